@@ -1,0 +1,26 @@
+"""What the frame around every page shows."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from chamber import __version__
+from teams.models import Team
+from teams.permissions import Permission, may_anywhere, roles_by_path
+
+
+def chrome(request: HttpRequest) -> dict[str, Any]:
+    """Return version, the organisation's name, and what the menu may offer to the person signed in."""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return {"chamber_version": __version__}
+    roles = {role for given in roles_by_path(user).values() for role in given}
+    return {
+        "chamber_version": __version__,
+        "demo": settings.DEMO,
+        "organisation": Team.objects.filter(depth=0).only("name").first(),
+        "role_names": ", ".join(sorted(role.label for role in roles)) or "No role yet",
+        "may_submit": may_anywhere(user, Permission.SUBMIT),
+        "may_audit": may_anywhere(user, Permission.VIEW_AUDIT),
+    }

@@ -1,0 +1,66 @@
+"""What Chamber refuses, as one tree that pages, API, CLI and sockets answer alike.
+
+    Refusal                422  what was asked cannot be; `field` says where
+    ├── NotVisible         404  it does not exist, or not for you
+    ├── NotAllowed         403  you may see it but not do this
+    ├── Conflict           409  somebody or something was quicker
+    │   └── StaleVersion   412  you edited an older version than the stored one
+    └── TooLarge           413  the message is over its bound
+
+A message is a sentence with the offending value and what is allowed.
+"""
+
+
+class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a fault
+    """Base of what is refused; several at once when `fields` holds a sentence per field."""
+
+    status = 422
+    code = "refused"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str | None = None,
+        code: str | None = None,
+        fields: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fields = fields or ({field: message} if field else {})
+        self.code = code or self.code
+
+
+class NotVisible(Refusal):
+    """There is no such thing for this actor."""
+
+    status = 404
+    code = "not-found"
+
+
+class NotAllowed(Refusal):
+    """The actor's role does not give this."""
+
+    status = 403
+    code = "not-allowed"
+
+
+class Conflict(Refusal):
+    """The state changed, or the request contradicts an earlier one."""
+
+    status = 409
+    code = "conflict"
+
+
+class StaleVersion(Conflict):
+    """The edit was made on an older version."""
+
+    status = 412
+    code = "stale-version"
+
+
+class TooLarge(Refusal):
+    """The message is larger than its bound."""
+
+    status = 413
+    code = "too-large"

@@ -1,0 +1,22 @@
+"""Ids: UUIDv7, so that rows sort by when they came to be, and short random words for names in URLs."""
+
+import secrets
+import uuid
+
+import uuid6
+from django.utils.text import slugify
+
+# No vowels (no accidental words), nothing that reads as something else.
+_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
+
+
+def new_id() -> uuid.UUID:
+    """Return a new UUIDv7 (RFC 9562)."""
+    return uuid.UUID(int=uuid6.uuid7().int)
+
+
+def unique_slug(name: str, *, length: int = 6) -> str:
+    """Return `name` as a slug of at most 56 characters with a random ending, e.g. `bert-large-x7k2qd`."""
+    ending = "".join(secrets.choice(_LETTERS) for _ in range(length))
+    stem = slugify(name)[: 55 - length].strip("-_") or "workload"
+    return f"{stem}-{ending}"

@@ -1,0 +1,75 @@
+"""Accounts: who signs in, and the tokens of the API and the command line."""
+
+import hashlib
+import secrets
+from datetime import datetime
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import Q
+
+from chamber.ids import new_id
+
+
+class User(AbstractUser):
+    """Somebody who signs in. What they may do follows from their bindings in the tree, never from this row."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta(AbstractUser.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["email"], condition=~Q(email=""), name="user_email_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.get_full_name() or self.username
+
+
+class Scope(models.TextChoices):
+    """What a token may be used for; each includes the ones before it."""
+
+    READ = "read", "Read"
+    SUBMIT = "submit", "Submit"
+    MANAGE = "manage", "Manage"
+
+
+class ApiToken(models.Model):
+    """A bearer token of a user: stored hashed, shown once, scoped, expiring, revocable."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=80)
+    token_hash = models.CharField(max_length=64, unique=True)
+    prefix = models.CharField(
+        max_length=12, help_text="The token's first characters, to tell it from others."
+    )
+    scope = models.CharField(max_length=8, choices=Scope.choices)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(scope__in=Scope.values), name="apitoken_scope_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    @staticmethod
+    def new_secret() -> str:
+        """Return a new token with 256 bits of chance."""
+        return "chb_" + secrets.token_urlsafe(32)
+
+    @staticmethod
+    def hash_of(secret: str) -> str:
+        """Return what is stored of a token. It has too much chance in it to need a slow hash."""
+        return hashlib.sha256(secret.encode()).hexdigest()
+
+    def is_valid(self, now: datetime) -> bool:
+        """Return whether the token may still be used at `now`."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

@@ -1,0 +1,167 @@
+"""What every part of the API shares: problems (RFC 9457), bounded JSON, cursors, and ETags on edits."""
+
+import base64
+import json
+import logging
+from http import HTTPStatus
+from typing import IO, Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
+from django.http import Http404
+from rest_framework import exceptions
+from rest_framework.pagination import CursorPagination
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chamber.errors import Conflict, Refusal, StaleVersion, TooLarge
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 1024 * 1024
+
+
+class BoundedJSONParser(BaseParser):
+    """JSON up to one MiB; NaN, infinities and keys that come twice are refused with the place."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None) -> Any:  # noqa: ARG002
+        """Return the decoded body; raise `TooLarge` or `ParseError`."""
+        body = stream.read(MAX_BODY_BYTES + 1)
+        if len(body) > MAX_BODY_BYTES:
+            raise TooLarge(f"The body is larger than {MAX_BODY_BYTES:,} bytes, the most that is taken.")
+        if not body:
+            return {}
+        try:
+            return json.loads(body, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
+        except RecursionError as error:
+            raise exceptions.ParseError("The body is nested too deeply.") from error
+        except ValueError as error:
+            raise exceptions.ParseError(f"The body is not JSON: {error}.") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} comes twice in one object")
+        found[key] = value
+    return found
+
+
+def problem(
+    status: int, title: str, detail: str, *, code: str = "", fields: dict[str, Any] | None = None
+) -> Response:
+    """Return an `application/problem+json` answer; `fields` holds sentences by field."""
+    body: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    if code:
+        body["code"] = code
+    if fields:
+        body["errors"] = fields
+    return Response(body, status=status, content_type="application/problem+json")
+
+
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001 - DRF's signature
+    """Turn whatever a view raised into a problem; None (a 500) for what is our own fault."""
+    if isinstance(error, Refusal):
+        title = HTTPStatus(error.status).phrase
+        return problem(error.status, title, error.message, code=error.code, fields=error.fields)
+    if isinstance(error, Http404):
+        error = exceptions.NotFound("There is no such thing, or not for you.")
+    elif isinstance(error, PermissionDenied):
+        error = exceptions.PermissionDenied()
+    elif isinstance(error, OperationalError):
+        logger.error("The database did not answer in time.", exc_info=error)
+        error = _Busy()
+    if not isinstance(error, exceptions.APIException):
+        return None
+    title = HTTPStatus(error.status_code).phrase
+    if isinstance(error, exceptions.ValidationError):
+        fields = error.detail if isinstance(error.detail, dict) else {"body": error.detail}
+        answer = problem(422, HTTPStatus(422).phrase, _first_sentence(fields), code="invalid", fields=fields)
+    else:
+        answer = problem(error.status_code, title, str(error.detail), code=str(error.default_code))
+    for header, attribute in (("WWW-Authenticate", "auth_header"), ("Retry-After", "wait")):
+        value = getattr(error, attribute, None)
+        if value:
+            answer[header] = str(value)
+    return answer
+
+
+class _Busy(exceptions.APIException):
+    """The database is locked or out of reach: nothing was done, and the same request may succeed soon."""
+
+    status_code = 503
+    default_code = "busy"
+    default_detail = "The database did not answer in time; nothing was done. Try again."
+    wait = 1
+
+
+def _first_sentence(fields: Any, place: str = "") -> str:
+    """Return the first message of nested validation errors with the place it is about."""
+    if isinstance(fields, dict):
+        key, value = next(iter(fields.items()))
+        return _first_sentence(value, f"{place}.{key}" if place else str(key))
+    if isinstance(fields, list) and fields:
+        for index, value in enumerate(fields):
+            if value:
+                return _first_sentence(value, f"{place}[{index}]" if isinstance(value, dict) else place)
+    return f"{place}: {fields}" if place and place != "non_field_errors" else str(fields)
+
+
+class NewestFirst(CursorPagination):
+    """Pages by cursor, newest first; `?limit=` up to 500 rows."""
+
+    ordering = ("-id",)
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 500
+
+
+def etag(version: int) -> str:
+    """Return the ETag of a row's version."""
+    return f'"{version}"'
+
+
+def require_version(request: Request, current: int) -> None:
+    """Raise 428 without `If-Match` and 412 where it names another version than `current`."""
+    given = request.headers.get("If-Match")
+    if given is None:
+        raise PreconditionRequired
+    wanted = {part.strip().removeprefix("W/") for part in given.split(",")}
+    if "*" not in wanted and etag(current) not in wanted:
+        raise StaleVersion(
+            f"You edited version {given}, but the current one is {etag(current)}: read it again and repeat your change."
+        )
+
+
+class PreconditionRequired(Conflict):
+    """An edit came without `If-Match`."""
+
+    status = 428
+    code = "precondition-required"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Send If-Match with the ETag of the version you edited, so that nobody's change is lost."
+        )
+
+
+def encode_cursor(*parts: str) -> str:
+    """Return an opaque cursor of these parts."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str) -> list[str] | None:
+    """Return the parts of a cursor; None where it is not one of ours."""
+    try:
+        parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except ValueError:
+        return None
+    return parts if isinstance(parts, list) and all(isinstance(part, str) for part in parts) else None

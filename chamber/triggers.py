@@ -1,0 +1,51 @@
+"""A migration operation for triggers, written once per database that Chamber runs on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import migrations
+
+
+class Trigger(migrations.RunPython):
+    """Create what `create` holds for the database in use (`sqlite` or `postgresql`), and drop it on the way back."""
+
+    def __init__(self, *, create: Mapping[str, list[str]], drop: Mapping[str, list[str]]) -> None:
+        self.create, self.drop = create, drop
+        super().__init__(self._runner(create), self._runner(drop))
+
+    @staticmethod
+    def _runner(statements: Mapping[str, list[str]]) -> Any:
+        def run(apps: Any, schema_editor: Any) -> None:  # noqa: ARG001 - the signature is Django's
+            for statement in statements[schema_editor.connection.vendor]:
+                schema_editor.execute(statement, params=None)
+
+        return run
+
+    def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
+        """Return how a migration file writes this operation."""
+        return self.__class__.__name__, [], {"create": self.create, "drop": self.drop}
+
+
+def refuse_changes(table: str, sentence: str) -> Trigger:
+    """Return triggers by which `table` takes new rows only: update and delete fail with `sentence`."""
+    sqlite = [
+        f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{sentence}'); END"
+        for verb in ("update", "delete")
+    ]
+    postgresql = [
+        f"CREATE FUNCTION {table}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{sentence}' USING ERRCODE = 'integrity_constraint_violation'; END $$",
+        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {table}_append_only()",
+    ]
+    return Trigger(
+        create={"sqlite": sqlite, "postgresql": postgresql},
+        drop={
+            "sqlite": [f"DROP TRIGGER {table}_no_{verb}" for verb in ("update", "delete")],
+            "postgresql": [
+                f"DROP TRIGGER {table}_append_only ON {table}",
+                f"DROP FUNCTION {table}_append_only()",
+            ],
+        },
+    )
