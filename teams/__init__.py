@@ -1,0 +1,1 @@
+"""The organisation's tree, its members, capacity pools and the audit trail."""

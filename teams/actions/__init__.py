@@ -1,0 +1,29 @@
+"""What changes the organisation: each checks, changes, audits, announces and rings, in one transaction."""
+
+from teams.actions.archive import archive_team, unarchive_team
+from teams.actions.create import create_organisation, create_team
+from teams.actions.edits import ShareEdit, TeamEdit, edit_team, set_many, set_share
+from teams.actions.members import add_member, change_role, remove_member
+from teams.actions.move import move_team
+from teams.actions.pools import PoolChanges, create_pool, edit_pool
+from teams.actions.rules import set_rules
+
+__all__ = [
+    "PoolChanges",
+    "ShareEdit",
+    "TeamEdit",
+    "add_member",
+    "archive_team",
+    "change_role",
+    "create_organisation",
+    "create_pool",
+    "create_team",
+    "edit_pool",
+    "edit_team",
+    "move_team",
+    "remove_member",
+    "set_many",
+    "set_rules",
+    "set_share",
+    "unarchive_team",
+]

@@ -1,0 +1,124 @@
+"""Giving and taking roles."""
+
+from typing import TYPE_CHECKING
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models import Q
+
+from chamber import live
+from chamber.errors import Conflict, NotAllowed, Refusal
+from teams import audit
+from teams.actors import Actor
+from teams.models import Binding, Role, Team
+from teams.permissions import Permission, grantable, require
+from teams.picture import lock_tree
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+
+def add_member(*, by: Actor, team: Team, who: str, role: Role) -> Binding:
+    """Give the person with this user name or e-mail address a role on the team and all below it."""
+    with transaction.atomic():
+        lock_tree()
+        _require_grant(by, team, role)
+        user = _find(who)
+        if Binding.objects.filter(team=team, user=user, role=role).exists():
+            raise Conflict(f"{user} is {role.label.lower()} of {team.name} already.")
+        binding = Binding.objects.create(team=team, user=user, role=role)
+        audit.record(by=by, action="member.added", target=binding, team=team, after=_described(binding))
+        live.announce("teams")
+    return binding
+
+
+def change_role(*, by: Actor, binding: Binding, role: Role) -> Binding:
+    """Give a member another role in place of the one of `binding`; return the binding."""
+    with transaction.atomic():
+        lock_tree()
+        binding = _stored(binding)
+        _require_grant(by, binding.team, Role(binding.role))
+        _require_grant(by, binding.team, role)
+        if binding.role == role:
+            return binding
+        _keep_an_org_admin(binding)
+        same = Binding.objects.filter(team=binding.team, user=binding.user, group=binding.group, role=role)
+        if same.exists():
+            raise Conflict(f"{_holder(binding)} is {role.label.lower()} of {binding.team.name} already.")
+        before = _described(binding)
+        binding.role = role
+        binding.save(update_fields=["role"])
+        audit.record(
+            by=by,
+            action="member.role-changed",
+            target=binding,
+            team=binding.team,
+            before=before,
+            after=_described(binding),
+        )
+        live.announce("teams")
+    return binding
+
+
+def remove_member(*, by: Actor, binding: Binding) -> None:
+    """Take a role away. The last organisation admin keeps it."""
+    with transaction.atomic():
+        lock_tree()
+        binding = _stored(binding)
+        _require_grant(by, binding.team, Role(binding.role))
+        _keep_an_org_admin(binding)
+        before = _described(binding)
+        audit.record(by=by, action="member.removed", target=binding, team=binding.team, before=before)
+        binding.delete()
+        live.announce("teams")
+
+
+def _stored(binding: Binding) -> Binding:
+    found = Binding.objects.select_related("team", "user", "group").filter(pk=binding.pk).first()
+    if found is None:
+        raise Conflict("Somebody took this role away meanwhile.")
+    return found
+
+
+def _require_grant(by: Actor, team: Team, role: Role) -> None:
+    """Refuse an actor whose own role on the team does not let them give and take `role`."""
+    if role.only_at_root and team.depth:
+        raise Refusal(f"{role.label} is a role of the whole organisation, not of {team.name}.", field="role")
+    require(by, Permission.MANAGE_MEMBERS, team)
+    if by.user is None:
+        return
+    allowed = grantable(by.user, team)
+    if role not in allowed:
+        names = ", ".join(other.label.lower() for other in allowed)
+        raise NotAllowed(f"In {team.name} you may give and take the roles {names}; not {role.label.lower()}.")
+
+
+def _find(who: str) -> "User":
+    who = who.strip()
+    accounts = get_user_model().objects.filter(is_active=True)
+    found = accounts.filter(username=who).first() or (
+        accounts.filter(email__iexact=who).first() if "@" in who else None
+    )
+    if found is None:
+        raise Refusal(f"There is no account with the name or e-mail address {who!r}.", field="who")
+    return found
+
+
+def _keep_an_org_admin(binding: Binding) -> None:
+    """Refuse to take away the organisation's last admin: nobody could give the role again."""
+    if binding.role != Role.ORG_ADMIN:
+        return
+    others = Binding.objects.filter(role=Role.ORG_ADMIN).exclude(pk=binding.pk)
+    if not others.filter(Q(user__is_active=True) | Q(group__user__is_active=True)).exists():
+        raise Conflict(
+            f"{_holder(binding)} is the last organisation admin. Make somebody else one first.",
+            code="last-org-admin",
+        )
+
+
+def _holder(binding: Binding) -> str:
+    return str(binding.user or binding.group)
+
+
+def _described(binding: Binding) -> dict[str, str]:
+    return {"who": binding.user.username if binding.user else f"group {binding.group}", "role": binding.role}

@@ -1,0 +1,83 @@
+"""Moving a team, with everything below it, to another parent."""
+
+from django.db import transaction
+from django.db.models import F, Value
+from django.db.models.functions import Concat, Substr
+
+from chamber import live
+from chamber.errors import Conflict, NotAllowed, Refusal, StaleVersion
+from teams import audit
+from teams.actions.authority import bounded_at, refuse_raised
+from teams.actors import Actor
+from teams.models import Team
+from teams.permissions import Permission, may, require
+from teams.picture import Picture, envelopes_exceeded
+from teams.values import MAX_DEPTH
+
+
+def move_team(*, by: Actor, team: Team, parent: Team, version: int | None = None) -> Team:
+    """Put `team` and all below it under `parent`; return it as it is then.
+
+    Its reservations go with it, so they must fit into the new parent's. Running workloads go on, and count
+    where the team is from then on. Two updates, whatever the size of the subtree.
+    """
+    with transaction.atomic():
+        before = Picture.locked()
+        team = Team.objects.select_related("parent").get(pk=team.pk)
+        parent = Team.objects.get(pk=parent.pk)
+        _check(by, team, parent, before)
+        if version is not None and version != team.version:
+            raise StaleVersion(
+                f"{team.name} was changed since you read it. Look again and repeat your change."
+            )
+        if team.parent_id == parent.pk:
+            return team
+        old = {"parent": team.parent.slug if team.parent else None}
+        _write(team, parent)
+        moved = Team.objects.get(pk=team.pk)
+        audit.record(by=by, action="team.moved", target=moved, before=old, after={"parent": parent.slug})
+        live.announce("teams", "pools")
+        live.ring()
+    return moved
+
+
+def _check(by: Actor, team: Team, parent: Team, before: Picture) -> None:
+    require(by, Permission.VIEW_TEAM, team)
+    require(by, Permission.VIEW_TEAM, parent)
+    if team.parent is None:
+        raise Refusal(f"{team.name} is the organisation; it cannot be moved.", field="parent")
+    if by.user is not None:
+        places = [place for place in (team.parent, parent) if not may(by.user, Permission.MANAGE_TEAM, place)]
+        if places:
+            named = places[0].name if may(by.user, Permission.VIEW_TEAM, places[0]) else "the team above it"
+            raise NotAllowed(f"To move {team.name} you need to be an admin of {named}, too.")
+    if parent.is_archived or team.is_archived:
+        archived = parent if parent.is_archived else team
+        raise Conflict(f"{archived.name} is archived. Restore it before anything is moved.")
+    if parent.is_within(team):
+        where = "itself" if parent.pk == team.pk else f"{parent.name}, which is below it"
+        raise Refusal(f"{team.name} cannot be moved under {where}.", field="parent")
+    _check_depth(team, parent)
+    after = before.with_parent(team.pk, parent.pk)
+    for excess in envelopes_exceeded(before, after):
+        raise Refusal(excess.sentence, field="parent", code="envelope-exceeded")
+    refuse_raised(before, after, bounded_at(by, [(team, team.parent), (team, parent)]), "parent")
+
+
+def _check_depth(team: Team, parent: Team) -> None:
+    deepest = Team.objects.within(team).order_by("-depth").values_list("depth", flat=True)[0]
+    levels = deepest - team.depth + parent.depth + 2
+    if levels > MAX_DEPTH:
+        raise Refusal(f"The tree would have {levels} levels there; {MAX_DEPTH} is the most.", field="parent")
+
+
+def _write(team: Team, parent: Team) -> None:
+    """Set the parent, then every path and depth of the subtree in one statement."""
+    path = Team.path_under(parent, team.pk)
+    deeper = parent.depth + 1 - team.depth
+    Team.objects.filter(pk=team.pk).update(parent=parent)
+    Team.objects.within(team).update(
+        path=Concat(Value(path), Substr("path", len(team.path) + 1)),
+        depth=F("depth") + deeper,
+        version=F("version") + 1,
+    )

@@ -1,0 +1,135 @@
+"""Capacity pools: creating them, and changing their policy, order, selector and pause."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from django.db import transaction
+from django.db.models import F
+from pydantic import ValidationError
+
+from chamber import live
+from chamber.errors import NotAllowed, Refusal, StaleVersion
+from teams import audit
+from teams.actors import Actor
+from teams.models import Pool, PoolPolicy, Team
+from teams.permissions import Permission, may
+from teams.values import MAX_NAME, slug_problem
+
+MAX_ORDER = 10_000
+
+
+class PoolChanges(TypedDict, total=False):
+    """What may be changed of a pool; absent keys stay as they are. `policy` replaces the stored one."""
+
+    name: str
+    slug: str
+    order: int
+    node_selector: dict[str, str]
+    topology: list[str]
+    policy: dict[str, Any]
+    paused: bool
+
+
+def create_pool(*, by: Actor, values: PoolChanges) -> Pool:
+    """Return a new pool; `name` and `slug` are needed, the rest has defaults."""
+    with transaction.atomic():
+        _require_operator(by)
+        values = _checked({"name": "", "slug": "", **values}, None)
+        pool = Pool.objects.create(**values)
+        audit.record(by=by, action="pool.created", target=pool, after=_described(pool))
+        _tell(pool)
+    return pool
+
+
+def edit_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> Pool:
+    """Change a pool; return it as it is then. The next cycle works by it."""
+    with transaction.atomic():
+        _require_operator(by)
+        stored = Pool.objects.get(pk=pool.pk)
+        if stored.version != version:
+            raise _stale(stored)
+        values = _checked(changes, stored)
+        held = {**vars(stored), "policy": stored.rules.model_dump(mode="json")}
+        new = {key: value for key, value in values.items() if held[key] != value}
+        if not new:
+            return stored
+        row = Pool.objects.filter(pk=stored.pk, version=version)
+        if not row.update(**new, version=F("version") + 1):
+            raise _stale(stored)
+        changed = Pool.objects.get(pk=stored.pk)
+        before, after = _described(stored), _described(changed)
+        audit.record(by=by, action="pool.edited", target=changed, before=before, after=after)
+        _tell(changed)
+    return changed
+
+
+def _require_operator(by: Actor) -> None:
+    root = Team.objects.filter(depth=0).first()
+    if root is None:
+        raise Refusal("There is no organisation yet; set it up first.")
+    if by.user is not None and not may(by.user, Permission.MANAGE_POOLS, root):
+        raise NotAllowed("Your role does not let you change pools.")
+
+
+def _checked(changes: PoolChanges, stored: Pool | None) -> PoolChanges:
+    """Return the changes with the policy complete and typed; refuse all wrong values at once."""
+    problems: dict[str, str] = {}
+    values = changes.copy()
+    if "name" in values and not 1 <= len(values["name"].strip()) <= MAX_NAME:
+        problems["name"] = f"A name has 1 to {MAX_NAME} characters, not {len(values['name'].strip())}."
+    if "slug" in values:
+        slug = values["slug"]
+        taken = Pool.objects.filter(slug=slug).exclude(slug=stored.slug if stored else "").exists()
+        problem = slug_problem(slug) or (
+            f"The short name {slug!r} is taken by another pool." if taken else None
+        )
+        problems |= {"slug": problem} if problem else {}
+    if not 0 <= values.get("order", 0) <= MAX_ORDER:
+        problems["order"] = f"An order is from 0 to {MAX_ORDER:,}, not {values['order']}."
+    problems |= _labels_problem(values.get("node_selector", {}), values.get("topology", []))
+    if "policy" in values:
+        try:
+            values["policy"] = PoolPolicy.model_validate(values["policy"]).model_dump(mode="json")
+        except ValidationError as error:
+            problems |= policy_problems(error)
+    if problems:
+        raise Refusal(" ".join(problems.values()), fields=problems)
+    return values
+
+
+def _labels_problem(selector: Mapping[str, str], topology: list[str]) -> dict[str, str]:
+    found = {}
+    if any(not isinstance(part, str) or not part for pair in selector.items() for part in pair):
+        found["node_selector"] = "A selector is a list of labels, each with a name and a value."
+    if len(set(topology)) < len(topology) or not all(topology):
+        found["topology"] = "The levels of a topology are different label names, outermost first."
+    return found
+
+
+def policy_problems(error: ValidationError) -> dict[str, str]:
+    """Return a sentence for each key of a policy that cannot be, with the value and what is allowed."""
+    found = {}
+    for detail in error.errors():
+        key = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            found[key] = f"A policy has no {key!r}; it has {', '.join(PoolPolicy.model_fields)}."
+        else:
+            found[key] = f"{key}: {detail['msg']}, not {detail['input']!r}."
+    return found
+
+
+def _described(pool: Pool) -> dict[str, Any]:
+    keys = ("name", "slug", "order", "node_selector", "topology", "paused")
+    policy = pool.rules.model_dump(mode="json")
+    return {key: getattr(pool, key) for key in keys} | {
+        f"policy.{key}": value for key, value in policy.items()
+    }
+
+
+def _stale(pool: Pool) -> StaleVersion:
+    return StaleVersion(f"Somebody changed {pool.name} since you read it. Look again and repeat your change.")
+
+
+def _tell(pool: Pool) -> None:
+    live.announce("pools", "teams", f"queue:{pool.slug}")
+    live.ring()

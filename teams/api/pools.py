@@ -1,0 +1,82 @@
+"""Capacity pools over the API."""
+
+from typing import Any, cast
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chamber.rest import require_version
+from teams import actions
+from teams.actions import PoolChanges
+from teams.api import shapes
+from teams.api.requests import actor, one_page, person, pool_for, values_of, versioned
+from teams.api.shapes import in_gpus
+from teams.api.teams import IF_MATCH
+from teams.capacity import capacity_milli, guaranteed_milli, oversubscribed
+from teams.models import Pool
+from teams.picture import Picture
+
+
+def _bodies(pools: list[Pool]) -> list[dict[str, Any]]:
+    picture, capacity = Picture.load(), capacity_milli(pools)
+    guaranteed, warnings = guaranteed_milli(picture), oversubscribed(picture, capacity)
+    return [
+        {
+            "id": pool.pk,
+            "slug": pool.slug,
+            "name": pool.name,
+            "order": pool.order,
+            "node_selector": pool.node_selector,
+            "topology": pool.topology,
+            "policy": pool.rules.model_dump(mode="json"),
+            "paused": pool.paused,
+            "version": pool.version,
+            "capacity": in_gpus(capacity[pool.pk]),
+            "guaranteed": in_gpus(guaranteed[pool.pk]),
+            "warning": warnings.get(pool.pk),
+        }
+        for pool in pools
+    ]
+
+
+def _answer(pool: Pool, *, code: int = status.HTTP_200_OK) -> Response:
+    return versioned(_bodies([pool])[0], pool.version, status=code)
+
+
+class Pools(APIView):
+    """All pools, in the order in which they pick nodes."""
+
+    @extend_schema(operation_id="pools_list", responses=shapes.PoolsShape)
+    def get(self, request: Request) -> Response:
+        """Return them with capacity and what is guaranteed of it."""
+        return one_page(_bodies(list(Pool.objects.visible_to(person(request)))))
+
+    @extend_schema(request=shapes.NewPool, responses={201: shapes.PoolShape})
+    def post(self, request: Request) -> Response:
+        """Make a pool."""
+        values = cast("PoolChanges", values_of(request, shapes.NewPool))
+        pool = actions.create_pool(by=actor(request), values=values)
+        return _answer(pool, code=status.HTTP_201_CREATED)
+
+
+class PoolDetail(APIView):
+    """One pool."""
+
+    @extend_schema(responses=shapes.PoolShape)
+    def get(self, request: Request, slug: str) -> Response:
+        """Return it."""
+        return _answer(pool_for(request, slug))
+
+    @extend_schema(request=shapes.PoolPatch, responses=shapes.PoolShape, parameters=[IF_MATCH])
+    def patch(self, request: Request, slug: str) -> Response:
+        """Change it; of the policy, absent keys stay as they are."""
+        pool = pool_for(request, slug)
+        require_version(request, pool.version)
+        values = values_of(request, shapes.PoolPatch)
+        if "policy" in values:
+            values["policy"] = {**pool.rules.model_dump(mode="json"), **values["policy"]}
+        changes = cast("PoolChanges", values)
+        return _answer(actions.edit_pool(by=actor(request), pool=pool, version=pool.version, changes=changes))

@@ -1,0 +1,65 @@
+"""What every view of this part does first: who asks, about which row, with which values."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chamber.errors import NotVisible
+from chamber.rest import etag
+from teams.actors import Actor, Via
+from teams.api.shapes import StrictSerializer
+from teams.models import Pool, Team
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+
+def person(request: Request) -> "User":
+    """Return who is signed in; the default permissions let nobody else through."""
+    return cast("User", request.user)
+
+
+def actor(request: Request) -> Actor:
+    """Return who acts, and whether through the command line."""
+    by_cli = request.headers.get("User-Agent", "").startswith("chamber-cli/")
+    return Actor.person(person(request), Via.CLI if by_cli else Via.API)
+
+
+def team_for(request: Request, slug: str, *, field: str | None = None) -> Team:
+    """Return the team with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
+    found = Team.objects.visible_to(person(request)).select_related("parent").filter(slug=slug).first()
+    if found is None:
+        raise NotVisible(f"There is no team {slug!r}, or not for you.", field=field)
+    return found
+
+
+def pool_for(request: Request, slug: str) -> Pool:
+    """Return the pool with this slug; raise `NotVisible` where there is none for the asker."""
+    found = Pool.objects.visible_to(person(request)).filter(slug=slug).first()
+    if found is None:
+        raise NotVisible(f"There is no pool {slug!r}, or not for you.")
+    return found
+
+
+def values_of(request: Request, shape: type[StrictSerializer]) -> dict[str, Any]:
+    """Return the validated body."""
+    asked = shape(data=request.data)
+    asked.is_valid(raise_exception=True)
+    return cast("dict[str, Any]", dict(asked.validated_data))
+
+
+def milli_keys(values: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """Return the values with `keys` under the names they have inside: `maximum` is `maximum_milli`."""
+    return {f"{key}_milli" if key in keys else key: value for key, value in values.items()}
+
+
+def versioned(body: Any, version: int, *, status: int = 200) -> Response:
+    """Return an answer with the ETag of the row's version."""
+    return Response(body, status=status, headers={"ETag": etag(version)})
+
+
+def one_page(results: Sequence[Any]) -> Response:
+    """Return a list that is never more than one page, in the shape of all lists."""
+    return Response({"next": None, "previous": None, "results": list(results)})

@@ -1,0 +1,68 @@
+"""What a team's members may ask for."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from pydantic import ValidationError
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chamber.rest import require_version
+from teams import actions
+from teams.api import shapes
+from teams.api.requests import actor, team_for, values_of, versioned
+from teams.api.shapes import in_gpus
+from teams.api.teams import IF_MATCH
+from teams.models import PriorityRange, Team, TeamPolicy, TeamRules
+from teams.rules import EffectiveRules, effective_rules
+
+
+def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
+    return {
+        "researcher_priority": _range(rules.researcher_priority),
+        "lead_priority": _range(rules.lead_priority),
+        "largest_workload": in_gpus(rules.largest_workload_milli),
+        "longest_time_limit_seconds": rules.longest_time_limit_seconds,
+        "may_be_widened": rules.may_be_widened,
+    }
+
+
+def _range(given: PriorityRange | None) -> dict[str, int | None] | None:
+    return {"elastic_max": given.elastic_max, "reserved_max": given.reserved_max} if given else None
+
+
+def _answer(team: Team) -> Response:
+    policy = TeamPolicy.objects.filter(team=team).first()
+    version = policy.version if policy else 0
+    own = policy.typed if policy else TeamRules()
+    body = {"own": _body(own), "effective": _body(effective_rules(team)), "version": version}
+    return versioned(body, version)
+
+
+class Rules(APIView):
+    """The rules of a team."""
+
+    @extend_schema(responses=shapes.TeamRulesShape)
+    def get(self, request: Request, slug: str) -> Response:
+        """Return its own rules and what holds there by those above."""
+        return _answer(team_for(request, slug))
+
+    @extend_schema(request=shapes.RulesShape, responses=shapes.TeamRulesShape, parameters=[IF_MATCH])
+    def put(self, request: Request, slug: str) -> Response:
+        """Replace its own rules; what is absent or null is inherited."""
+        team = team_for(request, slug)
+        policy = TeamPolicy.objects.filter(team=team).first()
+        version = policy.version if policy else 0
+        require_version(request, version)
+        values = values_of(request, shapes.RulesShape)
+        if "largest_workload" in values:
+            values["largest_workload_milli"] = values.pop("largest_workload")
+        try:
+            rules = TeamRules.model_validate(values)
+        except ValidationError as error:
+            problems = {".".join(map(str, detail["loc"])): detail["msg"] for detail in error.errors()}
+            raise serializers.ValidationError(problems) from error
+        actions.set_rules(by=actor(request), team=team, version=version, rules=rules)
+        return _answer(team)

@@ -1,0 +1,288 @@
+"""What goes over the wire: GPUs are numbers in GPUs, and a key that nobody knows is refused."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from teams.models import ElasticPreemption, Fairness, Placement, Queueing, Role, Sharing
+
+MAX_NUMBER = 10**9
+
+
+def in_gpus(milli: int | None) -> float | int | None:
+    """Return milli-GPUs as JSON shows them: 4, 0.25, null."""
+    if milli is None:
+        return None
+    return milli // 1000 if milli % 1000 == 0 else milli / 1000
+
+
+@extend_schema_field(OpenApiTypes.NUMBER)
+class GpusField(serializers.Field[int, Any, Any, Any]):
+    """A number of GPUs outside, an integer of milli-GPUs inside."""
+
+    def to_representation(self, value: int) -> float | int | None:
+        """Return the number of GPUs."""
+        return in_gpus(value)
+
+    def to_internal_value(self, data: Any) -> int:
+        """Return the milli-GPUs; refuse what is no number, or finer than a thousandth of a GPU."""
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            raise serializers.ValidationError(f"A number of GPUs, such as 4 or 0.25; not {data!r}.")
+        milli = Decimal(str(data)) * 1000
+        if abs(milli) > MAX_NUMBER or milli != int(milli):
+            raise serializers.ValidationError(
+                f"GPUs go up to 1,000,000 in steps of a thousandth; {data} is not one."
+            )
+        return int(milli)
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """Refuses keys it does not know: a misspelt limit must not be taken for none."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Return the validated values; a key outside the fields is an error beside its own name."""
+        if isinstance(data, Mapping):
+            writable = [name for name, field in self.fields.items() if not field.read_only]
+            unknown = [key for key in data if key not in writable]
+            if unknown:
+                known = ", ".join(writable)
+                raise serializers.ValidationError(
+                    {str(key): f"There is no {key!r} here; known are {known}." for key in unknown}
+                )
+        return super().to_internal_value(data)
+
+
+class EntitledShape(serializers.Serializer[Any]):
+    """What a team may have of one pool."""
+
+    pool = serializers.SlugField()
+    reservation = GpusField()
+    maximum = GpusField(allow_null=True)
+    guarantee = GpusField(help_text="The larger of the reservation and what the teams below are guaranteed.")
+    own_part = GpusField(help_text="What of the guarantee is not given to the teams below.")
+    ceiling = GpusField(allow_null=True, help_text="Its own; those of the teams above apply too.")
+    version = serializers.IntegerField(help_text="Of the share; 0 where none was set.")
+
+
+class TeamShape(serializers.Serializer[Any]):
+    """A team."""
+
+    id = serializers.UUIDField()
+    slug = serializers.SlugField()
+    name = serializers.CharField()
+    # The framework calls its own attribute `parent`, but takes declared fields out of the class.
+    parent = serializers.SlugField(  # type: ignore[assignment]
+        allow_null=True, help_text="Null also where you may not see it."
+    )
+    depth = serializers.IntegerField()
+    archived_at = serializers.DateTimeField(allow_null=True)
+    bursting_priority = serializers.IntegerField()
+    burst_limit_percent = serializers.IntegerField(allow_null=True)
+    maximum = GpusField(allow_null=True)
+    version = serializers.IntegerField()
+    pools = EntitledShape(many=True)
+
+
+class TeamsShape(serializers.Serializer[Any]):
+    """The whole tree is one page."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = TeamShape(many=True)
+
+
+class TeamPatch(StrictSerializer):
+    """What may be changed of a team in place."""
+
+    name = serializers.CharField(max_length=200, required=False)
+    slug = serializers.CharField(max_length=200, required=False)
+    bursting_priority = serializers.IntegerField(required=False)
+    burst_limit_percent = serializers.IntegerField(required=False, allow_null=True, max_value=MAX_NUMBER)
+    maximum = GpusField(required=False, allow_null=True)
+
+
+class NewTeam(TeamPatch):
+    """A team to be made."""
+
+    name = serializers.CharField(max_length=200)
+    parent = serializers.CharField(help_text="The slug of the team above.")  # type: ignore[assignment]
+
+
+class Move(StrictSerializer):
+    """Where a team goes."""
+
+    parent = serializers.CharField(help_text="The slug of the new team above.")  # type: ignore[assignment]
+
+
+class SharePatch(StrictSerializer):
+    """What may be changed of a share."""
+
+    reservation = GpusField(required=False)
+    maximum = GpusField(required=False, allow_null=True)
+
+
+class ShareInDraft(SharePatch):
+    """A change of a share as part of a draft."""
+
+    pool = serializers.CharField()
+    version = serializers.IntegerField(min_value=0)
+
+
+class TeamInDraft(TeamPatch):
+    """A change of a team and its shares as part of a draft."""
+
+    team = serializers.CharField(help_text="Its slug.")
+    version = serializers.IntegerField(min_value=1)
+    shares = ShareInDraft(many=True, required=False)
+
+
+class Draft(StrictSerializer):
+    """Edits that are saved together or not at all."""
+
+    edits = TeamInDraft(many=True, allow_empty=False)
+
+
+class ShareShape(EntitledShape):
+    """A share, with a sentence where the pool's guarantees are above its capacity."""
+
+    warning = serializers.CharField(allow_null=True)
+
+
+class MemberShape(serializers.Serializer[Any]):
+    """A role somebody has on a team, by their own binding or a group's, there or above."""
+
+    id = serializers.UUIDField()
+    username = serializers.CharField(allow_null=True)
+    name = serializers.CharField()
+    group = serializers.CharField(allow_null=True)
+    role = serializers.ChoiceField(choices=Role.choices)
+    team = serializers.SlugField()
+    inherited = serializers.BooleanField()
+
+
+class MembersShape(serializers.Serializer[Any]):
+    """All members of a team are one page."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = MemberShape(many=True)
+
+
+class NewMember(StrictSerializer):
+    """Whom to give which role."""
+
+    who = serializers.CharField(max_length=254, help_text="A user name or an e-mail address.")
+    role = serializers.ChoiceField(choices=Role.choices)
+
+
+class RolePatch(StrictSerializer):
+    """Another role."""
+
+    role = serializers.ChoiceField(choices=Role.choices)
+
+
+class PriorityRangeShape(StrictSerializer):
+    """Highest priorities of a role."""
+
+    elastic_max = serializers.IntegerField(min_value=0, max_value=99)
+    reserved_max = serializers.IntegerField(min_value=100, max_value=1_000_000, allow_null=True)
+
+
+class RulesShape(StrictSerializer):
+    """What members may ask for; null inherits (own rules) or is no limit (effective ones)."""
+
+    researcher_priority = PriorityRangeShape(required=False, allow_null=True)
+    lead_priority = PriorityRangeShape(required=False, allow_null=True)
+    largest_workload = GpusField(required=False, allow_null=True)
+    longest_time_limit_seconds = serializers.IntegerField(required=False, allow_null=True, min_value=1)
+    may_be_widened = serializers.BooleanField(required=False, allow_null=True)
+
+
+class TeamRulesShape(serializers.Serializer[Any]):
+    """A team's own rules, and what holds there."""
+
+    own = RulesShape()
+    effective = RulesShape()
+    version = serializers.IntegerField()
+
+
+class PolicyShape(StrictSerializer):
+    """A pool's policy; in a change, absent keys stay as they are."""
+
+    queueing = serializers.ChoiceField(choices=[item.value for item in Queueing], required=False)
+    elastic_preemption = serializers.ChoiceField(
+        choices=[item.value for item in ElasticPreemption], required=False
+    )
+    placement = serializers.ChoiceField(choices=[item.value for item in Placement], required=False)
+    fairness = serializers.ChoiceField(choices=[item.value for item in Fairness], required=False)
+    sharing = serializers.ChoiceField(choices=[item.value for item in Sharing], required=False)
+    usage_half_life_seconds = serializers.IntegerField(required=False)
+    min_runtime_seconds = serializers.IntegerField(required=False)
+    max_preemptions = serializers.IntegerField(required=False, allow_null=True)
+    default_time_limit_seconds = serializers.IntegerField(required=False, allow_null=True)
+
+
+class PoolPatch(StrictSerializer):
+    """What may be changed of a pool."""
+
+    name = serializers.CharField(max_length=200, required=False)
+    slug = serializers.CharField(max_length=200, required=False)
+    order = serializers.IntegerField(required=False)
+    node_selector = serializers.DictField(child=serializers.CharField(max_length=253), required=False)
+    topology = serializers.ListField(
+        child=serializers.CharField(max_length=253), required=False, max_length=8
+    )
+    policy = PolicyShape(required=False)
+    paused = serializers.BooleanField(required=False)
+
+
+class NewPool(PoolPatch):
+    """A pool to be made."""
+
+    name = serializers.CharField(max_length=200)
+    slug = serializers.CharField(max_length=200)
+
+
+class PoolShape(serializers.Serializer[Any]):
+    """A capacity pool."""
+
+    id = serializers.UUIDField()
+    slug = serializers.SlugField()
+    name = serializers.CharField()
+    order = serializers.IntegerField()
+    node_selector = serializers.DictField(child=serializers.CharField())
+    topology = serializers.ListField(child=serializers.CharField())
+    policy = PolicyShape()
+    paused = serializers.BooleanField()
+    version = serializers.IntegerField()
+    capacity = GpusField()
+    guaranteed = GpusField()
+    warning = serializers.CharField(allow_null=True)
+
+
+class PoolsShape(serializers.Serializer[Any]):
+    """All pools are one page."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = PoolShape(many=True)
+
+
+class AuditShape(serializers.Serializer[Any]):
+    """Who changed what; quantities in `before` and `after` are as stored, in milli-GPUs."""
+
+    id = serializers.UUIDField()
+    at = serializers.DateTimeField()
+    actor = serializers.CharField()
+    on_behalf_of = serializers.CharField()
+    via = serializers.CharField()
+    action = serializers.CharField()
+    target_kind = serializers.CharField()
+    target_id = serializers.CharField()
+    target_name = serializers.CharField()
+    before = serializers.DictField()
+    after = serializers.DictField()

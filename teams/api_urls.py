@@ -1,0 +1,27 @@
+"""The API of teams."""
+
+from django.urls import path
+
+from teams.api.audit import AuditTrail
+from teams.api.members import MemberDetail, Members
+from teams.api.pools import PoolDetail, Pools
+from teams.api.rules import Rules
+from teams.api.shares import ShareDetail, Shares
+from teams.api.teams import ArchiveTeam, MoveTeam, TeamDetail, TeamEdits, Teams, UnarchiveTeam
+
+urlpatterns = [
+    path("teams/", Teams.as_view(), name="api-teams"),
+    path("teams/<slug:slug>/", TeamDetail.as_view(), name="api-team"),
+    path("teams/<slug:slug>/move/", MoveTeam.as_view(), name="api-team-move"),
+    path("teams/<slug:slug>/archive/", ArchiveTeam.as_view(), name="api-team-archive"),
+    path("teams/<slug:slug>/unarchive/", UnarchiveTeam.as_view(), name="api-team-unarchive"),
+    path("teams/<slug:slug>/members/", Members.as_view(), name="api-members"),
+    path("teams/<slug:slug>/members/<uuid:binding_id>/", MemberDetail.as_view(), name="api-member"),
+    path("teams/<slug:slug>/rules/", Rules.as_view(), name="api-rules"),
+    path("teams/<slug:slug>/shares/", Shares.as_view(), name="api-shares"),
+    path("teams/<slug:slug>/shares/<slug:pool_slug>/", ShareDetail.as_view(), name="api-share"),
+    path("team-edits/", TeamEdits.as_view(), name="api-team-edits"),
+    path("pools/", Pools.as_view(), name="api-pools"),
+    path("pools/<slug:slug>/", PoolDetail.as_view(), name="api-pool"),
+    path("audit/", AuditTrail.as_view(), name="api-audit"),
+]

@@ -1,0 +1,53 @@
+"""Writing the audit trail: one row per act, with what it changed and nothing else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import Model
+from django.utils import timezone
+
+from teams.actors import Actor
+from teams.models import AuditEvent, Team
+
+MAX_NAME = 120
+
+
+def record(
+    *,
+    by: Actor,
+    action: str,
+    target: Model,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    team: Team | None = None,
+) -> AuditEvent:
+    """Add a row about `target`; of `before` and `after` only the keys that differ are kept.
+
+    `team` says where in the tree it belongs and so who may read it; for a team it is the team itself, and
+    without one only those do who may read the whole organisation's trail. Call it in the act's transaction.
+    """
+    before, after = changed(before or {}, after or {})
+    place = target if team is None and isinstance(target, Team) else team
+    return AuditEvent.objects.create(
+        at=timezone.now(),
+        user=by.user,
+        actor=by.name,
+        on_behalf_of=by.on_behalf_of,
+        via=by.via,
+        action=action,
+        target_kind=target._meta.model_name or "",
+        target_id=str(target.pk),
+        target_name=str(target)[:MAX_NAME],
+        team_path=place.path if place else "",
+        before=before,
+        after=after,
+    )
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return both without the keys whose values are equal."""
+    differing = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return (
+        {key: before[key] for key in differing if key in before},
+        {key: after[key] for key in differing if key in after},
+    )

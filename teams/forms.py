@@ -1,0 +1,381 @@
+"""One small form per act. They read values; whether these may be is the actions' to say (`show_refusal`)."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, cast
+
+from django import forms
+
+from chamber.errors import Refusal
+from teams.actions import PoolChanges
+from teams.models import (
+    ElasticPreemption,
+    Fairness,
+    Placement,
+    Pool,
+    PoolPolicy,
+    PriorityRange,
+    Queueing,
+    Role,
+    Sharing,
+    Team,
+    TeamRules,
+)
+from teams.tree import Quota
+from teams.values import MAX_MILLI, ShareChanges, TeamChanges
+
+NO_LIMIT = "no limit"
+
+
+def show_refusal(form: forms.Form, refusal: Refusal, names: Mapping[str, str] | None = None) -> None:
+    """Put the sentences of a refusal beside the form's fields; what has no field stands at the top.
+
+    `names` maps a refusal's field to the form's where they differ; of `a.b.c` otherwise the last word counts.
+    What is not allowed or not visible is no error of the form: it is raised again.
+    """
+    if refusal.status in {403, 404}:
+        raise refusal
+    if not refusal.fields:
+        form.add_error(None, refusal.message)
+    for key, sentence in refusal.fields.items():
+        name = (names or {}).get(key, key.rpartition(".")[2])
+        form.add_error(name if name in form.fields else None, sentence)
+
+
+class GpusFormField(forms.DecimalField):
+    """GPUs on the page (1.5), milli-GPUs in the program (1500)."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("max_value", MAX_MILLI // 1000)
+        super().__init__(min_value=0, decimal_places=3, step_size=None, **options)
+        self.widget.attrs |= {"step": "any", "inputmode": "decimal"}
+
+    def clean(self, value: Any) -> Any:
+        """Return milli-GPUs, None where nothing was entered."""
+        found = super().clean(value)
+        return None if found is None else int(found * 1000)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return stored milli-GPUs as GPUs; what was typed stays as it was typed."""
+        if isinstance(value, int):
+            whole = Decimal(value) / 1000
+            return f"{whole:f}".rstrip("0").rstrip(".") if "." in f"{whole:f}" else f"{whole:f}"
+        return value
+
+
+class RowForm(forms.Form):
+    """A team's limits and its share of one pool, edited in its row of the tree."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+    share_version = forms.IntegerField(widget=forms.HiddenInput)
+    reservation = GpusFormField(label="Reservation", help_text="GPUs")
+    pool_maximum = GpusFormField(label="Maximum here", required=False, help_text="GPUs of this pool")
+    bursting_priority = forms.IntegerField(label="Bursting priority", help_text="1 to 10")
+    burst_limit_percent = forms.IntegerField(
+        label="Burst limit", required=False, help_text="% over guarantee"
+    )
+    maximum = GpusFormField(label="Maximum", required=False, help_text="GPUs of any one pool")
+
+    def __init__(
+        self, data: Any = None, *, team: Team, quota: Quota, limits: bool, prefix: str | None = None
+    ) -> None:
+        initial = {
+            "version": team.version,
+            "share_version": quota.version,
+            "reservation": quota.reservation_milli,
+            "pool_maximum": quota.maximum_milli,
+            "bursting_priority": team.bursting_priority,
+            "burst_limit_percent": team.burst_limit_percent,
+            "maximum": team.maximum_milli,
+        }
+        super().__init__(data, initial=initial, auto_id=f"edit-{team.pk.hex}-%s", prefix=prefix)
+        if not data and not prefix:
+            self.fields["reservation"].widget.attrs["data-focus"] = True
+        for name in ("pool_maximum", "burst_limit_percent", "maximum"):
+            self.fields[name].widget.attrs["placeholder"] = NO_LIMIT
+            if not limits:
+                del self.fields[name]
+
+    def differs(self) -> bool:
+        """Return whether anything entered is not what is stored now."""
+        return any(self.cleaned_data[name] != self.initial[name] for name in self.fields)
+
+    def team_changes(self) -> TeamChanges:
+        """Return what the form says of the team itself."""
+        names = {"bursting_priority": "bursting_priority", "burst_limit_percent": "burst_limit_percent"}
+        names["maximum_milli"] = "maximum"
+        return cast("TeamChanges", self._present(names))
+
+    def share_changes(self) -> ShareChanges:
+        """Return what the form says of the share."""
+        names = {"reservation_milli": "reservation", "maximum_milli": "pool_maximum"}
+        return cast("ShareChanges", self._present(names))
+
+    def _present(self, names: Mapping[str, str]) -> dict[str, Any]:
+        return {key: self.cleaned_data[name] for key, name in names.items() if name in self.fields}
+
+
+class OrganisationForm(forms.Form):
+    """The name of the organisation, once."""
+
+    name = forms.CharField(label="Name of the organisation", max_length=100)
+
+
+class TeamForm(forms.Form):
+    """A new team."""
+
+    parent = forms.ChoiceField(label="Below")
+    name = forms.CharField(label="Name", max_length=100)
+    slug = forms.CharField(
+        label="Short name",
+        max_length=60,
+        required=False,
+        help_text="For addresses and the command line; made of the name where empty.",
+    )
+    bursting_priority = forms.IntegerField(
+        label="Bursting priority", initial=1, help_text="From 1 to 10: its part of what lies idle."
+    )
+
+    def __init__(self, data: Any = None, *, parents: Iterable[tuple[str, str]], **options: Any) -> None:
+        super().__init__(data, **options)
+        cast("forms.ChoiceField", self.fields["parent"]).choices = list(parents)
+
+
+class IdentityForm(forms.Form):
+    """A team's names."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+    name = forms.CharField(label="Name", max_length=100)
+    slug = forms.CharField(label="Short name", max_length=60, help_text="Changing it changes addresses.")
+
+    def __init__(self, data: Any = None, *, team: Team) -> None:
+        initial = {"version": team.version, "name": team.name, "slug": team.slug}
+        super().__init__(data, initial=initial, auto_id="identity-%s")
+
+
+class MoveForm(forms.Form):
+    """Where a team goes."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+    parent = forms.ChoiceField(label="Move below")
+
+    def __init__(self, data: Any = None, *, team: Team, parents: Iterable[tuple[str, str]]) -> None:
+        super().__init__(data, initial={"version": team.version}, auto_id="move-%s")
+        cast("forms.ChoiceField", self.fields["parent"]).choices = [("", "Choose a team"), *parents]
+
+
+class MemberForm(forms.Form):
+    """Whom to give which role."""
+
+    who = forms.CharField(label="User name or e-mail address", max_length=254)
+    role = forms.ChoiceField(label="Role")
+
+    def __init__(self, data: Any = None, *, roles: Iterable[Role]) -> None:
+        super().__init__(data, auto_id="member-%s", initial={"role": Role.RESEARCHER})
+        cast("forms.ChoiceField", self.fields["role"]).choices = [(role.value, role.label) for role in roles]
+
+
+class RulesForm(forms.Form):
+    """What a team's members may ask for; an empty field is inherited."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+    researcher_elastic = forms.IntegerField(
+        label="Researchers, elastic up to", required=False, min_value=0, max_value=99
+    )
+    researcher_reserved = forms.IntegerField(
+        label="Researchers, reserved up to", required=False, min_value=100, max_value=1_000_000
+    )
+    lead_elastic = forms.IntegerField(label="Leads, elastic up to", required=False, min_value=0, max_value=99)
+    lead_reserved = forms.IntegerField(
+        label="Leads, reserved up to", required=False, min_value=100, max_value=1_000_000
+    )
+    largest_workload = GpusFormField(label="Largest workload", required=False, help_text="GPUs")
+    longest_hours = forms.DecimalField(
+        label="Longest time limit", required=False, min_value=Decimal("0.01"), help_text="Hours"
+    )
+    may_be_widened = forms.NullBooleanField(
+        label="Teams below may be given more",
+        required=False,
+        widget=forms.Select(choices=[("", "Inherited"), ("true", "Yes"), ("false", "No")]),
+    )
+
+    def __init__(self, data: Any = None, *, rules: TeamRules, version: int) -> None:
+        seconds = rules.longest_time_limit_seconds
+        researcher, lead = rules.researcher_priority, rules.lead_priority
+        initial = {
+            "version": version,
+            "researcher_elastic": researcher and researcher.elastic_max,
+            "researcher_reserved": researcher and researcher.reserved_max,
+            "lead_elastic": lead and lead.elastic_max,
+            "lead_reserved": lead and lead.reserved_max,
+            "largest_workload": rules.largest_workload_milli,
+            "longest_hours": None if seconds is None else f"{seconds / 3600:g}",
+            "may_be_widened": {None: "", True: "true", False: "false"}[rules.may_be_widened],
+        }
+        super().__init__(data, initial=initial, auto_id="rules-%s")
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse reserved priorities without elastic ones: the two are one rule."""
+        for who in ("researcher", "lead"):
+            reserved = self.cleaned_data.get(f"{who}_reserved")
+            if reserved is not None and self.cleaned_data.get(f"{who}_elastic") is None:
+                self.add_error(f"{who}_elastic", "Say the highest elastic priority, too.")
+        return self.cleaned_data
+
+    def rules(self) -> TeamRules:
+        """Return what was entered."""
+        hours = self.cleaned_data["longest_hours"]
+        return TeamRules(
+            researcher_priority=self._range("researcher"),
+            lead_priority=self._range("lead"),
+            largest_workload_milli=self.cleaned_data["largest_workload"],
+            longest_time_limit_seconds=None if hours is None else int(hours * 3600),
+            may_be_widened=self.cleaned_data["may_be_widened"],
+        )
+
+    def _range(self, who: str) -> PriorityRange | None:
+        elastic, reserved = self.cleaned_data[f"{who}_elastic"], self.cleaned_data[f"{who}_reserved"]
+        return None if elastic is None else PriorityRange(elastic_max=elastic, reserved_max=reserved)
+
+    NAMES = {
+        "researcher_priority": "researcher_elastic",
+        "lead_priority": "lead_elastic",
+        "largest_workload_milli": "largest_workload",
+        "longest_time_limit_seconds": "longest_hours",
+    }
+
+
+class LinesField(forms.CharField):
+    """A list, one entry a line."""
+
+    widget = forms.Textarea
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, **options)
+        self.widget.attrs |= {"rows": 3, "class": "code", "spellcheck": "false"}
+
+    def clean(self, value: Any) -> Any:
+        """Return the lines that are not empty, trimmed."""
+        text = super().clean(value)
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return a stored list as lines."""
+        return "\n".join(value) if isinstance(value, list) else value
+
+
+class LabelsField(LinesField):
+    """Node labels, one `name=value` a line."""
+
+    def clean(self, value: Any) -> Any:
+        """Return the labels as a dict; refuse a line that is none."""
+        found: dict[str, str] = {}
+        for line in super().clean(value):
+            name, equals, label = (part.strip() for part in line.partition("="))
+            if not (name and equals and label):
+                raise forms.ValidationError(f"A label is written name=value; {line!r} is not.")
+            found[name] = label
+        return found
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return stored labels as lines."""
+        return (
+            "\n".join(f"{name}={label}" for name, label in value.items())
+            if isinstance(value, dict)
+            else value
+        )
+
+
+def policy_in_words(policy: PoolPolicy) -> dict[str, str]:
+    """Return what was chosen of each rule that has choices, as the form words it, by the rule's name."""
+    fields = PoolForm.base_fields.items()
+    choices = {
+        name: dict(cast("Iterable[tuple[str, str]]", field.choices))
+        for name, field in fields
+        if isinstance(field, forms.ChoiceField)
+    }
+    return {name: choices[name][getattr(policy, name)] for name in choices}
+
+
+class PoolForm(forms.Form):
+    """A pool: its names, which nodes it has, and its policy."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    name = forms.CharField(label="Name", max_length=100)
+    slug = forms.CharField(label="Short name", max_length=60)
+    order = forms.IntegerField(
+        label="Order", initial=0, help_text="A node belongs to the first pool that picks it."
+    )
+    node_selector = LabelsField(
+        label="Node labels", help_text="One name=value a line, all must match; empty picks every node."
+    )
+    topology = LinesField(label="Topology levels", help_text="One label name a line, outermost first.")
+    paused = forms.BooleanField(label="Paused: nothing new is admitted", required=False)
+    queueing = forms.ChoiceField(
+        label="Behind the first that finds no place",
+        choices=[
+            (Queueing.BACKFILL, "Others start where they do not delay it (backfill)"),
+            (Queueing.BEST_EFFORT_FIFO, "Whoever fits starts (best-effort-fifo)"),
+            (Queueing.STRICT_FIFO, "Nobody passes it (strict-fifo)"),
+        ],
+    )
+    elastic_preemption = forms.ChoiceField(
+        label="Elastic work preempts elastic work",
+        choices=[
+            (ElasticPreemption.PRIORITY, "By priority, then by fair share"),
+            (ElasticPreemption.FAIR_SHARE, "Across teams by fair share only"),
+            (ElasticPreemption.NEVER, "Never"),
+        ],
+    )
+    placement = forms.ChoiceField(
+        label="Nodes are filled",
+        choices=[(Placement.BINPACK, "Tightly (binpack)"), (Placement.SPREAD, "Evenly (spread)")],
+    )
+    fairness = forms.ChoiceField(
+        label="The fairer team is the one",
+        choices=[
+            (Fairness.ENTITLEMENT, "Furthest below its entitlement"),
+            (Fairness.USAGE, "That has used least lately"),
+        ],
+    )
+    sharing = forms.ChoiceField(
+        label="Parts of a GPU",
+        choices=[(Sharing.FRACTIONS, "May be asked for"), (Sharing.NONE, "Whole GPUs only")],
+    )
+    usage_half_life_seconds = forms.IntegerField(label="Half life of usage", help_text="Seconds")
+    min_runtime_seconds = forms.IntegerField(
+        label="Safe from preemption at first for", help_text="Seconds since it runs; not from reserved work."
+    )
+    max_preemptions = forms.IntegerField(
+        label="Preemptions in 24 h at most", required=False, help_text="Empty: no bound."
+    )
+    default_time_limit_seconds = forms.IntegerField(
+        label="Assumed time limit",
+        required=False,
+        help_text="Seconds, for planning where a workload names none.",
+    )
+
+    POLICY = (
+        "queueing",
+        "elastic_preemption",
+        "placement",
+        "fairness",
+        "sharing",
+        "usage_half_life_seconds",
+        "min_runtime_seconds",
+        "max_preemptions",
+        "default_time_limit_seconds",
+    )
+
+    def __init__(self, data: Any = None, *, pool: Pool) -> None:
+        initial: dict[str, Any] = {
+            name: getattr(pool, name)
+            for name in ("version", "name", "slug", "order", "node_selector", "topology", "paused")
+        }
+        super().__init__(data, initial=initial | pool.rules.model_dump(mode="json"))
+
+    def changes(self) -> PoolChanges:
+        """Return what was entered."""
+        own = {name: value for name, value in self.cleaned_data.items() if name not in self.POLICY}
+        own.pop("version")
+        return cast("PoolChanges", own | {"policy": {name: self.cleaned_data[name] for name in self.POLICY}})

@@ -1,0 +1,34 @@
+"""The organisation: its tree of teams, who belongs to them, the pools they share and what was changed."""
+
+from teams.models.audit import AuditEvent
+from teams.models.binding import Binding, Role
+from teams.models.policy import PriorityRange, TeamPolicy, TeamRules
+from teams.models.pool import (
+    ElasticPreemption,
+    Fairness,
+    Placement,
+    Pool,
+    PoolPolicy,
+    Queueing,
+    Share,
+    Sharing,
+)
+from teams.models.team import Team
+
+__all__ = [
+    "AuditEvent",
+    "Binding",
+    "ElasticPreemption",
+    "Fairness",
+    "Placement",
+    "Pool",
+    "PoolPolicy",
+    "PriorityRange",
+    "Queueing",
+    "Role",
+    "Share",
+    "Sharing",
+    "Team",
+    "TeamPolicy",
+    "TeamRules",
+]

@@ -1,0 +1,142 @@
+"""Capacity pools, their policy, and each team's share of them."""
+
+from enum import StrEnum
+from typing import ClassVar
+
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.db import models
+from django.db.models import Q
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from chamber.ids import new_id
+from teams.models.team import Team
+from teams.querysets import PoolQuerySet
+
+
+class Queueing(StrEnum):
+    """What happens behind the first workload that finds no place."""
+
+    STRICT_FIFO = "strict-fifo"
+    BEST_EFFORT_FIFO = "best-effort-fifo"
+    BACKFILL = "backfill"
+
+
+class ElasticPreemption(StrEnum):
+    """Which elastic workloads may preempt elastic workloads."""
+
+    PRIORITY = "priority"
+    FAIR_SHARE = "fair-share"
+    NEVER = "never"
+
+
+class Placement(StrEnum):
+    """How nodes are filled."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+class Fairness(StrEnum):
+    """What makes one team come before another at equal priority."""
+
+    ENTITLEMENT = "entitlement"
+    USAGE = "usage"
+
+
+class Sharing(StrEnum):
+    """Whether pods may ask for a part of a device."""
+
+    FRACTIONS = "fractions"
+    NONE = "none"
+
+
+class PoolPolicy(BaseModel):
+    """The typed content of `Pool.policy`. Durations are seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    queueing: Queueing = Queueing.BACKFILL
+    elastic_preemption: ElasticPreemption = ElasticPreemption.PRIORITY
+    placement: Placement = Placement.BINPACK
+    fairness: Fairness = Fairness.ENTITLEMENT
+    usage_half_life_seconds: int = Field(default=7 * 86400, ge=60, le=10 * 365 * 86400)
+    min_runtime_seconds: int = Field(default=0, ge=0, le=10 * 365 * 86400)
+    max_preemptions: int | None = Field(default=None, ge=0, le=1000)
+    default_time_limit_seconds: int | None = Field(default=None, ge=1, le=10 * 365 * 86400)
+    sharing: Sharing = Sharing.FRACTIONS
+
+
+class Pool(models.Model):
+    """GPUs shared under one policy: the nodes that its selector picks and no pool before it picked."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.SlugField(max_length=60, unique=True)
+    name = models.CharField(max_length=100)
+    order = models.PositiveIntegerField(
+        default=0, help_text="A node belongs to the first pool that picks it."
+    )
+    node_selector = models.JSONField(
+        default=dict, blank=True, help_text="Node labels that must match; empty = every node."
+    )
+    topology = models.JSONField(
+        default=list, blank=True, help_text="Label keys of the levels, outermost first."
+    )
+    policy = models.JSONField(default=dict, blank=True)
+    paused = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    version = models.PositiveIntegerField(default=1)
+
+    objects = PoolQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["order", "id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def rules(self) -> PoolPolicy:
+        """Return the policy, typed; keys that are absent have their defaults."""
+        return PoolPolicy.model_validate(self.policy)
+
+    def clean(self) -> None:
+        """Refuse a policy with unknown keys or values."""
+        try:
+            PoolPolicy.model_validate(self.policy)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise DjangoValidationError(
+                {"policy": f"{where}: {first['msg']}, not {first['input']!r}."}
+            ) from error
+
+    def selects(self, labels: dict[str, str]) -> bool:
+        """Return whether a node with these labels matches the selector."""
+        return all(labels.get(key) == value for key, value in self.node_selector.items())
+
+
+class Share(models.Model):
+    """What one team is guaranteed of one pool, and at most may hold of it. Milli-GPUs."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="shares")
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="shares")
+    reservation_milli = models.PositiveBigIntegerField(default=0)
+    maximum_milli = models.PositiveBigIntegerField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["team", "pool"], name="share_pair_once"),
+            models.CheckConstraint(
+                condition=Q(reservation_milli__gte=0), name="share_reservation_not_negative"
+            ),
+            models.CheckConstraint(
+                condition=Q(maximum_milli__isnull=True) | Q(maximum_milli__gte=0),
+                name="share_maximum_not_negative",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.team} in {self.pool}"

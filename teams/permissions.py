@@ -1,0 +1,120 @@
+"""The one table of what each role may do, and the one rule of where: a binding reaches its team and below.
+
+Pages, API, sockets and the command line ask `may` or filter by `paths_where`; none has rules of its own.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from django.db.models import Q
+
+from chamber.errors import NotAllowed, NotVisible
+from teams.models import Binding, Role, Team
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
+    from teams.actors import Actor
+
+
+class Permission(StrEnum):
+    """What may be done, always on a team."""
+
+    VIEW_TEAM = "view team"
+    VIEW_WORKLOADS = "view workloads"
+    SUBMIT = "submit workloads"
+    MANAGE_WORKLOADS = "manage workloads"
+    MANAGE_MEMBERS = "manage members"
+    SPLIT_AMONG_CHILDREN = "change the split among child teams"
+    MANAGE_TEAM = "change teams, reservations and limits"
+    MANAGE_POOLS = "change pools"
+    OPERATE_CLUSTERS = "connect and drain clusters"
+    VIEW_AUDIT = "read the audit trail"
+
+
+_VIEW = frozenset({Permission.VIEW_TEAM, Permission.VIEW_WORKLOADS})
+_RESEARCHER = _VIEW | {Permission.SUBMIT}
+_LEAD = _RESEARCHER | {
+    Permission.MANAGE_WORKLOADS,
+    Permission.MANAGE_MEMBERS,
+    Permission.SPLIT_AMONG_CHILDREN,
+}
+_ADMIN = _LEAD | {Permission.MANAGE_TEAM, Permission.VIEW_AUDIT}
+
+PERMISSIONS: dict[Role, frozenset[Permission]] = {
+    Role.VIEWER: _VIEW,
+    Role.RESEARCHER: _RESEARCHER,
+    Role.LEAD: _LEAD,
+    Role.ADMIN: _ADMIN,
+    Role.ORG_ADMIN: frozenset(Permission),
+    Role.OPERATOR: _VIEW | {Permission.MANAGE_POOLS, Permission.OPERATE_CLUSTERS},
+    Role.AUDITOR: _VIEW | {Permission.VIEW_AUDIT},
+}
+
+GRANTS: dict[Role, frozenset[Role]] = {
+    Role.LEAD: frozenset({Role.VIEWER, Role.RESEARCHER, Role.LEAD}),
+    Role.ADMIN: frozenset({Role.VIEWER, Role.RESEARCHER, Role.LEAD, Role.ADMIN}),
+    Role.ORG_ADMIN: frozenset(Role),
+}
+"""Which roles somebody may give and take, where their own reaches."""
+
+
+def roles_by_path(user: "User | AnonymousUser") -> dict[str, set[Role]]:
+    """Return the user's roles by the path of the team they are bound to (one query, kept on the user)."""
+    if not user.is_authenticated:
+        return {}
+    kept: dict[str, set[Role]] | None = getattr(user, "_chamber_roles", None)
+    if kept is None:
+        kept = {}
+        bindings = Binding.objects.filter(Q(user=user.pk) | Q(group__user=user.pk))
+        for path, role in bindings.values_list("team__path", "role"):
+            kept.setdefault(path, set()).add(Role(role))
+        user._chamber_roles = kept  # type: ignore[attr-defined]
+    return kept
+
+
+def paths_where(user: "User | AnonymousUser", permission: Permission) -> list[str]:
+    """Return the outermost team paths below which the user has `permission`."""
+    given = sorted(
+        path
+        for path, roles in roles_by_path(user).items()
+        if any(permission in PERMISSIONS[role] for role in roles)
+    )
+    outermost: list[str] = []
+    for path in given:
+        if not outermost or not path.startswith(outermost[-1]):
+            outermost.append(path)
+    return outermost
+
+
+def roles_on(user: "User | AnonymousUser", team: Team) -> set[Role]:
+    """Return the roles that reach `team`."""
+    return {
+        role for path, roles in roles_by_path(user).items() if team.path.startswith(path) for role in roles
+    }
+
+
+def may(user: "User | AnonymousUser", permission: Permission, team: Team) -> bool:
+    """Return whether the user has `permission` on `team`."""
+    return any(team.path.startswith(path) for path in paths_where(user, permission))
+
+
+def grantable(user: "User | AnonymousUser", team: Team) -> list[Role]:
+    """Return the roles that the user may give and take on `team`, in the order of the table."""
+    given = {role for own in roles_on(user, team) for role in GRANTS.get(own, frozenset())}
+    return [role for role in Role if role in given and (team.depth == 0 or not role.only_at_root)]
+
+
+def may_anywhere(user: "User | AnonymousUser", permission: Permission) -> bool:
+    """Return whether the user has `permission` on any team at all."""
+    return bool(paths_where(user, permission))
+
+
+def require(by: "Actor", permission: Permission, team: Team) -> None:
+    """Raise `NotVisible` where the actor may not see the team, `NotAllowed` where only this is not given."""
+    if by.user is None or may(by.user, permission, team):
+        return
+    if not may(by.user, Permission.VIEW_TEAM, team):
+        raise NotVisible(f"There is no team {team.slug!r}.")
+    raise NotAllowed(f"Your role does not let you {permission.value} in {team.name}.")

@@ -1,0 +1,133 @@
+"""The tree with what every team was given, before and after an edit, and what may not become worse by it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from uuid import UUID
+
+from teams.models import Pool, Team
+from teams.tree import Entitled, Node, Quota, Tree, entitled, moved, quotas_of
+from teams.values import ShareChanges, TeamChanges, gpus
+
+
+def lock_tree() -> None:
+    """Keep others from changing the tree until the transaction ends, by the row of the root.
+
+    Rows that only point to teams (workloads, members) are not held up. One lock: there is no order to keep.
+    """
+    list(Team.objects.select_for_update(no_key=True).filter(depth=0).values_list("pk"))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All teams that are not archived and their quotas by pool and team. Edits give a new picture."""
+
+    nodes: Mapping[UUID, Node]
+    quotas: Mapping[UUID, Mapping[UUID, Quota]]
+    pools: Mapping[UUID, Pool]
+
+    @classmethod
+    def load(cls) -> "Picture":
+        """Read everything (three queries)."""
+        return cls(
+            nodes=Tree.load().nodes,
+            quotas=quotas_of(),
+            pools={pool.pk: pool for pool in Pool.objects.all()},
+        )
+
+    @classmethod
+    def locked(cls) -> "Picture":
+        """Read everything, and keep it so until the transaction ends: edits come one after another."""
+        lock_tree()
+        return cls.load()
+
+    @cached_property
+    def entitled(self) -> dict[UUID, dict[UUID, Entitled]]:
+        """What each team may have, by pool and team."""
+        nodes = list(self.nodes.values())
+        return {pool_id: entitled(nodes, self.quotas.get(pool_id, {})) for pool_id in self.pools}
+
+    def quota(self, pool_id: UUID, team_id: UUID) -> Quota:
+        """Return what the team was given of the pool."""
+        return self.quotas.get(pool_id, {}).get(team_id, Quota())
+
+    def with_team(self, team_id: UUID, changes: TeamChanges) -> "Picture":
+        """Return the picture with other limits of a team."""
+        node = self.nodes[team_id]
+        changed = replace(
+            node,
+            name=changes.get("name", node.name),
+            burst_limit_percent=changes.get("burst_limit_percent", node.burst_limit_percent),
+            maximum_milli=changes.get("maximum_milli", node.maximum_milli),
+        )
+        return replace(self, nodes={**self.nodes, team_id: changed})
+
+    def with_share(self, pool_id: UUID, team_id: UUID, changes: ShareChanges) -> "Picture":
+        """Return the picture with another share of a team."""
+        quota = self.quota(pool_id, team_id)
+        changed = replace(
+            quota,
+            reservation_milli=changes.get("reservation_milli", quota.reservation_milli),
+            maximum_milli=changes.get("maximum_milli", quota.maximum_milli),
+        )
+        return replace(
+            self, quotas={**self.quotas, pool_id: {**self.quotas.get(pool_id, {}), team_id: changed}}
+        )
+
+    def with_parent(self, team_id: UUID, parent_id: UUID) -> "Picture":
+        """Return the picture with the team below another parent."""
+        return replace(self, nodes={node.id: node for node in moved(self.nodes, team_id, parent_id)})
+
+    def with_teams(self, teams: Iterable[Team]) -> "Picture":
+        """Return the picture with more teams, parents first."""
+        more = {
+            team.pk: Node(team.pk, team.parent_id, team.name, team.burst_limit_percent, team.maximum_milli)
+            for team in teams
+        }
+        return replace(self, nodes={**self.nodes, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A sentence about a pool and a team whose numbers an edit would make worse."""
+
+    pool_id: UUID
+    team_id: UUID
+    sentence: str
+
+
+def envelopes_exceeded(before: Picture, after: Picture) -> list[Excess]:
+    """Return where children's guarantees would exceed the parent's reservation by more than before.
+
+    A parent without a reservation has no envelope. What was exceeded already (a team was moved in by an older
+    rule, an import) may stay or shrink: no edit is refused for what it did not do.
+    """
+    found = []
+    for pool_id, teams in after.entitled.items():
+        for team_id, now in teams.items():
+            old = before.entitled[pool_id].get(team_id)
+            if now.excess_milli > (old.excess_milli if old else 0):
+                pool, name = after.pools[pool_id].name, after.nodes[team_id].name
+                sentence = (
+                    f"{name} has a reservation of {gpus(now.reservation_milli)} in {pool}, and the teams "
+                    f"below it would be guaranteed {gpus(now.children_milli)}: "
+                    f"{gpus(now.excess_milli)} too many. "
+                    f"Raise {name}'s reservation first, or lower another team's."
+                )
+                found.append(Excess(pool_id, team_id, sentence))
+    return found
+
+
+def guarantees_raised(before: Picture, after: Picture, team_id: UUID) -> list[Excess]:
+    """Return the pools in which the team would be guaranteed more than before."""
+    found = []
+    for pool_id, teams in after.entitled.items():
+        old, new = before.entitled[pool_id][team_id].guarantee_milli, teams[team_id].guarantee_milli
+        if new > old:
+            pool, name = after.pools[pool_id].name, after.nodes[team_id].name
+            sentence = (
+                f"{name} is guaranteed {gpus(old)} of {pool}, and this would make it {gpus(new)}. "
+                f"Divide what it has, or ask an admin above {name} for more."
+            )
+            found.append(Excess(pool_id, team_id, sentence))
+    return found

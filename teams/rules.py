@@ -1,0 +1,138 @@
+"""What members may ask for: the rules of a team and those above it, made into one, and priorities by role.
+
+Down the tree each key is inherited. A team's own value holds where it is stricter; a wider one holds only
+where the root says that teams below may widen them (`may_be_widened`) and no team between says no. The root
+may widen what is built in.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from teams.models import PriorityRange, Role, Team, TeamPolicy, TeamRules
+from teams.permissions import roles_on
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
+
+RESEARCHERS = PriorityRange(elastic_max=75, reserved_max=100)
+LEADS = PriorityRange(elastic_max=99, reserved_max=199)
+UNLIMITED = PriorityRange(elastic_max=99, reserved_max=1_000_000)
+TIERS = {"low": 25, "normal": 50, "high": 75, "reserved": 100}
+"""The priorities that forms offer by name."""
+
+
+class PriorityLimits(NamedTuple):
+    """Highest priorities somebody may ask for; -1 where they may not submit, None without reserved work."""
+
+    elastic_max: int
+    reserved_max: int | None
+
+    def allow(self, priority: int) -> bool:
+        """Return whether a workload of this priority may be submitted."""
+        if priority < 100:
+            return 0 <= priority <= self.elastic_max
+        return self.reserved_max is not None and priority <= self.reserved_max
+
+    @property
+    def tiers(self) -> dict[str, int]:
+        """The named priorities among those allowed, lowest first."""
+        return {name: priority for name, priority in TIERS.items() if self.allow(priority)}
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveRules:
+    """What holds in a team. None is no limit."""
+
+    researcher_priority: PriorityRange = RESEARCHERS
+    lead_priority: PriorityRange = LEADS
+    largest_workload_milli: int | None = None
+    longest_time_limit_seconds: int | None = None
+    may_be_widened: bool = True
+
+
+def effective_rules(team: Team) -> EffectiveRules:
+    """Return what holds in the team (one query)."""
+    ids = team.ancestor_ids()
+    found = {policy.pk: policy.typed for policy in TeamPolicy.objects.filter(team__in=ids)}
+    return merged(found.get(team_id, TeamRules()) for team_id in ids)
+
+
+def effective_rules_by_team(teams: Iterable[Team]) -> Mapping[UUID, EffectiveRules]:
+    """Return what holds in each of the teams (one query for all)."""
+    rules = {policy.pk: policy.typed for policy in TeamPolicy.objects.all()}
+    return {
+        team.pk: merged(rules.get(team_id, TeamRules()) for team_id in team.ancestor_ids()) for team in teams
+    }
+
+
+def merged(way: Iterable[TeamRules]) -> EffectiveRules:
+    """Return the rules at the end of a way from the root down."""
+    now = EffectiveRules()
+    for level, rules in enumerate(way):
+        now = merged_below(now, rules)
+        if level == 0:
+            # The root may widen what is built in; it does not pass that on unasked.
+            now = replace(now, may_be_widened=bool(rules.may_be_widened))
+    return now
+
+
+def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
+    """Return what holds in a team with these rules below one where `above` holds."""
+    wide = above.may_be_widened
+    return EffectiveRules(
+        researcher_priority=_priorities(above.researcher_priority, rules.researcher_priority, wide),
+        lead_priority=_priorities(above.lead_priority, rules.lead_priority, wide),
+        largest_workload_milli=_limit(above.largest_workload_milli, rules.largest_workload_milli, wide),
+        longest_time_limit_seconds=_limit(
+            above.longest_time_limit_seconds, rules.longest_time_limit_seconds, wide
+        ),
+        may_be_widened=wide and rules.may_be_widened is not False,
+    )
+
+
+def wider_than_allowed(above: EffectiveRules, rules: TeamRules) -> list[str]:
+    """Return the keys whose values are wider than what is inherited although it may not be widened."""
+    result = merged_below(above, rules)
+    keys = [key for key in TeamRules.model_fields if key != "may_be_widened"]
+    return [key for key in keys if getattr(rules, key) not in {None, getattr(result, key)}]
+
+
+def _limit(above: int | None, own: int | None, wide: bool) -> int | None:
+    if own is None:
+        return above
+    return own if wide or above is None else min(above, own)
+
+
+def _priorities(above: PriorityRange, own: PriorityRange | None, wide: bool) -> PriorityRange:
+    if own is None or wide:
+        return own or above
+    reserved = [above.reserved_max, own.reserved_max]
+    return PriorityRange(
+        elastic_max=min(above.elastic_max, own.elastic_max),
+        reserved_max=None if None in reserved else min(value for value in reserved if value is not None),
+    )
+
+
+def priority_limits(user: "User | AnonymousUser", team: Team) -> PriorityLimits:
+    """Return the highest priorities the user may ask for in the team, by the best role that reaches it."""
+    return limits_for(roles_on(user, team), effective_rules(team))
+
+
+def limits_for(roles: Iterable[Role], rules: EffectiveRules) -> PriorityLimits:
+    """Return the highest priorities that these roles give under these rules."""
+    held = set(roles)
+    if held & {Role.ADMIN, Role.ORG_ADMIN}:
+        return PriorityLimits(UNLIMITED.elastic_max, UNLIMITED.reserved_max)
+    ranges = []
+    if Role.RESEARCHER in held or Role.LEAD in held:
+        ranges.append(rules.researcher_priority)
+    if Role.LEAD in held:
+        ranges.append(rules.lead_priority)
+    if not ranges:
+        return PriorityLimits(-1, None)
+    reserved = [given.reserved_max for given in ranges if given.reserved_max is not None]
+    return PriorityLimits(max(given.elastic_max for given in ranges), max(reserved, default=None))

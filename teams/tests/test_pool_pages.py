@@ -1,0 +1,72 @@
+"""The forms of pools."""
+
+import pytest
+
+from teams.models import Pool, Role
+from teams.tests.conftest import Acme, SignIn
+from teams.tests.factories import bind
+
+URL = "/teams/pools/main/edit/"
+VALUES = {
+    "version": 1,
+    "name": "Main",
+    "slug": "main",
+    "order": 0,
+    "node_selector": "gpu=a100\nzone = a",
+    "topology": "zone\nrack",
+    "queueing": "strict-fifo",
+    "elastic_preemption": "never",
+    "placement": "spread",
+    "fairness": "usage",
+    "sharing": "none",
+    "usage_half_life_seconds": 3600,
+    "min_runtime_seconds": 60,
+    "max_preemptions": "",
+    "default_time_limit_seconds": "",
+}
+
+
+def test_saves_nodes_and_policy(acme: Acme, sign_in: SignIn) -> None:
+    response = sign_in(acme.org_admin).post(URL, VALUES)
+    assert response.headers["Location"] == "/pools/main/"
+    pool = Pool.objects.get()
+    assert pool.node_selector == {"gpu": "a100", "zone": "a"}
+    assert pool.topology == ["zone", "rack"]
+    assert (pool.rules.queueing, pool.rules.min_runtime_seconds) == ("strict-fifo", 60)
+
+
+def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
+    browser = sign_in(acme.org_admin)
+    browser.post(URL, VALUES)
+    html = browser.get(URL).content.decode()
+    assert "gpu=a100\nzone=a" in html
+    assert '<option value="spread" selected>' in html
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"node_selector": "gpu"}, "written name=value"),
+        ({"usage_half_life_seconds": 5}, "greater than or equal to 60"),
+        ({"slug": "Main!"}, "small letters"),
+        ({"version": 7}, "Somebody changed Main"),
+    ],
+)
+def test_wrong_values_are_told(acme: Acme, sign_in: SignIn, change: dict[str, object], told: str) -> None:
+    response = sign_in(acme.org_admin).post(URL, VALUES | change)
+    assert response.status_code == 422
+    assert told in response.content.decode()
+    assert Pool.objects.get().version == 1
+
+
+def test_an_operator_makes_a_pool(acme: Acme, sign_in: SignIn) -> None:
+    bind(acme.stranger, acme.root, Role.OPERATOR)
+    response = sign_in(acme.stranger).post("/teams/pools/new/", VALUES | {"version": "", "slug": "a100"})
+    assert response.headers["Location"] == "/pools/a100/"
+
+
+@pytest.mark.parametrize("who", ["admin", "lead", "viewer", "stranger"])
+def test_others_do_not(acme: Acme, sign_in: SignIn, who: str) -> None:
+    browser = sign_in(getattr(acme, who))
+    assert browser.get("/teams/pools/new/").status_code == 403
+    assert browser.post(URL, VALUES).status_code == (404 if who == "stranger" else 403)

@@ -1,0 +1,98 @@
+"""create_pool and edit_pool."""
+
+import pytest
+
+from chamber import live
+from chamber.errors import NotAllowed, Refusal, StaleVersion
+from teams.actions import PoolChanges, create_pool, edit_pool
+from teams.models import AuditEvent, Pool, Queueing, Role
+from teams.tests.conftest import Acme
+from teams.tests.factories import actor, bind, make_pool, make_user
+
+
+def test_an_operator_makes_a_pool(acme: Acme) -> None:
+    bind(acme.stranger, acme.root, Role.OPERATOR)
+    values: PoolChanges = {"name": "A100", "slug": "a100", "node_selector": {"gpu": "a100"}, "order": 1}
+    pool = create_pool(by=actor(acme.stranger), values=values)
+    assert pool.selects({"gpu": "a100", "zone": "a"})
+    assert not pool.selects({"gpu": "h100"})
+    assert AuditEvent.objects.get().action == "pool.created"
+
+
+def test_changes_of_the_policy_are_typed_audited_and_announced(
+    acme: Acme, django_capture_on_commit_callbacks: pytest.FixtureRequest
+) -> None:
+    changes: PoolChanges = {"policy": {"queueing": "strict-fifo", "max_preemptions": 3}}
+    with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
+        pool = edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes=changes)
+    assert (pool.rules.queueing, pool.rules.max_preemptions) == (Queueing.STRICT_FIFO, 3)
+    event = AuditEvent.objects.get()
+    assert event.before == {"policy.queueing": "backfill", "policy.max_preemptions": None}
+    assert live.version("pools")
+    assert live.version("queue:main")
+
+
+def test_the_same_policy_is_no_change(acme: Acme) -> None:
+    pool = edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes={"policy": {}})
+    assert pool.version == 1
+    assert not AuditEvent.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "told"),
+    [
+        ({"policy": {"queueing": "lifo"}}, "queueing", "not 'lifo'"),
+        ({"policy": {"queuing": "backfill"}}, "queuing", "A policy has no 'queuing'"),
+        ({"policy": {"min_runtime_seconds": -1}}, "min_runtime_seconds", "not -1"),
+        ({"name": ""}, "name", "1 to 100 characters"),
+        ({"slug": "other"}, "slug", "taken by another pool"),
+        ({"slug": "Main Pool"}, "slug", "small letters"),
+        ({"order": -1}, "order", "not -1"),
+        ({"node_selector": {"gpu": ""}}, "node_selector", "each with a name and a value"),
+        ({"topology": ["rack", "rack"]}, "topology", "different label names"),
+    ],
+)
+def test_what_cannot_be_is_refused_beside_its_field(
+    acme: Acme, changes: PoolChanges, field: str, told: str
+) -> None:
+    make_pool("Other")
+    with pytest.raises(Refusal) as refusal:
+        edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes=changes)
+    assert list(refusal.value.fields) == [field]
+    assert told in refusal.value.message
+
+
+def test_a_pool_needs_a_name_and_a_short_one(acme: Acme) -> None:
+    with pytest.raises(Refusal) as refusal:
+        create_pool(by=actor(acme.org_admin), values={})
+    assert set(refusal.value.fields) == {"name", "slug"}
+
+
+def test_pause(acme: Acme) -> None:
+    assert edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes={"paused": True}).paused
+
+
+def test_the_second_of_two_is_told(acme: Acme) -> None:
+    edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes={"paused": True})
+    with pytest.raises(StaleVersion):
+        edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes={"order": 3})
+    assert Pool.objects.get().order == 0
+
+
+@pytest.mark.parametrize("who", ["admin", "lead", "viewer"])
+def test_others_see_pools_and_change_none(acme: Acme, who: str) -> None:
+    user = getattr(acme, who)
+    bind(user, acme.root, Role.VIEWER)
+    assert Pool.objects.visible_to(user).exists()
+    with pytest.raises(NotAllowed):
+        edit_pool(by=actor(user), pool=acme.pool, version=1, changes={"paused": True})
+
+
+def test_who_has_no_role_sees_none(acme: Acme) -> None:
+    assert not Pool.objects.visible_to(acme.stranger).exists()
+
+
+@pytest.mark.django_db
+def test_without_an_organisation_there_are_no_pools() -> None:
+    with pytest.raises(Refusal, match="no organisation yet"):
+        create_pool(by=actor(make_user()), values={"name": "Main", "slug": "main"})

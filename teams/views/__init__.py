@@ -1,0 +1,1 @@
+"""Pages of the organisation: the tree, a team, its members, pools."""

@@ -1,0 +1,203 @@
+"""One team: its numbers, members, rules and trail; renaming, moving, archiving it."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
+
+from chamber import live
+from chamber.errors import Refusal
+from chamber.http import page
+from teams import actions
+from teams.forms import IdentityForm, MemberForm, MoveForm, RulesForm, show_refusal
+from teams.members import members_of
+from teams.models import AuditEvent, Pool, Team, TeamPolicy, TeamRules
+from teams.permissions import Permission, grantable, may, paths_where, require
+from teams.picture import Picture
+from teams.rows import Powers
+from teams.rules import effective_rules, priority_limits
+from teams.tree import Tree
+from teams.views.requests import actor, person, team_choices, team_for
+
+RECENT = 12
+
+
+@require_safe
+def detail(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show a team."""
+    return render_team(request, team_for(request, slug))
+
+
+def render_team(request: HttpRequest, team: Team, **forms: Any) -> HttpResponse:
+    """Answer the team's page; `forms` replace the empty ones, with 422 where one has errors."""
+    user = person(request)
+    powers, may_audit = Powers.of(user), may(user, Permission.VIEW_AUDIT, team)
+    may_manage = powers.may_manage(team) and not team.is_archived
+    policy = TeamPolicy.objects.filter(team=team).first()
+    trail = AuditEvent.objects.visible_to(user).about(team) if may_audit else AuditEvent.objects.none()
+    above = Team.objects.visible_to(user).filter(pk__in=team.ancestor_ids()[:-1]).order_by("depth")
+    ancestors = {other.pk: other for other in above}
+    context = {
+        "team": team,
+        "ancestors": ancestors.values(),
+        "children": team.children.order_by("name"),
+        "shares": _shares(team, ancestors),
+        "members": _members(request, team),
+        "rules": effective_rules(team),
+        "mine": priority_limits(user, team),
+        "trail": trail[:RECENT],
+        "may_audit": may_audit,
+        "may_edit": (powers.may_limit(team) or powers.may_split(team)) and not team.is_archived,
+        "may_restore": powers.may_limit(team) and team.is_archived,
+        "live_version": f"{live.version('teams')} {live.version('pools')}",
+        **_forms(request, team, policy, powers, may_manage=may_manage),
+        **forms,
+    }
+    wrong = any(form.errors for form in forms.values())
+    return page(
+        request, "teams/detail.html", context, fragment="teams/_team.html", status=422 if wrong else 200
+    )
+
+
+def _forms(
+    request: HttpRequest, team: Team, policy: TeamPolicy | None, powers: Powers, *, may_manage: bool
+) -> dict[str, Any]:
+    """Return the empty forms of what the user may do here; None for what they may not."""
+    user = person(request)
+    roles = grantable(user, team) if may(user, Permission.MANAGE_MEMBERS, team) else []
+    own = policy.typed if policy else TeamRules()
+    may_move = bool(team.parent_id) and powers.may_limit(team) and not team.is_archived
+    return {
+        "identity_form": IdentityForm(team=team) if may_manage else None,
+        "move_form": MoveForm(team=team, parents=_new_parents(request, team)) if may_move else None,
+        "member_form": MemberForm(roles=roles) if roles and not team.is_archived else None,
+        "rules_form": RulesForm(rules=own, version=policy.version if policy else 0) if may_manage else None,
+    }
+
+
+def _shares(team: Team, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
+    """Return what the team may have of each pool; of the teams above, those in `ancestors` are named."""
+    picture = Picture.load()
+    rows = []
+    for pool in Pool.objects.all():
+        found = picture.entitled[pool.pk].get(team.pk)
+        by = found.bound_by if found else None
+        name = str(ancestors.get(by, "a team above")) if by and by != team.pk else ""
+        quota = picture.quota(pool.pk, team.pk)
+        rows.append({"pool": pool, "quota": quota, "entitled": found, "bound_by": name})
+    return rows
+
+
+def _members(request: HttpRequest, team: Team) -> list[dict[str, Any]]:
+    roles = set(grantable(person(request), team))
+    return [
+        {
+            "binding": binding,
+            "inherited": binding.team_id != team.pk,
+            "removable": binding.team_id == team.pk and binding.role in roles,
+        }
+        for binding in members_of(team, person(request))
+    ]
+
+
+def _new_parents(request: HttpRequest, team: Team) -> list[tuple[str, str]]:
+    """Return where the team may go: not below itself, nor where it is."""
+    paths = paths_where(person(request), Permission.MANAGE_TEAM)
+    below = {other.slug for other in Tree.load().under([team.path])}
+    here = team.parent.slug if team.parent else ""
+    return [(slug, name) for slug, name in team_choices(paths) if slug not in below and slug != here]
+
+
+@require_POST
+def rename(request: HttpRequest, slug: str) -> HttpResponse:
+    """Change the team's names."""
+    team = team_for(request, slug)
+    form = IdentityForm(request.POST, team=team)
+    if form.is_valid():
+        values = form.cleaned_data
+        try:
+            team = actions.edit_team(
+                by=actor(request),
+                team=team,
+                version=values["version"],
+                changes={"name": values["name"], "slug": values["slug"]},
+            )
+        except Refusal as refusal:
+            show_refusal(form, refusal)
+        else:
+            messages.success(request, "The name is saved.")
+            return redirect("teams:detail", team.slug)
+    return render_team(request, team, identity_form=form)
+
+
+@require_POST
+def move(request: HttpRequest, slug: str) -> HttpResponse:
+    """Put the team below another."""
+    team = team_for(request, slug)
+    require(actor(request), Permission.MANAGE_TEAM, team)
+    form = MoveForm(request.POST, team=team, parents=_new_parents(request, team))
+    if form.is_valid():
+        parent = team_for(request, form.cleaned_data["parent"])
+        version = form.cleaned_data["version"]
+        try:
+            actions.move_team(by=actor(request), team=team, parent=parent, version=version)
+        except Refusal as refusal:
+            show_refusal(form, refusal)
+        else:
+            messages.success(request, f"{team.name} is below {parent.name} now, and counts there.")
+            return redirect("teams:detail", team.slug)
+    return render_team(request, team, move_form=form)
+
+
+@require_POST
+def archive(request: HttpRequest, slug: str) -> HttpResponse:
+    """Archive the team with all below it; say why not where something runs."""
+    team = team_for(request, slug)
+    try:
+        actions.archive_team(by=actor(request), team=team)
+    except Refusal as refusal:
+        if refusal.status in {403, 404}:
+            raise
+        messages.error(request, refusal.message)
+    else:
+        messages.success(request, f"{team.name} is archived.")
+    return redirect("teams:detail", team.slug)
+
+
+@require_POST
+def unarchive(request: HttpRequest, slug: str) -> HttpResponse:
+    """Restore an archived team."""
+    team = team_for(request, slug)
+    try:
+        actions.unarchive_team(by=actor(request), team=team)
+    except Refusal as refusal:
+        if refusal.status in {403, 404}:
+            raise
+        messages.error(request, refusal.message)
+    else:
+        messages.success(request, f"{team.name} is back.")
+    return redirect("teams:detail", team.slug)
+
+
+@require_POST
+def rules(request: HttpRequest, slug: str) -> HttpResponse:
+    """Set what the team's members may ask for."""
+    team = team_for(request, slug)
+    policy = TeamPolicy.objects.filter(team=team).first()
+    own = policy.typed if policy else TeamRules()
+    form = RulesForm(request.POST, rules=own, version=policy.version if policy else 0)
+    if form.is_valid():
+        try:
+            actions.set_rules(
+                by=actor(request), team=team, version=form.cleaned_data["version"], rules=form.rules()
+            )
+        except Refusal as refusal:
+            show_refusal(form, refusal, RulesForm.NAMES)
+        else:
+            messages.success(request, "The rules are saved; they hold for what is submitted from now on.")
+            return redirect("teams:detail", team.slug)
+    return render_team(request, team, rules_form=form)
