@@ -1,0 +1,1 @@
+"""What users submit, its attempts and its events."""

@@ -1,0 +1,120 @@
+"""What people do to workloads that are there: cancel, hold, release, requeue; one or many."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from chamber.errors import Conflict, NotAllowed, NotVisible
+from teams.actors import Actor
+from teams.permissions import Permission, may
+from workloads import lifecycle
+from workloads.lifecycle.journal import Journal
+from workloads.lifecycle.status import lock
+from workloads.models import EventKind, Status, Workload
+
+
+def may_control(by: Actor, workload: Workload) -> bool:
+    """Return whether the actor may cancel, hold, release and requeue it: its owner while he may submit to its
+    team, and whoever manages the team's workloads.
+    """
+    if by.user is None or may(by.user, Permission.MANAGE_WORKLOADS, workload.team):
+        return True
+    return workload.owner_id == by.user.pk and may(by.user, Permission.SUBMIT, workload.team)
+
+
+def _require_control(by: Actor, workload: Workload) -> None:
+    if may_control(by, workload):
+        return
+    if by.user is None or not may(by.user, Permission.VIEW_WORKLOADS, workload.team):
+        raise NotVisible("There is no such workload, or not for you.")
+    raise NotAllowed(
+        f"{workload.slug} belongs to {workload.owner.get_username()}: "
+        f"only its owner and who manages workloads in {workload.team.name} may change it."
+    )
+
+
+def cancel(*, by: Actor, workload: Workload) -> None:
+    """End an open workload as Cancelled and have its pods stopped; a `Conflict` where it has already ended."""
+    _require_control(by, workload)
+    with transaction.atomic():
+        if not lifecycle.cancel_many([workload.pk], by=by, at=timezone.now()):
+            raise _too_late(workload, "cancelled")
+
+
+def requeue(*, by: Actor, workload: Workload) -> None:
+    """Put an ended workload back in the queue; a `Conflict` where it has not ended or its team was archived."""
+    _require_control(by, workload)
+    if workload.team.is_archived:
+        raise Conflict(f"{workload.team.name} was archived: nothing of it is run any more.")
+    with transaction.atomic():
+        if not lifecycle.requeue_many([workload.pk], by=by, at=timezone.now()):
+            raise _too_late(workload, "requeued")
+
+
+def hold(*, by: Actor, workload: Workload) -> None:
+    """Keep a Pending workload from starting until it is released; a `Conflict` where it is not waiting."""
+    _require_control(by, workload)
+    with transaction.atomic():
+        if not _set_held([workload.pk], held=True, by=by, at=timezone.now()):
+            raise _too_late(workload, "held")
+
+
+def release(*, by: Actor, workload: Workload) -> None:
+    """Let a held workload start again; a `Conflict` where it is not held."""
+    _require_control(by, workload)
+    with transaction.atomic():
+        if not _set_held([workload.pk], held=False, by=by, at=timezone.now()):
+            raise _too_late(workload, "released")
+
+
+def _too_late(workload: Workload, wanted: str) -> Conflict:
+    """Return why an act came to nothing, from the row as it is now."""
+    now = Workload.objects.get(pk=workload.pk)
+    if not now.is_open:
+        return Conflict(f"{now.slug} has ended already ({now.get_status_display()}), so it was not {wanted}.")
+    state = "held" if now.held else now.get_status_display()
+    needs = {
+        "requeued": "only what has ended can be requeued",
+        "held": "only what waits and is not held can be held",
+        "released": "only what is held can be released",
+        "cancelled": "try again",
+    }
+    return Conflict(f"{now.slug} is {state}: {needs[wanted]}.")
+
+
+def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> set[UUID]:
+    """Hold or release Pending workloads; return the ids of those for which it was a change."""
+    rows = [row for row in lock(ids).values() if row.status == Status.PENDING and row.held is not held]
+    waiting = Workload.objects.filter(pk__in=[row.pk for row in rows], status=Status.PENDING, held=not held)
+    code = "held" if held else ""
+    if waiting.update(held=held, reason_code=code, version=F("version") + 1) != len(rows):
+        raise Conflict("Some of the workloads changed meanwhile; nothing was done.")
+    journal = Journal(by=by, at=at)
+    for row in rows:
+        kind, word = (EventKind.HELD, "Held") if held else (EventKind.RELEASED, "Released")
+        journal.add(row, kind, f"{word}.", data={"status": row.status})
+    journal.write(ring=True)
+    return {row.pk for row in rows}
+
+
+_BULK: dict[str, Callable[[Collection[UUID], Actor, datetime], set[UUID]]] = {
+    "cancel": lambda ids, by, at: lifecycle.cancel_many(ids, by=by, at=at),
+    "requeue": lambda ids, by, at: lifecycle.requeue_many(ids, by=by, at=at),
+    "hold": lambda ids, by, at: _set_held(ids, held=True, by=by, at=at),
+    "release": lambda ids, by, at: _set_held(ids, held=False, by=by, at=at),
+}
+BULK_ACTS = tuple(_BULK)
+
+
+def act_on_many(*, by: Actor, act: str, workloads: Sequence[Workload]) -> set[UUID]:
+    """Do one of `BULK_ACTS` to those of the workloads that the actor controls and whose state allows it.
+
+    Returns the ids of those it was done to; the others are left as they are. A constant number of queries.
+    """
+    ids = {w.pk for w in workloads if may_control(by, w) and not (act == "requeue" and w.team.is_archived)}
+    with transaction.atomic():
+        return _BULK[act](ids, by, timezone.now())

@@ -1,0 +1,177 @@
+"""Whether a submission can be taken: what it names exists, its submitter may, and the rules of the team
+allow it.
+"""
+
+import difflib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Self
+from uuid import UUID
+
+from django.db.models import Count, Q
+
+from chamber.errors import NotVisible
+from teams import rules
+from teams.actors import Actor
+from teams.models import Pool, Team
+from teams.permissions import Permission, may, require
+from teams.rules import EffectiveRules, PriorityLimits
+from workloads.models import Workload
+from workloads.models.workload import RESERVED_FROM
+from workloads.quantities import WHOLE_MILLI, duration_text, gpus, gpus_text
+from workloads.requests import SubmissionRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What submissions are checked against, read once for all of them.
+
+    `devices` counts the GPUs of each pool by slug, those of nodes that are down included: what is there may
+    come back.
+    `needed` gives the ids of workloads that are depended on by slug.
+    """
+
+    teams: dict[str, Team]
+    rules: dict[str, EffectiveRules]
+    limits: dict[str, PriorityLimits]
+    pools: dict[str, Pool]
+    devices: dict[str, int]
+    gpu_types: frozenset[str]
+    needed: dict[str, UUID]
+
+    @classmethod
+    def read(cls, by: Actor, requests: Sequence[SubmissionRequest]) -> Self:
+        """Return the setting of these requests; raise `NotVisible` or `NotAllowed` for a team.
+
+        A handful of queries, and one or two more for each different team.
+        """
+        teams = _teams(by, {request.team for request in requests})
+        pools, devices = _pools()
+        typed = any(request.gpu_types for request in requests)
+        return cls(
+            teams=teams,
+            rules={slug: rules.effective_rules(team) for slug, team in teams.items()},
+            limits={slug: rules.priority_limits(by.user, team) for slug, team in teams.items()}
+            if by.user
+            else {},
+            pools=pools,
+            devices=devices,
+            gpu_types=_gpu_types() if typed else frozenset(),
+            needed=_needed(by, {slug for request in requests for slug in request.depends_on}),
+        )
+
+
+def _teams(by: Actor, slugs: Collection[str]) -> dict[str, Team]:
+    teams = {team.slug: team for team in Team.objects.filter(slug__in=slugs)}
+    for slug in sorted(slugs):
+        team = teams.get(slug)
+        # One answer for both, so that nobody learns which teams there are.
+        if team is None or (by.user is not None and not may(by.user, Permission.VIEW_TEAM, team)):
+            raise NotVisible(f"There is no team {slug!r}.", field="team")
+        require(by, Permission.SUBMIT, team)
+    return teams
+
+
+def _pools() -> tuple[dict[str, Pool], dict[str, int]]:
+    """Return all pools and how many GPUs they have, by slug; nodes are only reached by their relation."""
+    present = Q(nodes__gone_at__isnull=True, nodes__devices__foreign=False)
+    counted = Pool.objects.order_by().annotate(device_count=Count("nodes__devices", filter=present))
+    sizes = dict(counted.values_list("slug", "device_count"))
+    return {pool.slug: pool for pool in Pool.objects.all()}, sizes
+
+
+def _gpu_types() -> frozenset[str]:
+    named = Pool.objects.order_by().values_list("nodes__devices__gpu_type", flat=True).distinct()
+    return frozenset(name for name in named if name)
+
+
+def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
+    if not slugs or by.user is None:
+        return {}
+    return dict(Workload.objects.visible_to(by.user).filter(slug__in=slugs).values_list("slug", "pk"))
+
+
+def check(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
+    """Return a sentence for each field of a request that cannot be taken; empty where it can."""
+    team = setting.teams[request.team]
+    found = {
+        "team": f"{team.name} was archived and takes nothing new." if team.is_archived else "",
+        "priority": _priority(request, team, setting),
+        "pools": _unknown(request.pools, setting.pools, "pool"),
+        "gpu_types": _unknown(request.gpu_types, setting.gpu_types, "GPU type") if setting.gpu_types else "",
+        "time_limit_seconds": _time_limit(request, team, setting.rules[team.slug]),
+        "depends_on": _unknown_workload(request, setting),
+        "pods": _too_large(request, team, setting),
+    }
+    return {name: sentence for name, sentence in found.items() if sentence}
+
+
+def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:
+    for name in named:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            allowed = ", ".join(sorted(known)[:10]) or "none"
+            hint = f" Did you mean {near[0]!r}?" if near else f" There are: {allowed}."
+            return f"There is no {noun} {name!r}.{hint}"
+    return ""
+
+
+def _unknown_workload(request: SubmissionRequest, setting: Setting) -> str:
+    for slug in request.depends_on:
+        if slug not in setting.needed:
+            return f"There is no workload {slug!r} that it could depend on."
+    return ""
+
+
+def _priority(request: SubmissionRequest, team: Team, setting: Setting) -> str:
+    limits = setting.limits.get(team.slug)
+    if limits is None or limits.allow(request.priority):
+        return ""
+    return f"Priority {request.priority:,} is outside your range in {team.name}: {range_text(limits)}."
+
+
+def range_text(limits: PriorityLimits) -> str:
+    """Return in words which priorities somebody may give."""
+    elastic_max, reserved_max = limits
+    elastic = f"0 to {elastic_max} for elastic work"
+    if reserved_max is None:
+        return f"{elastic}, none for reserved work"
+    upto = f"{RESERVED_FROM}" if reserved_max == RESERVED_FROM else f"{RESERVED_FROM} to {reserved_max:,}"
+    return f"{elastic}, {upto} for reserved work"
+
+
+def _time_limit(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
+    longest, asked = allowed.longest_time_limit_seconds, request.time_limit_seconds
+    if longest is None or (asked is not None and asked <= longest):
+        return ""
+    given = f"A time limit of {duration_text(asked)} is" if asked else "No time limit is"
+    return f"{given} longer than {team.name} allows: at most {duration_text(longest)}."
+
+
+def _too_large(request: SubmissionRequest, team: Team, setting: Setting) -> str:
+    if request.gpu_milli is None:
+        return ""
+    whole = request.pods * request.gpu_milli
+    largest = setting.rules[team.slug].largest_workload_milli
+    if largest is not None and whole > largest:
+        return f"It asks for {gpus_text(whole)} in all; {team.name} allows {gpus_text(largest)} at most."
+    return _larger_than_pools(request, setting)
+
+
+def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
+    """Refuse what needs more GPUs to start than any pool it accepts has, where all of them are known to have
+    some.
+    """
+    needs = request.starting_pods * (request.gpu_milli or 0)
+    sizes = {
+        slug: setting.devices[slug] for slug in request.pools or setting.devices if slug in setting.devices
+    }
+    if not sizes or 0 in sizes.values() or needs <= max(sizes.values()) * WHOLE_MILLI:
+        return ""
+    slug, size = max(sizes.items(), key=lambda item: (item[1], item[0]))
+    name = setting.pools[slug].name
+    where = f"pool {name} has" if len(sizes) == 1 else f"the largest pool it accepts, {name}, has"
+    return (
+        f"It starts with {request.starting_pods:,} pods of {gpus(request.gpu_milli or 0)} GPUs, "
+        f"{gpus_text(needs)} at once; {where} {gpus_text(size * WHOLE_MILLI)}."
+    )

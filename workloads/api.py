@@ -1,0 +1,227 @@
+"""The API of workloads: submit, list, read, follow, and what is done to them."""
+
+import hashlib
+import json
+from typing import Any
+
+from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chamber.errors import NotVisible, Refusal
+from chamber.rest import etag
+from teams.api.requests import actor, one_page, person
+from teams.models import Pool, Team
+from workloads import actions, listing, watch
+from workloads.models import Workload
+from workloads.requests import SubmissionRequest, parse_many
+from workloads.shapes import SUBMISSION, AttemptShape, EventShape, WorkloadShape
+from workloads.submission import submit
+
+FILTERS = [
+    OpenApiParameter("team", str, description="Slug; the teams below it are included."),
+    OpenApiParameter("status", str, many=True, description="A status, or open, held, ended."),
+    OpenApiParameter("class", str, description="reserved or elastic."),
+    OpenApiParameter("job_class", str),
+    OpenApiParameter("owner", str, description="A user name, or me."),
+    OpenApiParameter("pool", str, description="Slug of the pool it was admitted in."),
+    OpenApiParameter("search", str, description="A part of the name or the slug."),
+    OpenApiParameter("within", str, description="Submitted within 1h, 24h, 7d or 30d."),
+    OpenApiParameter("sort", str, description="submitted, name or priority; with - descending."),
+    OpenApiParameter("limit", int, description=f"1 to {listing.LARGEST_PAGE}."),
+    OpenApiParameter("cursor", str),
+]
+KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Kept for 24 hours, for each person."
+)
+
+
+def workload_for(request: Request, slug: str) -> Workload:
+    """Return the workload with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
+    rows = Workload.objects.visible_to(person(request)).select_related("team", "owner", "pool", "attempt")
+    found = rows.filter(slug=slug).first()
+    if found is None:
+        raise NotVisible(f"There is no workload {slug!r}, or not for you.")
+    return found
+
+
+def shown(workloads: list[Workload]) -> list[dict[str, Any]]:
+    """Return workloads as the API shows them (one query, for the pools)."""
+    slugs = {str(pk): slug for pk, slug in Pool.objects.values_list("pk", "slug")}
+    return [dict(WorkloadShape(workload, context={"pool_slugs": slugs}).data) for workload in workloads]
+
+
+class Workloads(APIView):
+    """All workloads that one may see, and submitting."""
+
+    token_scope = "submit"  # noqa: S105 - the scope that a token needs
+
+    @extend_schema(parameters=FILTERS, responses=WorkloadShape(many=True))
+    def get(self, request: Request) -> Response:
+        """List workloads by cursor, newest first unless `sort` says otherwise."""
+        filters = listing.Filters.read_strictly(request.query_params)
+        size = _limit(request.query_params.get("limit"))
+        rows = Workload.objects.visible_to(person(request))
+        rows = rows.select_related("team", "owner", "pool", "attempt")
+        rows = filters.apply(rows, user=person(request), now=timezone.now())
+        cursor = request.query_params.get("cursor")
+        if cursor and not listing.is_cursor(cursor, sort=filters.sort):
+            # The first page again would send a program that follows `next` round in a circle.
+            raise Refusal("cursor is none of this list and order: begin without one.", field="cursor")
+        found = listing.page_of(rows, sort=filters.sort, cursor=cursor, size=size)
+        return Response(
+            {
+                "next": _address(request, found.following),
+                "previous": _address(request, found.previous),
+                "results": shown(found.rows),
+            }
+        )
+
+    @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: WorkloadShape})
+    def post(self, request: Request) -> Response:
+        """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none."""
+        body: Any = request.data
+        several = isinstance(body, dict) and set(body) == {"workloads"}
+        asked = parse_many(body["workloads"]) if several else [SubmissionRequest.parse(body)]
+        made = submit(
+            by=actor(request),
+            requests=asked,
+            key=request.headers.get("Idempotency-Key"),
+            body_sha256=hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest(),
+        )
+        answer = shown(made)
+        return Response({"workloads": answer} if several else answer[0], status=201)
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return listing.PAGE_SIZE
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) >= 1):
+        raise Refusal(f"limit is {text[:40]!r}; 1 to {listing.LARGEST_PAGE} are allowed.", field="limit")
+    return min(int(text), listing.LARGEST_PAGE)
+
+
+def _address(request: Request, cursor: str | None) -> str | None:
+    if cursor is None:
+        return None
+    query = request.query_params.copy()
+    query["cursor"] = cursor
+    return request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
+
+
+class OneWorkload(APIView):
+    """One workload."""
+
+    @extend_schema(responses=WorkloadShape)
+    def get(self, request: Request, slug: str) -> Response:
+        """Return the workload, with the ETag of its version."""
+        workload = workload_for(request, slug)
+        return Response(shown([workload])[0], headers={"ETag": etag(workload.version)})
+
+
+class Attempts(APIView):
+    """The tries to run one workload."""
+
+    @extend_schema(responses=AttemptShape(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        """List the attempts, the first one first."""
+        attempts = list(workload_for(request, slug).attempts.select_related("pool").order_by("number"))
+        named = {str(part["team"]) for attempt in attempts for part in attempt.allocation if part["team"]}
+        teams = Team.objects.filter(pk__in=named).values_list("pk", "slug")
+        context = {"team_slugs": {str(pk): slug for pk, slug in teams}}
+        return one_page([AttemptShape(attempt, context=context).data for attempt in attempts])
+
+
+class Events(APIView):
+    """What happened to one workload."""
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("after", int, description="Only events of a higher sequence."),
+            OpenApiParameter("limit", int),
+        ],
+        responses=EventShape(many=True),
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        """List the events in their order, page by page; `next` continues after the last one."""
+        workload = workload_for(request, slug)
+        size = _limit(request.query_params.get("limit"))
+        after = request.query_params.get("after", "0")
+        if not (after.isascii() and after.isdigit() and len(after) < 12):
+            raise Refusal(f"after is {after[:40]!r}; it must be the sequence of an event.", field="after")
+        events = list(workload.events.filter(sequence__gt=int(after)).order_by("sequence")[: size + 1])
+        page = events[:size]
+        following = None
+        if len(events) > size:
+            query = request.query_params.copy()
+            query["after"] = str(page[-1].sequence)
+            following = request.build_absolute_uri(f"{request.path}?{query.urlencode()}")
+        return Response(
+            {"next": following, "previous": None, "results": [EventShape(event).data for event in page]}
+        )
+
+
+class EventStream(BaseRenderer):
+    """Lets a client ask for `text/event-stream`; what is refused before the stream begins is JSON all the
+    same.
+    """
+
+    media_type = "text/event-stream"
+    format = "sse"
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,  # noqa: ARG002 - DRF's signature
+        renderer_context: Any = None,  # noqa: ARG002 - DRF's signature
+    ) -> bytes:
+        """Return a problem as JSON."""
+        return json.dumps(data).encode()
+
+
+class Watch(APIView):
+    """The events of one workload as they come."""
+
+    renderer_classes = (EventStream, JSONRenderer)
+
+    @extend_schema(
+        parameters=[OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER)],
+        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, slug: str) -> HttpResponseBase:
+        """Follow a workload until it ends; with `Last-Event-ID` from there, 410 where that is none of its
+        events.
+        """
+        workload = workload_for(request, slug)
+        after = watch.starting_point(request.headers.get("Last-Event-ID", ""), workload)
+        response = StreamingHttpResponse(watch.stream(workload.pk, after), content_type="text/event-stream")
+        response["Cache-Control"] = "no-store"
+        # Proxies that gather answers before they pass them on are told not to.
+        response["X-Accel-Buffering"] = "no"
+        return response
+
+
+class Act(APIView):
+    """Cancel, hold, release or requeue one workload; `act` is set by its address."""
+
+    token_scope = "submit"  # noqa: S105 - the scope that a token needs
+    act = ""
+
+    @extend_schema(request=None, responses=WorkloadShape)
+    def post(self, request: Request, slug: str) -> Response:
+        """Do it, and return the workload as it is then; 409 where its status does not allow it."""
+        workload = workload_for(request, slug)
+        action = {
+            "cancel": actions.cancel,
+            "hold": actions.hold,
+            "release": actions.release,
+            "requeue": actions.requeue,
+        }[self.act]
+        action(by=actor(request), workload=workload)
+        after = workload_for(request, slug)
+        return Response(shown([after])[0], headers={"ETag": etag(after.version)})

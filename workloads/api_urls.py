@@ -1,0 +1,18 @@
+"""The API of workloads."""
+
+from django.urls import path
+
+from workloads import api
+from workloads.actions import BULK_ACTS
+
+urlpatterns = [
+    path("workloads/", api.Workloads.as_view(), name="api-workloads"),
+    path("workloads/<slug:slug>/", api.OneWorkload.as_view(), name="api-workload"),
+    path("workloads/<slug:slug>/attempts/", api.Attempts.as_view(), name="api-workload-attempts"),
+    path("workloads/<slug:slug>/events/", api.Events.as_view(), name="api-workload-events"),
+    path("workloads/<slug:slug>/watch/", api.Watch.as_view(), name="api-workload-watch"),
+    *(
+        path(f"workloads/<slug:slug>/{act}/", api.Act.as_view(act=act), name=f"api-workload-{act}")
+        for act in BULK_ACTS
+    ),
+]

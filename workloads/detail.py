@@ -1,0 +1,190 @@
+"""What the page of one workload shows, gathered in a constant number of queries."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from chamber import live
+from teams.actors import Actor, Via
+from teams.models import Pool, Team
+from workloads import manifests
+from workloads.actions import may_control
+from workloads.models import Attempt, Event, EventKind, Status, Workload
+from workloads.models.workload import ADMITTED
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+EVENTS_SHOWN = 200
+WAITING = (Status.PENDING, Status.QUEUED)
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A workload that this one preempted, or the one that preempted it; `workload` only where the viewer may
+    see it.
+    """
+
+    event: Event
+    team: str
+    priority: int | None
+    gpus_milli: int | None
+    rule: str
+    level: str
+    workload: Workload | None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A part of an allocation: to whose guarantee it is charged; `team` is empty for what bursts."""
+
+    team: str
+    milli: int
+
+
+def of(workload: Workload, user: "User") -> dict[str, Any]:
+    """Return the context of the page. The workload's team and owner must be loaded; a dozen queries."""
+    topic = f"workload:{workload.pk}"
+    # Read before the rows: what changes in between is fetched again rather than missed.
+    version = live.version(topic)
+    pools = {str(pool.pk): pool for pool in Pool.objects.all()}
+    attempts = list(workload.attempts.select_related("pool").order_by("-number"))
+    events = list(workload.events.select_related(None).order_by("-sequence")[:EVENTS_SHOWN])
+    told = _preemptions(workload)
+    visible = _visible(told, user)
+    last = attempts[0] if attempts else None
+    slugs = {pool_id: pool.slug for pool_id, pool in pools.items()}
+    return {
+        "workload": workload,
+        "topic": topic,
+        "version": version,
+        "waits": workload.status in WAITING,
+        "ended_reason": _ended_reason(workload),
+        "attempts": attempts,
+        "pending_since": _pending_since(workload, events),
+        "last": last if last is not None and workload.status != Status.PENDING else None,
+        "pools": [pools[str(chosen)] for chosen in workload.pool_choice if str(chosen) in pools],
+        "charges": _charges(workload),
+        "nodes": nodes_of(workload, attempts),
+        "events": events,
+        "more_events": workload.last_event > EVENTS_SHOWN,
+        "preempted_by": [_by(event, visible) for event in told if event.kind == EventKind.STATUS],
+        "preempted": [
+            o for event in told if event.kind == EventKind.PREEMPTED_OTHERS for o in _victims(event, visible)
+        ],
+        "needs": _dependencies(workload, user, "needed_by__workload"),
+        "needed_by": _dependencies(workload, user, "needs__needs"),
+        "manifest": manifests.to_yaml(manifests.content_of(workload, slugs)),
+        "may_control": may_control(Actor.person(user, Via.PAGE), workload),
+    }
+
+
+def _pending_since(workload: Workload, events: Sequence[Event]) -> datetime:
+    """Return when it last came to the queue; `events` are its events, newest first."""
+    returned = (event.at for event in events if event.data.get("status") == Status.PENDING)
+    return next(returned, workload.submitted_at)
+
+
+def _ended_reason(workload: Workload) -> dict[str, str] | None:
+    """Return the stored reason of an end, in the words of the reason card."""
+    if workload.is_open or not workload.reason:
+        return None
+    reason = workload.reason
+    return {**reason, "sentence": reason.get("message", ""), "code": reason.get("code", workload.reason_code)}
+
+
+def _preemptions(workload: Workload) -> list[Event]:
+    """Return the events of its preemptions, both ways, newest first (one query)."""
+    kinds = (EventKind.STATUS, EventKind.PREEMPTED_OTHERS)
+    events = workload.events.filter(kind__in=kinds).order_by("-sequence")
+    return [
+        event
+        for event in events
+        if event.kind == EventKind.PREEMPTED_OTHERS or event.data.get("status") == Status.PREEMPTED
+    ]
+
+
+def _visible(events: Iterable[Event], user: "User") -> dict[str, Workload]:
+    """Return the workloads that the events speak of and the user may see, by their ids as text (one query)."""
+    ids = {event.data["by"] for event in events if event.data.get("by")}
+    ids |= {victim["workload"] for event in events for victim in event.data.get("victims", [])}
+    if not ids:
+        return {}
+    found = Workload.objects.visible_to(user).filter(pk__in=[UUID(text) for text in ids])
+    return {str(other.pk): other for other in found}
+
+
+def _by(event: Event, visible: dict[str, Workload]) -> Other:
+    told = event.data
+    return Other(
+        event=event,
+        team=told.get("by_team", ""),
+        priority=told.get("by_priority"),
+        gpus_milli=told.get("gpus_milli"),
+        rule=told.get("rule", ""),
+        level=told.get("level", ""),
+        workload=visible.get(told.get("by", "")),
+    )
+
+
+def _victims(event: Event, visible: dict[str, Workload]) -> list[Other]:
+    return [
+        Other(
+            event=event,
+            team=victim["team"],
+            priority=victim["priority"],
+            gpus_milli=victim["gpus_milli"],
+            rule=victim["rule"],
+            level=victim["level"],
+            workload=visible.get(victim["workload"]),
+        )
+        for victim in event.data["victims"]
+    ]
+
+
+def _charges(workload: Workload) -> list[Charge]:
+    if workload.attempt is None or workload.status not in ADMITTED:
+        return []
+    parts = workload.attempt.allocation
+    names = {
+        str(team.pk): team.name
+        for team in Team.objects.filter(pk__in=[p["team"] for p in parts if p["team"]])
+    }
+    return [Charge(names.get(str(part["team"]), ""), part["milli"]) for part in parts]
+
+
+def _dependencies(workload: Workload, user: "User", way: str) -> list[Workload]:
+    return list(Workload.objects.visible_to(user).filter(**{way: workload}).order_by("-submitted_at")[:50])
+
+
+def nodes_of(workload: Workload, attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """Return the nodes on which its pods lie, with their devices, for the node map (four queries).
+
+    Placements are reached by the names of their relations: the room that owns them lies above this one.
+    """
+    present = [attempt.pk for attempt in attempts if attempt.released_at is None]
+    if not present:
+        return []
+    held = Attempt.objects.filter(pk__in=present).prefetch_related("placements__device__node__cluster")
+    kind = "reserved" if workload.is_reserved else "elastic"
+    nodes: dict[Any, dict[str, Any]] = {}
+    for attempt in held:
+        for placement in attempt.placements.all():
+            if placement.hold == "released":
+                continue
+            device, node = placement.device, placement.device.node
+            shown = nodes.setdefault(node.pk, {"name": node.name, "note": node.cluster.name, "devices": []})
+            shown["state"] = "ready" if node.ready else "down"
+            part = f"{placement.share_milli / 1000:g} GPU" if placement.share_milli < 1000 else "1 GPU"
+            shown["devices"].append(
+                {
+                    "state": kind,
+                    "index": device.index,
+                    "title": f"GPU {device.index}: pod {placement.pod_index}, {part}, {placement.get_hold_display()}",
+                }
+            )
+    for shown in nodes.values():
+        shown["devices"].sort(key=lambda device: device["index"])
+    return sorted(nodes.values(), key=lambda node: str(node["name"]))

@@ -1,0 +1,258 @@
+"""The form of a submission: what it shows, and how what was typed becomes requests."""
+
+import re
+import shlex
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.http import QueryDict
+
+from chamber.errors import Refusal
+from teams.models import Pool, Team
+from teams.permissions import Permission, paths_where
+from teams.rules import TIERS
+from workloads import manifests
+from workloads.models import JobClass, OnPreemption
+from workloads.requests import SubmissionRequest
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+OTHER = "other"
+"""The choice beside the tiers: a priority of one's own."""
+
+JOB_CLASS_DEFAULTS: dict[str, dict[str, str]] = {
+    JobClass.TRAINING: {"tier": "normal", "time_limit_seconds": "24h", "max_retries": "1"},
+    JobClass.EXPERIMENT: {"tier": "normal", "time_limit_seconds": "4h", "max_retries": "0"},
+    JobClass.PREPROCESSING: {"tier": "low", "time_limit_seconds": "8h", "max_retries": "2"},
+    JobClass.BATCH_INFERENCE: {"tier": "low", "time_limit_seconds": "8h", "max_retries": "2"},
+    JobClass.SERVING: {"tier": "reserved", "time_limit_seconds": "", "max_retries": "3"},
+}
+"""What the form proposes for each job class; whoever typed something else keeps it."""
+
+_LISTS = ("gpu_types", "pools", "tolerations", "depends_on")
+_DETAILS = (
+    "min_pods",
+    "gpu_memory_mib",
+    "cpu",
+    "memory_mib",
+    "gpu_types",
+    "partition",
+    "tolerations",
+    "node_selector",
+)
+_PAIRS = ("environment", "node_selector")
+
+
+def requests_from(data: QueryDict) -> list[SubmissionRequest]:
+    """Return what a posted submit form asks for, from its fields or from its manifest.
+
+    Raises a `Refusal` whose `fields` are names of the form's fields.
+    """
+    if data.get("tab") == "yaml":
+        return manifests.parse(data.get("manifest", ""))
+    return [SubmissionRequest.parse(_content(data))]
+
+
+def _content(data: QueryDict) -> dict[str, Any]:
+    """Return the posted fields as a submission says them; empty ones are left to their defaults."""
+    content: dict[str, Any] = {
+        name: str(data[name]).strip()
+        for name in SubmitForm.base_fields
+        if name in SubmissionRequest.model_fields and str(data.get(name, "")).strip()
+    }
+    for name in _LISTS:
+        if name in content:
+            content[name] = [word for word in re.split(r"[,\s]+", content[name]) if word]
+    for name in _PAIRS:
+        if name in content:
+            content[name] = _pairs(name, content[name])
+    tier = data.get("tier", "normal")
+    content["priority"] = tier if tier != OTHER else data.get("priority", "")
+    for name in ("hold", "fail_if_impossible"):
+        content[name] = bool(data.get(name))
+    return content
+
+
+def _pairs(field: str, text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise Refusal(f"Line {number} is {line.strip()!r}; write NAME=value on each line.", field=field)
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _text(label: str, *, help_text: str = "", required: bool = False, **attributes: Any) -> forms.CharField:
+    """Return a field that takes any text: `SubmissionRequest` says what is wrong with it, here as in the
+    API.
+    """
+    field = forms.CharField(label=label, help_text=help_text, required=False, strip=False)
+    field.widget.attrs.update(attributes | {"autocomplete": "off"})
+    field.widget.attrs.update({"aria-required": "true"} if required else {})
+    return field
+
+
+def _area(label: str, *, rows: int, help_text: str = "", **attributes: Any) -> forms.CharField:
+    widget = forms.Textarea(attrs={"rows": rows, "class": "code", "spellcheck": "false", **attributes})
+    return forms.CharField(label=label, help_text=help_text, required=False, strip=False, widget=widget)
+
+
+def _choice(label: str, choices: Any = (), *, help_text: str = "", radio: bool = False) -> forms.CharField:
+    widget = forms.RadioSelect(choices=choices) if radio else forms.Select(choices=choices)
+    return forms.CharField(label=label, help_text=help_text, required=False, widget=widget)
+
+
+class SubmitForm(forms.Form):
+    """What a person fills in. Names of fields are those of `SubmissionRequest`."""
+
+    name = _text("Name", help_text="For example bert-sweep.", required=True, maxlength=100)
+    team = _choice("Team")
+    job_class = _choice(
+        "Job class", JobClass.choices, help_text="Proposes limits and priority; reports go by it."
+    )
+    image = _text(
+        "Image",
+        help_text="With its tag, for example registry.example/train:1.4.",
+        required=True,
+        maxlength=300,
+    )
+    command = _area("Command", rows=3, help_text="Run by sh -c. Empty: what the image runs by itself.")
+    environment = _area("Environment", rows=3, help_text="NAME=value, one on each line.")
+    depends_on = _text(
+        "Starts after", help_text="Workloads that must complete first, by their names in URLs."
+    )
+
+    pods = _text("Pods", inputmode="numeric")
+    gpus = _text("GPUs per pod", help_text="0.25, 0.5, 0.75, or whole ones.", inputmode="decimal")
+    min_pods = _text(
+        "Starts with at least",
+        help_text="Pods. Empty: with all of them at once, or not at all.",
+        inputmode="numeric",
+    )
+    gpu_memory_mib = _text("or memory of one GPU", help_text="For example 10 GiB; instead of GPUs per pod.")
+    cpu = _text("CPU cores per pod", inputmode="decimal")
+    memory_mib = _text("Memory per pod", help_text="For example 64 GiB.")
+    gpu_types = _text("GPU types", help_text="Best first; empty takes any.")
+    pools = _choice("Pool")
+    partition = _text("Partition", help_text="Only for nodes that are kept for one.")
+    node_selector = _area("Node labels", rows=2, help_text="name=value, one on each line.")
+    tolerations = _text("Tolerations", help_text="key or key=value.")
+    time_limit_seconds = _text(
+        "Time limit", help_text="For example 30m, 4h, 2d. A short one may start sooner."
+    )
+
+    tier = _choice(
+        "Priority",
+        [(name, f"{name.capitalize()} ({priority})") for name, priority in TIERS.items()]
+        + [(OTHER, "Other")],
+        radio=True,
+    )
+    priority = _text("Other priority", inputmode="numeric")
+    on_preemption = _choice("When preempted", OnPreemption.choices)
+    max_requeues = _text("Returns to the queue at most", help_text="Times.", inputmode="numeric")
+    max_retries = _text("Retries after a failure", help_text="0 to try once only.", inputmode="numeric")
+    grace_seconds = _text("Time to write a checkpoint", help_text="Between the notice and the end.")
+    hold = forms.BooleanField(label="Hold it until I release it", required=False)
+    fail_if_impossible = forms.BooleanField(label="Give up where it can never run", required=False)
+
+    manifest = _area("Manifest", rows=22)
+    tab = forms.CharField(required=False, widget=forms.HiddenInput)
+    token = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, user: "User", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        teams = [(team.slug, "\u2003" * (team.depth - 1) + team.name) for team in teams_to_submit_to(user)]
+        self.fields["team"].widget.choices = teams
+        pools = [("", "Any pool"), *((pool.slug, pool.name) for pool in Pool.objects.visible_to(user))]
+        chosen = str(self["pools"].value() or "")
+        if "," in chosen:
+            pools.append((chosen, chosen.replace(",", ", then ")))
+        self.fields["pools"].widget.choices = pools
+
+    @property
+    def details(self) -> list[forms.BoundField]:
+        """Return what most submissions leave empty of how much they need."""
+        return [self[name] for name in _DETAILS]
+
+    @property
+    def has_details(self) -> bool:
+        """Return whether one of the details was filled in, or is wrong."""
+        return any(bound.value() or bound.errors for bound in self.details)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Put the sentences of a refusal beside the fields that they are about."""
+        self.is_valid()
+        for name, said in refusal.fields.items():
+            # Where a sentence begins with the field, it names it as programs do.
+            known = name in self.fields and said.startswith(f"{name} ")
+            sentence = f"{self.fields[name].label}{said.removeprefix(name)}" if known else said
+            field = name if name in self.fields else None
+            if name == "priority" and self["tier"].value() != OTHER:
+                field = "tier"
+            self.add_error(field, sentence)
+        if not refusal.fields:
+            self.add_error(None, refusal.message)
+
+
+def teams_to_submit_to(user: "User") -> list[Team]:
+    """Return the teams that the user may submit to, in the order of the tree (one query)."""
+    return list(Team.objects.active().under_any(paths_where(user, Permission.SUBMIT)).order_by("path"))
+
+
+def first_values(job_class: str = JobClass.EXPERIMENT) -> dict[str, Any]:
+    """Return what an empty form shows for a job class."""
+    known = job_class if job_class in JOB_CLASS_DEFAULTS else JobClass.EXPERIMENT
+    return {
+        "job_class": known,
+        "pods": "1",
+        "gpus": "1",
+        "on_preemption": OnPreemption.REQUEUE,
+        "max_requeues": "20",
+        "grace_seconds": "30s",
+        "token": uuid.uuid4().hex,
+        **JOB_CLASS_DEFAULTS[known],
+    }
+
+
+def values_after_class_change(data: QueryDict) -> dict[str, Any]:
+    """Return what the form shows after another job class was chosen: its proposals, but for what somebody
+    typed.
+    """
+    before = JOB_CLASS_DEFAULTS.get(data.get("proposed_for", ""), {})
+    typed = {
+        name: data[name]
+        for name in SubmitForm.base_fields
+        if name in data and name != "token" and data[name] != before.get(name)
+    }
+    return first_values(data.get("job_class", "")) | typed
+
+
+def values_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the form shows for a submission as `manifests.content_of` says it; for clones."""
+    shown: dict[str, Any] = {**first_values(str(content.get("job_class", ""))), "time_limit_seconds": ""}
+    shown |= {"max_retries": "0", "gpus": ""}
+    for name, value in content.items():
+        if name in _LISTS:
+            shown[name] = ",".join(value)
+        elif name in _PAIRS:
+            shown[name] = "\n".join(f"{key}={text}" for key, text in value.items())
+        elif name != "command":
+            shown[name] = value
+    shown["time_limit_seconds"] = content.get("time_limit", "")
+    shown["command"] = _command_text(content.get("command", []))
+    names = {priority: tier for tier, priority in TIERS.items()}
+    shown["tier"] = names.get(content["priority"], OTHER)
+    return shown
+
+
+def _command_text(command: list[str]) -> str:
+    """Return a command as the form takes it: what sh -c runs, or its words quoted for that."""
+    if command[:2] == ["sh", "-c"] and len(command) == 3:
+        return command[2]
+    return shlex.join(command)

@@ -1,0 +1,48 @@
+"""What moves a workload through its statuses: the plan, the cluster's reports, time, and people.
+
+Callers hold the transaction. Each function locks the rows that it is about, leaves out (or answers False
+for) those that are no longer what the caller saw, changes the rest by `status.change_status`, ends attempts,
+and appends events. The number of queries does not depend on the number of workloads, but for the batches in
+which a database takes rows.
+"""
+
+from workloads.lifecycle.acts import cancel_many, requeue_many
+from workloads.lifecycle.lost import lost
+from workloads.lifecycle.plan import (
+    Admission,
+    PreemptionOrder,
+    WaitingFailure,
+    admit_many,
+    fail_waiting,
+    preempt_many,
+    recharge,
+    resize,
+    set_reasons,
+)
+from workloads.lifecycle.progress import Progress, progress_many
+from workloads.lifecycle.reports import backoff, finished, pods_created, pods_running, refused, released
+from workloads.lifecycle.status import IllegalChange
+
+__all__ = [
+    "Admission",
+    "IllegalChange",
+    "PreemptionOrder",
+    "Progress",
+    "WaitingFailure",
+    "admit_many",
+    "backoff",
+    "cancel_many",
+    "fail_waiting",
+    "finished",
+    "lost",
+    "pods_created",
+    "pods_running",
+    "preempt_many",
+    "progress_many",
+    "recharge",
+    "refused",
+    "released",
+    "requeue_many",
+    "resize",
+    "set_reasons",
+]

@@ -1,0 +1,43 @@
+"""What people do to workloads that changes their status; who may is for `workloads.actions` to say."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from teams.actors import Actor
+from workloads import reasons
+from workloads.lifecycle.journal import Journal
+from workloads.lifecycle.status import change_status, lock
+from workloads.lifecycle.steps import end_attempts, note_status, stop, to_pending
+from workloads.models import EndReason, Status
+
+
+def cancel_many(ids: Iterable[UUID], *, by: Actor, at: datetime) -> set[UUID]:
+    """Make open workloads Cancelled and have their pods stopped; return the ids of those that were open."""
+    rows = [row for row in lock(ids).values() if row.is_open]
+    admitted = [row for row in rows if row.attempt_id]
+    reason = reasons.EndReason("cancelled", f"Cancelled by {by.name}.", kind="ended", by=by.name).as_json()
+    attempts = end_attempts(
+        admitted, EndReason.CANCELLED, {row.attempt_id: reason for row in admitted}, at=at
+    )
+    change_status(rows, Status.CANCELLED, at=at, reason_code="cancelled", reason=reason, held=False)
+    journal = Journal(by=by, at=at)
+    for row in rows:
+        number = attempts[row.pk].number if row.pk in attempts else None
+        note_status(journal, row, "Cancelled.", number=number)
+    journal.write(ring=True)
+    stop([attempt.pk for attempt in attempts.values()], at=at)
+    return {row.pk for row in rows}
+
+
+def requeue_many(ids: Iterable[UUID], *, by: Actor, at: datetime) -> set[UUID]:
+    """Put ended workloads back in the queue with fresh counts of retries and requeues; return which had
+    ended.
+    """
+    rows = [row for row in lock(ids).values() if not row.is_open]
+    to_pending(rows, at=at, requeues=0, failures=0)
+    journal = Journal(by=by, at=at)
+    for row in rows:
+        note_status(journal, row, "Requeued.")
+    journal.write(ring=True)
+    return {row.pk for row in rows}

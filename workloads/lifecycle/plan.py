@@ -1,0 +1,303 @@
+"""What a plan does to workloads: admit, preempt, grow and shrink, tell why they wait, give up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Max, OuterRef, Subquery
+
+from teams.actors import Actor
+from workloads import reasons
+from workloads.lifecycle.journal import Journal, announce
+from workloads.lifecycle.status import change_status, lock
+from workloads.lifecycle.steps import end_attempts, lock_open, note_status, stop, to_pending
+from workloads.models import Attempt, EndReason, EventKind, OnPreemption, Status, Workload
+from workloads.models.workload import ADMITTED
+from workloads.quantities import gpus_text
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """One start of a plan. `version` is the workload's when the snapshot was taken."""
+
+    workload_id: UUID
+    version: int
+    pool_id: UUID
+    allocation: list[dict[str, Any]]
+    gpus_milli: int
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionOrder:
+    """One preemption of a plan. `message` may be read by whoever sees the victim, so it names no foreign
+    workload.
+
+    `by_workload_id` is the one that gets the GPUs, `rule` which case of the rules allowed it, `level` the
+    team where
+    the two branches of the tree part.
+    """
+
+    workload_id: UUID
+    version: int
+    message: str
+    by_workload_id: UUID | None = None
+    rule: str = ""
+    level: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFailure:
+    """A workload that waits and never will run: a dependency failed, or it can never fit and asked to be
+    told.
+    """
+
+    workload_id: UUID
+    version: int
+    code: str
+    message: str
+    next_step: str = ""
+
+
+def admit_many(admissions: Sequence[Admission], *, by: Actor, at: datetime) -> dict[UUID, Attempt]:
+    """Make Pending workloads Queued, each with a new attempt; return the attempts by workload id.
+
+    Left out are those that changed since the snapshot: another version, not Pending any more, held.
+    """
+    rows = lock(admission.workload_id for admission in admissions)
+    chosen = [
+        (admission, row)
+        for admission in admissions
+        if (row := rows.get(admission.workload_id)) is not None
+        and (row.version, row.status, row.held) == (admission.version, Status.PENDING, False)
+    ]
+    if not chosen:
+        return {}
+    numbers = _last_numbers([row.pk for _, row in chosen])
+    attempts = {row.pk: _new_attempt(order, numbers.get(row.pk, 0) + 1, at) for order, row in chosen}
+    Attempt.objects.bulk_create(attempts.values())
+    opened = Attempt.objects.filter(workload=OuterRef("pk"), ended_at__isnull=True)
+    change_status(
+        [row for _, row in chosen],
+        Status.QUEUED,
+        at=at,
+        attempt=Subquery(opened.values("pk")[:1]),
+        pool=Subquery(opened.values("pool")[:1]),
+        reason_code="",
+        reason={},
+        backoff_until=None,
+    )
+    journal = Journal(by=by, at=at)
+    for order, row in chosen:
+        row.attempt, row.pool_id = attempts[row.pk], order.pool_id
+        note_status(journal, row, order.message, number=attempts[row.pk].number, data=order.data)
+    journal.write()
+    return attempts
+
+
+def _last_numbers(ids: list[UUID]) -> dict[UUID, int]:
+    numbered = Attempt.objects.filter(workload__in=ids).order_by().values("workload")
+    return dict(numbered.annotate(last=Max("number")).values_list("workload", "last"))
+
+
+def _new_attempt(order: Admission, number: int, at: datetime) -> Attempt:
+    return Attempt(
+        workload_id=order.workload_id,
+        number=number,
+        pool_id=order.pool_id,
+        allocation=order.allocation,
+        gpus_milli=order.gpus_milli,
+        queued_at=at,
+    )
+
+
+def preempt_many(orders: Sequence[PreemptionOrder], *, by: Actor, at: datetime) -> set[UUID]:
+    """End the attempts of admitted workloads as preempted; return the ids of those it was done to.
+
+    They go back to Pending, where they may and have requeues left, with their place in the queue; else they
+    end as
+    Preempted with a reason. The workloads that get the GPUs have an event too. Left out: who changed
+    meanwhile.
+    """
+    # Who is a victim of two is preempted once, for the first of them.
+    orders = list({order.workload_id: order for order in reversed(orders)}.values())[::-1]
+    rows = lock(
+        {order.workload_id for order in orders} | {o.by_workload_id for o in orders if o.by_workload_id}
+    )
+    chosen = [
+        (order, row)
+        for order in orders
+        if (row := rows.get(order.workload_id)) is not None
+        and row.version == order.version
+        and row.status in ADMITTED
+    ]
+    if not chosen:
+        return set()
+    journal = Journal(by=by, at=at)
+    details = {row.attempt_id: _told(order, rows) for order, row in chosen if row.attempt_id}
+    attempts = end_attempts([row for _, row in chosen], EndReason.PREEMPTED, details, at=at)
+    change_status([row for _, row in chosen], Status.PREEMPTED, at=at, reason_code="preempted", reason={})
+    for order, row in chosen:
+        number, detail = attempts[row.pk].number, _told(order, rows)
+        note_status(journal, row, order.message, number=number, data=detail)
+    _note_beneficiaries(chosen, attempts, rows, journal)
+    _return_or_stay(chosen, rows, journal, at=at)
+    journal.write(ring=True)
+    stop([attempt.pk for attempt in attempts.values()], at=at)
+    return {row.pk for _, row in chosen}
+
+
+def _told(order: PreemptionOrder, rows: Mapping[UUID, Workload]) -> dict[str, Any]:
+    """Return what is kept of a preemption with the victim; foreign workloads by id only."""
+    detail: dict[str, Any] = {
+        "message": order.message,
+        "rule": order.rule,
+        "level": order.level,
+        **order.data,
+    }
+    winner = rows.get(order.by_workload_id) if order.by_workload_id else None
+    if winner is not None:
+        detail |= {"by": str(winner.pk), "by_team": winner.team.name, "by_priority": winner.priority}
+    return detail
+
+
+def _note_beneficiaries(
+    chosen: Sequence[tuple[PreemptionOrder, Workload]],
+    attempts: Mapping[UUID, Attempt],
+    rows: Mapping[UUID, Workload],
+    journal: Journal,
+) -> None:
+    for winner_id in dict.fromkeys(order.by_workload_id for order, _ in chosen):
+        winner = rows.get(winner_id) if winner_id else None
+        if winner is None:
+            continue
+        victims = [(order, row) for order, row in chosen if order.by_workload_id == winner_id]
+        milli = sum(attempts[row.pk].gpus_milli for _, row in victims)
+        teams = ", ".join(sorted({row.team.name for _, row in victims}))
+        noun = "workload" if len(victims) == 1 else "workloads"
+        told = [
+            {
+                "workload": str(row.pk),
+                "team": row.team.name,
+                "priority": row.priority,
+                "gpus_milli": attempts[row.pk].gpus_milli,
+                "rule": order.rule,
+                "level": order.level,
+            }
+            for order, row in victims
+        ]
+        message = f"Preempted {len(victims)} elastic {noun} with {gpus_text(milli)} of {teams}."
+        journal.add(winner, EventKind.PREEMPTED_OTHERS, message, data={"victims": told})
+
+
+def _return_or_stay(
+    chosen: Sequence[tuple[PreemptionOrder, Workload]],
+    rows: Mapping[UUID, Workload],
+    journal: Journal,
+    *,
+    at: datetime,
+) -> None:
+    back = [
+        row
+        for _, row in chosen
+        if row.on_preemption == OnPreemption.REQUEUE and row.requeues < row.max_requeues
+    ]
+    if back:
+        to_pending(back, at=at, requeues=F("requeues") + 1)
+    returned = {row.pk for row in back}
+    for row in back:
+        row.requeues += 1
+        left = row.max_requeues - row.requeues
+        note_status(journal, row, f"Back in the queue with its original place; {left} requeues left.")
+    stay = [(order, row) for order, row in chosen if row.pk not in returned]
+    for order, row in stay:
+        code = "preempted" if row.on_preemption == OnPreemption.STOP else "too-many-requeues"
+        spent = (
+            f" It was requeued {row.requeues} times, as often as it may be."
+            if code == "too-many-requeues"
+            else ""
+        )
+        winner = rows.get(order.by_workload_id) if order.by_workload_id else None
+        reason = reasons.EndReason(
+            code,
+            order.message + spent,
+            kind="ended",
+            by=f"a workload of {winner.team.name}" if winner else "",
+            rule=order.rule,
+            level=order.level,
+        )
+        row.reason_code, row.reason = code, reason.as_json()
+    if stay:
+        Workload.objects.bulk_update([row for _, row in stay], ["reason_code", "reason"])
+
+
+def resize(
+    attempt_id: UUID,
+    *,
+    gpus_milli: int,
+    allocation: list[dict[str, Any]],
+    message: str,
+    by: Actor,
+    at: datetime,
+    data: Mapping[str, Any] | None = None,
+) -> bool:
+    """Note that a running gang has grown or shrunk; False where the attempt is over."""
+    row = lock_open(attempt_id)
+    if row is None or row.attempt is None:
+        return False
+    kind = EventKind.GREW if gpus_milli > row.attempt.gpus_milli else EventKind.SHRANK
+    Attempt.objects.filter(pk=attempt_id).update(gpus_milli=gpus_milli, allocation=allocation)
+    journal = Journal(by=by, at=at)
+    journal.add(row, kind, message, attempt_number=row.attempt.number, data=data)
+    journal.write(ring=kind == EventKind.SHRANK)
+    return True
+
+
+def recharge(allocations: Mapping[UUID, list[dict[str, Any]]]) -> None:
+    """Store anew what open attempts are charged to; the charges are worked out in every cycle and are no
+    event.
+    """
+    changed = [
+        Attempt(pk=attempt_id, allocation=allocation) for attempt_id, allocation in allocations.items()
+    ]
+    if changed:
+        Attempt.objects.bulk_update(changed, ["allocation"])
+
+
+def set_reasons(codes: Mapping[UUID, str]) -> None:
+    """Store why workloads wait, where the code has changed; versions stay, since nothing that a plan reads
+    changes.
+    """
+    by_code: dict[str, list[UUID]] = {}
+    for workload_id, code in codes.items():
+        by_code.setdefault(code, []).append(workload_id)
+    waiting = Workload.objects.filter(status__in=(Status.PENDING, Status.QUEUED))
+    for code, ids in sorted(by_code.items()):
+        waiting.filter(pk__in=ids).exclude(reason_code=code).update(reason_code=code)
+    if codes:
+        announce(Workload.objects.filter(pk__in=codes.keys()).only("pk", "pool_choice", "pool"))
+
+
+def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime) -> set[UUID]:
+    """End Pending workloads as Failed with their reasons; return the ids of those it was done to."""
+    rows = lock(failure.workload_id for failure in failures)
+    chosen = [
+        (failure, row)
+        for failure in failures
+        if (row := rows.get(failure.workload_id)) is not None
+        and (row.version, row.status) == (failure.version, Status.PENDING)
+    ]
+    change_status([row for _, row in chosen], Status.FAILED, at=at)
+    journal = Journal(by=by, at=at)
+    for failure, row in chosen:
+        reason = reasons.EndReason(failure.code, failure.message, next_step=failure.next_step)
+        row.reason_code, row.reason = failure.code, reason.as_json()
+        note_status(journal, row, failure.message)
+    if chosen:
+        Workload.objects.bulk_update([row for _, row in chosen], ["reason_code", "reason"])
+    journal.write(ring=True)
+    return {row.pk for _, row in chosen}

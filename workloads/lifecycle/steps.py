@@ -1,0 +1,69 @@
+"""What the changes of a life have in common. Rows are locked by `status.lock`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from chamber import live
+from workloads.lifecycle.journal import Journal
+from workloads.lifecycle.status import change_status
+from workloads.models import Attempt, EndReason, EventKind, Phase, Status, Workload
+
+
+def lock_open(attempt_id: UUID) -> Workload | None:
+    """Return the workload whose open attempt this is, locked."""
+    found = Workload.objects.select_for_update(of=("self",)).select_related("team", "attempt")
+    return found.filter(attempt=attempt_id).first()
+
+
+def to_pending(rows: Sequence[Workload], *, at: datetime, **columns: Any) -> None:
+    """Make locked rows Pending: in no pool, without a reason, and without a pause but one in `columns`."""
+    columns = {"backoff_until": None, **columns}
+    change_status(rows, Status.PENDING, at=at, pool=None, reason_code="", reason={}, **columns)
+
+
+def end_attempts(
+    rows: Sequence[Workload],
+    reason: EndReason,
+    details: Mapping[Any, dict[str, Any]],
+    *,
+    at: datetime,
+    exit_code: int | None = None,
+) -> dict[UUID, Attempt]:
+    """End the open attempts of locked rows; return them by workload id."""
+    attempts = {row.pk: row.attempt for row in rows if row.attempt is not None}
+    if not attempts:
+        return {}
+    still_open = Attempt.objects.filter(pk__in=[a.pk for a in attempts.values()], ended_at__isnull=True)
+    still_open.update(phase=Phase.OVER, ended_at=at, end_reason=reason, exit_code=exit_code)
+    told = [attempt for attempt in attempts.values() if details.get(attempt.pk)]
+    for attempt in told:
+        attempt.end_detail = details[attempt.pk]
+    if told:
+        Attempt.objects.bulk_update(told, ["end_detail"])
+    return attempts
+
+
+def note_status(
+    journal: Journal,
+    row: Workload,
+    message: str,
+    *,
+    number: int | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> None:
+    """Add the event of a change of status to the journal, with the status that the row has now."""
+    journal.add(
+        row, EventKind.STATUS, message, attempt_number=number, data={**(data or {}), "status": row.status}
+    )
+
+
+def stop(attempt_ids: list[UUID], *, at: datetime) -> None:
+    """Have the room above take the pods of ended attempts away, inside this transaction."""
+    if attempt_ids:
+        import_string(settings.CHAMBER_STOP_ATTEMPTS)(attempt_ids, at=at)
+        live.announce("pools")

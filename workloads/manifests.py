@@ -1,0 +1,175 @@
+"""Submissions as YAML: read with the line of each mistake, and written back from a workload."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from chamber.errors import Refusal, TooLarge
+from workloads import quantities
+from workloads.models import Workload
+from workloads.requests import SubmissionRequest, parse_many
+
+MOST_BYTES = 256 * 1024
+MOST_DEPTH = 20
+FIELD = "manifest"
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def parse(text: str) -> list[SubmissionRequest]:
+    """Return the workloads of a manifest: one mapping, or several under `workloads:`.
+
+    Refused before anything is built: more than 256 KiB, aliases (a few lines of them may stand for
+    gigabytes), depth above 20, keys that come twice. Mistakes in the content name their line.
+    """
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MOST_BYTES:
+        raise TooLarge(f"The manifest has {size:,} bytes; at most {MOST_BYTES:,} are taken.", field=FIELD)
+    root = _root(text)
+    content = _content(root)
+    several = isinstance(content, Mapping) and set(content) == {"workloads"}
+    try:
+        return parse_many(content["workloads"]) if several else [SubmissionRequest.parse(content)]
+    except Refusal as refusal:
+        raise _with_lines(refusal, root) from refusal
+
+
+def _root(text: str) -> yaml.Node:
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=_Loader):
+            if isinstance(event, yaml.AliasEvent):
+                raise Refusal(
+                    f"Line {_line(event)} uses the alias *{event.anchor}; "
+                    "aliases are not taken, write it out.",
+                    field=FIELD,
+                )
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_DEPTH:
+                raise Refusal(f"Line {_line(event)} is nested deeper than {MOST_DEPTH} levels.", field=FIELD)
+        root = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise Refusal(f"Line {line} is not YAML: {error.problem or error.context}.", field=FIELD) from error
+    except yaml.YAMLError as error:
+        raise Refusal(
+            "The manifest is not YAML: it holds characters that YAML does not allow.", field=FIELD
+        ) from error
+    if not isinstance(root, yaml.MappingNode):
+        raise Refusal(
+            "A manifest is a mapping with name, team, image and what else the workload needs, "
+            "or several of them under workloads.",
+            field=FIELD,
+        )
+    return root
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _content(root: yaml.Node) -> Any:
+    _refuse_twice(root)
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_document(root)
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None) or root.start_mark
+        what = getattr(error, "problem", None) or str(error)
+        raise Refusal(f"Line {mark.line + 1} cannot be read: {what}.", field=FIELD) from error
+
+
+def _refuse_twice(node: yaml.Node) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen if isinstance(key.value, str) else False:
+                raise Refusal(f"Line {key.start_mark.line + 1} gives {key.value!r} again.", field=FIELD)
+            if isinstance(key.value, str):
+                seen.add(key.value)
+            _refuse_twice(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_twice(item)
+
+
+def _with_lines(refusal: Refusal, root: yaml.Node) -> Refusal:
+    """Return the refusal as one about the manifest, each sentence with the line of its key where there is
+    one.
+    """
+    lines = _lines(root, "")
+    told = []
+    for place, sentence in refusal.fields.items():
+        # A list of one is refused like a single workload: without an index.
+        inner = f"workloads[0].{place}"
+        line = lines.get(place) or lines.get(inner) or lines.get(place.rpartition(".")[0])
+        told.append(f"Line {line}: {sentence}" if line else sentence)
+    text = " ".join(told)
+    return Refusal(text, field=FIELD, code=refusal.code)
+
+
+def _lines(node: yaml.Node, place: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = f"{place}.{key.value}" if place else str(key.value)
+            found[inner] = key.start_mark.line + 1
+            if not place and key.value == "workloads":
+                found |= _lines(value, "workloads")
+    elif isinstance(node, yaml.SequenceNode) and place == "workloads":
+        for index, item in enumerate(node.value):
+            found[f"workloads[{index}]"] = item.start_mark.line + 1
+            found |= _lines(item, f"workloads[{index}]")
+    return found
+
+
+def content_of(workload: Workload, pool_slugs: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a workload was asked for, as a submission would say it again; defaults are left out.
+
+    `pool_slugs` gives the slugs of the pools by their ids as text. The workload's team must be loaded.
+    """
+    asked: dict[str, Any] = {
+        "name": workload.name,
+        "team": workload.team.slug,
+        "job_class": str(workload.job_class),
+        "priority": workload.priority,
+        "image": workload.image,
+        "command": workload.command,
+        "environment": workload.environment,
+        "pods": workload.pods,
+        "min_pods": None if workload.is_gang else workload.min_pods,
+        "gpus": quantities.gpus(workload.gpu_milli) if workload.gpu_milli is not None else None,
+        "gpu_memory_mib": workload.gpu_memory_mib,
+        "cpu": quantities.gpus(workload.cpu_milli),
+        "memory_mib": workload.memory_mib,
+        "gpu_types": workload.gpu_types,
+        "node_selector": workload.node_selector,
+        "tolerations": workload.tolerations,
+        "partition": workload.partition,
+        "topology_required": workload.topology_required,
+        "topology_preferred": workload.topology_preferred,
+        "pools": [pool_slugs[str(pool)] for pool in workload.pool_choice if str(pool) in pool_slugs],
+        "time_limit": quantities.duration_text(workload.time_limit_seconds).replace(" ", "") or None,
+        "grace_seconds": workload.grace_seconds,
+        "on_preemption": str(workload.on_preemption),
+        "max_requeues": workload.max_requeues,
+        "max_retries": workload.max_retries,
+        "fail_if_impossible": workload.fail_if_impossible,
+    }
+    always = {"name", "team", "job_class", "priority", "image", "pods"}
+    usual = {name: field.get_default(call_default_factory=True) for name, field in _FIELDS.items()}
+    return {
+        name: value
+        for name, value in asked.items()
+        if name in always or (value is not None and value != usual.get(name))
+    }
+
+
+_FIELDS = SubmissionRequest.model_fields
+
+
+def to_yaml(content: Mapping[str, Any]) -> str:
+    """Return a submission as YAML, in the order of its keys."""
+    text: str = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=100)
+    return text

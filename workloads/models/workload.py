@@ -1,0 +1,207 @@
+"""The workload: what was asked for, how it runs, and where it stands now."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from chamber.ids import new_id
+from teams.models import Pool, Team
+from workloads.querysets import WorkloadQuerySet
+
+RESERVED_FROM = 100
+"""Workloads of this priority and above are reserved; below they are elastic."""
+
+WHOLE_DEVICE_MILLI = 1000
+
+
+class Status(models.TextChoices):
+    """Where a workload stands; `workloads.transitions` says what may become what."""
+
+    PENDING = "pending", "Pending"
+    QUEUED = "queued", "Queued"
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    PREEMPTED = "preempted", "Preempted"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+ADMITTED = (Status.QUEUED, Status.STARTING, Status.RUNNING)
+"""Statuses that occupy quota; exactly these have an open attempt."""
+
+OPEN = (Status.PENDING, *ADMITTED)
+"""Statuses that are not an end."""
+
+
+class JobClass(models.TextChoices):
+    """What kind of work it is; for reports, and for defaults of the form."""
+
+    TRAINING = "training", "Training"
+    EXPERIMENT = "experiment", "Experiment"
+    PREPROCESSING = "preprocessing", "Preprocessing"
+    BATCH_INFERENCE = "batch-inference", "Batch inference"
+    SERVING = "serving", "Serving"
+
+
+class OnPreemption(models.TextChoices):
+    """What becomes of a workload that is preempted."""
+
+    REQUEUE = "requeue", "Back to the queue"
+    STOP = "stop", "End as Preempted"
+
+
+class Workload(models.Model):
+    """`pods` equal pods, each asking for `gpu_milli` (part of a GPU, or whole ones) or memory of one GPU."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.SlugField(max_length=60, unique=True, help_text="The name in URLs and on the command line.")
+    name = models.CharField(max_length=100)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads")
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="workloads")
+    job_class = models.CharField(max_length=16, choices=JobClass.choices, default=JobClass.EXPERIMENT)
+    priority = models.PositiveIntegerField(default=50)
+
+    # What it asks for, per pod unless it says otherwise.
+    pods = models.PositiveIntegerField(default=1)
+    min_pods = models.PositiveIntegerField(
+        default=1, help_text="It starts with at least these; equal to pods = a gang."
+    )
+    gpu_milli = models.PositiveIntegerField(
+        null=True, help_text="Milli-GPUs of each pod; empty where memory is asked for."
+    )
+    gpu_memory_mib = models.PositiveIntegerField(
+        null=True, help_text="Memory of one GPU, instead of a share of it."
+    )
+    cpu_milli = models.PositiveIntegerField(default=0)
+    memory_mib = models.PositiveIntegerField(default=0)
+    gpu_types = models.JSONField(
+        default=list, blank=True, help_text="Acceptable GPU types, best first; empty = any."
+    )
+    node_selector = models.JSONField(default=dict, blank=True)
+    tolerations = models.JSONField(default=list, blank=True)
+    partition = models.CharField(max_length=60, blank=True)
+    topology_required = models.CharField(max_length=120, blank=True)
+    topology_preferred = models.CharField(max_length=120, blank=True)
+    pool_choice = models.JSONField(
+        default=list, blank=True, help_text="Ids of acceptable pools, best first; empty = any."
+    )
+    time_limit_seconds = models.PositiveIntegerField(null=True)
+    grace_seconds = models.PositiveIntegerField(
+        default=30, help_text="Time to checkpoint after a stop is asked for."
+    )
+    on_preemption = models.CharField(max_length=8, choices=OnPreemption.choices, default=OnPreemption.REQUEUE)
+    max_requeues = models.PositiveIntegerField(default=20)
+    max_retries = models.PositiveIntegerField(default=0)
+    fail_if_impossible = models.BooleanField(default=False, help_text="End as Failed where it can never run.")
+
+    # How it runs.
+    image = models.CharField(max_length=300)
+    command = models.JSONField(default=list, blank=True)
+    environment = models.JSONField(default=dict, blank=True)
+
+    # Where it stands.
+    status = models.CharField(max_length=10, choices=Status.choices, default=Status.PENDING)
+    status_since = models.DateTimeField()
+    reason_code = models.CharField(max_length=40, blank=True, help_text="Why it waits, or how it ended.")
+    reason = models.JSONField(
+        default=dict, blank=True, help_text="The reason of an end: message, who, next step."
+    )
+    submitted_at = models.DateTimeField(help_text="The original submission; a requeue keeps it.")
+    held = models.BooleanField(default=False)
+    backoff_until = models.DateTimeField(null=True)
+    requeues = models.PositiveIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
+    pool = models.ForeignKey(Pool, null=True, on_delete=models.PROTECT, related_name="workloads")
+    attempt = models.OneToOneField("Attempt", null=True, on_delete=models.PROTECT, related_name="open_for")
+    finished_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    version = models.PositiveIntegerField(
+        default=1, help_text="Raised by every change of status or of what it asks."
+    )
+    last_event = models.PositiveIntegerField(default=0)
+
+    objects = WorkloadQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["-submitted_at", "-id"]
+        indexes: ClassVar = [
+            models.Index(fields=["submitted_at", "id"], condition=Q(status__in=OPEN), name="workload_open"),
+            models.Index(fields=["-submitted_at", "-id"], name="workload_newest"),
+            models.Index(fields=["name", "id"], name="workload_by_name"),
+            models.Index(fields=["priority", "id"], name="workload_by_priority"),
+            models.Index(fields=["team", "-submitted_at"], name="workload_by_team"),
+            models.Index(fields=["owner", "-submitted_at"], name="workload_by_owner"),
+            models.Index(fields=["pool", "-submitted_at"], name="workload_by_pool"),
+            models.Index(fields=["status", "-submitted_at"], name="workload_by_status"),
+            models.Index(
+                fields=["-finished_at"], condition=Q(finished_at__isnull=False), name="workload_finished"
+            ),
+        ]
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(status__in=Status.values), name="workload_status_known"),
+            models.CheckConstraint(
+                condition=Q(status__in=ADMITTED, attempt__isnull=False)
+                | (~Q(status__in=ADMITTED) & Q(attempt__isnull=True)),
+                name="workload_admitted_has_attempt",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=OPEN, finished_at__isnull=True)
+                | (~Q(status__in=OPEN) & Q(finished_at__isnull=False)),
+                name="workload_ended_has_end",
+            ),
+            models.CheckConstraint(condition=Q(pods__range=(1, 100_000)), name="workload_pods_1_to_100000"),
+            models.CheckConstraint(
+                condition=Q(min_pods__gte=1, min_pods__lte=F("pods")), name="workload_min_pods_1_to_pods"
+            ),
+            models.CheckConstraint(
+                condition=Q(gpu_milli__isnull=False, gpu_memory_mib__isnull=True, gpu_milli__gte=1)
+                | Q(gpu_milli__isnull=True, gpu_memory_mib__isnull=False, gpu_memory_mib__gte=1),
+                name="workload_share_or_memory",
+            ),
+            # A pod's share lies on one device, or is whole devices: 250, 500, 750, 1000, 2000, ...
+            models.CheckConstraint(
+                condition=Q(gpu_milli__isnull=True)
+                | Q(gpu_milli__in=(250, 500, 750))
+                | Q(
+                    gpu_milli__gte=WHOLE_DEVICE_MILLI,
+                    gpu_milli=F("gpu_milli") - F("gpu_milli") % WHOLE_DEVICE_MILLI,
+                ),
+                name="workload_share_is_legal",
+            ),
+            models.CheckConstraint(condition=Q(priority__lte=1_000_000), name="workload_priority_bounded"),
+            models.CheckConstraint(
+                condition=Q(time_limit_seconds__isnull=True) | Q(time_limit_seconds__gte=1),
+                name="workload_time_limit_positive",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.slug
+
+    @property
+    def is_reserved(self) -> bool:
+        """Return whether it is of the reserved class: inside a guarantee, never preempted."""
+        return self.priority >= RESERVED_FROM
+
+    @property
+    def size_milli(self) -> int | None:
+        """Return milli-GPUs of all pods; None where memory of GPUs is asked for."""
+        return None if self.gpu_milli is None else self.pods * self.gpu_milli
+
+    @property
+    def reason_words(self) -> str:
+        """Return the code of its reason in words, for where a line must do."""
+        return self.reason_code.replace("-", " ").capitalize().replace("gpu", "GPU")
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it has not ended."""
+        return self.status in OPEN
+
+    @property
+    def is_gang(self) -> bool:
+        """Return whether all pods start together or none."""
+        return self.min_pods == self.pods

@@ -1,0 +1,277 @@
+"""What a submission may say: one typed object for form, JSON and YAML, with a sentence for every mistake."""
+
+import difflib
+import json
+import re
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic import ValidationInfo as Info
+from pydantic_core import ErrorDetails
+
+from chamber.errors import Refusal
+from teams.rules import TIERS
+from workloads import quantities
+from workloads.models import JobClass, OnPreemption
+
+MOST_IN_ONE_REQUEST = 1000
+MOST_CHARACTERS = 32_768
+"""In one argument of the command, or one value of the environment."""
+MOST_TO_RUN_BYTES = 256 * 1024
+"""Command and environment together: an agent is told of a workload in one message of at most 1 MiB."""
+TEN_YEARS = 10 * 365 * 86400
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _priority(value: object) -> object:
+    if isinstance(value, str) and not value.strip().isdigit():
+        if value not in TIERS:
+            raise ValueError(f"{value!r} is no priority: give a number, or one of {', '.join(TIERS)}.")
+        return TIERS[value]
+    return value
+
+
+def _gpus(value: object) -> object:
+    return None if value is None else quantities.gpus(quantities.gpu_milli(value))
+
+
+def _mib(value: object) -> object:
+    return quantities.mib(value) if isinstance(value, str) else value
+
+
+def _seconds(value: object) -> object:
+    return None if value is None else quantities.seconds(value)
+
+
+def _command(value: object) -> object:
+    return ["sh", "-c", value] if isinstance(value, str) and value.strip() else value or []
+
+
+def _texts(value: object) -> object:
+    """Return a mapping with its numbers as text: YAML reads `EPOCHS: 3` as a number."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: str(item) if isinstance(item, int | float) and not isinstance(item, bool) else item
+        for key, item in value.items()
+    }
+
+
+Text = Annotated[str, StringConstraints(max_length=300)]
+Argument = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
+Slug = Annotated[str, StringConstraints(max_length=60, min_length=1)]
+Seconds = Annotated[int, BeforeValidator(_seconds)]
+
+
+class SubmissionRequest(BaseModel):
+    """One workload as somebody asks for it. Quantities are per pod unless they say otherwise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    team: Slug
+    job_class: JobClass = JobClass.EXPERIMENT
+    priority: Annotated[int, BeforeValidator(_priority), Field(ge=0, le=1_000_000)] = TIERS["normal"]
+
+    pods: int = Field(default=1, ge=1, le=100_000)
+    min_pods: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    gpus: Annotated[float | None, BeforeValidator(_gpus)] = None
+    gpu_memory_mib: Annotated[int | None, BeforeValidator(_mib)] = Field(
+        default=None, ge=1, le=16 * 1024 * 1024
+    )
+    cpu: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
+    memory_mib: Annotated[int, BeforeValidator(_mib)] = Field(default=0, ge=0, le=1024 * 1024 * 1024)
+    gpu_types: list[Annotated[str, StringConstraints(min_length=1, max_length=60)]] = Field(
+        default_factory=list, max_length=20
+    )
+    node_selector: Annotated[dict[Text, Text], BeforeValidator(_texts)] = Field(
+        default_factory=dict, max_length=50
+    )
+    tolerations: list[Text] = Field(default_factory=list, max_length=50)
+    partition: Annotated[str, StringConstraints(max_length=60)] = ""
+    topology_required: Annotated[str, StringConstraints(max_length=120)] = ""
+    topology_preferred: Annotated[str, StringConstraints(max_length=120)] = ""
+    pools: list[Slug] = Field(default_factory=list, max_length=50)
+    time_limit_seconds: Annotated[Seconds | None, Field(ge=1, le=TEN_YEARS)] = None
+    grace_seconds: Annotated[Seconds, Field(ge=0, le=86400)] = 30
+    on_preemption: OnPreemption = OnPreemption.REQUEUE
+    max_requeues: int = Field(default=20, ge=0, le=1000)
+    max_retries: int = Field(default=0, ge=0, le=100)
+    fail_if_impossible: bool = False
+
+    image: Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[!-~]+$")]
+    command: Annotated[list[Argument], BeforeValidator(_command)] = Field(
+        default_factory=list, max_length=1000
+    )
+    environment: Annotated[dict[Text, str], BeforeValidator(_texts)] = Field(
+        default_factory=dict, max_length=500
+    )
+
+    depends_on: list[Slug] = Field(default_factory=list, max_length=100)
+    hold: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_names(cls, data: object) -> object:
+        """Take `time_limit`, `grace` and `gang` for what they stand for; refuse NUL, which no database
+        stores.
+        """
+        if not isinstance(data, dict):
+            raise ValueError("A workload is an object with name, team, image and what else it needs.")
+        # Written out, a NUL is an escape; the same four characters in a command are a backslash first.
+        if "\\x00" in repr(data).replace("\\\\", ""):
+            raise ValueError("The text holds a NUL character, which cannot be stored.")
+        data = dict(data)
+        for short, name in (("time_limit", "time_limit_seconds"), ("grace", "grace_seconds")):
+            if short in data and name not in data:
+                data[name] = data.pop(short)
+        if data.get("gang") in (True, False):
+            gang = data.pop("gang")
+            data.setdefault("min_pods", None if gang else 1)
+        return data
+
+    @field_validator("min_pods")
+    @classmethod
+    def _at_most_pods(cls, value: int | None, info: Info) -> int | None:
+        pods = info.data.get("pods")
+        if value is not None and pods is not None and value > pods:
+            raise ValueError(f"It cannot start with {value:,} of {pods:,} pods: give at most {pods:,}.")
+        return value
+
+    @field_validator("gpu_memory_mib")
+    @classmethod
+    def _share_or_memory(cls, value: int | None, info: Info) -> int | None:
+        if value is not None and info.data.get("gpus") is not None:
+            raise ValueError(
+                f"Give either gpus ({info.data['gpus']:g}) or gpu_memory_mib ({value}), not both."
+            )
+        return value
+
+    @field_validator("environment")
+    @classmethod
+    def _environment_names(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if not _ENVIRONMENT_NAME.fullmatch(name):
+                raise ValueError(
+                    f"{name!r} is no name of an environment variable: use letters, digits and underscores, "
+                    "and begin with none of the digits."
+                )
+            if len(text) > MOST_CHARACTERS:
+                raise ValueError(
+                    f"{name} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are allowed."
+                )
+        return value
+
+    @model_validator(mode="after")
+    def _fits_a_message(self) -> Self:
+        size = len(json.dumps([self.command, self.environment], ensure_ascii=False).encode())
+        if size > MOST_TO_RUN_BYTES:
+            raise ValueError(
+                f"Command and environment have {size:,} bytes together; "
+                f"at most {MOST_TO_RUN_BYTES:,} are allowed."
+            )
+        return self
+
+    @property
+    def gpu_milli(self) -> int | None:
+        """Return milli-GPUs per pod; None where memory of a GPU is asked for. One GPU where nothing is said."""
+        if self.gpu_memory_mib is not None:
+            return None
+        return round((1 if self.gpus is None else self.gpus) * quantities.WHOLE_MILLI)
+
+    @property
+    def starting_pods(self) -> int:
+        """Return how many pods it starts with at least: all of a gang."""
+        return self.pods if self.min_pods is None else self.min_pods
+
+    @classmethod
+    def parse(cls, data: object) -> Self:
+        """Return the typed request; raise a `Refusal` with a sentence for each field that is wrong."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise refusal([sentences(error)]) from error
+
+
+def parse_many(items: object) -> list[SubmissionRequest]:
+    """Return all requests of a list; raise one `Refusal` that addresses every mistake by its index."""
+    if not isinstance(items, list) or not items:
+        raise Refusal("workloads must be a list with at least one workload.", field="workloads")
+    if len(items) > MOST_IN_ONE_REQUEST:
+        raise Refusal(
+            f"One request holds {len(items):,} workloads; at most {MOST_IN_ONE_REQUEST:,} are taken at once.",
+            field="workloads",
+        )
+    parsed: list[SubmissionRequest] = []
+    wrong: list[dict[str, str]] = []
+    for item in items:
+        try:
+            parsed.append(SubmissionRequest.model_validate(item))
+            wrong.append({})
+        except ValidationError as error:
+            wrong.append(sentences(error))
+    if any(wrong):
+        raise refusal(wrong)
+    return parsed
+
+
+def refusal(wrong: Sequence[dict[str, str]]) -> Refusal:
+    """Return one refusal of all mistakes; fields are `workloads[3].gpus` where there are several."""
+    if len(wrong) == 1:
+        fields = wrong[0]
+    else:
+        fields = {
+            f"workloads[{index}].{name}": text
+            for index, named in enumerate(wrong)
+            for name, text in named.items()
+        }
+    place, first = next(iter(fields.items()))
+    message = first if len(wrong) == 1 else f"{place}: {first}"
+    return Refusal(message, fields=fields, code="invalid")
+
+
+def sentences(error: ValidationError) -> dict[str, str]:
+    """Return a sentence for each wrong field, with the value given and what is allowed."""
+    found: dict[str, str] = {}
+    for detail in error.errors(include_url=False):
+        # Inside a field only integers and keys follow; the union's branch names are not for people.
+        place = str(detail["loc"][0]) if detail["loc"] else "workload"
+        found.setdefault(place, _sentence(detail, place))
+    return found
+
+
+def _sentence(detail: ErrorDetails, field: str) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    given = repr(detail["input"])
+    given = given if len(given) <= 80 else given[:77] + "…"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "extra_forbidden":
+        near = difflib.get_close_matches(field, SubmissionRequest.model_fields, n=1)
+        return f"There is no field {field!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
+    if kind.startswith("int_"):
+        return f"{field} is {given}; it must be a whole number."
+    pattern = _SENTENCES.get(kind, "{field} is {given}: {message}.")
+    return pattern.format(field=field, given=given, message=detail["msg"], **context)
+
+
+_SENTENCES = {
+    "missing": "{field} is missing.",
+    "string_too_short": "{field} is missing.",
+    "enum": "{given} is not allowed for {field}; allowed are {expected}.",
+    "greater_than_equal": "{field} is {given}; at least {ge:,} is allowed.",
+    "less_than_equal": "{field} is {given}; at most {le:,} is allowed.",
+    "string_too_long": "{field} is too long: at most {max_length:,} characters are allowed.",
+    "too_long": "{field} has too many entries: at most {max_length:,} are allowed.",
+    "string_pattern_mismatch": "{field} is {given}; it may hold no blanks and only ASCII characters.",
+}

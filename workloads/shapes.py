@@ -1,0 +1,139 @@
+"""What workloads, attempts and events look like over the wire."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from teams.api.shapes import GpusField
+from workloads.models import Attempt, Event, Workload
+from workloads.requests import SubmissionRequest
+
+
+class WorkloadShape(serializers.ModelSerializer[Workload]):
+    """A workload: what was asked for, and where it stands. Quantities are per pod unless they say otherwise."""
+
+    team = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
+    owner = serializers.SlugRelatedField[Any](slug_field="username", read_only=True)
+    pool = serializers.SlugRelatedField[Any](
+        slug_field="slug", read_only=True, help_text="Where it is or was admitted last."
+    )
+    pools = serializers.SerializerMethodField(help_text="Acceptable pools by slug, best first; empty = any.")
+    priority_class = serializers.SerializerMethodField(help_text="reserved from priority 100, else elastic.")
+    gpus = GpusField(source="gpu_milli", read_only=True, allow_null=True)
+    total_gpus = GpusField(source="size_milli", read_only=True, allow_null=True, help_text="Of all pods.")
+    cpu = GpusField(source="cpu_milli", read_only=True, help_text="CPU cores.")
+    attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
+
+    class Meta:
+        model = Workload
+        fields = (
+            "id",
+            "slug",
+            "name",
+            "team",
+            "owner",
+            "job_class",
+            "priority",
+            "priority_class",
+            "pods",
+            "min_pods",
+            "gpus",
+            "gpu_memory_mib",
+            "total_gpus",
+            "cpu",
+            "memory_mib",
+            "gpu_types",
+            "node_selector",
+            "tolerations",
+            "partition",
+            "topology_required",
+            "topology_preferred",
+            "pools",
+            "time_limit_seconds",
+            "grace_seconds",
+            "on_preemption",
+            "max_requeues",
+            "max_retries",
+            "fail_if_impossible",
+            "image",
+            "command",
+            "environment",
+            "status",
+            "status_since",
+            "reason_code",
+            "reason",
+            "held",
+            "backoff_until",
+            "requeues",
+            "failures",
+            "pool",
+            "attempt",
+            "submitted_at",
+            "finished_at",
+            "version",
+        )
+        read_only_fields = fields
+
+    def get_pools(self, workload: Workload) -> list[str]:
+        """Return the slugs of the acceptable pools."""
+        slugs: dict[str, str] = self.context.get("pool_slugs", {})
+        return [slugs[str(pool)] for pool in workload.pool_choice if str(pool) in slugs]
+
+    def get_priority_class(self, workload: Workload) -> str:
+        """Return reserved or elastic."""
+        return "reserved" if workload.is_reserved else "elastic"
+
+    def get_attempt(self, workload: Workload) -> int | None:
+        """Return the number of the open attempt."""
+        return workload.attempt.number if workload.attempt is not None else None
+
+
+class AttemptShape(serializers.ModelSerializer[Attempt]):
+    """One try to run a workload."""
+
+    pool = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
+    gpus = GpusField(source="gpus_milli", read_only=True)
+    allocation = serializers.SerializerMethodField(
+        help_text="What it is charged to: team (null = burst), gpus."
+    )
+
+    class Meta:
+        model = Attempt
+        fields = (
+            "id",
+            "number",
+            "pool",
+            "phase",
+            "gpus",
+            "allocation",
+            "queued_at",
+            "starting_at",
+            "running_at",
+            "ended_at",
+            "released_at",
+            "end_reason",
+            "exit_code",
+            "end_detail",
+        )
+        read_only_fields = fields
+
+    def get_allocation(self, attempt: Attempt) -> list[dict[str, Any]]:
+        """Return the parts with the slugs of their teams."""
+        slugs: dict[str, str] = self.context.get("team_slugs", {})
+        return [
+            {"team": slugs.get(str(part["team"])) if part["team"] else None, "gpus": part["milli"] / 1000}
+            for part in attempt.allocation
+        ]
+
+
+class EventShape(serializers.ModelSerializer[Event]):
+    """What happened to a workload."""
+
+    class Meta:
+        model = Event
+        fields = ("sequence", "at", "kind", "actor", "via", "attempt_number", "message", "data")
+        read_only_fields = fields
+
+
+# What the API's document shows of a submission; the words are those of the form and of YAML too.
+SUBMISSION = SubmissionRequest

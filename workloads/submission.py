@@ -1,0 +1,185 @@
+"""The one way in: the form, the API and the command line all submit through here."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from chamber import live
+from chamber.errors import Conflict, Refusal
+from chamber.ids import unique_slug
+from teams.actors import Actor
+from workloads.admissible import Setting, check
+from workloads.lifecycle.journal import announce
+from workloads.models import Dependency, Event, EventKind, SubmissionKey, Workload
+from workloads.requests import SubmissionRequest, refusal
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+KEY_KEPT = timedelta(hours=24)
+LONGEST_KEY = 200
+
+
+def submit(
+    *, by: Actor, requests: Sequence[SubmissionRequest], key: str | None = None, body_sha256: str = ""
+) -> list[Workload]:
+    """Create the workloads, all or none, Pending; return them in the order of the requests.
+
+    With an idempotency `key` of the last 24 hours and the same body, return what was created then; another
+    body is
+    a `Conflict`. Raises a `Refusal` with a sentence per field where a request cannot be taken.
+    """
+    owner = _owner(by)
+    if key is not None and not 1 <= len(key) <= LONGEST_KEY:
+        raise Refusal(f"The Idempotency-Key has {len(key)} characters; 1 to {LONGEST_KEY} are allowed.")
+    try:
+        with transaction.atomic():
+            return _replay(by, key, body_sha256) or _create(by, owner, requests, key, body_sha256)
+    except IntegrityError:
+        # Another request with the same key committed between our look and our insert: its answer is ours.
+        answer = _replay(by, key, body_sha256)
+        if not answer:
+            raise
+        return answer
+
+
+def _owner(by: Actor) -> "User":
+    if by.user is None:
+        raise Refusal("A workload needs an owner: it is submitted by a person.")
+    return by.user
+
+
+def _replay(by: Actor, key: str | None, body_sha256: str) -> list[Workload]:
+    if key is None:
+        return []
+    kept = SubmissionKey.objects.filter(
+        owner=by.user, key=key, created_at__gt=timezone.now() - KEY_KEPT
+    ).first()
+    if kept is None:
+        return []
+    if kept.body_sha256 != body_sha256:
+        raise Conflict(
+            f"The Idempotency-Key {key!r} was used with another body within the last 24 hours: "
+            "send the same body, or a new key.",
+            code="idempotency-key-used",
+        )
+    found = Workload.objects.select_related("team", "owner").in_bulk(
+        [UUID(text) for text in kept.workload_ids]
+    )
+    return [found[UUID(text)] for text in kept.workload_ids]
+
+
+def _create(
+    by: Actor, owner: "User", requests: Sequence[SubmissionRequest], key: str | None, body_sha256: str
+) -> list[Workload]:
+    now = timezone.now()
+    setting = Setting.read(by, requests)
+    workloads = prepare(by=by, requests=requests, setting=setting, at=now)
+    Workload.objects.bulk_create(workloads)
+    Event.objects.bulk_create(_first_event(workload, by, now) for workload in workloads)
+    Dependency.objects.bulk_create(
+        Dependency(workload=workload, needs_id=setting.needed[slug])
+        for workload, request in zip(workloads, requests, strict=True)
+        for slug in dict.fromkeys(request.depends_on)
+    )
+    if key is not None:
+        SubmissionKey.objects.filter(owner=owner, created_at__lte=now - KEY_KEPT).delete()
+        SubmissionKey.objects.create(
+            owner=owner, key=key, body_sha256=body_sha256, workload_ids=[str(w.pk) for w in workloads]
+        )
+    announce(workloads)
+    live.ring()
+    return workloads
+
+
+def prepare(
+    *,
+    by: Actor,
+    requests: Sequence[SubmissionRequest],
+    setting: Setting | None = None,
+    at: datetime | None = None,
+) -> list[Workload]:
+    """Return the workloads that `submit` would store, unsaved, after all its checks; for previews.
+
+    Raises `NotVisible` or `NotAllowed` for the team, and a `Refusal` with everything else that is wrong.
+    """
+    owner = _owner(by)
+    setting = setting or Setting.read(by, requests)
+    wrong = [check(request, setting) for request in requests]
+    if any(wrong):
+        raise refusal(wrong)
+    slugs = _free_slugs([request.name for request in requests])
+    now = at or timezone.now()
+    return [_row(request, slug, owner, setting, now) for request, slug in zip(requests, slugs, strict=True)]
+
+
+def _row(request: SubmissionRequest, slug: str, owner: "User", setting: Setting, now: datetime) -> Workload:
+    return Workload(
+        slug=slug,
+        name=request.name,
+        owner=owner,
+        team=setting.teams[request.team],
+        job_class=request.job_class,
+        priority=request.priority,
+        pods=request.pods,
+        min_pods=request.starting_pods,
+        gpu_milli=request.gpu_milli,
+        gpu_memory_mib=request.gpu_memory_mib,
+        cpu_milli=round(request.cpu * 1000),
+        memory_mib=request.memory_mib,
+        gpu_types=request.gpu_types,
+        node_selector=request.node_selector,
+        tolerations=request.tolerations,
+        partition=request.partition,
+        topology_required=request.topology_required,
+        topology_preferred=request.topology_preferred,
+        pool_choice=[str(setting.pools[pool].pk) for pool in dict.fromkeys(request.pools)],
+        time_limit_seconds=request.time_limit_seconds,
+        grace_seconds=request.grace_seconds,
+        on_preemption=request.on_preemption,
+        max_requeues=request.max_requeues,
+        max_retries=request.max_retries,
+        fail_if_impossible=request.fail_if_impossible,
+        image=request.image,
+        command=request.command,
+        environment=request.environment,
+        status_since=now,
+        submitted_at=now,
+        held=request.hold,
+        last_event=1,
+    )
+
+
+def _first_event(workload: Workload, by: Actor, now: datetime) -> Event:
+    held = " Held until somebody releases it." if workload.held else ""
+    return Event(
+        workload=workload,
+        sequence=1,
+        at=now,
+        kind=EventKind.SUBMITTED,
+        user=by.user,
+        actor=by.name,
+        via=by.via,
+        message=f"Submitted.{held}",
+        data={"status": workload.status},
+    )
+
+
+def _free_slugs(names: Sequence[str]) -> list[str]:
+    """Return a slug for each name that no workload has yet (one query, again only where chance made one
+    twice).
+    """
+    slugs = [unique_slug(name) for name in names]
+    while True:
+        taken = set(Workload.objects.filter(slug__in=slugs).values_list("slug", flat=True))
+        times = Counter(slugs)
+        clashes = [index for index, slug in enumerate(slugs) if slug in taken or times[slug] > 1]
+        if not clashes:
+            return slugs
+        for index in clashes:
+            slugs[index] = unique_slug(names[index])

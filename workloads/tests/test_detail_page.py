@@ -1,0 +1,169 @@
+"""The page of one workload: status, reason, attempts, events, devices, preemptions, and what may be done."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from agentlink.tests.factories import make_cluster, make_node, place
+from chamber.models import User
+from teams.models import Pool, Role, Team
+from teams.tests.factories import member
+from workloads.models import Dependency, Workload
+from workloads.tests.factories import admit, finish, make_workload, preempt, start
+
+
+@pytest.fixture
+def signed_in(client: Client, owner: User) -> Client:
+    client.force_login(owner)
+    return client
+
+
+@pytest.fixture
+def workload(team: Team, owner: User) -> Workload:
+    return make_workload(team, owner, name="bert", slug="bert-1")
+
+
+def text(client: Client, workload: Workload) -> str:
+    response = client.get(f"/workloads/{workload.slug}/")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_waiting_it_asks_the_scheduler_why(signed_in: Client, workload: Workload) -> None:
+    page = text(signed_in, workload)
+    assert f'hx-get="/scheduling/explain/{workload.slug}/"' in page
+    assert f'data-live="workload:{workload.pk}"' in page
+    assert "None yet: an attempt begins when it gets GPUs." in page
+
+
+def test_running_it_shows_devices_and_to_whom_they_are_charged(
+    signed_in: Client, workload: Workload, pool: Pool, team: Team
+) -> None:
+    allocation = [{"team": str(team.pk), "milli": 500}, {"team": None, "milli": 500}]
+    attempt = start(workload, pool, allocation=allocation)
+    place(attempt, make_node(make_cluster(), "node-7", pool=pool), 3)
+    page = text(signed_in, workload)
+    assert "node-7" in page
+    assert "GPU 3: pod 0" in page
+    assert "0.5 GPUs of the guarantee of NLP, 0.5 GPUs beyond every guarantee (burst)" in page
+    assert "hx-get" not in page
+
+
+def test_back_in_the_queue_it_is_pending_since_its_return(
+    signed_in: Client, workload: Workload, pool: Pool
+) -> None:
+    assert signed_in.get(f"/workloads/{workload.slug}/").context["pending_since"] == workload.submitted_at
+    start(workload, pool)
+    workload.refresh_from_db()
+    preempt(workload)
+    returned = workload.events.filter(data__status="pending").latest("sequence").at
+    assert returned > workload.submitted_at
+    assert signed_in.get(f"/workloads/{workload.slug}/").context["pending_since"] == returned
+
+
+def test_a_reserved_one_is_never_preempted(signed_in: Client, team: Team, owner: User) -> None:
+    assert "never: it is reserved" in text(signed_in, make_workload(team, owner, priority=100))
+    assert "Back to the queue" in text(signed_in, make_workload(team, owner, priority=99))
+
+
+def test_ended_it_shows_the_stored_reason(signed_in: Client, workload: Workload, pool: Pool) -> None:
+    finish(
+        start(workload, pool), exit_code=137, reason_code="out-of-memory", message="It used more than 64 GiB."
+    )
+    page = text(signed_in, workload)
+    assert "It used more than 64 GiB." in page
+    assert "Ask for more memory per pod" in page
+    assert "exit code 137" in page
+    assert "Requeue" in page
+
+
+def test_a_preemption_is_told_on_both_pages(
+    signed_in: Client, workload: Workload, team: Team, owner: User, pool: Pool
+) -> None:
+    winner = make_workload(team, owner, name="release", slug="release-1", priority=100)
+    start(workload, pool)
+    preempt(workload, by_workload=winner, rule="reclaim", level="Acme")
+    victim_page, winner_page = text(signed_in, workload), text(signed_in, winner)
+    assert '<a href="/workloads/release-1/">release</a> of NLP with priority 100' in victim_page
+    assert "rule: reclaim; level: Acme" in victim_page
+    assert "1 of 20 requeues" in victim_page
+    assert '<a href="/workloads/bert-1/">bert</a> of NLP with priority 50, 1 GPU' in winner_page
+
+
+def test_of_a_foreign_workload_only_team_and_priority_are_told(
+    signed_in: Client, workload: Workload, other_team: Team, pool: Pool
+) -> None:
+    stranger = member(other_team, Role.RESEARCHER)
+    winner = make_workload(other_team, stranger, name="secret", slug="secret-1", priority=100)
+    start(workload, pool)
+    preempt(workload, by_workload=winner)
+    page = text(signed_in, workload)
+    assert "a workload of Vision with priority 100" in page
+    assert "secret" not in page
+
+
+def test_what_others_of_the_team_may_not_do_they_are_not_offered(workload: Workload, team: Team) -> None:
+    mate, lead = Client(), Client()
+    mate.force_login(member(team, Role.RESEARCHER))
+    lead.force_login(member(team, Role.LEAD))
+    assert "/workloads/bert-1/cancel/" not in text(mate, workload)
+    assert "/workloads/bert-1/cancel/" in text(lead, workload)
+
+
+def test_an_outsider_gets_not_found(workload: Workload, other_team: Team, client: Client) -> None:
+    client.force_login(member(other_team, Role.ADMIN))
+    assert client.get("/workloads/bert-1/").status_code == 404
+    assert client.post("/workloads/bert-1/cancel/").status_code == 404
+
+
+def test_a_team_mate_is_refused_with_a_sentence(workload: Workload, team: Team, client: Client) -> None:
+    client.force_login(member(team, Role.VIEWER))
+    response = client.post("/workloads/bert-1/cancel/")
+    assert response.status_code == 403
+    assert b"bert-1 belongs to ada" in response.content
+
+
+ACTS = {
+    "cancel": "is cancelled",
+    "hold": "is held",
+    "release": "only what is held",
+    "requeue": "only what has ended",
+}
+
+
+@pytest.mark.parametrize(("act", "sentence"), ACTS.items())
+def test_an_act_returns_to_the_page_with_what_came_of_it(
+    signed_in: Client, workload: Workload, act: str, sentence: str
+) -> None:
+    assert signed_in.get(f"/workloads/bert-1/{act}/").status_code == 405
+    response = signed_in.post(f"/workloads/bert-1/{act}/", follow=True)
+    assert response.redirect_chain == [("/workloads/bert-1/", 302)]
+    assert sentence in response.content.decode()
+
+
+def test_dependencies_are_linked_both_ways(
+    signed_in: Client, workload: Workload, team: Team, owner: User
+) -> None:
+    after = make_workload(team, owner, name="eval", slug="eval-1")
+    Dependency.objects.create(workload=after, needs=workload)
+    assert '<a href="/workloads/eval-1/">eval</a>' in text(signed_in, workload)
+    assert '<a href="/workloads/bert-1/">bert</a> (Pending)' in text(signed_in, after)
+
+
+def test_a_live_section_gets_only_itself(signed_in: Client, workload: Workload) -> None:
+    part = signed_in.get("/workloads/bert-1/", headers={"X-Chamber-Fragment": "1"}).content.decode()
+    assert part.startswith('<div id="workload"')
+
+
+def test_a_long_life_takes_as_few_queries_as_a_short_one(
+    signed_in: Client, workload: Workload, owner: User, pool: Pool, django_assert_max_num_queries: Any
+) -> None:
+    cluster = make_cluster()
+    for number in range(12):
+        attempt = admit(workload, pool)
+        place(attempt, make_node(cluster, f"n{number}", pool=pool), 0)
+        preempt(workload, by_workload=make_workload(workload.team, owner, priority=100))
+    with django_assert_max_num_queries(24):
+        page = text(signed_in, workload)
+    assert page.count('data-key="by-') == 12

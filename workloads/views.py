@@ -1,0 +1,216 @@
+"""Pages of workloads: the list, one workload, and the form that submits."""
+
+import hashlib
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from chamber import live
+from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.http import page
+from teams.actors import Actor, Via
+from teams.models import Pool, Team
+from teams.permissions import Permission, may_anywhere
+from teams.rules import priority_limits
+from workloads import actions, detail, forms, listing, manifests
+from workloads.admissible import range_text
+from workloads.models import JobClass, Workload
+from workloads.submission import submit as submit_action
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+
+def _user(request: HttpRequest) -> "User":
+    """Return who is signed in; pages are for nobody else."""
+    return cast("User", request.user)
+
+
+def _actor(request: HttpRequest) -> Actor:
+    return Actor.person(_user(request), Via.PAGE)
+
+
+def _found(request: HttpRequest, slug: str) -> Workload:
+    rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool", "attempt")
+    return get_object_or_404(rows, slug=slug)
+
+
+# The list
+
+
+@require_GET
+def workload_list(request: HttpRequest) -> HttpResponse:
+    """Show the workloads that match the address, a page at a time; live."""
+    version = live.version("workloads")
+    filters = listing.Filters.read(request.GET)
+    rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool")
+    rows = filters.apply(rows, user=_user(request), now=timezone.now())
+    shown = listing.page_of(rows, sort=filters.sort, cursor=request.GET.get("cursor"))
+    context = {
+        "page": shown,
+        "filters": filters,
+        "version": version,
+        "default_sort": listing.DEFAULT_SORT,
+        "status_choices": listing.STATUS_CHOICES,
+        "class_choices": listing.CLASS_CHOICES,
+        "job_classes": JobClass.choices,
+        "within_choices": [(key, label) for key, (label, _) in listing.WITHIN.items()],
+        "teams": Team.objects.visible_to(request.user).order_by("path"),
+        "pools": Pool.objects.visible_to(request.user),
+        "may_submit": may_anywhere(request.user, Permission.SUBMIT),
+    }
+    return page(request, "workloads/list.html", context, fragment="workloads/_list.html")
+
+
+_DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued"}
+
+
+@require_POST
+def bulk(request: HttpRequest) -> HttpResponse:
+    """Cancel, hold, release or requeue the chosen workloads that the person may change, and say how many."""
+    act = request.POST.get("act", "")
+    if act not in actions.BULK_ACTS:
+        raise Refusal(f"{act!r} is not among {', '.join(actions.BULK_ACTS)}.")
+    chosen = request.POST.getlist("id")[: listing.LARGEST_PAGE]
+    rows = list(Workload.objects.visible_to(request.user).select_related("team").filter(slug__in=chosen))
+    done = actions.act_on_many(by=_actor(request), act=act, workloads=rows)
+    left = len(chosen) - len(done)
+    text = f"{_DONE[act]} {len(done)} of {len(chosen)} workloads."
+    if left:
+        text += f" {left} were left as they are: they are not yours, or their status does not allow it."
+    (messages.success if done else messages.warning)(request, text)
+    return redirect(_safe_next(request, reverse("workloads:list")))
+
+
+def _safe_next(request: HttpRequest, otherwise: str) -> str:
+    target = request.POST.get("next", "")
+    return (
+        target if url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}) else otherwise
+    )
+
+
+# One workload
+
+
+@require_GET
+def workload_detail(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show where a workload stands, why, and all that happened to it; live."""
+    context = detail.of(_found(request, slug), _user(request))
+    return page(request, "workloads/detail.html", context, fragment="workloads/_detail.html")
+
+
+_ACTS = {
+    "cancel": (actions.cancel, "{} is cancelled; pods that it has are being stopped."),
+    "hold": (actions.hold, "{} is held until somebody releases it."),
+    "release": (actions.release, "{} is released."),
+    "requeue": (actions.requeue, "{} is back in the queue."),
+}
+
+
+@require_POST
+def act(request: HttpRequest, slug: str, act: str) -> HttpResponse:
+    """Cancel, hold, release or requeue one workload, and return to its page with what came of it."""
+    workload = _found(request, slug)
+    action, sentence = _ACTS[act]
+    try:
+        action(by=_actor(request), workload=workload)
+    except Conflict as conflict:
+        messages.warning(request, conflict.message)
+    else:
+        messages.success(request, sentence.format(workload.name))
+    return redirect("workloads:detail", slug=workload.slug)
+
+
+# Submitting
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def submit(request: HttpRequest) -> HttpResponse:
+    """Show the form, proposed for a job class or copied from a workload, and submit what was filled in."""
+    if not may_anywhere(request.user, Permission.SUBMIT):
+        raise NotAllowed(
+            "Your role does not let you submit workloads: ask a lead of a team to make you a researcher."
+        )
+    if request.method == "POST" and "propose" not in request.POST:
+        return _take(request)
+    if "clone" in request.GET:
+        content = _content_of(request, request.GET["clone"])
+        values = forms.values_of(content)
+        values["manifest"] = manifests.to_yaml(content)
+    elif request.method == "POST":
+        values = forms.values_after_class_change(request.POST)
+    else:
+        values = forms.first_values() | {"team": request.GET.get("team", ""), "manifest": _example(request)}
+    values["tab"] = "yaml" if request.GET.get("tab") == "yaml" else ""
+    form = forms.SubmitForm(initial=values, user=_user(request))
+    return _form_page(request, form)
+
+
+def _take(request: HttpRequest) -> HttpResponse:
+    form = forms.SubmitForm(request.POST, user=_user(request))
+    key, digest = _idempotency(request)
+    try:
+        asked = forms.requests_from(request.POST)
+        workloads = submit_action(by=_actor(request), requests=asked, key=key, body_sha256=digest)
+    except Refusal as refusal:
+        form.refuse(refusal)
+        return _form_page(request, form, status=422)
+    if len(workloads) == 1:
+        messages.success(request, f"{workloads[0].name} is submitted.")
+        return redirect("workloads:detail", slug=workloads[0].slug)
+    messages.success(request, f"{len(workloads)} workloads are submitted.")
+    return HttpResponseRedirect(f"{reverse('workloads:list')}?{urlencode({'owner': listing.MINE})}")
+
+
+def _idempotency(request: HttpRequest) -> tuple[str | None, str]:
+    """Return key and digest of a posted form: pressing its button twice submits once, a changed form submits
+    anew.
+    """
+    token = request.POST.get("token", "")
+    said = sorted((name, values) for name, values in request.POST.lists() if name != "csrfmiddlewaretoken")
+    digest = hashlib.sha256(repr(said).encode()).hexdigest()
+    return (f"form-{token[:40]}-{digest[:32]}" if token else None), digest
+
+
+def _form_page(request: HttpRequest, form: forms.SubmitForm, *, status: int = 200) -> HttpResponse:
+    teams = forms.teams_to_submit_to(_user(request))
+    chosen = next((team for team in teams if team.slug == form["team"].value()), teams[0] if teams else None)
+    limits = priority_limits(request.user, chosen) if chosen else None
+    context = {
+        "form": form,
+        "yaml": form["tab"].value() == "yaml",
+        "chosen_team": chosen,
+        "priorities": range_text(limits) if limits else "",
+        "proposed_for": form["job_class"].value(),
+    }
+    return page(request, "workloads/submit.html", context, fragment="workloads/_form.html", status=status)
+
+
+def _content_of(request: HttpRequest, slug: str) -> dict[str, object]:
+    slugs = {str(pk): pool for pk, pool in Pool.objects.values_list("pk", "slug")}
+    return manifests.content_of(_found(request, slug), slugs)
+
+
+def _example(request: HttpRequest) -> str:
+    teams = forms.teams_to_submit_to(_user(request))
+    if not teams:
+        raise Http404
+    return manifests.to_yaml(
+        {
+            "name": "bert-sweep",
+            "team": teams[-1].slug,
+            "image": "registry.example/train:1.4",
+            "command": ["python", "train.py", "--epochs", "3"],
+            "pods": 1,
+            "gpus": 1,
+            "priority": "normal",
+            "time_limit": "4h",
+        }
+    )
