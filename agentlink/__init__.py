@@ -1,0 +1,1 @@
+"""Clusters, nodes and devices, and the link to their agents."""

@@ -1,0 +1,134 @@
+"""What operators do with clusters: connect, give and revoke tokens, declare lost."""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from agentlink.models import AgentToken, Assignment, Backend, Cluster
+from chamber import live
+from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
+from teams import audit
+from teams.actors import Actor
+from teams.permissions import Permission, may_anywhere
+from workloads import lifecycle
+
+MOST_VALID_TOKENS = 2
+"""The one in use and the one that replaces it."""
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?", re.ASCII)
+_PAGES = frozenset({"connect"})
+"""What stands where a cluster's name stands in the addresses of pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made: its secret is known here and nowhere else."""
+
+    cluster: Cluster
+    token: AgentToken
+    secret: str
+
+
+def create_cluster(*, by: Actor, name: str, backend: Backend = Backend.NATIVE) -> NewToken:
+    """Add a cluster and the first token of its agent."""
+    require_operator(by)
+    if not _NAME.fullmatch(name):
+        raise Refusal(
+            f"{name!r} is no name for a cluster: use up to 60 small letters, digits and hyphens, none at either end.",
+            field="name",
+        )
+    if name in _PAGES:
+        raise Refusal(f"{name!r} is the address of a page; choose another name.", field="name")
+    with transaction.atomic():
+        if Cluster.objects.filter(name=name).exists():
+            raise Conflict(f"There is a cluster named {name!r} already.", field="name")
+        cluster = Cluster.objects.create(name=name, backend=backend)
+        audit.record(
+            by=by, action="cluster.created", target=cluster, after={"name": name, "backend": str(backend)}
+        )
+        made = _new_token(cluster)
+        live.announce("pools")
+    return made
+
+
+def add_token(*, by: Actor, cluster: Cluster) -> NewToken:
+    """Give the cluster's agent another token, to replace the one in use without a pause."""
+    require_operator(by)
+    now = timezone.now()
+    with transaction.atomic():
+        Cluster.objects.select_for_update().get(pk=cluster.pk)
+        valid = [token for token in cluster.tokens.filter(revoked_at__isnull=True) if token.is_valid(now)]
+        if len(valid) >= MOST_VALID_TOKENS:
+            prefixes = " and ".join(token.prefix for token in valid)
+            raise Conflict(
+                f"{cluster.name} has {len(valid)} valid tokens ({prefixes}…), the most there may be; revoke one first."
+            )
+        made = _new_token(cluster)
+        audit.record(
+            by=by, action="cluster.token-created", target=cluster, after={"token": made.token.prefix}
+        )
+        live.announce("pools")
+    return made
+
+
+def revoke_token(*, by: Actor, token: AgentToken) -> None:
+    """Make a token useless; a connection that used it is closed within a second. Twice does no harm."""
+    require_operator(by)
+    with transaction.atomic():
+        if not AgentToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(
+            revoked_at=timezone.now()
+        ):
+            return
+        audit.record(
+            by=by, action="cluster.token-revoked", target=token.cluster, before={"token": token.prefix}
+        )
+        live.announce("pools", f"link:{token.cluster_id}")
+
+
+def declare_lost(*, by: Actor, cluster: Cluster) -> int:
+    """Give up what runs in a cluster that was silent for `lost_after_seconds`; return how many attempts ended.
+
+    Their workloads go back to the queue, and their devices count as free only when the agent comes back and says so.
+    """
+    require_operator(by)
+    now = timezone.now()
+    with transaction.atomic():
+        cluster = Cluster.objects.select_for_update().get(pk=cluster.pk)
+        silent_since = cluster.last_seen_at or cluster.created_at
+        patience = timedelta(seconds=cluster.lost_after_seconds)
+        if cluster.connected or now - silent_since < patience:
+            raise Conflict(
+                f"{cluster.name} was heard {int((now - silent_since).total_seconds())} s ago; it may be declared lost "
+                f"after {cluster.lost_after_seconds} s of silence."
+            )
+        attempts = list(
+            Assignment.objects.filter(cluster=cluster, wanted=True).values_list("attempt", flat=True)
+        )
+        ended = lifecycle.lost(
+            attempts, at=now, by=by, message=f"The cluster {cluster.name} was declared lost."
+        )
+        audit.record(by=by, action="cluster.declared-lost", target=cluster, after={"attempts": ended})
+        live.announce("pools", "overview")
+    return ended
+
+
+def _new_token(cluster: Cluster) -> NewToken:
+    secret = AgentToken.new_secret()
+    token = AgentToken.objects.create(
+        cluster=cluster, token_hash=AgentToken.hash_of(secret), prefix=secret[:12]
+    )
+    return NewToken(cluster, token, secret)
+
+
+def require_operator(by: Actor) -> None:
+    """Raise `NotVisible` for outsiders and `NotAllowed` for members whose role does not give this."""
+    if by.user is None or may_anywhere(by.user, Permission.OPERATE_CLUSTERS):
+        return
+    if not may_anywhere(by.user, Permission.VIEW_TEAM):
+        raise NotVisible("There is no such cluster.")
+    raise NotAllowed(
+        "Your role does not let you connect or change clusters; an operator or organisation admin may."
+    )

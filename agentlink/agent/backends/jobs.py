@@ -1,0 +1,81 @@
+"""What a simulated cluster keeps of an attempt: its pods, its timers, and how it ended."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from uuid import UUID
+
+from pydantic import BaseModel, TypeAdapter
+
+from agentlink.agent.backends.base import Observation
+from agentlink.protocol import ENDED, LIVING, AssignedPod, Assignment, Phase, PodReport, PodState
+
+
+class Due(StrEnum):
+    """What happens when a timer is over."""
+
+    RUN = "run"
+    END = "end"
+    LIMIT = "limit"
+    GONE = "gone"
+
+
+class Timer(BaseModel):
+    """Something that happens to some pods of a job (None: all) at a time."""
+
+    at: float
+    what: Due
+    pods: list[int] | None = None
+
+
+class Job(BaseModel):
+    """One attempt's pods; times in seconds since the epoch."""
+
+    assignment: Assignment
+    pods: dict[int, AssignedPod] = {}
+    states: dict[int, PodState] = {}
+    timers: list[Timer] = []
+    phase: Phase = Phase.STARTING
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    created_at: float | None = None
+    running_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it runs no more, whatever pods are left."""
+        return self.phase in ENDED or self.phase is Phase.GONE
+
+    def living(self) -> list[int]:
+        """Return the pods that have their devices."""
+        return [index for index, state in self.states.items() if state in LIVING]
+
+
+JOBS = TypeAdapter(dict[UUID, Job])
+"""The state file's content: jobs by attempt."""
+
+
+def observation(attempt: UUID, job: Job) -> Observation:
+    """Return the job as agents see it."""
+    pods = tuple(
+        PodReport(index=index, node=job.pods[index].node, state=state)
+        for index, state in sorted(job.states.items())
+    )
+    return Observation(
+        workload=job.assignment.workload,
+        attempt=attempt,
+        number=job.assignment.number,
+        phase=job.phase,
+        pods=pods,
+        reason=job.reason,
+        message=job.message,
+        exit_code=job.exit_code,
+        created_at=_time(job.created_at),
+        running_at=_time(job.running_at),
+        ended_at=_time(job.ended_at),
+    )
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(round(seconds, 3), UTC)

@@ -1,0 +1,336 @@
+"""A cluster made of timers: pods start, run, end and stop in times drawn from their workload's id, so that the same
+workload always takes the same time.
+
+What a command says is played: `sleep N` runs N seconds, `exit K` ends with K. Others run for 30 to 180 seconds, less
+where their time limit is shorter. The cluster refuses what no real one could take (a node that is down or cordoned, a
+device beyond itself), and goes on while no agent is looking; with a `state_file` also over restarts of the process.
+"""
+
+import asyncio
+import heapq
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+from agentlink.agent.backends import played
+from agentlink.agent.backends.base import Observation
+from agentlink.agent.backends.jobs import JOBS, Due, Job, Timer, observation
+from agentlink.protocol import (
+    LIVING,
+    AssignedPod,
+    Assignment,
+    NodeReport,
+    Phase,
+    PodState,
+)
+
+WHOLE_DEVICE_MILLI = 1000
+LOOK_AGAIN_SECONDS = 5.0
+
+
+class SimulatedCluster:
+    """The cluster. Times pass when somebody looks: whatever became due in between has happened at its own time."""
+
+    def __init__(
+        self,
+        nodes: Iterable[NodeReport],
+        *,
+        name: str = "simulated",
+        clock: Callable[[], float] = time.time,
+        state_file: Path | None = None,
+    ) -> None:
+        self.uid = f"simulated-{name}"[:64]
+        self._clock = clock
+        self._nodes = {node.name: node for node in nodes}
+        self._version = 1
+        self._nodes_version = 1
+        self._jobs: dict[UUID, Job] = {}
+        self._changed_at: OrderedDict[UUID, int] = OrderedDict()
+        self._heap: list[tuple[float, str, UUID]] = []
+        self._used: dict[tuple[str, int], int] = defaultdict(int)
+        self._waiting: set[asyncio.Event] = set()
+        self._state_file, self._unsaved = state_file, False
+        if state_file is not None:
+            self._load(state_file)
+
+    # What an agent asks for (agentlink.agent.backends.base.Backend)
+
+    async def nodes(self, since: int) -> tuple[int, Sequence[NodeReport] | None]:
+        """Return all machines where any changed."""
+        return self._nodes_version, (list(self._nodes.values()) if self._nodes_version > since else None)
+
+    async def observe(self, since: int) -> tuple[int, Sequence[Observation]]:
+        """Return the attempts that changed after version `since`, the latest changed last.
+
+        What is told is in the state file by then: no end of the process takes it back.
+        """
+        self.advance()
+        self._save()
+        found: list[Observation] = []
+        for attempt in reversed(self._changed_at):
+            if self._changed_at[attempt] <= since:
+                break
+            found.append(observation(attempt, self._jobs[attempt]))
+        return self._version, found[::-1]
+
+    async def changed(self, since: int) -> None:
+        """Return when something changed after version `since`."""
+        bell = asyncio.Event()
+        self._waiting.add(bell)
+        try:
+            while True:
+                self.advance()
+                if self._version > since:
+                    return
+                bell.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(bell.wait(), timeout=self._seconds_to_next())
+        finally:
+            self._waiting.discard(bell)
+
+    async def create(self, assignment: Assignment, pods: Sequence[AssignedPod]) -> None:
+        """Create these pods, or refuse all of them."""
+        self.advance()
+        now = self._clock()
+        job = self._jobs.get(assignment.attempt)
+        if job is not None and (job.is_over or job.phase is Phase.STOPPING):
+            return
+        problem = self._problem(assignment, pods)
+        if job is None:
+            job = self._jobs[assignment.attempt] = Job(assignment=assignment)
+        if problem:
+            job.reason, job.message = "unschedulable", problem
+            self._end(job, Phase.FAILED, now)
+        else:
+            self._add(job, pods, now)
+        self._touch(assignment.attempt)
+
+    async def stop(self, attempt: UUID, pods: Collection[int] | None) -> None:
+        """Begin to stop pods: they are gone after a part of the grace period."""
+        self.advance()
+        job = self._jobs.get(attempt)
+        if job is None or not job.living():
+            return
+        if pods is None and not job.is_over:
+            job.phase = Phase.STOPPING
+        seconds = played.stop_seconds(job.assignment.workload, job.assignment.grace_seconds)
+        leaving = None if pods is None else sorted(pods)
+        self._schedule(attempt, job, Timer(at=self._clock() + seconds, what=Due.GONE, pods=leaving))
+        self._touch(attempt)
+
+    async def forget(self, attempt: UUID) -> None:
+        """Drop the record of an attempt of which no pod is left."""
+        job = self._jobs.get(attempt)
+        if job is not None and job.is_over and not job.living():
+            del self._jobs[attempt]
+            self._changed_at.pop(attempt, None)
+            self._unsaved = True
+
+    # What happens to a cluster
+
+    def add_node(self, node: NodeReport) -> None:
+        """Add a machine, or put another in the place of one with its name."""
+        self._nodes[node.name] = node
+        self._touch_nodes()
+
+    def remove_node(self, name: str) -> None:
+        """Take a machine away; what ran there is lost."""
+        self._lose(name)
+        del self._nodes[name]
+        self._touch_nodes()
+
+    def set_down(self, name: str) -> None:
+        """Have a machine fail; what ran there is lost."""
+        self._lose(name)
+        self._nodes[name] = self._nodes[name].model_copy(update={"ready": False})
+        self._touch_nodes()
+
+    def set_up(self, name: str) -> None:
+        """Have a machine come back, empty."""
+        self._nodes[name] = self._nodes[name].model_copy(update={"ready": True})
+        self._touch_nodes()
+
+    def cordon(self, name: str, *, cordoned: bool = True) -> None:
+        """Have a machine take no new pods, or take them again; those that run there go on."""
+        self._nodes[name] = self._nodes[name].model_copy(update={"cordoned": cordoned})
+        self._touch_nodes()
+
+    def delete_pods(self, attempt: UUID) -> None:
+        """Take an attempt's pods away behind the agent's back."""
+        job = self._jobs[attempt]
+        self._take_away(job, job.living())
+        job.phase = Phase.GONE
+        self._touch(attempt)
+
+    def used_milli(self) -> dict[tuple[str, int], int]:
+        """Return how much of each device pods have, by node and index."""
+        self.advance()
+        return {device: milli for device, milli in self._used.items() if milli}
+
+    def living_attempts(self) -> dict[UUID, list[UUID]]:
+        """Return the attempts that have pods, by workload."""
+        self.advance()
+        found: dict[UUID, list[UUID]] = defaultdict(list)
+        for attempt, job in self._jobs.items():
+            if job.living():
+                found[job.assignment.workload].append(attempt)
+        return dict(found)
+
+    def advance(self) -> None:
+        """Let everything happen that is due."""
+        now = self._clock()
+        while self._heap and self._heap[0][0] <= now:
+            at, _, attempt = heapq.heappop(self._heap)
+            job = self._jobs.get(attempt)
+            due = [timer for timer in job.timers if timer.at <= at] if job is not None else []
+            if job is None or not due:
+                continue
+            job.timers = [timer for timer in job.timers if timer.at > at]
+            for timer in due:
+                self._happen(attempt, job, timer)
+            self._touch(attempt)
+
+    # Inside
+
+    def _add(self, job: Job, pods: Sequence[AssignedPod], now: float) -> None:
+        for pod in pods:
+            job.pods[pod.index], job.states[pod.index] = pod, PodState.PENDING
+            for device in pod.devices:
+                self._used[pod.node, device.index] += device.share_milli
+        job.created_at = job.created_at or now
+        seconds = played.start_seconds(job.assignment.workload)
+        timer = Timer(at=now + seconds, what=Due.RUN, pods=[pod.index for pod in pods])
+        self._schedule(job.assignment.attempt, job, timer)
+
+    def _happen(self, attempt: UUID, job: Job, timer: Timer) -> None:
+        if timer.what is Due.GONE:
+            self._take_away(job, timer.pods if timer.pods is not None else job.living())
+            if not job.living() and not job.is_over:
+                job.phase = Phase.GONE
+        elif job.is_over or job.phase is Phase.STOPPING:
+            return
+        elif timer.what is Due.RUN:
+            self._run(attempt, job, timer)
+        elif timer.what is Due.LIMIT:
+            limit = job.assignment.time_limit_seconds
+            job.reason, job.message = "time-limit", f"It ran for {limit} s, its time limit."
+            self._end(job, Phase.FAILED, timer.at)
+        else:
+            job.exit_code = played.exit_code(job.assignment)
+            job.reason = "exit-code" if job.exit_code else ""
+            self._end(job, Phase.FAILED if job.exit_code else Phase.SUCCEEDED, timer.at)
+
+    def _run(self, attempt: UUID, job: Job, timer: Timer) -> None:
+        for index in timer.pods or ():
+            if job.states.get(index) is PodState.PENDING:
+                job.states[index] = PodState.RUNNING
+        if job.running_at is not None or PodState.PENDING in job.states.values():
+            return
+        job.phase, job.running_at = Phase.RUNNING, timer.at
+        seconds, limit = played.run_seconds(job.assignment), job.assignment.time_limit_seconds
+        if limit is not None and seconds > limit:
+            self._schedule(attempt, job, Timer(at=timer.at + limit, what=Due.LIMIT))
+        else:
+            self._schedule(attempt, job, Timer(at=timer.at + seconds, what=Due.END))
+
+    def _end(self, job: Job, phase: Phase, at: float) -> None:
+        """End all pods at once, each as the whole."""
+        state = PodState.SUCCEEDED if phase is Phase.SUCCEEDED else PodState.FAILED
+        for index in job.living():
+            self._give_back(job.pods[index])
+            job.states[index] = state
+        job.phase, job.ended_at = phase, at
+
+    def _take_away(self, job: Job, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            state, pod = job.states.pop(index, None), job.pods.pop(index, None)
+            if pod is not None and state in LIVING:
+                self._give_back(pod)
+
+    def _give_back(self, pod: AssignedPod) -> None:
+        for device in pod.devices:
+            self._used[pod.node, device.index] -= device.share_milli
+
+    def _lose(self, name: str) -> None:
+        """Fail what has pods on a machine; its other pods wait to be stopped."""
+        self.advance()
+        for attempt, job in self._jobs.items():
+            lost = [index for index in job.living() if job.pods[index].node == name]
+            if not lost:
+                continue
+            self._take_away(job, lost)
+            if job.phase is not Phase.STOPPING:
+                job.reason, job.message = "node-lost", f"Node {name} was lost while its pods ran there."
+                job.phase, job.ended_at = Phase.FAILED, self._clock()
+            elif not job.living():
+                job.phase = Phase.GONE
+            self._touch(attempt)
+
+    def _problem(self, assignment: Assignment, pods: Sequence[AssignedPod]) -> str:
+        """Return why the pods cannot be created, as a sentence; "" where they can."""
+        asked: dict[tuple[str, int], int] = defaultdict(int)
+        for pod in pods:
+            node = self._nodes.get(pod.node)
+            if node is None or not node.ready or node.cordoned:
+                return f"Node {pod.node} takes no pods of {assignment.slug}: it is gone, down or cordoned."
+            for device in pod.devices:
+                asked[pod.node, device.index] += device.share_milli
+                if not any(known.index == device.index for known in node.devices):
+                    return f"Node {pod.node} has no GPU {device.index}."
+        for (name, index), milli in asked.items():
+            if self._used[name, index] + milli > WHOLE_DEVICE_MILLI:
+                return f"GPU {index} of {name} has no {milli / 1000:g} GPUs left for {assignment.slug}."
+        return ""
+
+    def _schedule(self, attempt: UUID, job: Job, timer: Timer) -> None:
+        job.timers.append(timer)
+        heapq.heappush(self._heap, (timer.at, str(attempt), attempt))
+        self._ring()
+
+    def _touch(self, attempt: UUID) -> None:
+        self._version += 1
+        self._changed_at[attempt] = self._version
+        self._changed_at.move_to_end(attempt)
+        self._unsaved = True
+        self._ring()
+
+    def _touch_nodes(self) -> None:
+        self._version += 1
+        self._nodes_version = self._version
+        self._ring()
+
+    def _ring(self) -> None:
+        for bell in self._waiting:
+            bell.set()
+
+    def _seconds_to_next(self) -> float:
+        if not self._heap:
+            return LOOK_AGAIN_SECONDS
+        return min(LOOK_AGAIN_SECONDS, max(0.0, self._heap[0][0] - self._clock()))
+
+    def _save(self) -> None:
+        """Write the jobs to the state file, whole, where there is one and something changed."""
+        if self._state_file is None or not self._unsaved:
+            return
+        new = self._state_file.with_suffix(".new")
+        new.write_text(JOBS.dump_json(self._jobs).decode())
+        new.replace(self._state_file)
+        self._unsaved = False
+
+    def _load(self, path: Path) -> None:
+        """Go on with the jobs of a state file; with none where there is no such file or it cannot be read."""
+        try:
+            self._jobs = JOBS.validate_json(path.read_bytes())
+        except (OSError, ValueError):
+            return
+        for attempt, job in self._jobs.items():
+            for index in job.living():
+                for device in job.pods[index].devices:
+                    self._used[job.pods[index].node, device.index] += device.share_milli
+            for timer in job.timers:
+                heapq.heappush(self._heap, (timer.at, str(attempt), attempt))
+            self._version += 1
+            self._changed_at[attempt] = self._version

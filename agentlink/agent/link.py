@@ -1,0 +1,189 @@
+"""Two ways to carry the link's messages from the agent: a WebSocket, or long polls where a proxy forbids those."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from agentlink import protocol
+from agentlink.protocol import Ack, Desired, Error, ErrorCode, Heartbeat, Invalid
+
+OPEN_SECONDS = 15
+POLL_SECONDS = 40
+"""Longer than the server lets a poll wait."""
+
+ServerMessage = Desired | Ack | Error
+MOST_IN_POST = 100
+MOST_BYTES_IN_POST = protocol.MAX_BYTES
+
+
+class LinkLost(Exception):  # noqa: N818 - an outcome that the runner expects
+    """The conversation is over; `code` where the server said why."""
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Link(Protocol):
+    """One conversation."""
+
+    async def send(self, messages: Sequence[protocol.Message]) -> None:
+        """Send messages in order; raise `LinkLost`."""
+        ...
+
+    async def receive(self) -> ServerMessage:
+        """Return the next message; raise `LinkLost`."""
+        ...
+
+
+class WebSocketLink:
+    """Messages over one socket."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+
+    async def send(self, messages: Sequence[protocol.Message]) -> None:
+        """Send messages in order."""
+        try:
+            for message in messages:
+                await self._socket.send(protocol.encode(message))
+        except WebSocketException as error:
+            raise _closed(error) from error
+
+    async def receive(self) -> ServerMessage:
+        """Return the next message."""
+        try:
+            data = await self._socket.recv()
+        except WebSocketException as error:
+            raise _closed(error) from error
+        return _read(data)
+
+
+def _closed(error: WebSocketException) -> LinkLost:
+    """Return what a closed socket means; its code says why, also where the error before it was not read any more."""
+    frame = error.rcvd if isinstance(error, ConnectionClosed) else None
+    codes = {code: reason for reason, code in protocol.CLOSE_CODES.items()}
+    reason = codes.get(frame.code) if frame is not None else None
+    return LinkLost(f"The socket was closed{f' ({reason.value})' if reason else ''}: {error}.", reason)
+
+
+class LongPollLink:
+    """Messages over requests: one waits for news while others carry what is sent."""
+
+    def __init__(self, client: httpx.AsyncClient, connection: UUID) -> None:
+        self._client, self._connection = client, connection
+        self._inbox: asyncio.Queue[ServerMessage | LinkLost] = asyncio.Queue()
+        self._generation = 0
+        self._begun = asyncio.Event()
+
+    async def send(self, messages: Sequence[protocol.Message]) -> None:
+        """Send messages in order, as many to a request as fit."""
+        texts = [protocol.encode(message) for message in messages]
+        for group in _groups(texts):
+            opens = group[0].find('"type":"hello"') != -1
+            await self._post(group if opens else [self._heartbeat(), *group], wait=False)
+        self._begun.set()
+
+    async def receive(self) -> ServerMessage:
+        """Return the next message."""
+        message = await self._inbox.get()
+        if isinstance(message, LinkLost):
+            raise message
+        if isinstance(message, Desired) and message.last:
+            self._generation = max(self._generation, message.generation)
+        return message
+
+    async def poll(self) -> None:
+        """Ask for news until cancelled, or until the conversation is over."""
+        await self._begun.wait()
+        try:
+            while True:
+                await self._post([self._heartbeat()], wait=True)
+        except LinkLost as lost:
+            await self._inbox.put(lost)
+
+    def _heartbeat(self) -> str:
+        return protocol.encode(Heartbeat(connection=self._connection, generation=self._generation))
+
+    async def _post(self, texts: Iterable[str], *, wait: bool) -> None:
+        body = f"[{','.join(texts)}]".encode()
+        try:
+            response = await self._client.post(
+                "/agent/v1/sync",
+                content=body,
+                params={} if wait else {"wait": "0"},
+                headers={"Content-Type": "application/json"},
+            )
+            answers = response.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise LinkLost(f"The server could not be asked: {error!r}.") from error
+        if not isinstance(answers, list):
+            raise LinkLost(f"The server answered {response.status_code} and no list of messages.")
+        for answer in answers:
+            await self._inbox.put(_read(json.dumps(answer)))
+
+
+def _groups(texts: Sequence[str]) -> Iterable[list[str]]:
+    """Return the messages in groups that fit a request."""
+    group: list[str] = []
+    size = 0
+    for text in texts:
+        if group and (len(group) == MOST_IN_POST or size + len(text) > MOST_BYTES_IN_POST):
+            yield group
+            group, size = [], 0
+        group.append(text)
+        size += len(text)
+    if group:
+        yield group
+
+
+def _read(data: str | bytes) -> ServerMessage:
+    message = protocol.from_server(data)
+    if isinstance(message, Invalid):
+        raise LinkLost(
+            f"The server sent what is no message of protocol {protocol.VERSION}: {message.message}"
+        )
+    if isinstance(message, Error) and message.code in protocol.CLOSE_CODES:
+        raise LinkLost(message.message, message.code)
+    return message
+
+
+@asynccontextmanager
+async def open_websocket(url: str, token: str) -> AsyncIterator[Link]:
+    """Connect to the server at `url` (http or https); raise `LinkLost` where that fails."""
+    parts = urlsplit(url)
+    scheme = "wss" if parts.scheme in {"https", "wss"} else "ws"
+    address = urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + "/ws/agent/", "", ""))
+    try:
+        socket = await connect(
+            address,
+            additional_headers={"Authorization": f"Bearer {token}"},
+            max_size=protocol.MAX_BYTES,
+            open_timeout=OPEN_SECONDS,
+        )
+    except (OSError, TimeoutError, WebSocketException, ssl.SSLError) as error:
+        raise LinkLost(f"{url} could not be reached: {error}.") from error
+    async with socket:
+        yield WebSocketLink(socket)
+
+
+@asynccontextmanager
+async def open_long_poll(url: str, token: str, connection: UUID) -> AsyncIterator[Link]:
+    """Talk to the server at `url` by requests."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=POLL_SECONDS) as client:
+        link = LongPollLink(client, connection)
+        polling = asyncio.create_task(link.poll())
+        try:
+            yield link
+        finally:
+            polling.cancel()

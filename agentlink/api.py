@@ -1,0 +1,213 @@
+"""Clusters, their nodes and their agents' tokens over the API."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from django.db.models import Count, Prefetch, Q
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import generics, serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agentlink import actions
+from agentlink.models import AgentToken, Backend, Cluster, Device, Node
+from chamber.rest import NewestFirst
+from teams.actors import Actor, Via
+from teams.api.shapes import GpusField, StrictSerializer
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+
+def _actor(request: Request) -> Actor:
+    return Actor.person(cast("User", request.user), Via.API)
+
+
+class ClusterSerializer(serializers.ModelSerializer[Cluster]):
+    """A cluster as everybody in the organisation may see it."""
+
+    nodes = serializers.IntegerField(source="node_count", read_only=True)
+    gpus = serializers.IntegerField(source="gpu_count", read_only=True)
+
+    class Meta:
+        model = Cluster
+        fields = (
+            "id",
+            "name",
+            "backend",
+            "connected",
+            "last_seen_at",
+            "agent_version",
+            "protocol",
+            "nodes",
+            "gpus",
+            "lost_after_seconds",
+            "created_at",
+        )
+
+
+class NewClusterSerializer(StrictSerializer):
+    """A cluster to connect."""
+
+    name = serializers.CharField(max_length=60)
+    backend = serializers.ChoiceField(choices=Backend.choices, default=Backend.NATIVE)
+
+
+class TokenSerializer(serializers.ModelSerializer[AgentToken]):
+    """An agent's token, without its secret."""
+
+    class Meta:
+        model = AgentToken
+        fields = ("id", "prefix", "created_at", "expires_at", "revoked_at", "last_used_at")
+
+
+class NewTokenSerializer(serializers.Serializer[actions.NewToken]):
+    """A token that was just made; `token` is shown here and never again."""
+
+    cluster = serializers.CharField(source="cluster.name")
+    id = serializers.UUIDField(source="token.id")
+    prefix = serializers.CharField(source="token.prefix")
+    token = serializers.CharField(source="secret")
+
+
+class DeviceSerializer(serializers.ModelSerializer[Device]):
+    """A GPU; `occupied` counts pods that may exist, `allocated` what is given to admitted workloads, in GPUs."""
+
+    occupied = GpusField(source="occupied_milli")
+    allocated = GpusField(source="allocated_milli")
+
+    class Meta:
+        model = Device
+        fields = ("index", "gpu_type", "memory_mib", "foreign", "occupied", "allocated")
+
+
+class NodeSerializer(serializers.ModelSerializer[Node]):
+    """A node with its devices."""
+
+    cluster = serializers.CharField(source="cluster.name")
+    pool = serializers.CharField(source="pool.slug", default=None)
+    devices = DeviceSerializer(many=True)
+
+    class Meta:
+        model = Node
+        fields = (
+            "id",
+            "cluster",
+            "name",
+            "pool",
+            "ready",
+            "cordoned",
+            "cpu_milli",
+            "memory_mib",
+            "labels",
+            "taints",
+            "partition",
+            "sharing",
+            "devices",
+        )
+
+
+def _clusters(request: Request) -> Any:
+    present = Q(nodes__gone_at__isnull=True)
+    return Cluster.objects.visible_to(request.user).annotate(
+        node_count=Count("nodes", filter=present, distinct=True),
+        gpu_count=Count("nodes__devices", filter=present, distinct=True),
+    )
+
+
+def _cluster(request: Request, name: str) -> Cluster:
+    found: Cluster = get_object_or_404(_clusters(request), name=name)
+    return found
+
+
+class ByName(NewestFirst):
+    """Clusters by name."""
+
+    ordering = ("name",)
+
+
+class ClusterList(generics.ListAPIView[Cluster]):
+    """List clusters; connect one (operators)."""
+
+    serializer_class = ClusterSerializer
+    pagination_class = ByName
+
+    def get_queryset(self) -> Any:
+        """Return the clusters that the user may see."""
+        return _clusters(self.request)
+
+    @extend_schema(request=NewClusterSerializer, responses={201: NewTokenSerializer})
+    def post(self, request: Request) -> Response:
+        """Connect a cluster; the answer holds its agent's token, once."""
+        body = NewClusterSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
+        made = actions.create_cluster(
+            by=_actor(request), name=values["name"], backend=Backend(values["backend"])
+        )
+        return Response(NewTokenSerializer(made).data, status=201)
+
+
+class ClusterDetail(APIView):
+    """One cluster."""
+
+    @extend_schema(responses=ClusterSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Return the cluster."""
+        return Response(ClusterSerializer(_cluster(request, name)).data)
+
+
+class ClusterLost(APIView):
+    """Declare lost what runs in a silent cluster."""
+
+    @extend_schema(request=None, responses={200: None})
+    def post(self, request: Request, name: str) -> Response:
+        """End its attempts and requeue their workloads."""
+        ended = actions.declare_lost(by=_actor(request), cluster=_cluster(request, name))
+        return Response({"attempts": ended})
+
+
+class TokenList(APIView):
+    """The tokens of a cluster's agent."""
+
+    @extend_schema(responses=TokenSerializer(many=True))
+    def get(self, request: Request, name: str) -> Response:
+        """List them, for operators."""
+        cluster = _cluster(request, name)
+        actions.require_operator(_actor(request))
+        return Response({"results": TokenSerializer(cluster.tokens.order_by("-created_at"), many=True).data})
+
+    @extend_schema(request=None, responses={201: NewTokenSerializer})
+    def post(self, request: Request, name: str) -> Response:
+        """Make another one; the answer holds it, once."""
+        made = actions.add_token(by=_actor(request), cluster=_cluster(request, name))
+        return Response(NewTokenSerializer(made).data, status=201)
+
+
+class TokenDetail(APIView):
+    """One token of a cluster's agent."""
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str, token_id: str) -> Response:
+        """Revoke it; its connection is closed within a second."""
+        cluster = _cluster(request, name)
+        actions.require_operator(_actor(request))
+        actions.revoke_token(
+            by=_actor(request), token=get_object_or_404(AgentToken, pk=token_id, cluster=cluster)
+        )
+        return Response(status=204)
+
+
+class NodeList(generics.ListAPIView[Node]):
+    """Nodes with their devices; `?cluster=` and `?pool=` narrow them down."""
+
+    serializer_class = NodeSerializer
+
+    def get_queryset(self) -> Any:
+        """Return the nodes that the user may see and that their agents still report."""
+        found = Node.objects.visible_to(self.request.user).present().select_related("cluster", "pool")
+        for key, field in (("cluster", "cluster__name"), ("pool", "pool__slug")):
+            if value := self.request.query_params.get(key):
+                found = found.filter(**{field: value})
+        return found.prefetch_related(Prefetch("devices", Device.objects.order_by("index")))

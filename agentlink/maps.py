@@ -1,0 +1,133 @@
+"""Nodes and their devices as the pages draw them: a cell per device, coloured by who has it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet, Sum
+
+from agentlink.models import Device, Hold, Node, Placement
+from agentlink.models.node import WHOLE_DEVICE_MILLI
+from teams.models import Pool
+from workloads.models import Workload
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCell:
+    """One device: `state` is free, reserved, elastic, shared, foreign or down."""
+
+    state: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCell:
+    """One node with its devices; `state` is ready, cordoned or down."""
+
+    name: str
+    state: str
+    note: str
+    devices: tuple[DeviceCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """A pool in numbers, in milli-GPUs; `largest_free_milli` is the most that one node has free in whole devices."""
+
+    nodes: int = 0
+    devices: int = 0
+    capacity_milli: int = 0
+    allocated_milli: int = 0
+    largest_free_milli: int = 0
+    gpu_types: tuple[str, ...] = ()
+
+
+def node_cells(nodes: QuerySet[Node], user: "User | AnonymousUser") -> list[NodeCell]:
+    """Return the nodes as cells (4 queries). A workload is named only to those who may see it."""
+    rows = list(nodes.select_related("cluster").prefetch_related("devices"))
+    placed = Placement.objects.filter(device__node__in=[node.pk for node in rows]).exclude(hold=Hold.RELEASED)
+    by_device: dict[UUID, list[Placement]] = {}
+    for placement in placed.select_related("attempt__workload__team"):
+        by_device.setdefault(placement.device_id, []).append(placement)
+    shown = {placement.attempt.workload_id for found in by_device.values() for placement in found}
+    visible = set(Workload.objects.visible_to(user).filter(pk__in=shown).values_list("pk", flat=True))
+    return [_node_cell(node, by_device, visible) for node in rows]
+
+
+def _node_cell(node: Node, placed: dict[UUID, list[Placement]], visible: set[UUID]) -> NodeCell:
+    down = not node.ready or not node.cluster.connected or node.gone_at is not None
+    state = "down" if down else "cordoned" if node.cordoned else "ready"
+    devices = sorted(node.devices.all(), key=lambda device: device.index)
+    types = sorted({device.gpu_type for device in devices if device.gpu_type})
+    cells = tuple(_device_cell(device, placed.get(device.pk, []), visible, down=down) for device in devices)
+    return NodeCell(node.name, state, f"{len(devices)} × {', '.join(types) or 'GPU'}", cells)
+
+
+def _device_cell(
+    device: Device, placements: Sequence[Placement], visible: set[UUID], *, down: bool
+) -> DeviceCell:
+    label = f"GPU {device.index}"
+    holders = "; ".join(_holder(placement, visible) for placement in placements)
+    if holders:
+        label = f"{label}: {holders}"
+    if down:
+        return DeviceCell("down", f"{label} (node down)")
+    if device.foreign:
+        return DeviceCell("foreign", f"{label}: used by pods that Chamber does not manage")
+    if not placements:
+        return DeviceCell("free", f"{label}: free")
+    if any(placement.share_milli < WHOLE_DEVICE_MILLI for placement in placements):
+        return DeviceCell("shared", label)
+    reserved = any(placement.attempt.workload.is_reserved for placement in placements)
+    return DeviceCell("reserved" if reserved else "elastic", label)
+
+
+def _holder(placement: Placement, visible: set[UUID]) -> str:
+    workload = placement.attempt.workload
+    name = workload.slug if workload.pk in visible else f"a workload of {workload.team.name}"
+    share = "" if placement.share_milli == WHOLE_DEVICE_MILLI else f", {placement.share_milli / 1000:g} GPUs"
+    leaving = {Hold.LEAVING: ", stopping", Hold.PROMISED: ", promised"}.get(Hold(placement.hold), "")
+    return f"{name}{share}{leaving}"
+
+
+def pool_figures(pools: Iterable[Pool]) -> dict[UUID, PoolFigures]:
+    """Return each pool in numbers (3 queries). Devices of nodes that are down, cordoned or foreign are not capacity."""
+    ids = [pool.pk for pool in pools]
+    present = Device.objects.filter(node__pool__in=ids, node__gone_at__isnull=True)
+    usable = Q(foreign=False, node__ready=True, node__cordoned=False, node__cluster__connected=True)
+    sums = (
+        present.order_by()
+        .values("node__pool")
+        .annotate(
+            nodes=Count("node", distinct=True),
+            devices=Count("id"),
+            usable=Count("id", filter=usable),
+            allocated=Sum("allocated_milli"),
+        )
+    )
+    free = present.filter(usable, occupied_milli=0, allocated_milli=0)
+    largest: dict[UUID, int] = {}
+    for pool_id, _, whole in free.order_by().values_list("node__pool", "node").annotate(n=Count("id")):
+        largest[pool_id] = max(largest.get(pool_id, 0), whole)
+    types: dict[UUID, list[str]] = {}
+    for pool_id, gpu_type in (
+        present.exclude(gpu_type="").values_list("node__pool", "gpu_type").distinct().order_by("gpu_type")
+    ):
+        types.setdefault(pool_id, []).append(gpu_type)
+    return {
+        row["node__pool"]: PoolFigures(
+            nodes=row["nodes"],
+            devices=row["devices"],
+            capacity_milli=row["usable"] * WHOLE_DEVICE_MILLI,
+            allocated_milli=row["allocated"] or 0,
+            largest_free_milli=largest.get(row["node__pool"], 0) * WHOLE_DEVICE_MILLI,
+            gpu_types=tuple(types.get(row["node__pool"], ())),
+        )
+        for row in sums
+    }

@@ -1,0 +1,92 @@
+"""A Kubernetes cluster as the control plane knows it, and the tokens of its agent."""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from agentlink.querysets import ClusterQuerySet
+from chamber.ids import new_id
+
+DISCONNECTED_AFTER = timedelta(seconds=30)
+"""Silence after which a cluster counts as disconnected and takes nothing new."""
+
+
+class Backend(models.TextChoices):
+    """How workloads run in the cluster."""
+
+    NATIVE = "native", "Kubernetes Jobs"
+    SIMULATED = "simulated", "Simulated"
+
+
+class Cluster(models.Model):
+    """`desired_generation` counts changes of what the cluster should run; the agent reports which one it has seen."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.SlugField(max_length=60, unique=True)
+    backend = models.CharField(max_length=10, choices=Backend.choices, default=Backend.NATIVE)
+    uid = models.CharField(
+        max_length=64, blank=True, help_text="The cluster's own id, from the agent's first hello."
+    )
+    agent_version = models.CharField(max_length=40, blank=True)
+    protocol = models.PositiveSmallIntegerField(null=True)
+    connected = models.BooleanField(default=False, help_text="Heard within the last 30 seconds.")
+    last_seen_at = models.DateTimeField(null=True)
+    desired_generation = models.PositiveBigIntegerField(default=1)
+    seen_generation = models.PositiveBigIntegerField(default=0)
+    lost_after_seconds = models.PositiveIntegerField(default=600)
+    rejected_messages = models.PositiveBigIntegerField(default=0)
+    connection = models.UUIDField(null=True, help_text="The conversation that counts: the newest hello's.")
+    inventory_stamp = models.PositiveBigIntegerField(
+        default=0, help_text="Counts inventories that were begun."
+    )
+    inventory_generation = models.PositiveBigIntegerField(
+        default=0, help_text="The agent's number of the last one."
+    )
+    inventory_part = models.PositiveIntegerField(default=0, help_text="Which part of it must come next.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    version = models.PositiveIntegerField(default=1)
+
+    objects = ClusterQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(backend__in=Backend.values), name="cluster_backend_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AgentToken(models.Model):
+    """A bearer token of one cluster's agent: stored hashed, shown once; two may be valid while one is rotated."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="tokens")
+    token_hash = models.CharField(max_length=64, unique=True)
+    prefix = models.CharField(max_length=12)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.cluster} ({self.prefix}…)"
+
+    @staticmethod
+    def new_secret() -> str:
+        """Return a new token with 256 bits of chance."""
+        return "cha_" + secrets.token_urlsafe(32)
+
+    @staticmethod
+    def hash_of(secret: str) -> str:
+        """Return what is stored of a token."""
+        return hashlib.sha256(secret.encode()).hexdigest()
+
+    def is_valid(self, now: datetime) -> bool:
+        """Return whether the token opens the link at `now`."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

@@ -1,0 +1,86 @@
+"""Machines and their GPUs, as the agents report them."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from agentlink.models.cluster import Cluster
+from agentlink.querysets import NodeQuerySet
+from chamber.ids import new_id
+from teams.models import Pool
+
+WHOLE_DEVICE_MILLI = 1000
+
+
+class Node(models.Model):
+    """A machine. `cpu_milli` and `memory_mib` are what pods may use; null = not bounded."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
+    name = models.CharField(max_length=253)
+    pool = models.ForeignKey(
+        Pool,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="nodes",
+        help_text="The first pool that picks it.",
+    )
+    ready = models.BooleanField(default=True)
+    cordoned = models.BooleanField(default=False)
+    cpu_milli = models.PositiveBigIntegerField(null=True)
+    memory_mib = models.PositiveBigIntegerField(null=True)
+    labels = models.JSONField(default=dict)
+    taints = models.JSONField(default=list, help_text='As "key=value:NoSchedule".')
+    partition = models.CharField(max_length=60, blank=True)
+    sharing = models.BooleanField(default=True, help_text="Whether its devices can be shared.")
+    gone_at = models.DateTimeField(null=True, help_text="The agent no longer reports it.")
+    inventory_stamp = models.PositiveBigIntegerField(
+        default=0, help_text="The cluster's inventory that last had it."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = NodeQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["cluster", "name"]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["cluster", "name"], name="node_name_once")]
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.name}"
+
+
+class Device(models.Model):
+    """One GPU, with two counters that triggers keep equal to its placements; the database holds each to the device.
+
+    `occupied_milli`: Starting + Running + stopping (pods may exist). `allocated_milli`: Starting + Running + Queued.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
+    index = models.PositiveSmallIntegerField()
+    gpu_type = models.CharField(max_length=60, blank=True)
+    memory_mib = models.PositiveIntegerField(null=True)
+    foreign = models.BooleanField(
+        default=False,
+        help_text="Not capacity: used by pods that Chamber does not manage, or not there any more.",
+    )
+    occupied_milli = models.IntegerField(default=0)
+    allocated_milli = models.IntegerField(default=0)
+
+    class Meta:
+        ordering: ClassVar = ["node", "index"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["node", "index"], name="device_index_once"),
+            models.CheckConstraint(
+                condition=Q(occupied_milli__range=(0, WHOLE_DEVICE_MILLI)),
+                name="device_occupied_within_capacity",
+            ),
+            models.CheckConstraint(
+                condition=Q(allocated_milli__range=(0, WHOLE_DEVICE_MILLI)),
+                name="device_allocated_within_capacity",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.index}"

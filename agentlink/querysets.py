@@ -1,0 +1,33 @@
+"""Reading rules of clusters and nodes: whoever belongs to the organisation sees what it shares."""
+
+from typing import TYPE_CHECKING, Self
+
+from django.db import models
+
+from teams.permissions import Permission, may_anywhere
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from agentlink.models import Cluster, Node  # noqa: F401 - the bases below name them
+    from chamber.models import User
+
+
+class ClusterQuerySet(models.QuerySet["Cluster"]):
+    """Clusters as somebody may see them."""
+
+    def visible_to(self, user: "User | AnonymousUser") -> Self:
+        """Keep all for members of the organisation, none for others."""
+        return self.all() if may_anywhere(user, Permission.VIEW_TEAM) else self.none()
+
+
+class NodeQuerySet(models.QuerySet["Node"]):
+    """Nodes as somebody may see them."""
+
+    def visible_to(self, user: "User | AnonymousUser") -> Self:
+        """Keep all for members of the organisation, none for others."""
+        return self.all() if may_anywhere(user, Permission.VIEW_TEAM) else self.none()
+
+    def present(self) -> Self:
+        """Leave out nodes that their agent no longer reports."""
+        return self.filter(gone_at__isnull=True)

@@ -1,0 +1,224 @@
+"""The server's side of one conversation with an agent: messages in, messages out, no sockets.
+
+The WebSocket consumer and its long-poll twin both drive this. All functions here are synchronous, make short
+transactions, and answer whatever an agent sends: an `error` where it is wrong, never an exception.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agentlink import assignments, desired, inventory, protocol, reports
+from agentlink.models import AgentToken, Cluster
+from agentlink.protocol import (
+    Ack,
+    Desired,
+    Discovered,
+    Error,
+    ErrorCode,
+    Heartbeat,
+    Hello,
+    Invalid,
+    Inventory,
+    Observed,
+    Usage,
+)
+from chamber import live
+
+logger = logging.getLogger(__name__)
+
+SEEN_EVERY = timedelta(seconds=2)
+"""How exactly "last seen" is kept: not a write for each message."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What to send back, in order. `closes` is the error after which the conversation ends."""
+
+    messages: list[Desired | Ack | Error] = field(default_factory=list)
+
+    @property
+    def closes(self) -> ErrorCode | None:
+        """Return why the conversation is over; None while it goes on."""
+        errors = (message for message in self.messages if isinstance(message, Error))
+        return next((error.code for error in errors if error.code in protocol.CLOSE_CODES), None)
+
+
+def authenticate(header: str) -> AgentToken | Error:
+    """Return the token that an `Authorization` header carries, with its cluster, or why it opens nothing."""
+    scheme, _, secret = header.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        return _no_entry("Send the cluster's agent token as `Authorization: Bearer ...`.")
+    tokens = AgentToken.objects.select_related("cluster")
+    token = tokens.filter(token_hash=AgentToken.hash_of(secret.strip())).first()
+    now = timezone.now()
+    if token is None:
+        return _no_entry("The agent token is unknown.")
+    if not token.is_valid(now):
+        logger.warning("A token of %s that is not valid any more was used: %s…", token.cluster, token.prefix)
+        return _no_entry("The agent token was revoked, or has expired.")
+    AgentToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def _no_entry(message: str) -> Error:
+    return Error(code=ErrorCode.NOT_AUTHORISED, message=message)
+
+
+class Session:
+    """One conversation. `sent` is the desired generation up to which the agent was told."""
+
+    def __init__(self, token: AgentToken) -> None:
+        self.cluster_id: UUID = token.cluster_id
+        self._token_id = token.pk
+        self._connection: UUID | None = None
+        self._sent = 0
+
+    def take(self, data: str | bytes) -> Answer:
+        """Return the answer to one message, with what is new for the agent besides."""
+        closed, cluster = self._check()
+        if cluster is None:
+            return closed
+        message = protocol.from_agent(data)
+        if isinstance(message, Invalid):
+            return self._reject(cluster, message.as_error())
+        try:
+            answer = self._handle(cluster, message)
+        except Exception:
+            logger.exception("A %s of the agent of %s could not be taken.", message.type, cluster)
+            return self._reject(
+                cluster,
+                Error(
+                    code=ErrorCode.FAULT,
+                    message="The server failed on this message; send it again.",
+                    about=message.type,
+                ),
+            )
+        self._seen(cluster)
+        if answer.closes is None and self._connection is not None:
+            answer.messages += self._news()
+        return answer
+
+    def news(self) -> Answer:
+        """Return what is new for the agent since it was last told, or that the conversation is over."""
+        closed, cluster = self._check()
+        if cluster is None:
+            return closed
+        return Answer(list(self._news()) if self._connection is not None else [])
+
+    def _check(self) -> tuple[Answer, Cluster | None]:
+        """Return the cluster where the token still holds and no newer conversation took over (one query)."""
+        token = AgentToken.objects.select_related("cluster").filter(pk=self._token_id).first()
+        if token is None or not token.is_valid(timezone.now()):
+            return Answer([_no_entry("The agent token was revoked, or has expired.")]), None
+        if self._connection is not None and token.cluster.connection != self._connection:
+            return Answer([_superseded()]), None
+        return Answer(), token.cluster
+
+    def refuse(self, error: Error) -> Answer:
+        """Answer what never became a message."""
+        closed, cluster = self._check()
+        return closed if cluster is None else self._reject(cluster, error)
+
+    def _reject(self, cluster: Cluster, *errors: Error) -> Answer:
+        """Count and log what was wrong, and say so."""
+        for error in errors:
+            logger.warning("The agent of %s sent what cannot be taken: %s", cluster, error.message)
+        Cluster.objects.filter(pk=cluster.pk).update(rejected_messages=F("rejected_messages") + len(errors))
+        return Answer(list(errors))
+
+    def _handle(self, cluster: Cluster, message: protocol.Message) -> Answer:
+        if isinstance(message, Hello):
+            return self._hello(cluster, message)
+        if isinstance(message, Heartbeat):
+            return self._heartbeat(cluster, message)
+        if self._connection is None:
+            text = f"Say hello before {message.type}."
+            return self._reject(cluster, Error(code=ErrorCode.NO_HELLO, message=text, about=message.type))
+        if isinstance(message, Observed):
+            return self._observed(cluster, message)
+        if isinstance(message, Inventory):
+            return self._inventory(cluster, message)
+        assert isinstance(message, Discovered | Usage)  # noqa: S101 - what agents may send ends here
+        text = f"This server does not take {message.type} messages yet."
+        return self._reject(cluster, Error(code=ErrorCode.NOT_SUPPORTED, message=text, about=message.type))
+
+    def _hello(self, cluster: Cluster, message: Hello) -> Answer:
+        """Begin, or begin again: the newest hello's connection is the one that counts from now on."""
+        self._connection = message.connection
+        with transaction.atomic():
+            Cluster.objects.filter(pk=cluster.pk).update(
+                connection=message.connection,
+                uid=message.cluster_uid,
+                agent_version=message.agent_version,
+                protocol=message.protocol,
+                connected=True,
+                last_seen_at=timezone.now(),
+                seen_generation=0,
+            )
+            live.announce("pools", "overview", f"link:{cluster.pk}")
+            if not cluster.connected:
+                live.ring()
+        messages = desired.full_set(cluster.pk)
+        self._sent = messages[-1].generation
+        return Answer(list(messages))
+
+    def _heartbeat(self, cluster: Cluster, message: Heartbeat) -> Answer:
+        """Go on: of a long poll, which has no other memory, from the generation that the agent says it has."""
+        if self._connection is None:
+            if cluster.connection != message.connection:
+                return Answer([_superseded()])
+            self._connection, self._sent = message.connection, message.generation
+        row = Cluster.objects.filter(pk=cluster.pk)
+        row.filter(seen_generation__lt=message.generation).update(seen_generation=message.generation)
+        assignments.let_go_waiting(cluster.pk, at=timezone.now())
+        return Answer()
+
+    def _observed(self, cluster: Cluster, message: Observed) -> Answer:
+        try:
+            outcome = reports.take(cluster, message)
+        except reports.Superseded:
+            return Answer([_superseded()])
+        answer = self._reject(cluster, *outcome.errors) if outcome.errors else Answer()
+        if outcome.taken:
+            answer.messages.append(Ack(reports=tuple(outcome.taken)))
+        return answer
+
+    def _inventory(self, cluster: Cluster, message: Inventory) -> Answer:
+        if not inventory.take(cluster.pk, message):
+            text = f"Part {message.part} of inventory {message.generation} came without the part before it."
+            error = Error(
+                code=ErrorCode.INVENTORY_GAP, message=f"{text} Send all of it again.", about="inventory"
+            )
+            return self._reject(cluster, error)
+        return Answer([Ack(inventory=message.generation)] if message.last else [])
+
+    def _seen(self, cluster: Cluster) -> None:
+        """Note that the agent is there, at most every two seconds while it is."""
+        now = timezone.now()
+        stale = Q(connected=False) | Q(last_seen_at=None) | Q(last_seen_at__lt=now - SEEN_EVERY)
+        if cluster.connected and cluster.last_seen_at is not None and cluster.last_seen_at > now - SEEN_EVERY:
+            return
+        with transaction.atomic():
+            Cluster.objects.filter(stale, pk=cluster.pk).update(connected=True, last_seen_at=now)
+            if not cluster.connected:
+                live.announce("pools", "overview")
+                live.ring()
+
+    def _news(self) -> list[Desired]:
+        messages = desired.since(self.cluster_id, self._sent)
+        if messages:
+            self._sent = messages[-1].generation
+        return messages
+
+
+def _superseded() -> Error:
+    return Error(
+        code=ErrorCode.SUPERSEDED,
+        message="Another agent of this cluster said hello later; only the newest is heard.",
+    )

@@ -1,0 +1,195 @@
+"""The simulated cluster by itself: what it plays, refuses, and keeps."""
+
+import asyncio
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from agentlink.agent.backends import played
+from agentlink.agent.backends.base import Observation
+from agentlink.agent.backends.simulated import SimulatedCluster
+from agentlink.protocol import AssignedPod, Assignment, DeviceShare, Phase, PodState
+from agentlink.tests.agents import nodes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def cluster(clock: Clock) -> SimulatedCluster:
+    return SimulatedCluster(nodes(2), clock=clock)
+
+
+def job(
+    command: str = "sleep 10", *, workload: UUID | None = None, on: tuple[tuple[str, int], ...] = (("n1", 0),),
+    share: int = 1000, limit: int | None = None, grace: int = 30,
+) -> Assignment:  # fmt: skip
+    pods = tuple(
+        AssignedPod(index=index, node=node, devices=(DeviceShare(index=device, share_milli=share),))
+        for index, (node, device) in enumerate(on)
+    )
+    return Assignment(
+        workload=workload or uuid4(), slug="w", attempt=uuid4(), number=1, pods=pods, let_go=True, image="i",
+        command=("sh", "-c", command) if command else (), grace_seconds=grace, time_limit_seconds=limit,
+    )  # fmt: skip
+
+
+async def create(cluster: SimulatedCluster, assignment: Assignment) -> Assignment:
+    await cluster.create(assignment, assignment.pods)
+    return assignment
+
+
+async def seen(cluster: SimulatedCluster, assignment: Assignment) -> Observation:
+    _, found = await cluster.observe(-1)
+    return next(one for one in found if one.attempt == assignment.attempt)
+
+
+async def test_pods_start_run_and_end_at_their_own_times(cluster: SimulatedCluster, clock: Clock) -> None:
+    made = await create(cluster, job("sleep 10; exit 3"))
+    assert (await seen(cluster, made)).phase is Phase.STARTING
+    clock.now += 0.7
+    assert (await seen(cluster, made)).phase is Phase.RUNNING
+    clock.now += 100
+    ended = await seen(cluster, made)
+    assert (ended.phase, ended.exit_code, ended.reason) == (Phase.FAILED, 3, "exit-code")
+    assert ended.ended_at is not None
+    assert ended.running_at is not None
+    assert (ended.ended_at - ended.running_at).total_seconds() == pytest.approx(10, abs=0.01)
+    assert cluster.used_milli() == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "limit", "seconds"),
+    [("sleep 2; sleep 0.5", None, 2.5), ("python train.py", 20, None), ("", None, None)],
+)
+def test_how_long_it_runs_is_said_by_the_command_or_always_the_same(
+    command: str, limit: int | None, seconds: float | None
+) -> None:
+    made = job(command, limit=limit)
+    assert played.run_seconds(made) == played.run_seconds(made)
+    if seconds is None:
+        assert 0 < played.run_seconds(made) <= (limit or played.RUN_SECONDS[1])
+    else:
+        assert played.run_seconds(made) == seconds
+
+
+async def test_a_command_that_sleeps_beyond_its_time_limit_fails_by_it(
+    cluster: SimulatedCluster, clock: Clock
+) -> None:
+    made = await create(cluster, job("sleep 100", limit=5))
+    clock.now += 30
+    assert (await seen(cluster, made)).reason == "time-limit"
+
+
+async def test_stopping_takes_a_part_of_the_grace_period(cluster: SimulatedCluster, clock: Clock) -> None:
+    made = await create(cluster, job())
+    clock.now += 1
+    await cluster.stop(made.attempt, None)
+    assert (await seen(cluster, made)).phase is Phase.STOPPING
+    assert cluster.used_milli() == {("n1", 0): 1000}
+    clock.now += 2.1
+    gone = await seen(cluster, made)
+    assert (gone.phase, gone.exit_code, gone.pods) == (Phase.GONE, None, ())
+    assert cluster.used_milli() == {}
+
+
+async def test_some_pods_are_stopped_and_more_are_created(cluster: SimulatedCluster, clock: Clock) -> None:
+    made = await create(cluster, job("sleep 90", on=(("n1", 0), ("n1", 1))))
+    clock.now += 1
+    await cluster.stop(made.attempt, {1})
+    clock.now += 3
+    assert [pod.index for pod in (await seen(cluster, made)).pods] == [0]
+    more = job(on=(("n2", 0), ("n2", 1))).pods[1:]
+    await cluster.create(made, more)
+    clock.now += 1
+    grown = await seen(cluster, made)
+    assert [(pod.index, pod.node, pod.state) for pod in grown.pods] == [
+        (0, "n1", PodState.RUNNING),
+        (1, "n2", PodState.RUNNING),
+    ]
+    assert grown.phase is Phase.RUNNING
+
+
+async def test_a_device_takes_no_more_than_itself(cluster: SimulatedCluster) -> None:
+    await create(cluster, job(share=750))
+    refused = await create(cluster, job(share=500))
+    found = await seen(cluster, refused)
+    assert (found.phase, found.reason, found.created_at) == (Phase.FAILED, "unschedulable", None)
+    assert "no 0.5 GPUs left" in found.message
+    assert cluster.used_milli() == {("n1", 0): 750}
+
+
+@pytest.mark.parametrize("on", [("n9", 0), ("n1", 9), ("n2", 0)])
+async def test_a_node_that_is_away_cordoned_or_without_the_gpu_takes_nothing(
+    cluster: SimulatedCluster, on: tuple[str, int]
+) -> None:
+    cluster.cordon("n2")
+    assert (await seen(cluster, await create(cluster, job(on=(on,))))).reason == "unschedulable"
+
+
+async def test_a_node_that_fails_loses_its_pods_and_the_others_wait_to_be_stopped(
+    cluster: SimulatedCluster, clock: Clock
+) -> None:
+    made = await create(cluster, job("sleep 90", on=(("n1", 0), ("n2", 0))))
+    clock.now += 1
+    cluster.set_down("n1")
+    lost = await seen(cluster, made)
+    assert (lost.phase, lost.reason, [pod.node for pod in lost.pods]) == (Phase.FAILED, "node-lost", ["n2"])
+    await cluster.stop(made.attempt, None)
+    clock.now += 3
+    assert (await seen(cluster, made)).pods == ()
+    assert cluster.used_milli() == {}
+
+
+async def test_only_what_has_ended_is_forgotten(cluster: SimulatedCluster, clock: Clock) -> None:
+    made = await create(cluster, job("sleep 1"))
+    await cluster.forget(made.attempt)
+    assert (await seen(cluster, made)).phase is Phase.STARTING
+    clock.now += 5
+    await cluster.observe(-1)
+    await cluster.forget(made.attempt)
+    assert (await cluster.observe(-1))[1] == []
+
+
+async def test_what_changed_is_told_once_and_waited_for(cluster: SimulatedCluster) -> None:
+    made = await create(cluster, job())
+    version, found = await cluster.observe(-1)
+    assert [one.attempt for one in found] == [made.attempt]
+    assert (await cluster.observe(version))[1] == []
+    waiting = asyncio.create_task(cluster.changed(version))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    cluster.delete_pods(made.attempt)
+    await asyncio.wait_for(waiting, timeout=1)
+    assert (await cluster.observe(version))[1][0].phase is Phase.GONE
+    nodes_version, all_nodes = await cluster.nodes(-1)
+    assert len(all_nodes or ()) == 2
+    assert (await cluster.nodes(nodes_version))[1] is None
+
+
+async def test_a_cluster_with_a_state_file_goes_on_where_it_was(tmp_path: Path, clock: Clock) -> None:
+    file = tmp_path / "east.json"
+    first = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    made = await create(first, job("sleep 10"))
+    stopped = await create(first, job("sleep 10", on=(("n2", 0),)))
+    clock.now += 1
+    await first.stop(stopped.attempt, None)
+    await first.observe(-1)
+    clock.now += 4
+    again = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    assert (await seen(again, made)).phase is Phase.RUNNING
+    assert (await seen(again, stopped)).phase is Phase.GONE
+    assert again.used_milli() == {("n1", 0): 1000}
+    file.write_text("nonsense")
+    assert (await SimulatedCluster(nodes(2), state_file=file).observe(-1))[1] == []

@@ -1,0 +1,142 @@
+"""Pages of pools and clusters: what they show to whom, and how many queries that takes."""
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from agentlink.models import AgentToken, Cluster, Hold
+from agentlink.tests.factories import make_cluster, make_node, place
+from teams.models import Pool, Role, Team
+from teams.tests.factories import make_org, make_pool, make_team, make_user, member
+from workloads.tests.factories import admit, make_workload
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def org() -> Team:
+    return make_org()
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return make_pool("Main")
+
+
+def signed_in(client: Client, team: Team, role: Role) -> Client:
+    client.force_login(member(team, role))
+    return client
+
+
+def test_without_pools_and_clusters_it_says_what_comes_first(client: Client, org: Team) -> None:
+    page = signed_in(client, org, Role.VIEWER).get("/pools/").content.decode()
+    assert "No pools yet" in page
+    assert "No clusters yet" in page
+    assert "Connect a cluster" not in page
+
+
+def test_the_map_has_a_cell_per_device_in_the_state_it_is_in(client: Client, org: Team, pool: Pool) -> None:
+    node = make_node(make_cluster(), "n0", gpus=4, pool=pool)
+    node.devices.filter(index=3).update(foreign=True)
+    reserved = make_workload(org, make_user(), priority=100)
+    elastic = make_workload(org, make_user(), gpu_milli=500)
+    place(admit(reserved, pool), node, 0)
+    place(admit(elastic, pool), node, 1, share=500)
+    page = signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
+    for state in ("reserved", "shared", "free", "foreign"):
+        assert page.count(f'class="device device-{state}" title=') == 1, state
+    assert reserved.slug in page
+
+
+def test_a_workload_of_a_team_i_may_not_see_is_not_named(client: Client, org: Team, pool: Pool) -> None:
+    mine, other = make_team(org, "Mine"), make_team(org, "Other")
+    node = make_node(make_cluster(), "n0", gpus=1, pool=pool)
+    secret = make_workload(other, make_user(), name="secret-project")
+    place(admit(secret, pool), node, 0, hold=Hold.HELD)
+    page = signed_in(client, mine, Role.RESEARCHER).get("/pools/main/").content.decode()
+    assert "secret-project" not in page
+    assert "a workload of Other" in page
+
+
+def test_devices_of_a_silent_cluster_are_down(client: Client, org: Team, pool: Pool) -> None:
+    make_node(make_cluster(connected=False), "n0", gpus=2, pool=pool)
+    page = signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
+    assert page.count('class="device device-down" title=') == 2
+
+
+def test_the_map_takes_the_same_queries_for_two_nodes_and_forty(
+    client: Client, org: Team, pool: Pool, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    cluster = make_cluster()
+    signed_in(client, org, Role.VIEWER)
+    for index in range(40):
+        place(admit(make_workload(org, make_user()), pool), make_node(cluster, f"n{index}", pool=pool), 0)
+    with django_assert_max_num_queries(14):
+        assert client.get("/pools/main/").status_code == 200
+
+
+def test_outsiders_find_no_pool_and_no_cluster(client: Client, pool: Pool) -> None:
+    make_cluster("east")
+    client.force_login(make_user("outsider"))
+    assert client.get("/pools/main/").status_code == 404
+    assert client.get("/clusters/east/").status_code == 404
+
+
+def test_connecting_shows_the_token_once(client: Client, org: Team) -> None:
+    signed_in(client, org, Role.OPERATOR)
+    page = client.post("/clusters/connect/", {"name": "west", "backend": "native"}).content.decode()
+    prefix = AgentToken.objects.get(cluster__name="west").prefix
+    assert f"{prefix}" in page
+    assert "chamber agent --url http://testserver --token-file west.token" in page
+    again = client.get("/clusters/west/").content.decode()
+    assert "chamber agent --url" not in again
+    assert "Waiting for its agent" in again
+
+
+def test_a_wrong_name_stays_in_the_form_with_the_sentence_beside_it(client: Client, org: Team) -> None:
+    signed_in(client, org, Role.OPERATOR)
+    make_cluster("east")
+    answer = client.post("/clusters/connect/", {"name": "east", "backend": "native"})
+    assert answer.status_code == 422
+    assert "There is a cluster named &#x27;east&#x27; already." in answer.content.decode()
+    assert 'value="east"' in answer.content.decode()
+
+
+def test_viewers_may_look_but_neither_connect_nor_revoke(client: Client, org: Team) -> None:
+    signed_in(client, org, Role.VIEWER)
+    cluster = make_cluster("east")
+    token = AgentToken.objects.create(cluster=cluster, token_hash="x", prefix="cha_x")
+    assert client.get("/clusters/connect/").status_code == 302
+    assert client.post("/clusters/connect/", {"name": "west", "backend": "native"}).status_code == 403
+    assert client.post(f"/clusters/east/tokens/{token.pk}/revoke/").status_code == 403
+    assert client.post("/clusters/east/tokens/").status_code == 403
+    assert client.post("/clusters/east/lost/").status_code == 403
+    token.refresh_from_db()
+    assert token.revoked_at is None
+    assert Cluster.objects.count() == 1
+
+
+def test_only_a_silent_cluster_may_be_declared_lost(client: Client, org: Team) -> None:
+    cluster = make_cluster()
+    signed_in(client, org, Role.OPERATOR)
+    lost = f"/clusters/{cluster.name}/lost/"
+    assert lost not in client.get(f"/clusters/{cluster.name}/").content.decode()
+    Cluster.objects.update(connected=False)
+    page = client.get(f"/clusters/{cluster.name}/").content.decode()
+    assert lost in page
+    assert "Disconnected" in page
+    assert "last seen" in page
+
+
+def test_the_policy_is_told_in_words(client: Client, org: Team) -> None:
+    make_pool("Main", policy={"queueing": "strict-fifo", "min_runtime_seconds": 90})
+    page = signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
+    assert "Nobody passes it (strict-fifo)" in page
+    assert "1 min 30 s" in page
+
+
+def test_the_fragment_is_a_part_of_the_page(client: Client, org: Team, pool: Pool) -> None:
+    signed_in(client, org, Role.VIEWER)
+    fragment = client.get("/pools/main/", headers={"X-Chamber-Fragment": "1"}).content.decode()
+    assert fragment.startswith('<div id="pool"')
+    assert "<html" not in fragment

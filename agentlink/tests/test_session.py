@@ -1,0 +1,279 @@
+"""The server's side of a conversation: what each message is answered, and that nothing whatever breaks it."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentlink import protocol
+from agentlink.models import AgentToken, Assignment, Cluster, Node
+from agentlink.protocol import (
+    Ack,
+    Desired,
+    Discovered,
+    Error,
+    ErrorCode,
+    Inventory,
+    Observed,
+    Phase,
+    Usage,
+)
+from agentlink.session import Answer, authenticate
+from agentlink.tests.agents import Hand, admit, as_dict, cancel, devices_of, make_token, nodes, report
+from agentlink.tests.conftest import Place
+from agentlink.tests.factories import make_cluster, make_node
+from chamber.ids import new_id
+from workloads.models import Attempt, Status, Workload
+
+pytestmark = pytest.mark.django_db
+
+
+def start(place: Place, index: int = 0) -> Attempt:
+    return admit(place.team, place.owner, place.pool, place.cluster, [devices_of(place.cluster, "n1")[index]])
+
+
+def desired(answer: Answer) -> list[Desired]:
+    return [message for message in answer.messages if isinstance(message, Desired)]
+
+
+def codes(answer: Answer) -> list[ErrorCode]:
+    return [message.code for message in answer.messages if isinstance(message, Error)]
+
+
+# Tokens
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Basic abc", "Bearer cha_unknown", "Bearer \xff"]
+)
+def test_without_a_token_that_is_known_nobody_gets_in(header: str) -> None:
+    answer = authenticate(header)
+    assert isinstance(answer, Error)
+    assert answer.code is ErrorCode.NOT_AUTHORISED
+
+
+@pytest.mark.parametrize("field", ["expires_at", "revoked_at"])
+def test_an_expired_or_revoked_token_does_not_get_in(field: str) -> None:
+    secret = make_token(make_cluster(), **{field: timezone.now() - timedelta(seconds=1)})
+    assert isinstance(authenticate(f"Bearer {secret}"), Error)
+
+
+def test_a_token_that_gets_in_is_marked_as_used() -> None:
+    token = authenticate(f"bearer {make_token(make_cluster())}")
+    assert isinstance(token, AgentToken)
+    assert AgentToken.objects.get().last_used_at is not None
+
+
+@pytest.mark.parametrize("field", ["expires_at", "revoked_at"])
+def test_a_token_that_ends_ends_the_conversation(place: Place, field: str) -> None:
+    hand = Hand(place.cluster)
+    AgentToken.objects.update(**{field: timezone.now()})
+    for answer in (hand.say(hand.heartbeat()), hand.session.news()):
+        assert answer.closes is ErrorCode.NOT_AUTHORISED
+
+
+# Hello and the desired set
+
+
+def test_hello_is_answered_by_the_full_set_and_the_cluster_is_connected(place: Place) -> None:
+    Cluster.objects.update(connected=False)
+    attempt = start(place)
+    hand = Hand(place.cluster)
+    (full,) = desired(hand.greeting)
+    assert (full.base, full.last) == (None, True)
+    (assignment,) = full.assignments
+    assert (assignment.attempt, assignment.let_go, assignment.number) == (attempt.pk, True, 1)
+    assert [(pod.node, pod.devices[0].index, pod.devices[0].share_milli) for pod in assignment.pods] == [
+        ("n1", 0, 1000)
+    ]
+    cluster = Cluster.objects.get()
+    assert (cluster.connected, cluster.uid, cluster.connection) == (True, "u", hand.connection)
+
+
+def test_after_the_full_set_only_what_changes_is_sent(place: Place) -> None:
+    first = start(place)
+    hand = Hand(place.cluster)
+    assert hand.session.news().messages == []
+    second = start(place, 1)
+    (delta,) = desired(hand.session.news())
+    assert delta.base == desired(hand.greeting)[-1].generation
+    assert [assignment.attempt for assignment in delta.assignments] == [second.pk]
+    cancel(first)
+    (delta,) = desired(hand.session.news())
+    assert [order.attempt for order in delta.stop] == [first.pk]
+    assert hand.session.news().messages == []
+
+
+def test_what_was_never_let_go_is_forgotten_rather_than_stopped(place: Place) -> None:
+    cancel(start(place))
+    hand = Hand(place.cluster)
+    waits = start(place)
+    (delta,) = desired(hand.session.news())
+    assert not delta.assignments[0].let_go
+    cancel(waits)
+    (delta,) = desired(hand.session.news())
+    assert (delta.stop, delta.forget) == ((), (waits.pk,))
+
+
+def test_a_full_set_names_what_must_stop_until_it_is_gone(place: Place) -> None:
+    attempt = start(place)
+    cancel(attempt)
+    assert [order.attempt for order in desired(Hand(place.cluster).greeting)[0].stop] == [attempt.pk]
+    hand = Hand(place.cluster)
+    hand.say(Observed(generation=1, reports=(report(attempt, Phase.GONE, 1),)))
+    assert desired(Hand(place.cluster).greeting)[0].stop == ()
+
+
+def test_nothing_but_hello_is_heard_before_hello(place: Place) -> None:
+    hand = Hand(place.cluster, hello=False)
+    attempt = start(place)
+    answer = hand.say(Observed(generation=1, reports=(report(attempt, Phase.RUNNING, 1),)))
+    assert codes(answer) == [ErrorCode.NO_HELLO]
+    assert Workload.objects.get().status == Status.QUEUED
+
+
+def test_the_newest_hello_is_the_one_that_is_heard(place: Place) -> None:
+    old = Hand(place.cluster)
+    new = Hand(place.cluster)
+    assert old.say(old.heartbeat()).closes is ErrorCode.SUPERSEDED
+    assert old.session.news().closes is ErrorCode.SUPERSEDED
+    assert new.say(new.heartbeat()).closes is None
+
+
+def test_a_heartbeat_goes_on_with_a_conversation_that_it_names(place: Place) -> None:
+    first = Hand(place.cluster)
+    generation = desired(first.greeting)[-1].generation
+    attempt = start(place)
+    second = Hand(place.cluster, hello=False)
+    second.connection = first.connection
+    (delta,) = desired(second.say(second.heartbeat(generation)))
+    assert [assignment.attempt for assignment in delta.assignments] == [attempt.pk]
+    third = Hand(place.cluster, hello=False)
+    assert third.say(third.heartbeat(generation)).closes is ErrorCode.SUPERSEDED
+
+
+def test_a_heartbeat_lets_go_whom_a_lost_process_left_waiting(place: Place) -> None:
+    old = start(place)
+    cancel(old)
+    new = start(place)
+    hand = Hand(place.cluster)
+    old.placements.update(hold="released")
+    assert not Assignment.objects.get(attempt=new).let_go
+    answer = hand.say(hand.heartbeat())
+    assert Assignment.objects.get(attempt=new).let_go
+    assert desired(answer)[0].assignments[0].let_go
+
+
+# Reports and inventories
+
+
+def test_reports_are_acknowledged_and_strange_ones_counted(place: Place) -> None:
+    hand = Hand(place.cluster)
+    attempt = start(place)
+    strange = report(attempt, Phase.RUNNING, 1).model_copy(update={"attempt": new_id()})
+    answer = hand.say(Observed(generation=1, reports=(report(attempt, Phase.RUNNING, 1), strange)))
+    assert codes(answer) == [ErrorCode.UNKNOWN_ATTEMPT]
+    acks = [message for message in answer.messages if isinstance(message, Ack)]
+    assert [taken.attempt for taken in acks[0].reports] == [attempt.pk]
+    assert Cluster.objects.get().rejected_messages == 1
+
+
+def test_an_inventory_is_acknowledged_when_it_is_whole(place: Place) -> None:
+    hand = Hand(place.cluster)
+    first, second = (
+        Inventory(generation=3, part=part, last=part == 1, nodes=tuple(nodes(1, name=f"p{part}-")))
+        for part in (0, 1)
+    )
+    assert hand.say(first).messages == []
+    assert hand.say(second).messages == [Ack(inventory=3)]
+    assert Node.objects.filter(cluster=place.cluster, gone_at__isnull=True).count() == 2
+    assert codes(hand.say(second)) == [ErrorCode.INVENTORY_GAP]
+
+
+@pytest.mark.parametrize("message", [Usage(figures=()), Discovered(jobs=())])
+def test_what_is_not_taken_yet_is_said_so(place: Place, message: Usage | Discovered) -> None:
+    assert codes(Hand(place.cluster).say(message)) == [ErrorCode.NOT_SUPPORTED]
+
+
+def test_a_fault_of_the_server_is_answered_and_the_conversation_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = Hand(place.cluster)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentlink.reports.take", fail)
+        assert codes(hand.say(Observed(generation=1, reports=()))) == [ErrorCode.FAULT]
+    assert "could not be taken" in caplog.text
+    assert hand.say(hand.heartbeat()).closes is None
+
+
+# Whatever comes
+
+
+@pytest.mark.parametrize(
+    "data", ["", "nonsense", "[]", b"\x00\xff", "{" * 9999, "x" * (protocol.MAX_BYTES + 1)]
+)
+def test_what_is_no_message_is_answered_counted_and_survived(place: Place, data: str | bytes) -> None:
+    hand = Hand(place.cluster)
+    (code,) = codes(hand.session.take(data))
+    assert code in (ErrorCode.INVALID, ErrorCode.TOO_LARGE)
+    assert Cluster.objects.get().rejected_messages == 1
+    assert hand.say(hand.heartbeat()).closes is None
+
+
+@st.composite
+def mangled(draw: st.DrawFn, valid: list[dict[str, Any]]) -> str:
+    """Return a valid message with some values exchanged for others of the same kind or any."""
+    body = json.loads(json.dumps(draw(st.sampled_from(valid))))
+    for _ in range(draw(st.integers(0, 3))):
+        place: Any = body
+        while isinstance(place, dict | list) and place:
+            key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else list(range(len(place)))))
+            if not isinstance(place[key], dict | list) or draw(st.booleans()):
+                place[key] = draw(
+                    st.none() | st.integers(-1, 5) | st.text(max_size=5) | st.uuids().map(str) | st.just([])
+                    | st.just({}) | st.sampled_from([phase.value for phase in Phase])
+                )  # fmt: skip
+                break
+            place = place[key]
+    return json.dumps(body)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_message_breaks_the_session_or_touches_another_cluster(place: Place, data: st.DataObject) -> None:
+    west = Cluster.objects.filter(name="west").first() or make_cluster("west")
+    if not west.nodes.exists():
+        make_node(west, "n1", pool=place.pool)
+    theirs = Attempt.objects.filter(assignment__cluster=west).first() or admit(
+        place.team, place.owner, place.pool, west, devices_of(west, "n1")[:1]
+    )
+    ours = Attempt.objects.filter(assignment__cluster=place.cluster).first() or start(place)
+    hand = Hand(place.cluster)
+    reported = [report(attempt, phase, 5) for attempt in (ours, theirs) for phase in Phase]
+    valid = [as_dict(Observed(generation=9, reports=(one,))) for one in reported]
+    valid += [as_dict(part) for part in protocol.inventory_in_parts(nodes(1), generation=1)]
+    valid += [as_dict(hand.hello()), as_dict(hand.heartbeat(3))]
+    before = untouched(west)
+    for text in data.draw(st.lists(mangled(valid), max_size=4)):
+        answer = hand.session.take(text)
+        assert all(len(protocol.encode(message)) <= protocol.MAX_BYTES for message in answer.messages)
+    assert untouched(west) == before
+
+
+def untouched(cluster: Cluster) -> list[list[Any]]:
+    """Return all rows of a cluster that its own agent alone may change."""
+    return [
+        list(Cluster.objects.filter(pk=cluster.pk).values()),
+        list(Node.objects.filter(cluster=cluster).values()),
+        list(Assignment.objects.filter(cluster=cluster).values()),
+        list(Attempt.objects.filter(assignment__cluster=cluster).values()),
+        list(Workload.objects.filter(attempts__assignment__cluster=cluster).values()),
+    ]

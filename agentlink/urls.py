@@ -1,0 +1,17 @@
+"""Pages of pools and clusters, and the long-poll twin of the agents' socket."""
+
+from django.urls import path
+
+from agentlink import views, views_sync
+
+app_name = "agentlink"
+urlpatterns = [
+    path("agent/v1/sync", views_sync.sync, name="sync"),
+    path("pools/", views.pools, name="pools"),
+    path("pools/<slug:slug>/", views.pool, name="pool"),
+    path("clusters/connect/", views.connect, name="connect"),
+    path("clusters/<slug:name>/", views.cluster, name="cluster"),
+    path("clusters/<slug:name>/tokens/", views.add_token, name="add-token"),
+    path("clusters/<slug:name>/tokens/<uuid:token_id>/revoke/", views.revoke_token, name="revoke-token"),
+    path("clusters/<slug:name>/lost/", views.declare_lost, name="declare-lost"),
+]

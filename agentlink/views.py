@@ -1,0 +1,153 @@
+"""Pages of pools and clusters."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from agentlink import actions, maps
+from agentlink.forms import ClusterForm
+from agentlink.models import AgentToken, Backend, Cluster, Node
+from chamber import live
+from chamber.errors import Refusal
+from chamber.http import page
+from teams.actors import Actor, Via
+from teams.forms import policy_in_words
+from teams.models import Pool
+from teams.permissions import Permission, may_anywhere
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+MOST_NODES_DRAWN = 400
+"""More are counted, not drawn; the API lists them all."""
+
+
+def _actor(request: HttpRequest) -> Actor:
+    return Actor.person(cast("User", request.user), Via.PAGE)
+
+
+@require_safe
+def pools(request: HttpRequest) -> HttpResponse:
+    """All pools in the organisation's order, and the clusters their nodes are in."""
+    rows = list(Pool.objects.visible_to(request.user))
+    figures = maps.pool_figures(rows)
+    context = {
+        "pools": [(pool, figures.get(pool.pk, maps.PoolFigures())) for pool in rows],
+        "clusters": _clusters(request),
+        "stray": Node.objects.visible_to(request.user).present().filter(pool__isnull=True).count(),
+        "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
+        "may_manage_pools": may_anywhere(request.user, Permission.MANAGE_POOLS),
+        "live_version": live.version("pools"),
+    }
+    return page(request, "agentlink/pools.html", context, fragment="agentlink/_pools.html")
+
+
+@require_safe
+def pool(request: HttpRequest, slug: str) -> HttpResponse:
+    """One pool: its figures, its policy, and a map of its nodes."""
+    found = get_object_or_404(Pool.objects.visible_to(request.user), slug=slug)
+    nodes = Node.objects.visible_to(request.user).present().filter(pool=found)
+    context = {
+        "pool": found,
+        "rules": found.rules,
+        "words": policy_in_words(found.rules),
+        "figures": maps.pool_figures([found]).get(found.pk, maps.PoolFigures()),
+        "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
+        "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
+        "may_manage_pools": may_anywhere(request.user, Permission.MANAGE_POOLS),
+        "live_version": live.version("pools"),
+    }
+    return page(request, "agentlink/pool.html", context, fragment="agentlink/_pool.html")
+
+
+def _clusters(request: HttpRequest) -> Any:
+    present = Q(nodes__gone_at__isnull=True)
+    counted = Cluster.objects.visible_to(request.user).annotate(
+        node_count=Count("nodes", filter=present, distinct=True),
+        gpu_count=Count("nodes__devices", filter=present, distinct=True),
+    )
+    return counted.order_by("name")
+
+
+@require_http_methods(["GET", "POST"])
+def connect(request: HttpRequest) -> HttpResponse:
+    """Connect a cluster: a POST makes it and shows the command with its token, once."""
+    form = ClusterForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            values = form.cleaned_data
+            made = actions.create_cluster(
+                by=_actor(request), name=values["name"], backend=Backend(values["backend"])
+            )
+        except Refusal as refusal:
+            if not refusal.fields:
+                raise
+            for field, sentence in refusal.fields.items():
+                form.add_error(field, sentence)
+        else:
+            return _cluster_page(request, made.cluster, secret=made.secret)
+    elif not may_anywhere(request.user, Permission.OPERATE_CLUSTERS):
+        return redirect("agentlink:pools")
+    return page(request, "agentlink/connect.html", {"form": form}, status=422 if form.errors else 200)
+
+
+@require_safe
+def cluster(request: HttpRequest, name: str) -> HttpResponse:
+    """One cluster: its agent, its tokens, its nodes."""
+    return _cluster_page(request, get_object_or_404(Cluster.objects.visible_to(request.user), name=name))
+
+
+def _cluster_page(request: HttpRequest, found: Cluster, *, secret: str = "") -> HttpResponse:
+    nodes = Node.objects.visible_to(request.user).present().filter(cluster=found)
+    now = timezone.now()
+    context = {
+        "cluster": found,
+        "secret": secret,
+        "command": _agent_command(request, found),
+        "tokens": [(token, token.is_valid(now)) for token in found.tokens.order_by("-created_at")],
+        "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
+        "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
+        "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
+        "live_version": live.version("pools"),
+    }
+    return page(request, "agentlink/cluster.html", context, fragment="agentlink/_cluster.html")
+
+
+def _agent_command(request: HttpRequest, found: Cluster) -> str:
+    """Return the command that starts the cluster's agent."""
+    server = request.build_absolute_uri("/").rstrip("/")
+    simulated = " --simulate nodes.json" if found.backend == Backend.SIMULATED else ""
+    return f"chamber agent --url {server} --token-file {found.name}.token{simulated}"
+
+
+@require_POST
+def add_token(request: HttpRequest, name: str) -> HttpResponse:
+    """Make another token of a cluster's agent and show it, once."""
+    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    made = actions.add_token(by=_actor(request), cluster=found)
+    return _cluster_page(request, found, secret=made.secret)
+
+
+@require_POST
+def revoke_token(request: HttpRequest, name: str, token_id: str) -> HttpResponse:
+    """Revoke a token; its connection is closed within a second."""
+    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    token = get_object_or_404(AgentToken, pk=token_id, cluster=found)
+    actions.revoke_token(by=_actor(request), token=token)
+    messages.success(request, f"The token {token.prefix}… is revoked.")
+    return redirect("agentlink:cluster", name)
+
+
+@require_POST
+def declare_lost(request: HttpRequest, name: str) -> HttpResponse:
+    """Give up what runs in a silent cluster and requeue it elsewhere."""
+    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    ended = actions.declare_lost(by=_actor(request), cluster=found)
+    noun = "1 attempt" if ended == 1 else f"{ended} attempts"
+    messages.success(request, f"{noun} in {found.name} declared lost; what ran goes back to the queue.")
+    return redirect("agentlink:cluster", name)
