@@ -1,0 +1,1 @@
+"""Snapshot, decide, apply: who runs, where, and who yields."""

@@ -1,0 +1,73 @@
+"""What a pod asks of the device and the node it lands on (section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduling.engine.quantities import memory_share
+from scheduling.engine.types import (
+    GPU_MILLI,
+    Labels,
+    Memory,
+    Request,
+    Share,
+    Taint,
+    Toleration,
+    Topology,
+    Workload,
+)
+
+KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Everything about a workload that decides where one of its pods may lie. Equal asks fit the same places.
+
+    ``together``: there are several pods, which must lie in one cluster. ``whole`` is how many whole devices a pod
+    takes, 0 if it shares one.
+    """
+
+    request: Request
+    cpu_milli: int
+    memory_mib: int
+    gpu_types: tuple[str, ...]
+    node_selector: Labels
+    partition: str | None
+    tolerations: tuple[Toleration, ...]
+    topology: Topology
+    together: bool
+    whole: int
+
+    @classmethod
+    def of(cls, workload: Workload) -> Ask:
+        """The ask of the workload's pods."""
+        request = workload.request
+        return cls(
+            request,
+            workload.cpu_milli,
+            workload.memory_mib,
+            tuple(sorted(workload.gpu_types)),
+            workload.node_selector,
+            workload.partition,
+            tuple(sorted(set(workload.tolerations), key=lambda each: (each.key, each.value or ""))),
+            workload.topology,
+            together=workload.pods > 1,
+            whole=request.milli // GPU_MILLI if isinstance(request, Share) else 0,
+        )
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the taint lets this ask in."""
+        return taint.effect not in KEEPS_OUT or any(
+            each.key == taint.key and each.value in (None, taint.value) for each in self.tolerations
+        )
+
+    def cost_on(self, gpu_type: str, memory_mib: int | None) -> int:
+        """Milli-GPUs a pod takes of each device of this type it lands on; 0 if it cannot use it."""
+        if self.gpu_types and gpu_type not in self.gpu_types:
+            return 0
+        if isinstance(self.request, Memory):
+            if not memory_mib or self.request.mib > memory_mib:
+                return 0
+            return memory_share(self.request.mib, memory_mib)
+        return min(self.request.milli, GPU_MILLI)

@@ -1,0 +1,207 @@
+"""The nodes of a pool and who may use them: types, labels, taints, partition, sharing, domains (section 5).
+
+Nodes that no request can tell apart by anything but what is free on them form a *kind*; what a request may use is
+worked out once per kind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.space import Room, empty_room, pods_in
+from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Taint
+
+NODE_LEVEL = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What nodes of one kind have in common: where they belong, whom they admit, which devices they have."""
+
+    cluster: str
+    labels: Labels
+    taints: tuple[Taint, ...]
+    partition: str | None
+    sharing: bool
+    devices: tuple[tuple[str, int | None], ...]
+
+    def admits(self, ask: Ask) -> bool:
+        """Whether partition, sharing, labels and taints let the ask in."""
+        labels = dict(self.labels)
+        return (
+            self.partition == ask.partition
+            and (self.sharing or ask.whole > 0)
+            and all(labels.get(key) == value for key, value in ask.node_selector)
+            and all(ask.tolerates(taint) for taint in self.taints)
+        )
+
+    def costs(self, ask: Ask) -> tuple[int, ...]:
+        """The ask's cost on each device."""
+        return tuple(ask.cost_on(gpu_type, memory_mib) for gpu_type, memory_mib in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """What an ask may use of a kind: milli-GPUs per device position, 0 where it cannot use the device.
+
+    ``uniform``: all devices cost the same, so that the kind's index answers for them.
+    """
+
+    kind: int
+    costs: tuple[int, ...]
+    uniform: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Nodes that the pods of a workload may share: a cluster, a topology domain of one, a single node (``rank``)."""
+
+    key: tuple[str, ...]
+    usable: tuple[Usable, ...]
+    rank: int | None = None
+
+
+class Fleet:
+    """The nodes of one pool, by rank (their order by id), and their kinds. Never changes in a cycle.
+
+    Only nodes that take new pods have a kind: ready, not cordoned, of a connected cluster (``offline_too``: or not).
+    ``keys`` are the labels that somebody asks for; nodes are told apart by no others.
+    """
+
+    def __init__(
+        self, pool: Pool, nodes: Iterable[Node], keys: Iterable[str], *, offline_too: bool = False
+    ) -> None:
+        self.pool = pool
+        self.nodes = sorted(nodes, key=lambda node: node.id)
+        self.rank = {node.id: rank for rank, node in enumerate(self.nodes)}
+        self.kinds: list[Kind] = []
+        self.kind_of: list[int] = []
+        self.members: list[list[int]] = []
+        self._empty: Counter[tuple[int, tuple[int, ...], int, int]] = Counter()
+        self._usable: dict[Ask, tuple[Usable, ...]] = {}
+        self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
+        self._most: dict[Ask, int] = {}
+        wanted = frozenset(keys)
+        numbers: dict[Kind, int] = {}
+        for rank, node in enumerate(self.nodes):
+            if not (node.ready and not node.cordoned and (node.cluster_online or offline_too)):
+                self.kind_of.append(-1)
+                continue
+            kind = self._kind(node, wanted)
+            number = numbers.setdefault(kind, len(numbers))
+            if number == len(self.kinds):
+                self.kinds.append(kind)
+                self.members.append([])
+            self.kind_of.append(number)
+            self.members[number].append(rank)
+            room = empty_room(node)
+            self._empty[number, tuple(room.gpu), room.cpu, room.memory] += 1
+
+    def _kind(self, node: Node, keys: frozenset[str]) -> Kind:
+        return Kind(
+            node.cluster,
+            tuple((key, value) for key, value in node.labels if key in keys),
+            tuple(sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))),
+            node.partition,
+            node.sharing and self.pool.policy.sharing is not Sharing.NONE,
+            tuple((device.gpu_type, device.memory_mib) for device in node.devices),
+        )
+
+    def usable(self, ask: Ask) -> tuple[Usable, ...]:
+        """The kinds an ask may use, with its cost on their devices."""
+        found = self._usable.get(ask)
+        if found is None:
+            costs = [(number, kind.costs(ask)) for number, kind in enumerate(self.kinds) if kind.admits(ask)]
+            found = self._usable[ask] = tuple(
+                Usable(number, each, uniform=len(set(each)) == 1) for number, each in costs if any(each)
+            )
+        return found
+
+    def domains(self, ask: Ask) -> tuple[tuple[Domain, ...], ...]:
+        """Where the pods may lie together: alternatives in order of preference, each the domains of one level.
+
+        Without a topology that is the clusters for several pods, and the pool as a whole for one.
+        """
+        found = self._domains.get(ask)
+        if found is None:
+            found = self._domains[ask] = tuple(self._level(ask, depth) for depth in self._depths(ask))
+        return found
+
+    def _depths(self, ask: Ask) -> list[int]:
+        """Which levels to try: -1 is the pool, 0 the clusters, n the n-th level of the topology."""
+        levels = (*self.pool.topology, NODE_LEVEL)
+        required, preferred = ask.topology.required, ask.topology.preferred
+        outermost = 0 if ask.together else -1
+        if required is not None:
+            if required not in levels:
+                return []
+            outermost = levels.index(required) + 1
+        if preferred in levels:
+            return [*range(levels.index(preferred) + 1, max(outermost, 0), -1), outermost]
+        return [outermost]
+
+    def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
+        """The domains of one level, by key; nodes without the level's labels are in none, but are nodes all the
+        same."""
+        if depth < 0:
+            return (Domain((), self.usable(ask)),)
+        nodes = depth > len(self.pool.topology)
+        keys = () if nodes else self.pool.topology[:depth]
+        groups: dict[tuple[str, ...], list[Usable]] = {}
+        for usable in self.usable(ask):
+            kind = self.kinds[usable.kind]
+            labels = dict(kind.labels)
+            if all(key in labels for key in keys):
+                groups.setdefault((kind.cluster, *(labels[key] for key in keys)), []).append(usable)
+        if not nodes:
+            return tuple(Domain(key, tuple(group)) for key, group in sorted(groups.items()))
+        return tuple(
+            Domain((*key, self.nodes[rank].id), (usable,), rank)
+            for key, group in sorted(groups.items())
+            for usable in group
+            for rank in self.members[usable.kind]
+        )
+
+    def ranks(self, domain: Domain) -> Iterable[tuple[int, tuple[int, ...]]]:
+        """The nodes of a domain with the ask's cost on their devices."""
+        if domain.rank is not None:
+            yield domain.rank, domain.usable[0].costs
+            return
+        for usable in domain.usable:
+            for rank in self.members[usable.kind]:
+                yield rank, usable.costs
+
+    def pod_milli(self, ask: Ask) -> int:
+        """Milli-GPUs of one pod, where it takes most; 0 if no device of the pool can take it."""
+        if ask.whole:
+            return ask.whole * GPU_MILLI
+        if isinstance(ask.request, Share):
+            return ask.request.milli
+        return max((cost for usable in self.usable(ask) for cost in usable.costs), default=0)
+
+    def most_pods(self, ask: Ask, usable: Iterable[Usable]) -> int:
+        """How many pods these kinds would hold if nothing of ours ran."""
+        costs = {each.kind: each.costs for each in usable}
+        return sum(
+            count * pods_in(Room(list(gpu), cpu, memory), costs[number], ask)
+            for (number, gpu, cpu, memory), count in self._empty.items()
+            if number in costs
+        )
+
+    def most_together(self, ask: Ask) -> int:
+        """How many pods could ever lie where the ask allows them to, in the best domain of its widest level."""
+        most = self._most.get(ask)
+        if most is None:
+            levels = self.domains(ask)
+            most = self._most[ask] = (
+                max((self._most_in(ask, each) for each in levels[-1]), default=0) if levels else 0
+            )
+        return most
+
+    def _most_in(self, ask: Ask, domain: Domain) -> int:
+        if domain.rank is not None:
+            return pods_in(empty_room(self.nodes[domain.rank]), domain.usable[0].costs, ask)
+        return self.most_pods(ask, domain.usable)

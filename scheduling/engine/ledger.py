@@ -1,0 +1,162 @@
+"""Who holds what while a cycle decides (section 1): the engine's private bookkeeping. The snapshot is never touched.
+
+A pool's devices are looked at in two ways: ``now`` is what is neither held nor promised, ``later`` what is left when
+everybody who is stopping is gone. What a cycle preempts is still held, unless it was only Queued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.fleet import Domain, Fleet
+from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot
+from scheduling.engine.space import Picks, Room, Space
+from scheduling.engine.types import DeviceShare, PodPlacement, Status, Workload
+
+
+class Ledger:
+    """The devices, CPU and memory of one pool's nodes.
+
+    ``freed`` counts how often something was given back: what did not fit before may fit when it has changed.
+    """
+
+    def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
+        self.fleet = fleet
+        self.now = Space(fleet)
+        self.later = Space(fleet)
+        self.freed = 0
+        self.emptying = False
+        self._at = [{device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes]
+        for workload in workloads:
+            stopping = workload.status is Status.STOPPING
+            self.emptying = self.emptying or stopping
+            for pod in workload.placements:
+                self._change(workload, pod, -1, later=not stopping)
+
+    def spot(self, pod: PodPlacement) -> Spot | None:
+        """Rank and device positions of a pod; ``None`` if its node is not there any more."""
+        rank = self.fleet.rank.get(pod.node)
+        if rank is None:
+            return None
+        at = self._at[rank]
+        return rank, [(at[share.index], share.milli) for share in pod.devices if share.index in at]
+
+    def _change(
+        self, workload: Workload, pod: PodPlacement, sign: int, *, now: bool = True, later: bool = True
+    ) -> None:
+        spot = self.spot(pod)
+        if spot is None:
+            return
+        rank, picks = spot
+        if now:
+            self.now.change(rank, picks, workload.cpu_milli, workload.memory_mib, sign)
+        if later:
+            self.later.change(rank, picks, workload.cpu_milli, workload.memory_mib, sign)
+
+    def leave(self, workload: Workload, pods: Iterable[PodPlacement]) -> None:
+        """Let pods go. Their devices stay held until the cluster reports them gone, if they may exist already."""
+        exists = workload.status is not Status.QUEUED
+        for pod in pods:
+            self._change(workload, pod, 1, now=not exists)
+        self.emptying = self.emptying or exists
+        self.freed += 1
+
+    def place(
+        self,
+        workload: Workload,
+        ask: Ask,
+        pod_indexes: Iterable[int],
+        *,
+        domains: Iterable[Iterable[Domain]] | None = None,
+        kept: Mapping[int, Room] = NOTHING_KEPT,
+        emptying: bool = True,
+    ) -> tuple[PodPlacement, ...] | None:
+        """Place all these pods of a workload and hold what they take, or ``None`` and nothing has changed.
+
+        Levels of domains are tried in order of preference, and at each level the tightest first. Who fits on what is
+        free is not promised what is ``emptying``; else that is used too.
+        """
+        indexes = tuple(pod_indexes)
+        levels = self.fleet.domains(ask) if domains is None else tuple(tuple(level) for level in domains)
+        for spaces in ((self.now,), (self.now, self.later)) if self.emptying and emptying else ((self.now,),):
+            for level in levels:
+                for domain in by_tightness(self.later, level) if len(level) > 1 else level:
+                    placed = self._place_in(workload, ask, indexes, domain=domain, spaces=spaces, kept=kept)
+                    if placed is not None:
+                        return placed
+        return None
+
+    def _place_in(
+        self,
+        workload: Workload,
+        ask: Ask,
+        indexes: tuple[int, ...],
+        *,
+        domain: Domain,
+        spaces: tuple[Space, ...],
+        kept: Mapping[int, Room],
+    ) -> tuple[PodPlacement, ...] | None:
+        """Place all pods inside one domain, each in the first of the spaces that has room for it."""
+        placed: list[PodPlacement] = []
+        spare = {rank: room.copy() for rank, room in kept.items()}
+        for index in indexes:
+            spot = self._next_spot(ask, domain, spaces, spare)
+            if spot is None:
+                self.undo(workload, placed)
+                return None
+            pod = self._pod(index, *spot)
+            if spot[0] in spare:
+                spare[spot[0]].change(spot[1], workload.cpu_milli, workload.memory_mib, -1)
+            self._change(workload, pod, -1)
+            placed.append(pod)
+        return tuple(placed)
+
+    def _next_spot(
+        self, ask: Ask, domain: Domain, spaces: tuple[Space, ...], kept: Mapping[int, Room]
+    ) -> Spot | None:
+        for space in spaces:
+            spot = choose_spot(space, domain, ask, self.fleet.pool.policy.placement, kept)
+            if spot is not None:
+                return spot
+        return None
+
+    def _pod(self, index: int, rank: int, picks: Picks) -> PodPlacement:
+        node = self.fleet.nodes[rank]
+        shares = tuple(DeviceShare(node.devices[at].index, milli) for at, milli in picks)
+        return PodPlacement(index, node.id, shares)
+
+    def undo(self, workload: Workload, pods: Iterable[PodPlacement]) -> None:
+        """Take back what :meth:`place` has held in this cycle."""
+        for pod in pods:
+            self._change(workload, pod, 1)
+
+    def waits(self, pods: Iterable[PodPlacement]) -> bool:
+        """Whether something these pods are promised is still held by somebody who is stopping."""
+        for pod in pods:
+            spot = self.spot(pod)
+            if spot is None:
+                continue
+            rank, picks = spot
+            now, later = self.now.rooms[rank], self.later.rooms[rank]
+            if any(now.gpu[at] < 0 and now.gpu[at] < later.gpu[at] for at, _ in picks):
+                return True
+            if (now.cpu < 0 and now.cpu < later.cpu) or (now.memory < 0 and now.memory < later.memory):
+                return True
+        return False
+
+    def free_milli(self) -> int:
+        """What is neither held nor promised, on nodes that count as capacity."""
+        return sum(
+            sum(left for left in room.gpu if left > 0)
+            for node, room in zip(self.fleet.nodes, self.now.rooms, strict=True)
+            if node.ready and not node.cordoned
+        )
+
+    def capacity_milli(self) -> int:
+        """The pool's capacity: devices that are not foreign, on nodes that are ready and not cordoned."""
+        return 1000 * sum(
+            sum(not device.foreign for device in node.devices)
+            for node in self.fleet.nodes
+            if node.ready and not node.cordoned
+        )

@@ -1,0 +1,118 @@
+"""What a workload can never do in a pool as things are set up, whatever runs (sections 3 and 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduling.engine import reasons
+from scheduling.engine.ask import Ask
+from scheduling.engine.charges import Charges
+from scheduling.engine.fleet import Fleet, Kind
+from scheduling.engine.quantities import gpus, in_gpus
+from scheduling.engine.space import empty_room
+from scheduling.engine.tree import Tree
+from scheduling.engine.types import GPU_MILLI, Memory, Reason, Workload
+
+
+def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
+    """What keeps this many pods of an ask out of the empty pool; ``all_nodes`` counts disconnected clusters in."""
+    found = _of_fleet(fleet, ask, min_pods)
+    if found is None or fleet is all_nodes:
+        return found
+    if not fleet.kinds or _of_fleet(all_nodes, ask, min_pods) is None:
+        return reasons.cluster_offline(fleet.pool, min_pods * all_nodes.pod_milli(ask))
+    return found
+
+
+def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
+    pool = fleet.pool
+    typed = [kind for kind in fleet.kinds if _has_type(kind, ask)]
+    if not typed:
+        types = sorted({gpu_type for kind in fleet.kinds for gpu_type, _ in kind.devices if gpu_type})
+        if ask.gpu_types:
+            return reasons.no_matching_gpu_type(pool, ask.gpu_types, types)
+        return reasons.no_matching_nodes(pool, ["it has no node that takes workloads"])
+    if not any(kind.admits(ask) for kind in typed):
+        return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask))
+    if fleet.most_pods(ask, fleet.usable(ask)) == 0:
+        return _too_large_a_pod(fleet, ask)
+    return _too_many_pods(fleet, ask, min_pods)
+
+
+def _has_type(kind: Kind, ask: Ask) -> bool:
+    return any(not ask.gpu_types or gpu_type in ask.gpu_types for gpu_type, _ in kind.devices)
+
+
+def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
+    """Which of its demands the nodes do not meet: those that no node meets if there are such, else their
+    combination."""
+    kinds = list(kinds)
+    found = []
+    for key, value in ask.node_selector:
+        if not any((key, value) in kind.labels for kind in kinds):
+            found.append(f"none has the label {key}={value}")
+    if not any(kind.partition == ask.partition for kind in kinds):
+        found.append(
+            f"none is of the partition {ask.partition}"
+            if ask.partition
+            else "all belong to partitions it does not name"
+        )
+    if not ask.whole and not any(kind.sharing for kind in kinds):
+        found.append("none shares its GPUs")
+    if not any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
+        taints = sorted({taint.key for kind in kinds for taint in kind.taints if not ask.tolerates(taint)})
+        found.append(f"it does not tolerate the taint {' or '.join(taints)}")
+    return found or ["no one node meets its labels, partition, taints and sharing together"]
+
+
+def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
+    """One pod fits on no empty node: say what there is too little of."""
+    admitted = {number for number, kind in enumerate(fleet.kinds) if kind.admits(ask)}
+    nodes = [node for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
+    rooms = [empty_room(node) for node in nodes]
+    if isinstance(ask.request, Memory):
+        largest = max((device.memory_mib or 0 for node in nodes for device in node.devices), default=0)
+        if ask.request.mib > largest:
+            text = f"A pod asks for {ask.request.mib} MiB of GPU memory, but no GPU it may use has more than {largest}."
+            return reasons.larger_than_any_node(fleet.pool, text, GPU_MILLI, GPU_MILLI)
+    asked = fleet.pod_milli(ask)
+    most = max((sum(room.gpu) for room in rooms), default=0)
+    if asked > most:
+        text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}."
+    elif all(room.cpu < ask.cpu_milli for room in rooms):
+        cpu = max(room.cpu for room in rooms)
+        text = f"A pod asks for {ask.cpu_milli / 1000:g} CPUs, but the largest node it may use has {cpu / 1000:g}."
+    elif all(room.memory < ask.memory_mib for room in rooms):
+        memory = max(room.memory for room in rooms)
+        text = f"A pod asks for {ask.memory_mib} MiB of memory, but the largest node it may use has {memory}."
+    else:
+        text = "A pod asks for more GPUs, CPU and memory together than any one node it may use has."
+    return reasons.larger_than_any_node(fleet.pool, text, asked, most)
+
+
+def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
+    """All pods together are too many for the pool, for each cluster, or for each domain they require."""
+    pod = fleet.pod_milli(ask)
+    clusters: dict[str, int] = {}
+    for usable in fleet.usable(ask):
+        cluster = fleet.kinds[usable.kind].cluster
+        clusters[cluster] = clusters.get(cluster, 0) + fleet.most_pods(ask, [usable])
+    most = max(clusters.values())
+    if min_pods > most:
+        return reasons.larger_than_pool(fleet.pool, min_pods * pod, most * pod, clusters=len(clusters))
+    level = ask.topology.required
+    if level is not None:
+        most = fleet.most_together(ask)
+        if min_pods > most:
+            return reasons.topology_impossible(fleet.pool, level, min_pods * pod, most * pod)
+    return None
+
+
+def of_quota(tree: Tree, charges: Charges, leaf: int, workload: Workload, milli: int) -> Reason | None:
+    """What its team's guarantees and ceilings will never allow."""
+    if workload.reserved:
+        limit = charges.limit(leaf)
+        if milli > limit:
+            return reasons.exceeds_reservation(tree, leaf, milli, limit)
+    ceiling = charges.ceiling_forever(leaf, milli, reserved=workload.reserved)
+    return None if ceiling is None else reasons.exceeds_ceiling(tree, ceiling, milli)

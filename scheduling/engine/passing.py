@@ -1,0 +1,159 @@
+"""Finding a place where the start reservation of the first blocked workload allows it (section 6).
+
+Who comes after that workload may pass it only if he is over before it starts, or takes nothing of its nodes that it
+needs, or could be preempted by it anyway and nobody who was held back could use what he takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.candidate import Candidate, Cause
+from scheduling.engine.fleet import Domain
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.queueing import Kept
+from scheduling.engine.rights import Rights
+from scheduling.engine.space import Room, pods_in
+from scheduling.engine.standing import Standing
+from scheduling.engine.tree import ROOT
+from scheduling.engine.types import PodPlacement, Policy, Queueing, Workload
+
+
+@dataclass(slots=True)
+class Head:
+    """The first blocked workload of the order, and what is kept for it.
+
+    ``held_back`` are the asks of those who found a place but were not let past.
+    """
+
+    candidate: Candidate
+    kept: Kept
+    held_back: dict[Ask, None] = field(default_factory=dict)
+
+
+class Gate:
+    """Places the pods of one pool's candidates, in their turn, without keeping the head waiting."""
+
+    def __init__(self, policy: Policy, ledger: Ledger, rights: Rights, now: int) -> None:
+        self._policy = policy
+        self._ledger = ledger
+        self._rights = rights
+        self._now = now
+        self.head: Head | None = None
+        self._no_place: dict[tuple[Ask, bool], int] = {}
+        self._no_place_at = ledger.freed
+
+    def keep_for(self, candidate: Candidate, kept: Kept) -> None:
+        """Give the first blocked workload its start reservation."""
+        self.head = Head(candidate, kept)
+        self._forget(masked_only=True)
+
+    def open(self) -> None:
+        """Forget the head: the queue is offered something from its beginning."""
+        self.head = None
+        self._forget(masked_only=False)
+
+    @property
+    def shut(self) -> bool:
+        """Whether nobody may pass at all."""
+        return self.head is not None and self._policy.queueing is Queueing.STRICT_FIFO
+
+    def place(
+        self,
+        candidate: Candidate,
+        indexes: Iterable[int],
+        *,
+        in_time: bool,
+        domains: Iterable[Iterable[Domain]] | None = None,
+        emptying: bool = True,
+    ) -> tuple[PodPlacement, ...] | Cause:
+        """Place these pods and hold what they take, or say whether they find no place or none that is for them.
+
+        ``in_time``: they are over before the head starts. ``domains`` instead of all that the ask allows;
+        ``emptying`` false: on idle devices only.
+        """
+        ledger, workload, ask, indexes = self._ledger, candidate.workload, candidate.ask, tuple(indexes)
+        remembered = domains is None
+        if remembered and self._fails_again(ask, len(indexes), masked=False):
+            return Cause.PLACE
+        head = None if in_time else self.head
+        if head is not None and not (remembered and self._fails_again(ask, len(indexes), masked=True)):
+            placed = ledger.place(
+                workload, ask, indexes, domains=domains, kept=head.kept.spare, emptying=emptying
+            )
+            if placed is not None:
+                head.kept.take(ledger, workload, placed)
+                return placed
+            self._remember(ask, len(indexes), masked=True, use=remembered)
+        placed = ledger.place(workload, ask, indexes, domains=domains, emptying=emptying)
+        if placed is None:
+            self._remember(ask, len(indexes), masked=False, use=remembered)
+            return Cause.PLACE
+        if head is None or (self.yields(candidate) and not self._wanted(workload, placed)):
+            return placed
+        ledger.undo(workload, placed)
+        head.held_back[ask] = None
+        return Cause.BEHIND
+
+    def _fails_again(self, ask: Ask, pods: int, *, masked: bool) -> bool:
+        """Whether so many pods of the ask found no place before, and nothing has come free since."""
+        if self._no_place_at != self._ledger.freed:
+            self._forget(masked_only=False)
+        failed = self._no_place.get((ask, masked))
+        return failed is not None and pods >= failed
+
+    def _remember(self, ask: Ask, pods: int, *, masked: bool, use: bool) -> None:
+        if use:
+            self._no_place[ask, masked] = min(pods, self._no_place.get((ask, masked), pods))
+
+    def _forget(self, *, masked_only: bool) -> None:
+        kept = {key: pods for key, pods in self._no_place.items() if masked_only and not key[1]}
+        self._no_place = kept
+        self._no_place_at = self._ledger.freed
+
+    def in_time(self, workload: Workload, standing: Standing | None = None) -> bool:
+        """Whether a workload (placed already: ``standing``) is over before the head starts."""
+        if self.head is None or self.head.kept.at is None:
+            return False
+        default = self._policy.default_time_limit_ms
+        if standing is not None:
+            ends = standing.ends_at(self._now, default)
+        else:
+            limit = default if workload.time_limit_ms is None else workload.time_limit_ms
+            ends = None if limit is None else self._now + limit
+        return ends is not None and ends <= self.head.kept.at
+
+    def yields(self, candidate: Candidate) -> bool:
+        """Whether the head could preempt the candidate when its time comes."""
+        if self.head is None or candidate.reserved:
+            return False
+        head, policy, at = self.head.candidate, self._policy, self.head.kept.at
+        if not head.reserved:
+            most = policy.max_preemptions
+            if most is not None and candidate.workload.preemptions_24h >= most:
+                return False
+            if policy.min_runtime_ms and (at is None or self._now + policy.min_runtime_ms > at):
+                return False
+        path = (ROOT, *self._rights.accounts.tree.paths[candidate.leaf])
+        counted = dict.fromkeys(path, -candidate.next_milli)
+        return self._rights.rule(head.party(), candidate.party(), counted) is not None
+
+    def _wanted(self, workload: Workload, placed: Iterable[PodPlacement]) -> bool:
+        """Whether somebody who was held back could use what these pods of the workload take."""
+        if self.head is None or not self.head.held_back:
+            return False
+        rooms: dict[int, Room] = {}
+        for pod in placed:
+            spot = self._ledger.spot(pod)
+            if spot is not None:
+                room = rooms.setdefault(spot[0], self._ledger.later.rooms[spot[0]].copy())
+                room.change(spot[1], workload.cpu_milli, workload.memory_mib, 1)
+        kind_of = self._ledger.fleet.kind_of
+        return any(
+            kind_of[rank] == usable.kind and pods_in(room, usable.costs, ask)
+            for ask in self.head.held_back
+            for usable in self._ledger.fleet.usable(ask)
+            for rank, room in rooms.items()
+        )

@@ -1,0 +1,181 @@
+"""Who may pass whom: the start reservation of the first blocked workload (section 6)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.fleet import Domain
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.space import Room, empty_room, pick_devices, pods_in
+from scheduling.engine.types import GPU_MILLI, PodPlacement, Workload
+
+End = tuple[int, Workload, Sequence[PodPlacement]]
+"""When a workload leaves its pods' places."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """A start reservation: from when (``None`` if nobody can tell) and on which nodes.
+
+    ``spare`` is, for each of those nodes, what others may take without keeping its holder waiting. It shrinks as they
+    do.
+    """
+
+    at: int | None
+    spare: dict[int, Room]
+
+    def take(self, ledger: Ledger, workload: Workload, pods: Iterable[PodPlacement]) -> None:
+        """Count what somebody who passes takes of the spare room."""
+        for pod in pods:
+            spot = ledger.spot(pod)
+            if spot is not None and spot[0] in self.spare:
+                self.spare[spot[0]].change(spot[1], workload.cpu_milli, workload.memory_mib, -1)
+
+
+def reserve_start(
+    ledger: Ledger,
+    ask: Ask,
+    pods: int,
+    ends: Iterable[End],
+    yielding: Iterable[tuple[Workload, Sequence[PodPlacement]]],
+) -> Kept:
+    """The earliest time at which so many pods fit, and the nodes; without ends, the nodes where least is missing.
+
+    ``yielding`` are those whom the workload may preempt whenever it likes: they are not in its way.
+    """
+    rooms = list(ledger.later.rooms)
+    _free(ledger, rooms, yielding)
+    domains = ledger.fleet.domains(ask)[-1]
+    counts = [
+        {rank: pods_in(rooms[rank], costs, ask) for rank, costs in ledger.fleet.ranks(domain)}
+        for domain in domains
+    ]
+    totals = [sum(count.values()) for count in counts]
+    where: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    for number, domain in enumerate(domains):
+        for rank, costs in ledger.fleet.ranks(domain):
+            where.setdefault(rank, []).append((number, costs))
+    for at, workload, placements in sorted(ends, key=lambda end: (end[0], end[1].id)):
+        _free(ledger, rooms, [(workload, placements)])
+        for rank in {spot[0] for pod in placements if (spot := ledger.spot(pod)) is not None}:
+            for number, costs in where.get(rank, ()):
+                held = pods_in(rooms[rank], costs, ask)
+                totals[number] += held - counts[number][rank]
+                counts[number][rank] = held
+        ready = [number for number, total in enumerate(totals) if total >= pods]
+        if ready:
+            best = min(ready, key=lambda number: (totals[number], domains[number].key))
+            return Kept(
+                at, _spare_then(ledger, ask, pods, domain=domains[best], rooms=rooms, counts=counts[best])
+            )
+    return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, domains, rooms))
+
+
+def _free(
+    ledger: Ledger, rooms: list[Room], leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]
+) -> None:
+    """Give back in ``rooms`` what these workloads hold. Its rooms are replaced, not changed: they are the
+    ledger's."""
+    for workload, placements in leaving:
+        for pod in placements:
+            spot = ledger.spot(pod)
+            if spot is not None:
+                room = rooms[spot[0]] = rooms[spot[0]].copy()
+                room.change(spot[1], workload.cpu_milli, workload.memory_mib, 1)
+
+
+def _spare_then(
+    ledger: Ledger, ask: Ask, pods: int, *, domain: Domain, rooms: Sequence[Room], counts: dict[int, int]
+) -> dict[int, Room]:
+    """What the chosen nodes have left then beside the workload: the fewest nodes, its pods on devices busy until
+    then."""
+    costs = dict(ledger.fleet.ranks(domain))
+    spare: dict[int, Room] = {}
+    order = sorted(counts, key=lambda rank: (-min(counts[rank], pods), sum(ledger.now.rooms[rank].gpu), rank))
+    for rank in order:
+        if pods <= 0 or counts[rank] == 0:
+            break
+        room = spare[rank] = rooms[rank].copy()
+        for _ in range(min(pods, counts[rank])):
+            _take_busy_first(room, ledger.now.rooms[rank], costs[rank], ask)
+            pods -= 1
+    return spare
+
+
+def _take_busy_first(room: Room, now: Room, costs: Sequence[int], ask: Ask) -> None:
+    """Take one pod's devices, those first that are in use now, so that others can use the idle ones until then."""
+    if ask.whole:
+        free = [at for at, left in enumerate(room.gpu) if left == GPU_MILLI and costs[at]]
+        free.sort(key=lambda at: (now.gpu[at], at))
+        room.change([(at, GPU_MILLI) for at in free[: ask.whole]], ask.cpu_milli, ask.memory_mib, -1)
+    else:
+        room.change(pick_devices(room, costs, ask) or (), ask.cpu_milli, ask.memory_mib, -1)
+
+
+def _spare_where_least_is_missing(
+    ledger: Ledger, ask: Ask, pods: int, domains: Iterable[Domain], rooms: Sequence[Room]
+) -> dict[int, Room]:
+    """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
+    best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
+    costs: dict[int, Sequence[int]] = {}
+    for domain in domains:
+        found = _least_missing(ledger, ask, pods, domain, rooms)
+        if found is not None and (best is None or (found[0], domain.key) < best[:2]):
+            best = (found[0], domain.key, found[1])
+            costs = dict(ledger.fleet.ranks(domain))
+    spare: dict[int, Room] = {}
+    for rank, count in (best[2] if best else {}).items():
+        room = spare[rank] = rooms[rank].copy()
+        for _ in range(count):
+            _take_what_is_free(room, costs[rank], ask)
+    return spare
+
+
+def _least_missing(
+    ledger: Ledger, ask: Ask, pods: int, domain: Domain, rooms: Sequence[Room]
+) -> tuple[int, dict[int, int]] | None:
+    """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small."""
+    costs = dict(ledger.fleet.ranks(domain))
+    heap = []
+    for rank, each in costs.items():
+        most = pods_in(empty_room(ledger.fleet.nodes[rank]), each, ask)
+        if most:
+            heap.append((_missing(rooms[rank], each, ask, 1), rank, 1, most))
+    heapq.heapify(heap)
+    total, chosen = 0, {}
+    while pods and heap:
+        missing, rank, number, most = heapq.heappop(heap)
+        total += missing
+        chosen[rank] = number
+        pods -= 1
+        if number < most:
+            heapq.heappush(
+                heap, (_missing(rooms[rank], costs[rank], ask, number + 1), rank, number + 1, most)
+            )
+    return None if pods else (total, chosen)
+
+
+def _missing(room: Room, costs: Sequence[int], ask: Ask, number: int) -> int:
+    """Milli-GPUs a node lacks for its ``number``-th pod; 1 where it is not GPUs that it lacks."""
+    if pods_in(room, costs, ask) >= number:
+        return 0
+    if not ask.whole:
+        return max(
+            1, max(costs) - max((left for left, cost in zip(room.gpu, costs, strict=True) if cost), default=0)
+        )
+    free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == GPU_MILLI and cost)
+    return max(1, GPU_MILLI * min(ask.whole, number * ask.whole - free))
+
+
+def _take_what_is_free(room: Room, costs: Sequence[int], ask: Ask) -> None:
+    """Take what a pod could use of a room, even where that is not all it needs."""
+    if ask.whole:
+        free = [at for at, left in enumerate(room.gpu) if left == GPU_MILLI and costs[at]]
+        picks = [(at, GPU_MILLI) for at in free[: ask.whole]]
+    else:
+        fullest = max(range(len(costs)), key=lambda at: (costs[at] > 0, room.gpu[at], -at))
+        picks = list(pick_devices(room, costs, ask) or [(fullest, max(0, room.gpu[fullest]))])
+    room.change(picks, ask.cpu_milli, ask.memory_mib, -1)

@@ -1,0 +1,331 @@
+"""Why somebody waits or yields: one dominant reason, with its numbers (section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scheduling.engine.charges import Ceiling, Charges
+from scheduling.engine.quantities import are, gpus, in_gpus, none_or_only
+from scheduling.engine.tree import Tree
+from scheduling.engine.types import Dependency, Pool, Reason, ReasonCode, ReasonKind, Rule, Workload
+
+ADMIN = frozenset({ReasonCode.POOL_PAUSED, ReasonCode.CLUSTER_OFFLINE, ReasonCode.BURSTING_DISABLED})
+CHANGE = frozenset(
+    {
+        ReasonCode.HELD,
+        ReasonCode.DEPENDENCY_FAILED,
+        ReasonCode.NO_MATCHING_GPU_TYPE,
+        ReasonCode.NO_MATCHING_NODES,
+        ReasonCode.LARGER_THAN_ANY_NODE,
+        ReasonCode.LARGER_THAN_POOL,
+        ReasonCode.TOPOLOGY_IMPOSSIBLE,
+        ReasonCode.EXCEEDS_RESERVATION,
+        ReasonCode.EXCEEDS_CEILING,
+    }
+)
+
+
+def kind_of(code: ReasonCode) -> ReasonKind:
+    """Who can do something about it."""
+    if code in ADMIN:
+        return ReasonKind.ADMIN
+    return ReasonKind.CHANGE if code in CHANGE else ReasonKind.WAIT
+
+
+def reason(
+    code: ReasonCode,
+    message: str,
+    next_step: str,
+    *,
+    asked: int | None = None,
+    available: int | None = None,
+    limit: int | None = None,
+    team: str | None = None,
+    level: str | None = None,
+) -> Reason:
+    """A reason of the code's kind."""
+    return Reason(code, kind_of(code), message, next_step, asked, available, limit, team, level)
+
+
+def of_workload(workload: Workload, now: int) -> Reason | None:
+    """What keeps it out of every queue: a hold, a dependency, a backoff."""
+    if workload.held:
+        return reason(ReasonCode.HELD, "It is on hold.", "Release the hold.")
+    if workload.dependency is Dependency.WAITING:
+        return reason(
+            ReasonCode.WAITING_FOR_DEPENDENCY,
+            "It waits for workloads it depends on to complete.",
+            "Nothing to do; it joins the queue when they have completed.",
+        )
+    if workload.dependency is Dependency.FAILED:
+        return reason(
+            ReasonCode.DEPENDENCY_FAILED,
+            "A workload it depends on did not complete.",
+            "Run that one again, or remove the dependency.",
+        )
+    if workload.backing_off_until is not None and workload.backing_off_until > now:
+        seconds = -(-(workload.backing_off_until - now) // 1000)
+        return reason(
+            ReasonCode.BACKING_OFF,
+            f"Its last attempt failed; the next one is due in {seconds} seconds.",
+            "Look at the last attempt's logs while it waits.",
+        )
+    return None
+
+
+def pool_paused(pool: Pool) -> Reason:
+    """The pool starts nothing."""
+    return reason(
+        ReasonCode.POOL_PAUSED,
+        f"The pool {pool.name} is paused and starts nothing.",
+        "Ask an admin to resume the pool, or choose another one.",
+        level=pool.id,
+    )
+
+
+def cluster_offline(pool: Pool, asked: int) -> Reason:
+    """Only disconnected clusters could take it."""
+    return reason(
+        ReasonCode.CLUSTER_OFFLINE,
+        f"The clusters of the pool {pool.name} that could take it are disconnected.",
+        "Ask an admin to reconnect them.",
+        asked=asked,
+        available=0,
+        level=pool.id,
+    )
+
+
+def no_matching_gpu_type(pool: Pool, wanted: Sequence[str], offered: Sequence[str]) -> Reason:
+    """No device of the pool has one of the types."""
+    return reason(
+        ReasonCode.NO_MATCHING_GPU_TYPE,
+        f"It asks for {' or '.join(wanted)}, but the pool {pool.name} has {', '.join(offered) or 'no GPUs'}.",
+        "Ask for another GPU type or another pool.",
+        level=pool.id,
+    )
+
+
+def no_matching_nodes(pool: Pool, obstacles: Sequence[str]) -> Reason:
+    """Labels, partition, taints or sharing keep it out everywhere."""
+    return reason(
+        ReasonCode.NO_MATCHING_NODES,
+        f"No node of the pool {pool.name} takes it: {', '.join(obstacles)}.",
+        "Change what it asks of the node, or choose another pool.",
+        level=pool.id,
+    )
+
+
+def no_pool() -> Reason:
+    """None of the pools it names exists."""
+    return reason(
+        ReasonCode.NO_MATCHING_NODES,
+        "None of the pools it names exists.",
+        "Choose a pool of the organisation.",
+    )
+
+
+def larger_than_any_node(pool: Pool, message: str, asked: int, limit: int) -> Reason:
+    """One pod is more than an empty node holds."""
+    return reason(
+        ReasonCode.LARGER_THAN_ANY_NODE,
+        message,
+        "Ask for less per pod, and for more pods if need be.",
+        asked=asked,
+        available=limit,
+        limit=limit,
+        level=pool.id,
+    )
+
+
+def larger_than_pool(pool: Pool, asked: int, limit: int, *, clusters: int) -> Reason:
+    """All its pods are more than the pool, or each of its clusters, holds when empty."""
+    whole = f"the pool {pool.name}" if clusters < 2 else f"any one cluster of the pool {pool.name}"
+    return reason(
+        ReasonCode.LARGER_THAN_POOL,
+        f"It asks for {gpus(asked)}, but {whole} has room for {in_gpus(limit)} of that kind even when empty.",
+        "Ask for fewer pods, or a smaller minimum of pods.",
+        asked=asked,
+        available=limit,
+        limit=limit,
+        level=pool.id,
+    )
+
+
+def topology_impossible(pool: Pool, level: str, asked: int, limit: int) -> Reason:
+    """No domain of the level it requires is large enough."""
+    return reason(
+        ReasonCode.TOPOLOGY_IMPOSSIBLE,
+        f"It asks for {gpus(asked)} inside one {level}, but no {level} of the pool {pool.name} has room for more than "
+        f"{in_gpus(limit)} of that kind even when empty.",
+        "Ask for fewer pods, or for a wider level.",
+        asked=asked,
+        available=limit,
+        limit=limit,
+        level=level,
+    )
+
+
+def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason:
+    """Larger than all guarantees it could be charged to."""
+    return reason(
+        ReasonCode.EXCEEDS_RESERVATION,
+        f"It asks for {gpus(asked)} reserved, but {tree.team_name(leaf)} and the teams above it have {in_gpus(limit)} "
+        "that are not handed to other teams.",
+        "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation.",
+        asked=asked,
+        available=limit,
+        limit=limit,
+        team=tree.team_id(leaf),
+        level=tree.team_id(leaf),
+    )
+
+
+def exceeds_ceiling(tree: Tree, ceiling: Ceiling, asked: int) -> Reason:
+    """Larger than a ceiling: the burst limit's or the maximum's, of its own team or one above."""
+    name, team = tree.team_name(ceiling.branch), tree.team_id(ceiling.branch)
+    numbers = {"asked": asked, "available": ceiling.limit, "limit": ceiling.limit}
+    if not ceiling.by_maximum and tree.teams[ceiling.branch].burst_limit_percent == 0:
+        return reason(
+            ReasonCode.BURSTING_DISABLED,
+            f"It asks for {gpus(asked)}, more than {name}'s guarantee ({gpus(ceiling.limit)}), and bursting is off.",
+            "Ask for less, or ask an admin to raise the burst limit.",
+            team=team,
+            level=team,
+            **numbers,
+        )
+    return reason(
+        ReasonCode.EXCEEDS_CEILING,
+        f"It asks for {gpus(asked)}, more than {_whose(tree, ceiling)} ({gpus(ceiling.limit)}).",
+        "Ask for less, or ask an admin to raise the limit.",
+        team=team,
+        level=team,
+        **numbers,
+    )
+
+
+def _whose(tree: Tree, ceiling: Ceiling) -> str:
+    """Which limit it is, and whose."""
+    return (
+        f"the {'maximum' if ceiling.by_maximum else 'burst limit'} of {tree.team_name(ceiling.branch)} allows"
+    )
+
+
+def waiting_for_reservation(tree: Tree, charges: Charges, leaf: int, asked: int, available: int) -> Reason:
+    """Its guarantees are in use."""
+    limit = charges.limit(leaf)
+    return reason(
+        ReasonCode.WAITING_FOR_RESERVATION,
+        f"It asks for {gpus(asked)} reserved, but of the {in_gpus(limit)} guaranteed to {tree.team_name(leaf)} "
+        f"{none_or_only(available)} left.",
+        "Wait for a reserved workload of the team to end, or run it as elastic (priority below 100).",
+        asked=asked,
+        available=available,
+        limit=limit,
+        team=tree.team_id(leaf),
+        level=tree.team_id(leaf),
+    )
+
+
+def waiting_for_ceiling(tree: Tree, ceiling: Ceiling, asked: int) -> Reason:
+    """A ceiling is reached."""
+    team = tree.team_id(ceiling.branch)
+    return reason(
+        ReasonCode.WAITING_FOR_CEILING,
+        f"It asks for {gpus(asked)}, but {none_or_only(ceiling.available)} left of the "
+        f"{in_gpus(ceiling.limit)} that {_whose(tree, ceiling)}.",
+        "Wait for a workload of the team to end, or ask an admin to raise the limit.",
+        asked=asked,
+        available=ceiling.available,
+        limit=ceiling.limit,
+        team=team,
+        level=team,
+    )
+
+
+def behind_reservation(asked: int, available: int, ahead: str) -> Reason:
+    """It would delay the first blocked workload."""
+    return reason(
+        ReasonCode.BEHIND_RESERVATION,
+        f"It asks for {gpus(asked)} of {in_gpus(available)} free, but would delay the start of {ahead}, which is ahead "
+        "of it.",
+        "Wait, or give it a time limit short enough to end before that start.",
+        asked=asked,
+        available=available,
+    )
+
+
+def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | None) -> Reason:
+    """Too few GPUs are free, or they are not where it could use them."""
+    if available < asked:
+        return reason(
+            ReasonCode.WAITING_FOR_GPUS,
+            f"It asks for {gpus(asked)}, but {none_or_only(available)} free in the pool {pool.name}.",
+            "Nothing to do; it starts when GPUs come free.",
+            asked=asked,
+            available=available,
+            level=pool.id,
+        )
+    if level is not None:
+        return reason(
+            ReasonCode.WAITING_FOR_TOPOLOGY,
+            f"It asks for {gpus(asked)} inside one {level}; {are(available)} free, but not in one {level}.",
+            "Wait, or ask for a wider level.",
+            asked=asked,
+            available=available,
+            level=level,
+        )
+    return reason(
+        ReasonCode.FRAGMENTED,
+        f"It asks for {gpus(asked)}; {are(available)} free in the pool {pool.name}, but not on nodes where its "
+        "pods fit.",
+        "Wait, or ask for less per pod.",
+        asked=asked,
+        available=available,
+        level=pool.id,
+    )
+
+
+def waiting_for_victims(asked: int) -> Reason:
+    """Its GPUs are chosen and are being emptied."""
+    return reason(
+        ReasonCode.WAITING_FOR_VICTIMS,
+        f"Workloads are still stopping on its {gpus(asked)}; it starts as soon as they are gone.",
+        "Nothing to do.",
+        asked=asked,
+        available=0,
+    )
+
+
+RIGHT = {
+    Rule.RESERVED: "a reserved workload of {team} inside its guarantee",
+    Rule.PRIORITY: "an elastic workload of {team} with a higher priority",
+    Rule.FAIR_SHARE: "a workload of {team}, which has less than its share",
+}
+"""To whom somebody yields under each rule."""
+ADVICE = (
+    "If this happens often: raise its priority, run what cannot be interrupted as reserved, ask an admin for a higher "
+    "bursting priority, or use quieter hours."
+)
+
+
+def preempted(rule: Rule, team_name: str, milli: int, level: str | None) -> Reason:
+    """It gave way to a newcomer."""
+    return reason(
+        ReasonCode.PREEMPTED,
+        f"It gave its {gpus(milli)} to {RIGHT[rule].format(team=team_name)}.",
+        ADVICE,
+        asked=milli,
+        level=level,
+    )
+
+
+def shrunk(rule: Rule, team_name: str, pods: int, milli: int, level: str | None) -> Reason:
+    """It gave pods above its minimum to a newcomer."""
+    return reason(
+        ReasonCode.SHRUNK,
+        f"It gave {'one pod' if pods == 1 else f'{pods} pods'} above its minimum ({gpus(milli)}) to "
+        f"{RIGHT[rule].format(team=team_name)}.",
+        "It grows again when GPUs are idle.",
+        asked=milli,
+        level=level,
+    )

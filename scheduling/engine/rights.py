@@ -1,0 +1,117 @@
+"""Who may preempt whom (section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduling.engine.tree import ROOT, Accounts
+from scheduling.engine.types import ElasticPreemption, Policy, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A workload as far as the rules look at it. ``milli`` is what it takes with its minimum of pods."""
+
+    id: str
+    leaf: int
+    priority: int
+    reserved: bool
+    milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The rules of one pool, over what its branches use at the moment.
+
+    ``leaving`` is, by branch, what goes of it for the newcomer. ``next_entitled`` is what the next cycle will entitle
+    the branches to, as far as this one can tell: what starts in this cycle may shift it.
+    """
+
+    policy: Policy
+    accounts: Accounts
+    entitled: Sequence[int]
+    next_entitled: Sequence[int]
+
+    def rule(
+        self,
+        newcomer: Party,
+        victim: Party,
+        leaving: Mapping[int, int],
+        before: Mapping[int, int] | None = None,
+    ) -> Rule | None:
+        """By which right the newcomer may preempt the victim; ``None`` if by none.
+
+        ``leaving`` are all victims of the newcomer, ``before`` those of them that go before this one (all, if not
+        given).
+        """
+        if victim.reserved:
+            return None
+        if newcomer.reserved:
+            return Rule.RESERVED
+        mode = self.policy.elastic_preemption
+        if mode is ElasticPreemption.NEVER:
+            return None
+        same_team = newcomer.leaf == victim.leaf
+        if victim.priority < newcomer.priority and (mode is ElasticPreemption.PRIORITY or same_team):
+            return Rule.PRIORITY
+        comparable = mode is ElasticPreemption.FAIR_SHARE or victim.priority == newcomer.priority
+        if not comparable or same_team:
+            return None
+        before = leaving if before is None else before
+        dues = (self.entitled, self.accounts.quotas.guarantee)
+        return (
+            Rule.FAIR_SHARE
+            if any(self._fair(newcomer, victim, leaving, before, due) for due in dues)
+            else None
+        )
+
+    def _fair(
+        self,
+        newcomer: Party,
+        victim: Party,
+        leaving: Mapping[int, int],
+        before: Mapping[int, int],
+        due: Sequence[int],
+    ) -> bool:
+        """The fair-share rule, by what is ``due`` to each branch: its entitlement or its guarantee."""
+        parting = self.accounts.tree.parting(newcomer.leaf, victim.leaf)
+        mine = self.accounts.tree.paths[newcomer.leaf][parting:]
+        theirs = self.accounts.tree.paths[victim.leaf][parting]
+        used = self.accounts.usage.used
+        return used[theirs] - before.get(theirs, 0) > due[theirs] and all(
+            used[branch] + newcomer.milli - leaving.get(branch, 0) <= due[branch] for branch in mine
+        )
+
+    def returns(self, newcomer: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
+        """Whether the victim, once the newcomer has its place, could lawfully take it back from him."""
+        after = dict(leaving)
+        for branch in (ROOT, *self.accounts.tree.paths[newcomer.leaf]):
+            after[branch] = after.get(branch, 0) - newcomer.milli
+        if self.rule(victim, newcomer, after) is not None:
+            return True
+        comparable = self.policy.elastic_preemption is ElasticPreemption.FAIR_SHARE
+        comparable = comparable or victim.priority == newcomer.priority
+        return (
+            comparable
+            and victim.leaf != newcomer.leaf
+            and self._fair(victim, newcomer, after, after, self.next_entitled)
+        )
+
+    def level(self, newcomer: Party, victim: Party) -> str | None:
+        """The team where the two branches part; ``None`` for the nameless root."""
+        parting = self.accounts.tree.parting(newcomer.leaf, victim.leaf)
+        return (
+            self.accounts.tree.team_id(self.accounts.tree.paths[victim.leaf][parting - 1])
+            if parting
+            else None
+        )
+
+    def above(self, branch: int, newcomer: Party, leaving: Mapping[int, int]) -> float:
+        """How far a branch is above its entitlement, the newcomer counted in and his victims taken out: U/E."""
+        used = self.accounts.usage.used[branch] - leaving.get(branch, 0)
+        if branch in self.accounts.tree.paths[newcomer.leaf]:
+            used += newcomer.milli
+        if self.entitled[branch]:
+            return used / self.entitled[branch]
+        return float("inf") if used > 0 else 0.0

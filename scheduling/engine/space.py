@@ -1,0 +1,148 @@
+"""What is left on every node, indexed so that a place is looked up instead of searched for (section 5)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.types import GPU_MILLI, Node
+
+if TYPE_CHECKING:
+    from scheduling.engine.fleet import Fleet
+
+Picks = Sequence[tuple[int, int]]
+"""(position of a device on its node, milli-GPUs) pairs."""
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left on one node: per device, and of CPU and memory. Below zero is what is held and promised at
+    once."""
+
+    gpu: list[int]
+    cpu: int
+    memory: int
+
+    def copy(self) -> Room:
+        """A room that can be changed without changing this one."""
+        return Room(list(self.gpu), self.cpu, self.memory)
+
+    def change(self, picks: Picks, cpu: int, memory: int, sign: int) -> None:
+        """Give back (``sign`` 1) or take (-1) what a pod holds."""
+        for at, milli in picks:
+            self.gpu[at] += sign * milli
+        self.cpu += sign * cpu
+        self.memory += sign * memory
+
+    def within(self, other: Room) -> Room:
+        """What is left in both."""
+        return Room(
+            [min(mine, theirs) for mine, theirs in zip(self.gpu, other.gpu, strict=True)],
+            min(self.cpu, other.cpu),
+            min(self.memory, other.memory),
+        )
+
+
+def empty_room(node: Node) -> Room:
+    """The room of a node that runs nothing of ours."""
+    return Room(
+        [0 if device.foreign else GPU_MILLI for device in node.devices],
+        UNLIMITED if node.cpu_milli is None else node.cpu_milli,
+        UNLIMITED if node.memory_mib is None else node.memory_mib,
+    )
+
+
+def pods_in(room: Room, costs: Sequence[int], ask: Ask) -> int:
+    """How many pods of the ask the room holds, given its cost on each device."""
+    if ask.whole:
+        free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == GPU_MILLI and cost)
+        pods = free // ask.whole
+    else:
+        pods = sum(left // cost for left, cost in zip(room.gpu, costs, strict=True) if left > 0 and cost)
+    if pods and ask.cpu_milli:
+        pods = min(pods, max(0, room.cpu) // ask.cpu_milli)
+    if pods and ask.memory_mib:
+        pods = min(pods, max(0, room.memory) // ask.memory_mib)
+    return pods
+
+
+def pick_devices(room: Room, costs: Sequence[int], ask: Ask) -> Picks | None:
+    """The devices a pod takes on a node, ``None`` if it does not fit.
+
+    A fraction goes to the partly used device that fits most tightly and breaks a whole one only where none fits.
+    """
+    if room.cpu < ask.cpu_milli or room.memory < ask.memory_mib:
+        return None
+    if ask.whole:
+        free = [at for at, left in enumerate(room.gpu) if left == GPU_MILLI and costs[at]]
+        return [(at, GPU_MILLI) for at in free[: ask.whole]] if len(free) >= ask.whole else None
+    fitting = [
+        (left == GPU_MILLI, left - costs[at], at)
+        for at, left in enumerate(room.gpu)
+        if costs[at] and left >= costs[at]
+    ]
+    if not fitting:
+        return None
+    _, _, at = min(fitting)
+    return [(at, costs[at])]
+
+
+class Space:
+    """The room of every node of a pool.
+
+    For each kind, ``whole[kind][n]`` lists the nodes with n whole devices free and ``partly[kind][left]`` those with
+    a partly used device of which ``left`` is free, both by rank; ``free[kind]`` adds up what is free.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.rooms = [empty_room(node) for node in fleet.nodes]
+        self.whole: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
+        self.partly: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
+        self.free = [0] * len(fleet.kinds)
+        self._standing: list[tuple[int, frozenset[int], int]] = [(0, frozenset(), 0)] * len(fleet.nodes)
+        for rank in range(len(fleet.nodes)):
+            self._index(rank)
+
+    def change(self, rank: int, picks: Picks, cpu: int, memory: int, sign: int) -> None:
+        """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""
+        self.rooms[rank].change(picks, cpu, memory, sign)
+        self._index(rank)
+
+    def _index(self, rank: int) -> None:
+        """Put a node where its room says it belongs."""
+        kind = self.fleet.kind_of[rank]
+        if kind < 0:
+            return
+        gpu = self.rooms[rank].gpu
+        partly = frozenset(left for left in gpu if 0 < left < GPU_MILLI)
+        standing = (gpu.count(GPU_MILLI), partly, sum(left for left in gpu if left > 0))
+        before = self._standing[rank]
+        if standing == before:
+            return
+        if standing[0] != before[0]:
+            _take_out(self.whole[kind], before[0], rank)
+            _put_in(self.whole[kind], standing[0], rank)
+        for left in before[1] - partly:
+            _take_out(self.partly[kind], left, rank)
+        for left in partly - before[1]:
+            _put_in(self.partly[kind], left, rank)
+        self.free[kind] += standing[2] - before[2]
+        self._standing[rank] = standing
+
+
+def _put_in(buckets: dict[int, list[int]], key: int, rank: int) -> None:
+    if key:
+        insort(buckets.setdefault(key, []), rank)
+
+
+def _take_out(buckets: dict[int, list[int]], key: int, rank: int) -> None:
+    if key:
+        ranks = buckets[key]
+        del ranks[bisect_left(ranks, rank)]
+        if not ranks:
+            del buckets[key]

@@ -1,0 +1,134 @@
+"""Where pods go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduling.engine.types import Memory, Placement, Sharing, Taint, Toleration, Topology
+from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
+
+A = [team("a")]
+
+
+def test_whole_gpus_are_of_one_node() -> None:
+    found = plan([node("n0", 2), node("n1", 2)], A, [waiting("w", "a", 3)])
+    assert waits(found) == {"w": "larger-than-any-node"}
+
+
+def test_binpack_takes_the_tightest_node_and_keeps_whole_ones_free() -> None:
+    busy = placed("busy", "a", 5, on="n1:0,1,2,3,4")
+    found = plan([node("n0"), node("n1"), node("n2")], A, [busy, waiting("w", "a", 2)])
+    assert nodes_of(found, "w") == ["n1"]
+
+
+def test_spread_takes_the_emptiest() -> None:
+    busy = placed("busy", "a", 5, on="n0:0,1,2,3,4")
+    policy = pool(placement=Placement.SPREAD)
+    found = plan([node("n0"), node("n1")], A, [busy, waiting("w", "a", 2), waiting("x", "a", 0.5)], policy)
+    assert (nodes_of(found, "w"), nodes_of(found, "x")) == (["n1"], ["n1"])
+
+
+def test_a_fraction_goes_to_the_device_that_fits_most_tightly_and_breaks_a_whole_one_last() -> None:
+    rows = [
+        placed("half", "a", 0.5, on="n0:0"),
+        placed("most", "a", 0.75, on="n0:1"),
+        waiting("quarter", "a", 0.25, submitted=9),
+        waiting("other", "a", 0.5, submitted=8),
+        waiting("third", "a", 0.5, submitted=7),
+    ]
+    found = plan([node("n0", 3)], A, rows)
+    devices = {start.workload: start.placements[0].devices[0].index for start in found.starts}
+    assert devices == {"quarter": 1, "other": 0, "third": 2}
+
+
+def test_memory_is_a_share_of_the_device_it_lands_on() -> None:
+    rows = [waiting("w", "a", request=Memory(20480), gpu_types=("A100",))]
+    nodes = [node("n0", 1), node("n1", 1, gpu_type="A100", gpu_memory_mib=40960)]
+    found = plan(nodes, A, rows)
+    assert found.starts[0].placements[0].milli == 500
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"cpu_milli": 9000}, "larger-than-any-node"),
+        ({"memory_mib": 2000}, "larger-than-any-node"),
+        ({"gpu_types": ("B200",)}, "no-matching-gpu-type"),
+        ({"node_selector": (("zone", "z"),)}, "no-matching-nodes"),
+        ({"partition": "lab"}, "no-matching-nodes"),
+        ({"request": Memory(90000)}, "larger-than-any-node"),
+    ],
+)
+def test_hard_demands_are_hard(fields: dict[str, Any], code: str) -> None:
+    nodes = [node("n0", 4, cpu_milli=8000, memory_mib=1000)]
+    assert waits(plan(nodes, A, [waiting("w", "a", **fields)])) == {"w": code}
+
+
+def test_cpu_in_use_keeps_a_pod_out_although_gpus_are_free() -> None:
+    rows = [placed("busy", "a", on="n0:0", cpu_milli=6000), waiting("w", "a", cpu_milli=4000)]
+    assert waits(plan([node("n0", 4, cpu_milli=8000)], A, rows)) == {"w": "fragmented"}
+
+
+def test_a_taint_keeps_out_who_does_not_tolerate_it() -> None:
+    nodes = [node("n0", 1, taints=(Taint("team", "x"),))]
+    rows = [
+        waiting("none", "a"),
+        waiting("other", "a", tolerations=(Toleration("team", "y"),)),
+        waiting("same", "a", tolerations=(Toleration("team", "x"),)),
+    ]
+    found = plan(nodes, A, rows)
+    assert started(found) == {"same"}
+    assert waits(found)["other"] == "no-matching-nodes"
+
+
+def test_dedicated_nodes_take_only_who_names_them_and_he_runs_nowhere_else() -> None:
+    nodes = [node("n0", 1, partition="lab"), node("n1", 1)]
+    rows = [
+        waiting("lab", "a", partition="lab"),
+        waiting("lab2", "a", partition="lab"),
+        waiting("plain", "a"),
+    ]
+    found = plan(nodes, A, rows)
+    assert (nodes_of(found, "lab"), nodes_of(found, "plain")) == (["n0"], ["n1"])
+    assert waits(found) == {"lab2": "fragmented"} or waits(found) == {"lab2": "waiting-for-gpus"}
+
+
+def test_fractions_stay_off_nodes_and_out_of_pools_that_do_not_share() -> None:
+    rows = [waiting("w", "a", 0.5)]
+    assert waits(plan([node("n0", 2, sharing=False)], A, rows)) == {"w": "no-matching-nodes"}
+    assert waits(plan([node("n0", 2)], A, rows, pool(sharing=Sharing.NONE))) == {"w": "no-matching-nodes"}
+
+
+def test_a_gang_never_spans_clusters() -> None:
+    nodes = [node("n0", 2, cluster="east"), node("n1", 2, cluster="west"), node("n2", 1, cluster="west")]
+    found = plan(nodes, A, [waiting("w", "a", pods=3), waiting("v", "a", pods=4)])
+    assert nodes_of(found, "w") == ["n1", "n2"]
+    assert waits(found) == {"v": "larger-than-pool"}
+
+
+def test_nodes_that_are_down_cordoned_or_foreign_take_nothing() -> None:
+    nodes = [
+        node("n0", 1, ready=False),
+        node("n1", 1, cordoned=True),
+        node("n2", 1, foreign=1),
+        node("n3", 1),
+    ]
+    found = plan(nodes, A, [waiting("w", "a"), waiting("x", "a")])
+    assert nodes_of(found, "w") == ["n3"]
+    assert found.pools[0].capacity_milli == 1000
+
+
+def test_a_gang_stays_inside_the_level_it_requires() -> None:
+    nodes = [node(f"{rack}{index}", 2, labels={"rack": rack}) for rack in "ab" for index in range(2)]
+    busy = placed("busy", "a", 1, on="a0:0")
+    row = waiting("w", "a", 2, pods=2, topology=Topology(required="rack"))
+    assert nodes_of(plan(nodes, A, [busy, row], pool(topology=["rack"])), "w") == ["b0", "b1"]
+
+
+def test_a_preferred_level_is_given_up_before_the_gang_waits() -> None:
+    nodes = [node(f"{rack}{index}", 2, labels={"rack": rack}) for rack in "ab" for index in range(2)]
+    busy = [placed("x", "a", 2, on="a0:0,1"), placed("y", "a", 2, on="b1:0,1")]
+    row = waiting("w", "a", 2, pods=2, topology=Topology(preferred="rack"))
+    assert nodes_of(plan(nodes, A, [*busy, row], pool(topology=["rack"])), "w") == ["a1", "b0"]

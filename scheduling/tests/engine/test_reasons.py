@@ -1,0 +1,153 @@
+"""One reason for everybody who waits, with true numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduling.engine.reasons import kind_of
+from scheduling.engine.types import Dependency, Node, Reason, ReasonCode, ReasonKind, Team, Topology, Workload
+from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, team, waiting
+
+A = (team("a"),)
+
+
+def why(nodes: list[Node], teams: tuple[Team, ...], *rows: Workload, **policy: Any) -> Reason:
+    """The reason of the workload called w."""
+    topology = policy.pop("topology", ())
+    found = plan(nodes, teams, rows, pool(topology=topology, **policy))
+    return next(wait.reason for wait in found.waits if wait.workload == "w")
+
+
+def numbers(reason: Reason) -> tuple[int | None, int | None, int | None]:
+    return reason.asked_milli, reason.available_milli, reason.limit_milli
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"held": True, "dependency": Dependency.FAILED}, "held"),
+        ({"dependency": Dependency.WAITING, "backing_off_until": NOW + 1}, "waiting-for-dependency"),
+        ({"dependency": Dependency.FAILED}, "dependency-failed"),
+        ({"backing_off_until": NOW + 1}, "backing-off"),
+    ],
+)
+def test_what_keeps_a_workload_out_of_every_queue_comes_first(fields: dict[str, Any], code: str) -> None:
+    assert why([node("n0", 1)], A, waiting("w", "a", 9, **fields)).code == code
+
+
+def test_a_backoff_that_is_over_does_not_count() -> None:
+    assert plan([node("n0")], A, [waiting("w", "a", backing_off_until=NOW)]).starts
+
+
+def test_a_paused_pool_starts_nothing() -> None:
+    found = plan([node("n0")], A, [waiting("w", "a")], pool(paused=True))
+    assert (found.waits[0].reason.code, found.waits[0].reason.kind) == ("pool-paused", "admin")
+
+
+def test_a_disconnected_cluster_is_named_only_where_it_would_help() -> None:
+    nodes = [node("n0", 4, cluster="east", cluster_online=False), node("n1", 1, cluster="west")]
+    assert why(nodes, A, waiting("w", "a", 4)).code == "cluster-offline"
+    assert why(nodes, A, waiting("w", "a", 5)).code == "larger-than-any-node"
+
+
+def test_a_gpu_type_the_pool_has_not() -> None:
+    reason = why([node("n0")], A, waiting("w", "a", gpu_types=("B200",)))
+    assert (reason.code, reason.message) == (
+        "no-matching-gpu-type",
+        "It asks for B200, but the pool main has H100.",
+    )
+
+
+def test_a_pod_larger_than_any_node() -> None:
+    reason = why([node("n0", 4)], A, waiting("w", "a", 8))
+    assert (reason.code, numbers(reason)) == ("larger-than-any-node", (8_000, 4_000, 4_000))
+
+
+def test_a_gang_larger_than_the_pool_or_than_each_of_its_clusters() -> None:
+    nodes = [node("n0", 4, cluster="east"), node("n1", 6, cluster="west")]
+    reason = why(nodes, A, waiting("w", "a", 2, pods=4))
+    assert (reason.code, numbers(reason)) == ("larger-than-pool", (8_000, 6_000, 6_000))
+    assert "any one cluster" in reason.message
+
+
+def test_a_topology_that_cannot_be() -> None:
+    nodes = [node(f"n{index}", 4, labels={"rack": f"r{index}"}) for index in range(3)]
+    row = waiting("w", "a", 4, pods=2, topology=Topology(required="rack"))
+    reason = why(nodes, A, row, topology=["rack"])
+    assert (reason.code, numbers(reason), reason.level) == (
+        "topology-impossible",
+        (8_000, 4_000, 4_000),
+        "rack",
+    )
+
+
+def test_enough_gpus_but_not_in_one_domain() -> None:
+    nodes = [node(f"n{index}", 4, labels={"rack": f"r{index}"}) for index in range(2)]
+    busy = [placed(f"x{index}", "a", 2, on=f"n{index}:0,1") for index in range(2)]
+    row = waiting("w", "a", 2, pods=2, topology=Topology(required="rack"))
+    reason = why(nodes, A, *busy, row, topology=["rack"])
+    assert (reason.code, numbers(reason)[:2]) == ("waiting-for-topology", (4_000, 4_000))
+
+
+def test_larger_than_the_guarantee_will_ever_allow() -> None:
+    reason = why([node("n0")], (team("a", reserved=4),), waiting("w", "a", 5, priority=100))
+    assert (reason.code, numbers(reason), reason.team) == ("exceeds-reservation", (5_000, 4_000, 4_000), "a")
+
+
+def test_the_message_says_which_limit_it_is_and_whose() -> None:
+    teams = (team("top", maximum=4), team("a", "top", reserved=2, burst_limit_percent=50))
+    reason = why([node("n0")], teams, waiting("w", "a", 4))
+    assert (reason.code, reason.limit_milli, reason.team) == ("exceeds-ceiling", 3_000, "a")
+    assert "burst limit of a" in reason.message
+    reason = why([node("n0")], teams, waiting("w", "top", 5))
+    assert "maximum of top" in reason.message
+
+
+def test_bursting_that_is_off_is_for_an_admin() -> None:
+    reason = why([node("n0")], (team("a", reserved=4, burst_limit_percent=0),), waiting("w", "a", 5))
+    assert (reason.code, reason.kind, numbers(reason)) == (
+        "bursting-disabled",
+        "admin",
+        (5_000, 4_000, 4_000),
+    )
+
+
+def test_a_ceiling_that_is_reached() -> None:
+    rows = [placed("x", "a", 3, on="n0:0,1,2"), waiting("w", "a", 2)]
+    reason = why([node("n0")], (team("a", maximum=4),), *rows)
+    assert (reason.code, numbers(reason)) == ("waiting-for-ceiling", (2_000, 1_000, 4_000))
+
+
+def test_too_few_gpus_or_not_where_the_pods_fit() -> None:
+    rows = [placed(f"x{index}", "a", 3, on=f"n{index}:0,1,2") for index in range(2)]
+    nodes = [node("n0", 4), node("n1", 4)]
+    reason = why(nodes, A, *rows, waiting("w", "a", 3))
+    assert (reason.code, numbers(reason)[:2]) == ("waiting-for-gpus", (3_000, 2_000))
+    assert why(nodes, A, *rows, waiting("w", "a", 2)).code == "fragmented"
+
+
+def test_kinds() -> None:
+    kinds = {code: kind_of(code) for code in ReasonCode}
+    admin = {code for code, kind in kinds.items() if kind is ReasonKind.ADMIN}
+    assert admin == {"pool-paused", "cluster-offline", "bursting-disabled"}
+    assert kinds[ReasonCode.HELD] is ReasonKind.CHANGE
+    assert kinds[ReasonCode.FRAGMENTED] is ReasonKind.WAIT
+
+
+def test_victims_are_told_by_whom_and_what_to_do() -> None:
+    rows = [placed("x", "a", 2, on="n0:0,1"), waiting("w", "b", 2, priority=100)]
+    found = plan([node("n0", 2)], (*A, team("b", reserved=2)), rows)
+    reason = found.preemptions[0].reason
+    assert reason.message == "It gave its 2 GPUs to a reserved workload of b inside its guarantee."
+    assert "raise its priority" in reason.next_step
+
+
+def test_etas_come_from_the_ends_of_what_runs() -> None:
+    rows = [placed("x", "a", 4, on="n0:0,1,2,3", started=30, limit=40), placed("y", "a", 4, on="n0:4,5,6,7")]
+    found = plan([node("n0")], A, [*rows, waiting("head", "a", 4, submitted=99), waiting("next", "a", 4)])
+    etas = {wait.workload: wait.eta for wait in found.waits}
+    assert (etas["head"].earliest, etas["head"].latest) == (NOW + 10 * MINUTE, NOW + 10 * MINUTE)
+    assert (etas["next"].earliest, etas["next"].latest) == (NOW + 10 * MINUTE, None)
+    assert etas["next"].why

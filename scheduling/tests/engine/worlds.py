@@ -1,0 +1,185 @@
+"""Small random organisations for property tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scheduling.engine.types import (
+    Dependency,
+    DeviceShare,
+    ElasticPreemption,
+    Fairness,
+    Memory,
+    Node,
+    Placement,
+    PodPlacement,
+    Policy,
+    Pool,
+    Queueing,
+    Share,
+    Snapshot,
+    Status,
+    Team,
+    TeamShare,
+    Workload,
+)
+from scheduling.tests.engine.build import MINUTE, NOW, node, pool
+
+TEAMS = ("root", "left", "right", "left-a", "left-b")
+PARENTS = {"left": "root", "right": "root", "left-a": "left", "left-b": "left"}
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    """Any policy."""
+    return Policy(
+        queueing=draw(st.sampled_from(Queueing)),
+        elastic_preemption=draw(st.sampled_from(ElasticPreemption)),
+        placement=draw(st.sampled_from(Placement)),
+        fairness=draw(st.sampled_from(Fairness)),
+        min_runtime_ms=draw(st.sampled_from([0, 10 * MINUTE])),
+        max_preemptions=draw(st.sampled_from([None, None, 1])),
+        default_time_limit_ms=draw(st.sampled_from([None, 60 * MINUTE])),
+    )
+
+
+@st.composite
+def nodes(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
+    """Up to six nodes of up to four GPUs, some of them odd in one way."""
+    oddities: list[dict[str, Any]] = [
+        {"cordoned": True},
+        {"ready": False},
+        {"cluster": "far"},
+        {"cluster": "gone", "cluster_online": False},
+        {"gpu_type": "A100", "gpu_memory_mib": 40960},
+        {"labels": {"rack": "r1"}},
+        {"partition": "lab"},
+        {"cpu_milli": 4000},
+        {"foreign": 1},
+        {"sharing": False},
+    ]
+    found = []
+    for index in range(draw(st.integers(1, 6))):
+        odd: dict[str, Any] = draw(st.one_of(st.just({}), st.sampled_from(oddities)))
+        where = draw(st.sampled_from(pools)).id
+        found.append(node(f"n{index}", draw(st.integers(1, 4)), pool=where, **odd))
+    return tuple(found)
+
+
+@st.composite
+def teams(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Team, ...]:
+    """Two levels of teams with any quotas."""
+    found = []
+    for name in TEAMS:
+        shares = tuple(
+            TeamShare(
+                each.id,
+                draw(st.sampled_from([0, 0, 1000, 2000, 4000])),
+                draw(st.sampled_from([None, None, None, 3000])),
+                draw(st.integers(0, 5)) * 3_600_000,
+            )
+            for each in pools
+        )
+        found.append(
+            Team(
+                name,
+                name,
+                PARENTS.get(name),
+                weight=draw(st.integers(0, 3)),
+                burst_limit_percent=draw(st.sampled_from([None, None, None, 0, 50, 100])),
+                maximum_milli=draw(st.sampled_from([None, None, None, 5000])),
+                shares=shares,
+            )
+        )
+    return tuple(found)
+
+
+@st.composite
+def pending(draw: st.DrawFn, /, index: int, pools: tuple[Pool, ...], **fixed: Any) -> Workload:
+    """A waiting workload."""
+    pods = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    rare = st.integers(0, 9)
+    fields: dict[str, Any] = {
+        "request": draw(
+            st.sampled_from([Share(1000), Share(1000), Share(2000), Share(500), Share(250), Memory(20000)])
+        ),
+        "priority": draw(st.sampled_from([10, 50, 50, 50, 90, 100, 120])),
+        "pods": pods,
+        "min_pods": draw(st.sampled_from([pods, pods, 1])),
+        "pools": draw(st.sampled_from([None, (pools[-1].id,), tuple(each.id for each in reversed(pools))])),
+        "cpu_milli": draw(st.sampled_from([0, 0, 1000])),
+        "gpu_types": ("A100",) if draw(rare) == 0 else (),
+        "node_selector": (("rack", "r1"),) if draw(rare) == 0 else (),
+        "partition": "lab" if draw(rare) == 0 else None,
+        "submitted_at": NOW - draw(st.integers(1, 5)) * MINUTE,
+        "time_limit_ms": draw(st.sampled_from([None, 10 * MINUTE, 90 * MINUTE])),
+        "preemptions_24h": draw(st.integers(0, 1)),
+        "held": draw(rare) == 0,
+        "dependency": draw(st.sampled_from(Dependency)) if draw(rare) == 0 else Dependency.NONE,
+        **fixed,
+    }
+    return Workload(f"w{index}", f"w{index}", draw(st.sampled_from(TEAMS)), **fields)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, most_pending: int = 6, several_pools: bool = True) -> Snapshot:
+    """An organisation with some workloads placed where they fit, and some waiting."""
+    names = ("main", "spare") if several_pools and draw(st.booleans()) else ("main",)
+    pools = tuple(Pool(name, name, draw(policies())) for name in names)
+    fleet = draw(nodes(pools))
+    free = {
+        (each.id, device.index): 0 if device.foreign else 1000 for each in fleet for device in each.devices
+    }
+    workloads = []
+    for index in range(draw(st.integers(0, 8))):
+        found = _put(draw, index, fleet, free)
+        if found is not None:
+            workloads.append(found)
+    waiting = draw(st.integers(1, most_pending))
+    workloads.extend(draw(pending(100 + index, pools)) for index in range(waiting))
+    return Snapshot(pools, draw(teams(pools)), fleet, tuple(workloads))
+
+
+def _put(
+    draw: st.DrawFn, index: int, fleet: tuple[Node, ...], free: dict[tuple[str, int], int]
+) -> Workload | None:
+    """A placed workload of one to three pods on one node, if there is room."""
+    where = draw(st.sampled_from(fleet))
+    milli = draw(st.sampled_from([1000, 1000, 2000, 500]))
+    wanted = draw(st.integers(1, 3))
+    placements: list[PodPlacement] = []
+    for _ in range(wanted):
+        fitting = [
+            device.index for device in where.devices if free[where.id, device.index] >= min(milli, 1000)
+        ]
+        devices = fitting[: max(1, milli // 1000)]
+        if len(devices) * 1000 < milli:
+            break
+        for device in devices:
+            free[where.id, device] -= min(milli, 1000)
+        shares = tuple(DeviceShare(device, min(milli, 1000)) for device in devices)
+        placements.append(PodPlacement(len(placements), where.id, shares))
+    if not placements:
+        return None
+    status = draw(
+        st.sampled_from([Status.RUNNING, Status.RUNNING, Status.QUEUED, Status.STARTING, Status.STOPPING])
+    )
+    pods = len(placements) + draw(st.integers(0, 1))
+    fixed: dict[str, Any] = {
+        "request": Share(milli),
+        "pods": pods,
+        "min_pods": draw(st.integers(1, len(placements))),
+        "cpu_milli": 0,
+        "held": False,
+        "dependency": Dependency.NONE,
+        "gpu_types": (),
+        "node_selector": (),
+        "partition": where.partition,
+        "status": status,
+        "pool": where.pool,
+        "placements": tuple(placements),
+        "started_at": NOW - draw(st.integers(1, 30)) * MINUTE if status is Status.RUNNING else None,
+    }
+    return draw(pending(index, (pool(where.pool),), **fixed))
