@@ -1,0 +1,13 @@
+"""The API of scheduling."""
+
+from django.urls import path
+
+from scheduling import api
+
+urlpatterns = [
+    path("queue/", api.Queue.as_view(), name="api-queue"),
+    path("workloads/<slug:slug>/explain/", api.Explain.as_view(), name="api-workload-explain"),
+    path("plans/", api.Plans.as_view(), name="api-plans"),
+    path("pools-figures/", api.PoolsFigures.as_view(), name="api-pools-figures"),
+    path("teams-figures/", api.TeamsFigures.as_view(), name="api-teams-figures"),
+]

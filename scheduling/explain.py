@@ -1,0 +1,233 @@
+"""Why a workload waits, when it starts, what happened to it: from the last cycle's plan, worked out when somebody asks.
+
+The engine names workloads by their ids. Here the reader gets names of those he may see, and of others only what
+anybody may know of a workload in the pool: team, class, priority and GPUs.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.utils import timezone
+
+from agentlink.models import Cluster
+from scheduling import memory
+from scheduling.engine import reasons
+from scheduling.engine import types as engine
+from scheduling.memory import LastCycle
+from scheduling.narrate import Names
+from teams.permissions import Permission, may
+from workloads.models import Status, Workload
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One reason, for one reader. `eta` says in words when it starts, `starts_at` is the earliest time if known."""
+
+    code: str
+    sentence: str
+    kind: str
+    next_step: str = ""
+    level: str = ""
+    team: str = ""
+    position: int | None = None
+    eta: str = ""
+    starts_at: datetime | None = None
+    starts_by: datetime | None = None
+    asked_milli: int | None = None
+    available_milli: int | None = None
+    limit_milli: int | None = None
+
+
+NOT_LOOKED_AT = Explanation(
+    code="new",
+    sentence="The scheduler has not looked at it yet.",
+    kind="wait",
+    next_step="Nothing to do; it does so within seconds.",
+)
+HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
+EMPTYING = "waiting-for-victims"
+LET_GO = Explanation(
+    code="pods-to-be-created",
+    sentence="Its GPUs are free, and the cluster has been told to create its pods.",
+    kind="wait",
+    next_step="Nothing to do.",
+    eta="in a moment",
+)
+
+
+def kind_of(code: str) -> str:
+    """Return who can do something about a reason: `wait`, `change` or `admin`."""
+    try:
+        return reasons.kind_of(engine.ReasonCode(code)).value
+    except ValueError:
+        return engine.ReasonKind.WAIT.value
+
+
+def label(code: str) -> str:
+    """Return a reason's code in words: `Waiting for GPUs`."""
+    words = code.replace("-", " ").capitalize()
+    return re.sub(r"\bgpu(s?)\b", r"GPU\1", words)
+
+
+def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:
+    """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain."""
+    return explain_many([workload], user, last=memory.last()).get(workload.pk)
+
+
+def explain_many(
+    workloads: Sequence[Workload], user: "User | AnonymousUser", *, last: LastCycle | None
+) -> dict[UUID, Explanation]:
+    """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
+
+    A Pending or Queued one has one always. Whether the reader may see the workloads is the caller's business. Queued
+    ones take a query more.
+    """
+    reader = Reader(user, last)
+    silent = _silent_clusters(workloads)
+    found = {workload.pk: silent.get(workload.pk) or _of(workload, last, reader) for workload in workloads}
+    reader.learn(explanation.sentence for explanation in found.values() if explanation)
+    return {key: reader.told(explanation) for key, explanation in found.items() if explanation}
+
+
+def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
+    """Return the reason of those Queued ones that wait for a cluster that is not heard (1 query, none without any)."""
+    queued = [workload.pk for workload in workloads if workload.status == Status.QUEUED]
+    if not queued:
+        return {}
+    silent = Cluster.objects.filter(connected=False, assignments__attempt__open_for__in=queued)
+    rows = silent.values_list("assignments__attempt__open_for", "name", "last_seen_at")
+    return {pk: _not_heard(name, seen) for pk, name, seen in rows}
+
+
+def _not_heard(cluster: str, seen: datetime | None) -> Explanation:
+    since = f"since {seen:%H:%M} UTC" if seen else "yet"
+    return Explanation(
+        code=engine.ReasonCode.CLUSTER_OFFLINE.value,
+        sentence=f"Its GPUs are in the cluster {cluster}, which was not heard {since}.",
+        kind="admin",
+        next_step="Ask an operator to look after the cluster's agent: the pods are created when it is back.",
+        level=cluster,
+        eta="not known: nobody can tell when the cluster is back",
+    )
+
+
+def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explanation | None:
+    key = str(workload.pk)
+    if workload.status == Status.PENDING:
+        wait = last.waits.get(key) if last else None
+        if workload.held and (wait is None or wait.reason.code is not engine.ReasonCode.HELD):
+            return HELD
+        return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
+    if workload.status == Status.QUEUED:
+        reason = last.placed.get(key) if last else None
+        return reader.of_reason(reason) if reason and workload.reason_code == EMPTYING else LET_GO
+    if workload.is_open or not workload.reason:
+        return None
+    ended = workload.reason
+    return Explanation(
+        code=str(ended.get("code", workload.reason_code)),
+        sentence=str(ended.get("message", "")),
+        kind="failed",
+        next_step=str(ended.get("next_step", "")),
+        level=str(ended.get("level", "")),
+    )
+
+
+class Reader:
+    """Somebody who reads explanations: knows what the ids of a cycle are called, and which names he may read."""
+
+    def __init__(self, user: "User | AnonymousUser", last: LastCycle | None) -> None:
+        self._user = user
+        self._names = Names(last.snapshot) if last else None
+        self._called: dict[str, str] = {}
+        self._now = timezone.now()
+
+    def explanation(self, wait: engine.Wait) -> Explanation:
+        """Return why somebody waits, with position and ETA; ids of workloads still stand for their names."""
+        return self.of_reason(wait.reason, position=wait.position, eta=wait.eta)
+
+    def of_reason(
+        self, reason: engine.Reason, *, position: int | None = None, eta: engine.Eta | None = None
+    ) -> Explanation:
+        """Return a reason of the engine; ids of workloads still stand for their names."""
+        return Explanation(
+            code=reason.code.value,
+            sentence=reason.message,
+            kind=reason.kind.value,
+            next_step=reason.next_step,
+            level=self._names.level(reason.level) if self._names else "",
+            team=self._names.teams.get(reason.team or "", "") if self._names else "",
+            position=position,
+            eta=eta_in_words(eta, self._now) if eta else "",
+            starts_at=moment(eta.earliest) if eta else None,
+            starts_by=moment(eta.latest) if eta else None,
+            asked_milli=reason.asked_milli,
+            available_milli=reason.available_milli,
+            limit_milli=reason.limit_milli,
+        )
+
+    def learn(self, sentences: Iterable[str]) -> None:
+        """Look up what the workloads named in the sentences are called for this reader (1 query, none without any)."""
+        ids = {found for sentence in sentences for found in _ID.findall(sentence)}
+        if not ids:
+            return
+        named = Workload.objects.filter(pk__in=ids).select_related("team")
+        self._called |= {str(row.pk): called(row, self._user) for row in named}
+
+    def read(self, sentence: str) -> str:
+        """Return the sentence with names that this reader may read in place of ids."""
+        return _ID.sub(lambda found: self._called.get(found[0], "another workload"), sentence)
+
+    def told(self, explanation: Explanation) -> Explanation:
+        """Return the explanation with names that this reader may read."""
+        if not _ID.search(explanation.sentence):
+            return explanation
+        return replace(explanation, sentence=self.read(explanation.sentence))
+
+
+def called(workload: Workload, user: "User | AnonymousUser") -> str:
+    """Return the workload's slug where the user may see it, else what anybody may know of it."""
+    if may(user, Permission.VIEW_WORKLOADS, workload.team):
+        return workload.slug
+    kind = "a reserved" if workload.is_reserved else "an elastic"
+    return f"{kind} workload of {workload.team.name} (priority {workload.priority})"
+
+
+def eta_in_words(eta: engine.Eta, now: datetime) -> str:
+    """Return when somebody starts: `in about 40 min, at 12:40 UTC`, `in 20 min to 2 h`, or not known and why."""
+    earliest, latest = moment(eta.earliest), moment(eta.latest)
+    if earliest is None:
+        return f"not known: {eta.why[:1].lower()}{eta.why[1:]}" if eta.why else "not known"
+    soonest = _length(earliest - now)
+    if latest is None:
+        return f"in about {soonest} at the earliest" if soonest else "any moment at the earliest"
+    if not (until := _length(latest - now)):
+        return "any moment"
+    if latest - earliest < timedelta(minutes=1):
+        return f"in about {until}, at {latest:%H:%M} UTC"
+    return f"in {soonest} to {until}" if soonest else f"within about {until}"
+
+
+def moment(milliseconds: int | None) -> datetime | None:
+    """Return a time of the engine's."""
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _length(ahead: timedelta) -> str:
+    """Return how long it is in its largest unit; empty for less than a minute."""
+    minutes = ahead.total_seconds() / 60
+    for unit, size in (("d", 1440), ("h", 60)):
+        if minutes >= 2 * size:
+            return f"{round(minutes / size)} {unit}"
+    return f"{round(minutes)} min" if minutes >= 1 else ""

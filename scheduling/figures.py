@@ -1,0 +1,251 @@
+"""Who holds how much of which pool, for bars; a constant number of queries each.
+
+What is held comes from the tables, added up by the database; guarantees, ceilings and entitlements are
+those of the last cycle's plan.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
+from django.db.models.functions import Coalesce
+
+from agentlink.models import Device
+from agentlink.models.node import WHOLE_DEVICE_MILLI
+from scheduling import memory
+from scheduling.engine import types as engine
+from scheduling.explain import kind_of, label
+from teams.models import Pool, Team
+from workloads.models import Attempt, Status, Workload
+from workloads.models.workload import RESERVED_FROM
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
+
+
+@dataclass(slots=True)
+class Use:
+    """Allocated milli-GPUs in three parts; `elastic_milli` is the elastic use that a guarantee covers."""
+
+    reserved_milli: int = 0
+    elastic_milli: int = 0
+    burst_milli: int = 0
+
+    @property
+    def in_use_milli(self) -> int:
+        """All of it."""
+        return self.reserved_milli + self.elastic_milli + self.burst_milli
+
+
+@dataclass(frozen=True, slots=True)
+class PoolBar:
+    """A pool as one stacked bar: `capacity_milli` counts every device, `unavailable_milli` what nobody can get.
+
+    `waiting` counts the workloads in its queue.
+    """
+
+    pool: Pool
+    capacity_milli: int
+    unavailable_milli: int
+    reserved_milli: int
+    elastic_milli: int
+    burst_milli: int
+    waiting: int
+
+    @property
+    def in_use_milli(self) -> int:
+        """What is allocated."""
+        return self.reserved_milli + self.elastic_milli + self.burst_milli
+
+    @property
+    def idle_milli(self) -> int:
+        """What newcomers could take."""
+        return max(0, self.capacity_milli - self.unavailable_milli - self.in_use_milli)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """How many workloads of a team and all below it wait in a pool's queue, and for how many milli-GPUs."""
+
+    workloads: int = 0
+    milli: int = 0
+
+
+NO_LIMITS = engine.TeamFigures("", "", 0, None, 0, 0, 0, 0)
+"""Stands in before the first cycle that knows the team."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamBar:
+    """A team with all below it in one pool of `pool_milli`; `limits` are those of the last cycle."""
+
+    team: Team
+    pool: Pool
+    pool_milli: int
+    use: Use
+    limits: engine.TeamFigures
+    waiting: Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonCount:
+    """How many workloads wait for one reason, and for how many milli-GPUs."""
+
+    code: str
+    count: int
+    milli: int
+
+    @property
+    def label(self) -> str:
+        """The reason in words."""
+        return label(self.code)
+
+    @property
+    def kind(self) -> str:
+        """Who can do something about it."""
+        return kind_of(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Open attempts of one team, class and allocation."""
+
+    pool_id: UUID
+    team_path: str
+    reserved: bool
+    allocation: list[dict[str, Any]]
+    attempts: int
+
+    def parts(self) -> Iterator[tuple[UUID | None, int]]:
+        """Return whose guarantee each part is charged to (None: burst), and its milli-GPUs."""
+        for entry in self.allocation:
+            team = entry["team"]
+            yield (None if team is None else UUID(team)), int(entry["milli"]) * self.attempts
+
+
+def pool_bars(user: "User | AnonymousUser") -> list[PoolBar]:
+    """Return the pools the user may see, in the organisation's order (5 queries)."""
+    pools = list(Pool.objects.visible_to(user))
+    if not pools:
+        return []
+    uses: dict[UUID, Use] = defaultdict(Use)
+    for group in _groups(Q()):
+        for charged, milli in group.parts():
+            _count(uses[group.pool_id], milli, reserved=group.reserved, covered=charged is not None)
+    devices = _devices()
+    last = memory.last()
+    return [_pool_bar(pool, devices.get(pool.pk, (0, 0)), uses[pool.pk], last) for pool in pools]
+
+
+def _pool_bar(pool: Pool, devices: tuple[int, int], use: Use, last: memory.LastCycle | None) -> PoolBar:
+    capacity_milli, unavailable_milli = devices
+    queue = last.queues.get(str(pool.pk), []) if last else []
+    return PoolBar(
+        pool=pool,
+        capacity_milli=capacity_milli,
+        unavailable_milli=unavailable_milli,
+        reserved_milli=use.reserved_milli,
+        elastic_milli=use.elastic_milli,
+        burst_milli=use.burst_milli,
+        waiting=sum(wait.position is not None for wait in queue),
+    )
+
+
+def team_bars(user: "User | AnonymousUser", pool: Pool) -> list[TeamBar]:
+    """Return the teams the user may see with their part of the pool, in the order of the tree (5 queries)."""
+    teams = list(Team.objects.visible_to(user).active())
+    if not teams:
+        return []
+    uses: dict[UUID, Use] = defaultdict(Use)
+    for group in _groups(Q(pool=pool)):
+        way = [UUID(part) for part in group.team_path.strip("/").split("/")]
+        for charged, milli in group.parts():
+            # A team's guarantee covers what is charged to it or below it; what is charged above is its burst.
+            covered_down_to = way.index(charged) if charged in way else -1
+            for depth, team_id in enumerate(way):
+                _count(uses[team_id], milli, reserved=group.reserved, covered=depth <= covered_down_to)
+    capacity_milli, _ = _devices().get(pool.pk, (0, 0))
+    last = memory.last()
+    limits = last.teams if last else {}
+    waiting = _waiting(last, pool) if last else {}
+    return [
+        TeamBar(
+            team,
+            pool,
+            capacity_milli,
+            uses[team.pk],
+            limits.get((str(team.pk), str(pool.pk)), NO_LIMITS),
+            waiting.get(str(team.pk), Waiting()),
+        )
+        for team in teams
+    ]
+
+
+def queue_by_reason(user: "User | AnonymousUser") -> list[ReasonCount]:
+    """Return why the workloads that the user may see wait, the most frequent reason first (1 query)."""
+    pending = (
+        Workload.objects.visible_to(user).filter(status=Status.PENDING).exclude(reason_code="").order_by()
+    )
+    milli = Coalesce(Sum(F("pods") * F("gpu_milli")), 0)
+    counts = pending.values_list("reason_code").annotate(count=Count("id"), milli=milli)
+    return sorted((ReasonCount(*row) for row in counts), key=lambda count: (-count.count, count.code))
+
+
+def _count(use: Use, milli: int, *, reserved: bool, covered: bool) -> None:
+    if reserved:
+        use.reserved_milli += milli
+    elif covered:
+        use.elastic_milli += milli
+    else:
+        use.burst_milli += milli
+
+
+def _groups(wanted: Q) -> list[_Group]:
+    """Return what is allocated, a row for each different allocation, not for each attempt (1 query)."""
+    reserved = Case(
+        When(workload__priority__gte=RESERVED_FROM, then=1), default=0, output_field=IntegerField()
+    )
+    open_attempts = Attempt.objects.filter(wanted, released_at__isnull=True, ended_at__isnull=True).order_by()
+    rows = open_attempts.annotate(reserved=reserved).values_list(
+        "pool_id", "workload__team__path", "reserved", "allocation"
+    )
+    return [
+        _Group(pool_id, path, bool(is_reserved), allocation, attempts)
+        for pool_id, path, is_reserved, allocation, attempts in rows.annotate(attempts=Count("id"))
+    ]
+
+
+def _devices() -> dict[UUID, tuple[int, int]]:
+    """Return (capacity, unavailable) of each pool, as `PoolBar` has them (1 query)."""
+    down = Q(foreign=True) | Q(node__ready=False) | Q(node__cordoned=True) | Q(node__cluster__connected=False)
+    unavailable = Case(
+        When(down, then=Value(WHOLE_DEVICE_MILLI) - F("allocated_milli")),
+        # What those who stop have not given back yet, and nobody was promised.
+        When(occupied_milli__gt=F("allocated_milli"), then=F("occupied_milli") - F("allocated_milli")),
+        default=0,
+        output_field=IntegerField(),
+    )
+    present = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
+    rows = present.values_list("node__pool").annotate(devices=Count("id"), unavailable=Sum(unavailable))
+    return {pool: (devices * WHOLE_DEVICE_MILLI, down_milli) for pool, devices, down_milli in rows}
+
+
+def _waiting(last: memory.LastCycle, pool: Pool) -> dict[str, Waiting]:
+    """Return how many wait in the pool's queue, and for how much, by team with all below it."""
+    parents = {team.id: team.parent for team in last.snapshot.teams}
+    found: dict[str, Waiting] = defaultdict(Waiting)
+    for wait in last.queues.get(str(pool.pk), []):
+        if wait.position is None:
+            continue
+        workload = last.workloads[wait.workload]
+        team: str | None = workload.team
+        while team is not None:
+            found[team].workloads += 1
+            found[team].milli += wait.reason.asked_milli or 0
+            team = parents.get(team)
+    return found

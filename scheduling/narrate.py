@@ -1,0 +1,67 @@
+"""The sentences that a cycle writes into events. They name teams, pools and nodes, never a foreign workload."""
+
+from collections.abc import Iterable, Sequence
+
+from scheduling.engine import types as engine
+from scheduling.engine.quantities import gpus, in_gpus
+
+NODES_NAMED = 4
+
+
+class Names:
+    """What the ids of a snapshot are called."""
+
+    def __init__(self, snapshot: engine.Snapshot) -> None:
+        self.teams = {team.id: team.name for team in snapshot.teams}
+        self.pools = {pool.id: pool.name for pool in snapshot.pools}
+        self.nodes = {node.id: node.name for node in snapshot.nodes}
+
+    def level(self, level: str | None) -> str:
+        """Return what a level of a reason is called: a team, a pool, or a topology level as it stands."""
+        if level is None:
+            return ""
+        return self.teams.get(level) or self.pools.get(level) or level
+
+    def places(self, placements: Iterable[engine.PodPlacement]) -> str:
+        """Return the nodes, the first few by name: `n1, n2 and 3 more`."""
+        found = sorted({self.nodes.get(pod.node, pod.node) for pod in placements})
+        if len(found) <= NODES_NAMED:
+            return " and ".join(filter(None, [", ".join(found[:-1]), found[-1]])) if found else "no node"
+        return f"{', '.join(found[: NODES_NAMED - 1])} and {len(found) - NODES_NAMED + 1} more nodes"
+
+    def charged(self, allocation: Sequence[engine.Allocation]) -> str:
+        """Return what a workload counts against, after its GPUs: `, of the guarantee of NLP`.
+
+        Where it is several, with the part of each: `: 4 of the guarantee of NLP, 2 beyond every guarantee (burst)`.
+        """
+        if len(allocation) == 1:
+            return f", {self._whose(allocation[0])}"
+        parts = [f"{in_gpus(part.milli)} {self._whose(part)}" for part in allocation]
+        return f": {', '.join(parts)}" if parts else ""
+
+    def _whose(self, part: engine.Allocation) -> str:
+        if part.team is None:
+            return "beyond every guarantee (burst)"
+        return f"of the guarantee of {self.teams.get(part.team, 'a former team')}"
+
+
+def started(start: engine.Start, names: Names) -> str:
+    """Return what a start tells its workload."""
+    told = f"{given(start, names)}."
+    if start.waits_for_victims:
+        told += " Its pods are created when those that stop there are gone."
+    return told
+
+
+def given(start: engine.Start, names: Names) -> str:
+    """Return what a start gives: `4 GPUs on n1, of the guarantee of NLP`."""
+    milli = sum(pod.milli for pod in start.placements)
+    return f"{gpus(milli)} on {names.places(start.placements)}{names.charged(start.allocation)}"
+
+
+def grown(grow: engine.Grow, names: Names) -> str:
+    """Return what a growth tells its workload."""
+    pods = len(grow.placements)
+    milli = sum(pod.milli for pod in grow.placements)
+    noun = "pod" if pods == 1 else "pods"
+    return f"Grew by {pods} {noun} ({gpus(milli)}) on {names.places(grow.placements)}."

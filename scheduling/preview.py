@@ -1,0 +1,108 @@
+"""What would become of a submission: the engine's answer on a copy of the present with the newcomer added."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from django.utils import timezone
+
+from scheduling import memory, narrate, translate
+from scheduling.engine import schedule
+from scheduling.engine import types as engine
+from scheduling.engine.quantities import gpus
+from scheduling.explain import Explanation, Reader
+from scheduling.narrate import Names
+from scheduling.snapshot import ASKED, Picture, dependency_of, take
+from scheduling.translate import Circumstances
+from teams.actors import Actor
+from workloads.models import Workload
+from workloads.requests import SubmissionRequest
+from workloads.submission import prepare
+
+PICTURE_KEPT = timedelta(seconds=1)
+_lock = threading.Lock()
+_kept: Picture | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would happen. `outcome` is `starts`, `preempts` (and then starts), or `waits`; `why` only with waits."""
+
+    outcome: str
+    sentence: str
+    why: Explanation | None = None
+
+
+def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
+    """Return what the next cycle would do with the request; nothing is written.
+
+    Raises what `submit` would refuse it with.
+    """
+    workload = prepare(by=by, requests=[request])[0]
+    around = Circumstances(dependency_of(request.depends_on))
+    newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
+    picture = _picture()
+    snapshot = replace(picture.snapshot, workloads=(*picture.snapshot.workloads, newcomer))
+    plan = schedule(snapshot, picture.now)
+    start = next((start for start in plan.starts if start.workload == newcomer.id), None)
+    if start is not None:
+        return _starts(start, snapshot, workload)
+    wait = next(wait for wait in plan.waits if wait.workload == newcomer.id)
+    return _waits(wait, picture, by)
+
+
+def forget() -> None:
+    """Drop the picture that this process keeps."""
+    global _kept  # noqa: PLW0603 - one per process
+    with _lock:
+        _kept = None
+
+
+def _picture() -> Picture:
+    """Return a picture at most a second old: somebody types, and asks again with each key."""
+    global _kept  # noqa: PLW0603 - one per process
+    now = timezone.now()
+    with _lock:
+        if _kept is None or not timedelta() <= now - _kept.taken_at < PICTURE_KEPT:
+            _kept = take(now)
+        return _kept
+
+
+def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) -> Preview:
+    names = Names(snapshot)
+    given = narrate.given(start, names)
+    if start.victims:
+        return Preview("preempts", f"{_victims(start, snapshot, names)} Then it starts with {given}.")
+    when = "as soon as the pods that stop there are gone" if start.waits_for_victims else "now"
+    pods = len(start.placements)
+    partly = f" {pods} of its {workload.pods} pods," if pods < workload.pods else ""
+    return Preview("starts", f"Starts {when} with{partly} {given}.")
+
+
+def _victims(start: engine.Start, snapshot: engine.Snapshot, names: Names) -> str:
+    """Return whom it would take GPUs from, by team: `Would preempt 2 elastic workloads (8 GPUs) of Production.`"""
+    chosen = set(start.victims)
+    teams: Counter[str] = Counter()
+    milli: Counter[str] = Counter()
+    for workload in snapshot.workloads:
+        if workload.id in chosen:
+            team = names.teams.get(workload.team, "a former team")
+            teams[team] += 1
+            milli[team] += sum(pod.milli for pod in workload.placements)
+    parts = [
+        f"{count} elastic {'workload' if count == 1 else 'workloads'} ({gpus(milli[team])}) of {team}"
+        for team, count in sorted(teams.items())
+    ]
+    return f"Would preempt {', '.join(parts)}."
+
+
+def _waits(wait: engine.Wait, picture: Picture, by: Actor) -> Preview:
+    assert by.user is not None  # noqa: S101 - `prepare` refuses a submission without a person
+    last = memory.LastCycle(picture.cycle, picture.taken_at, picture.snapshot, engine.Plan())
+    reader = Reader(by.user, last)
+    explanation = reader.explanation(wait)
+    reader.learn([explanation.sentence])
+    why = reader.told(explanation)
+    when = f"it would start {why.eta}" if wait.eta.earliest is not None else "when it starts is not known"
+    return Preview("waits", f"Would wait; {when}.", why)

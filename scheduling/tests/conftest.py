@@ -1,0 +1,66 @@
+"""Acme with a pool of 12 GPUs, and a scheduler that remembers nothing of the test before."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from agentlink.models import Cluster
+from chamber.models import User
+from scheduling import cycle, decide, memory, usage
+from scheduling.tests.factories import make_cluster, make_nodes
+from teams.models import Pool, Role, Team
+from teams.tests.factories import make_org, make_pool, make_team, make_user, member, set_share
+
+
+@pytest.fixture(autouse=True)
+def _scheduler_without_memory() -> Iterator[None]:
+    """What the process keeps between cycles does not leak from one test into the next."""
+    yield
+    cycle.forget()
+    usage.forget()
+    memory.forget()
+    decide.forget()
+
+
+@dataclass
+class Acme:
+    """The tree, a pool of three nodes with four GPUs each, and somebody of each kind.
+
+    acme                 admin
+    ├── research r=8     owner, mate
+    └── production r=4   outsider
+    """
+
+    root: Team
+    research: Team
+    production: Team
+    pool: Pool
+    cluster: Cluster
+    admin: User
+    owner: User
+    mate: User
+    outsider: User
+    stranger: User
+
+
+@pytest.fixture
+def acme(db: None) -> Acme:
+    root = make_org("Acme")
+    research, production = make_team(root, "Research"), make_team(root, "Production")
+    pool, cluster = make_pool("Main"), make_cluster()
+    make_nodes(cluster, pool, 3)
+    set_share(research, pool, gpus=8)
+    set_share(production, pool, gpus=4)
+    return Acme(
+        root=root,
+        research=research,
+        production=production,
+        pool=pool,
+        cluster=cluster,
+        admin=member(root, Role.ORG_ADMIN, "olga"),
+        owner=member(research, Role.RESEARCHER, "rita"),
+        mate=member(research, Role.RESEARCHER, "mara"),
+        outsider=member(production, Role.RESEARCHER, "otto"),
+        stranger=make_user("sven"),
+    )

@@ -1,0 +1,151 @@
+"""Applying a plan: one winner, what changed meanwhile left out, and no query per decision."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agentlink.models import Placement
+from scheduling.apply import LostTurn, apply
+from scheduling.cycle import run_cycle
+from scheduling.decide import Decided, decide
+from scheduling.models import Clock, Cycle
+from scheduling.snapshot import take
+from scheduling.tests.conftest import Acme
+from scheduling.tests.factories import make_nodes, run_pods
+from teams.actors import Actor, Via
+from workloads import actions
+from workloads.models import Attempt, EndReason, Status, Workload
+from workloads.tests.factories import finish, make_workload
+
+
+def decided() -> Decided:
+    """Return a plan for the tables as they are, not applied yet."""
+    return decide(take(timezone.now()))
+
+
+def cancel(workload: Workload) -> None:
+    actions.cancel(by=Actor.person(workload.owner, Via.PAGE), workload=workload)
+
+
+def full_of_elastic(acme: Acme) -> list[Workload]:
+    elastic = [make_workload(acme.research, acme.owner) for _ in range(12)]
+    run_cycle()
+    run_pods(elastic)
+    return elastic
+
+
+def test_of_two_plans_for_one_picture_exactly_one_is_applied(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner)
+    first, second = decided(), decided()
+
+    apply(first)
+    with pytest.raises(LostTurn):
+        apply(second)
+
+    assert Clock.objects.get().cycle == Cycle.objects.count() == 1
+    assert Attempt.objects.filter(workload=workload).count() == 1
+    assert Placement.objects.count() == 1
+
+
+def test_who_was_cancelled_meanwhile_is_left_out_and_the_others_start(acme: Acme) -> None:
+    gone, stays = make_workload(acme.research, acme.owner), make_workload(acme.research, acme.owner)
+    plan = decided()
+    cancel(gone)
+
+    applied = apply(plan)
+
+    gone.refresh_from_db()
+    stays.refresh_from_db()
+    assert (applied.decisions, applied.left_out) == (1, 1)
+    assert (gone.status, stays.status) == (Status.CANCELLED, Status.QUEUED)
+    assert not gone.attempts.exists()
+
+
+def test_nobody_is_preempted_for_a_newcomer_who_was_cancelled_meanwhile(acme: Acme) -> None:
+    full_of_elastic(acme)
+    newcomer = make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=100)
+    plan = decided()
+    cancel(newcomer)
+
+    applied = apply(plan)
+
+    assert (applied.decisions, applied.left_out) == (0, 5)
+    assert not Attempt.objects.filter(end_reason=EndReason.PREEMPTED).exists()
+
+
+def test_a_newcomer_whose_victim_ended_meanwhile_waits_for_the_next_cycle(acme: Acme) -> None:
+    full_of_elastic(acme)
+    newcomer = make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=100)
+    plan = decided()
+    victim = Workload.objects.get(pk=plan.plan.preemptions[0].workload)
+    assert victim.attempt is not None
+    finish(victim.attempt)
+
+    applied = apply(plan)
+
+    newcomer.refresh_from_db()
+    assert (applied.decisions, applied.left_out) == (0, 5)
+    assert newcomer.status == Status.PENDING
+    assert not Attempt.objects.filter(end_reason=EndReason.PREEMPTED).exists()
+
+    run_cycle()
+    newcomer.refresh_from_db()
+    assert newcomer.status == Status.QUEUED
+    assert Attempt.objects.filter(end_reason=EndReason.PREEMPTED).count() == 3
+
+
+def test_a_cycle_takes_as_many_queries_for_many_starts_as_for_few(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection.features, "max_query_params", 30_000)  # rows of a kind in one batch
+    make_nodes(acme.cluster, acme.pool, 60)
+    make_workload(acme.research, acme.owner)
+    run_cycle()
+    counts = []
+    for starts in (5, 200):
+        for _ in range(starts):
+            make_workload(acme.research, acme.owner)
+        with CaptureQueriesContext(connection) as queries:
+            result = run_cycle()
+        assert result is not None
+        assert result.decisions == starts
+        counts.append(len(queries))
+
+    assert counts[0] == counts[1]
+
+
+def test_who_asked_to_fail_where_it_can_never_run_does(acme: Acme) -> None:
+    fails = make_workload(acme.research, acme.owner, gpu_milli=8000, fail_if_impossible=True)
+    waits = make_workload(acme.research, acme.owner, gpu_milli=8000)
+
+    run_cycle()
+
+    fails.refresh_from_db()
+    waits.refresh_from_db()
+    assert (fails.status, fails.reason_code) == (Status.FAILED, "larger-than-any-node")
+    assert (waits.status, waits.reason_code) == (Status.PENDING, "larger-than-any-node")
+
+
+def test_charges_are_stored_anew_when_a_guarantee_is_taken_by_somebody_more_important(acme: Acme) -> None:
+    make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=50)
+    run_cycle()
+    elastic = Attempt.objects.get()
+    assert elastic.allocation == [{"team": str(acme.production.pk), "milli": 4000}]
+
+    make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=100)
+    run_cycle()
+
+    elastic.refresh_from_db()
+    assert elastic.allocation == [{"team": None, "milli": 4000}]
+
+
+def test_a_cycle_is_stored_with_what_it_decided(acme: Acme) -> None:
+    make_workload(acme.research, acme.owner)
+    run_cycle()
+
+    cycle = Cycle.objects.get()
+    assert (cycle.number, cycle.decisions, cycle.left_out) == (1, 1, 0)
+    assert cycle.figures["starts"] == 1
+    assert cycle.figures["pools"][0]["in_use_milli"] == 1000
+    assert ":" in cycle.ran_by

@@ -1,0 +1,80 @@
+"""A stored cycle is replayed to the very plan that was stored."""
+
+from scheduling.codec import decode_plan, decode_snapshot, encode_plan, encode_snapshot
+from scheduling.cycle import run_cycle
+from scheduling.engine import schedule
+from scheduling.engine import types as engine
+from scheduling.models import Cycle
+from scheduling.tests.conftest import Acme
+from scheduling.tests.factories import run_pods
+from scheduling.translate import milliseconds
+from workloads.tests.factories import make_workload
+
+FULL = engine.Snapshot(
+    pools=(
+        engine.Pool(
+            "p",
+            "Main",
+            engine.Policy(fairness=engine.Fairness.USAGE, max_preemptions=3),
+            topology=("rack",),
+            recent=(engine.TypicalRequest(250, 2.0),),
+        ),
+    ),
+    teams=(engine.Team("t", "NLP", shares=(engine.TeamShare("p", 4000, None, 7),)),),
+    nodes=(
+        engine.Node(
+            "n",
+            "n1",
+            "p",
+            (engine.Device(0, "H100", 81_920), engine.Device(1, foreign=True)),
+            labels=(("rack", "a"),),
+            taints=(engine.Taint("only", "mig"),),
+        ),
+    ),
+    workloads=(
+        engine.Workload(
+            "memory",
+            "m",
+            "t",
+            engine.Memory(10_000),
+            tolerations=(engine.Toleration("only"), engine.Toleration("only", "mig")),
+            topology=engine.Topology(preferred="rack"),
+        ),
+        engine.Workload(
+            "running",
+            "r",
+            "t",
+            engine.Share(500),
+            status=engine.Status.RUNNING,
+            pool="p",
+            placements=(engine.PodPlacement(0, "n", (engine.DeviceShare(0, 500),)),),
+            started_at=5,
+        ),
+    ),
+)
+
+
+def test_a_snapshot_with_every_kind_of_row_comes_back_equal() -> None:
+    assert decode_snapshot(encode_snapshot(FULL)) == FULL
+
+
+def test_a_plan_comes_back_equal() -> None:
+    plan = schedule(FULL, 10)
+
+    assert decode_plan(encode_plan(plan)) == plan
+    assert plan.keeps
+
+
+def test_the_plan_of_a_stored_cycle_follows_from_its_stored_snapshot(acme: Acme) -> None:
+    elastic = [make_workload(acme.research, acme.owner) for _ in range(12)]
+    run_cycle()
+    run_pods(elastic)
+    make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=100)
+    make_workload(acme.production, acme.outsider, gpu_memory_mib=20_000)
+    run_cycle()
+
+    cycle = Cycle.objects.latest("number")
+
+    plan = decode_plan(cycle.plan)
+    assert len(plan.preemptions) == 4
+    assert schedule(decode_snapshot(cycle.snapshot), milliseconds(cycle.began_at) or 0) == plan

@@ -1,0 +1,216 @@
+"""Why a workload waits, for its owner and for others."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from agentlink.models import Cluster
+from scheduling import explain as explaining
+from scheduling import memory
+from scheduling.cycle import run_cycle
+from scheduling.engine.types import Eta
+from scheduling.explain import eta_in_words, explain, label
+from scheduling.tests.conftest import Acme
+from scheduling.tests.factories import run_pods
+from teams.actors import Actor, Via
+from teams.models import Pool
+from workloads import actions
+from workloads.models import Workload
+from workloads.tests.factories import finish, make_workload, preempt
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def ms(minutes: float) -> int:
+    return round((NOW + timedelta(minutes=minutes)).timestamp() * 1000)
+
+
+def behind(acme: Acme) -> tuple[Workload, Workload]:
+    """Return Production's workload that has the start reservation, and one of Research that it holds up."""
+    Pool.objects.update(policy={"queueing": "strict-fifo"})
+    running = [
+        make_workload(acme.research, acme.owner, gpu_milli=2000, priority=100, time_limit_seconds=3600)
+        for _ in range(4)
+    ]
+    run_cycle()
+    run_pods(running)
+    ahead = make_workload(acme.production, acme.outsider, gpu_milli=4000, pods=3, priority=90)
+    held_up = make_workload(acme.research, acme.owner, gpu_milli=4000, priority=10)
+    run_cycle()
+    return ahead, held_up
+
+
+def test_a_workload_that_waits_has_a_code_numbers_a_position_and_a_next_step(acme: Acme) -> None:
+    ahead, _ = behind(acme)
+
+    reason = explain(ahead, acme.outsider)
+
+    assert reason is not None
+    assert reason.kind == "wait"
+    assert reason.position == 1
+    assert reason.asked_milli == 12_000
+    assert reason.next_step
+    assert reason.starts_at is not None
+    assert "in about" in reason.eta
+
+
+def test_another_team_s_workload_is_named_only_to_who_may_see_it(acme: Acme) -> None:
+    ahead, held_up = behind(acme)
+
+    for_owner, for_admin = explain(held_up, acme.owner), explain(held_up, acme.admin)
+
+    assert for_owner is not None
+    assert for_admin is not None
+    assert for_owner.code == "behind-reservation"
+    assert "an elastic workload of Production (priority 90)" in for_owner.sentence
+    assert ahead.slug in for_admin.sentence
+    for text in (ahead.slug, str(ahead.pk), ahead.name):
+        assert text not in for_owner.sentence
+
+
+def test_one_that_no_cycle_has_seen_yet_says_so(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner)
+
+    assert explain(workload, acme.owner) == explaining.NOT_LOOKED_AT
+
+
+def test_a_hold_is_told_at_once(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner, gpu_milli=8000)
+    run_cycle()
+    actions.hold(by=Actor.person(acme.owner, Via.PAGE), workload=workload)
+    workload.refresh_from_db()
+
+    assert explain(workload, acme.owner) == explaining.HELD
+    run_cycle()
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert (reason.code, reason.position) == ("held", None)
+
+
+def test_a_queued_one_waits_for_victims_or_for_its_pods(acme: Acme) -> None:
+    for _ in range(3):
+        make_workload(acme.research, acme.owner, gpu_milli=4000)
+    run_cycle()
+    elastic = list(Workload.objects.all())
+    assert explain(elastic[0], acme.owner) == explaining.LET_GO
+    run_pods(elastic)
+    newcomer = make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=100)
+    run_cycle()
+    newcomer.refresh_from_db()
+
+    reason = explain(newcomer, acme.outsider)
+
+    assert reason is not None
+    assert reason.code == "waiting-for-victims"
+
+
+def test_a_queued_one_in_a_cluster_that_is_not_heard_is_told_so(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner)
+    run_cycle()
+    workload.refresh_from_db()
+    Cluster.objects.update(connected=False, last_seen_at=NOW)
+
+    reason = explain(workload, acme.owner)
+
+    assert reason is not None
+    assert (reason.code, reason.kind) == ("cluster-offline", "admin")
+    assert "was not heard since 12:00 UTC" in reason.sentence
+
+
+def test_one_that_runs_or_completed_has_nothing_to_explain_and_one_that_failed_has(acme: Acme) -> None:
+    runs, fails = make_workload(acme.research, acme.owner), make_workload(acme.research, acme.owner)
+    run_cycle()
+    run_pods([runs, fails])
+    assert fails.attempt is not None
+    finish(fails.attempt, exit_code=3)
+    fails.refresh_from_db()
+
+    assert explain(runs, acme.owner) is None
+    reason = explain(fails, acme.owner)
+    assert reason is not None
+    assert (reason.kind, reason.code) == ("failed", "exit-code")
+
+
+def test_one_that_was_preempted_for_good_tells_why(acme: Acme) -> None:
+    victim = make_workload(acme.research, acme.owner, on_preemption="stop")
+    run_cycle()
+    run_pods([victim])
+    preempt(victim)
+
+    reason = explain(victim, acme.owner)
+
+    assert reason is not None
+    assert reason.code == "preempted"
+
+
+@pytest.mark.parametrize(
+    ("eta", "words"),
+    [
+        (Eta(why="Too little has a limit."), "not known: too little has a limit."),
+        (Eta(ms(40)), "in about 40 min at the earliest"),
+        (Eta(ms(40), ms(40)), "in about 40 min, at 12:40 UTC"),
+        (Eta(ms(-5), ms(-5)), "any moment"),
+        (Eta(ms(0)), "any moment at the earliest"),
+        (Eta(ms(0), ms(180)), "within about 3 h"),
+        (Eta(ms(20), ms(180)), "in 20 min to 3 h"),
+        (Eta(ms(60 * 72)), "in about 3 d at the earliest"),
+    ],
+)
+def test_an_eta_reads_as_a_time_a_range_or_unknown_and_why(eta: Eta, words: str) -> None:
+    assert eta_in_words(eta, NOW) == words
+
+
+def test_codes_read_as_words() -> None:
+    assert label("waiting-for-gpus") == "Waiting for GPUs"
+    assert label("no-matching-gpu-type") == "No matching GPU type"
+
+
+def test_another_process_explains_from_the_stored_cycle(acme: Acme) -> None:
+    ahead, _ = behind(acme)
+    here = explain(ahead, acme.outsider)
+
+    memory.forget()
+
+    elsewhere = explain(ahead, acme.outsider)
+    assert here is not None
+    assert elsewhere is not None
+    assert (elsewhere.code, elsewhere.position, elsewhere.starts_at) == (
+        here.code,
+        here.position,
+        here.starts_at,
+    )
+
+
+def test_the_fragment_is_for_who_may_see_the_workload(acme: Acme, client: Client) -> None:
+    workload = make_workload(acme.research, acme.owner, gpu_milli=8000)
+    run_cycle()
+    url = reverse("scheduling:explain", args=[workload.slug])
+
+    client.force_login(acme.mate)
+    answer = client.get(url, headers={"X-Chamber-Fragment": "1"})
+    assert "larger-than-any-node" in answer.content.decode()
+    assert "<html" not in answer.content.decode()
+    assert "<html" in client.get(url).content.decode()
+
+    client.force_login(acme.outsider)
+    assert client.get(url).status_code == 404
+
+
+def test_a_page_of_explanations_takes_one_query_however_many_there_are(
+    acme: Acme, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    behind(acme)
+    for _ in range(20):
+        make_workload(acme.research, acme.owner, gpu_milli=4000, priority=10)
+    run_cycle()
+    waiting = list(Workload.objects.select_related("team").filter(status="pending"))
+    explain(waiting[0], acme.owner)
+    last = memory.last()
+
+    with django_assert_num_queries(1):
+        found = explaining.explain_many(waiting, acme.owner, last=last)
+
+    assert len(found) == len(waiting) > 20

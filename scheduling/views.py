@@ -1,0 +1,75 @@
+"""Pages and fragments of scheduling: queues, reasons, a preview of a submission, the figures of teams."""
+
+from typing import TYPE_CHECKING, cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST, require_safe
+
+from chamber import live
+from chamber.errors import NotVisible, Refusal
+from chamber.http import page
+from scheduling import explain as explaining
+from scheduling import figures
+from scheduling.preview import Preview, preview
+from scheduling.queue import pool_for, queues_of, read_queue
+from teams.actors import Actor, Via
+from teams.models import Pool
+from workloads.forms import requests_from
+from workloads.models import Workload
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+PLACEHOLDER = "preview"
+
+
+@require_safe
+def queue(request: HttpRequest, slug: str | None = None) -> HttpResponse:
+    """Who waits in a pool, in which order and why; live."""
+    pool = pool_for(request.user, slug)
+    context = {
+        "pools": Pool.objects.visible_to(request.user),
+        "pool": pool,
+        "queue": pool and read_queue(request.user, pool, cursor=request.GET.get("cursor", "")),
+        "live_version": pool and live.version(f"queue:{pool.slug}"),
+    }
+    return page(request, "scheduling/queue.html", context, fragment="scheduling/_queue.html")
+
+
+@require_safe
+def explain(request: HttpRequest, slug: str) -> HttpResponse:
+    """Why a workload waits, its position and when it starts: a part of the workload's page."""
+    workload = Workload.objects.visible_to(request.user).filter(slug=slug).first()
+    if workload is None:
+        raise NotVisible(f"There is no workload {slug!r}.")
+    reason = explaining.explain(workload, request.user)
+    topics = " ".join([f"workload:{workload.pk}", *(f"queue:{queue}" for queue in queues_of(workload))])
+    context = {"workload": workload, "reason": reason, "topics": topics}
+    return page(request, "scheduling/explain.html", context, fragment="scheduling/_explain.html")
+
+
+@require_safe
+def team_figures(request: HttpRequest) -> HttpResponse:
+    """A cell with a bar for each team that the viewer may see: parts of the page of teams, swapped by their ids."""
+    pool = pool_for(request.user, request.GET.get("pool") or None)
+    bars = figures.team_bars(request.user, pool) if pool else []
+    return page(request, "scheduling/_team_figures.html", {"bars": bars})
+
+
+@require_POST
+def preview_submission(request: HttpRequest) -> HttpResponse:
+    """What would become of the submit form as it stands; nothing is written. Refusals are part of the answer."""
+    data = request.POST.copy()
+    for name in ("name", "image"):
+        data[name] = data.get(name, "").strip() or PLACEHOLDER
+    actor = Actor.person(cast("User", request.user), Via.PAGE)
+    answers: list[Preview] = []
+    refusal: Refusal | None = None
+    try:
+        asked = requests_from(data)
+        answers = [preview(by=actor, request=asked[0])]
+    except Refusal as error:
+        refusal = error
+    context = {"answers": answers, "refusal": refusal, "others": 0 if refusal else len(asked) - 1}
+    return render(request, "scheduling/_preview.html", context)
