@@ -1,0 +1,85 @@
+// Confirmation, select-all, copy, submit on change, open a dialog: all by data- attributes, all optional.
+
+const dialog = document.getElementById("confirm-dialog");
+
+// <form data-confirm="Cancel train-1?"> or the same on one of its buttons. Without scripts the form just posts.
+document.addEventListener("submit", (event) => {
+  const form = event.target, button = event.submitter;
+  const asked = [button, form].find((element) => element?.dataset.confirm);
+  if (!asked || !dialog) return;
+  if (form.dataset.confirmed) {
+    delete form.dataset.confirmed;
+    return;
+  }
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  dialog.querySelector("#confirm-title").textContent = asked.dataset.confirm;
+  dialog.querySelector("#confirm-text").textContent = asked.dataset.confirmText ?? "";
+  dialog.querySelector("#confirm-ok").textContent = asked.dataset.confirmButton ?? (button?.textContent.trim() || "Go on");
+  dialog.returnValue = "";
+  dialog.showModal();
+  dialog.addEventListener("close", () => {
+    if (dialog.returnValue !== "ok" || !form.isConnected) return;
+    form.dataset.confirmed = "1";
+    form.requestSubmit(button?.isConnected ? button : undefined);
+  }, { once: true });
+}, true);
+
+document.addEventListener("click", async (event) => {
+  const target = event.target.closest("[data-answer], [data-open], [data-copy]");
+  if (!target) return;
+  if ("answer" in target.dataset) target.closest("dialog").close(target.value);
+  if (target.dataset.open) {
+    target.closest("[popover]")?.hidePopover();
+    document.getElementById(target.dataset.open)?.showModal();
+  }
+  if (target.dataset.copy) {
+    const before = target.innerHTML;
+    await navigator.clipboard.writeText(document.getElementById(target.dataset.copy).textContent.trim());
+    target.textContent = "Copied";
+    setTimeout(() => { target.innerHTML = before; }, 2000);
+  }
+});
+
+// A click beside an open dialog closes it.
+document.addEventListener("click", (event) => {
+  if (event.target instanceof HTMLDialogElement && event.target.open) event.target.close();
+});
+
+const boxes = (all) => all.closest("[data-selection]")?.querySelectorAll("[data-select]") ?? [];
+
+function showSelection(region) {
+  const chosen = region.querySelectorAll("[data-select]:checked").length;
+  const total = region.querySelectorAll("[data-select]").length;
+  region.querySelectorAll("[data-selected-count]").forEach((element) => { element.textContent = chosen; });
+  region.querySelectorAll("[data-if-selected]").forEach((element) => { element.hidden = chosen === 0; });
+  region.querySelectorAll("[data-select-all]").forEach((all) => {
+    all.checked = chosen > 0 && chosen === total;
+    all.indeterminate = chosen > 0 && chosen < total;
+  });
+}
+
+document.addEventListener("change", (event) => {
+  const { target } = event;
+  if ("selectAll" in target.dataset) boxes(target).forEach((box) => { box.checked = target.checked; });
+  const region = target.closest("[data-selection]");
+  if (region && ("selectAll" in target.dataset || "select" in target.dataset)) showSelection(region);
+  if (target.closest("[data-submit-on-change]")) target.form?.requestSubmit();
+});
+
+/** Make `root` ready: reveal what needs scripts, hide what is for pages without them, count what is selected. */
+export function prepare(root) {
+  if (navigator.clipboard) root.querySelectorAll("[data-copy]").forEach((button) => { button.hidden = false; });
+  root.querySelectorAll("[data-open]").forEach((button) => { button.hidden = false; });
+  root.querySelectorAll("[data-without-scripts]").forEach((element) => { element.hidden = true; });
+  root.querySelectorAll("[data-selection]").forEach(showSelection);
+  if (root.matches?.("[data-selection]")) showSelection(root);
+}
+
+function arrive(root) {
+  prepare(root);
+  root.querySelector("[data-focus]")?.focus();
+}
+
+arrive(document);
+document.addEventListener("htmx:load", (event) => event.detail.elt === document.body || arrive(event.detail.elt));

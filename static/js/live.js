@@ -1,0 +1,178 @@
+// Keeps marked parts of a page true. <section id="..." data-live="topic topic" data-live-url="/part/"> is fetched
+// again when the socket announces a newer version of a topic; without a socket, every 15 s. See docs/look.md.
+import { prepare } from "./forms.js";
+import { morph } from "./morph.js";
+import { freshen } from "./times.js";
+
+const FETCH_GAP_MS = 1000;
+const POLL_MS = 15000;
+const FIRST_RETRY_MS = 1000;
+const LAST_RETRY_MS = 30000;
+const SUMMARY_GAP_MS = 15000;
+const SIGNED_OUT = 4401;
+
+const indicator = document.getElementById("live-status");
+const summary = document.getElementById("live-summary");
+const states = new WeakMap();
+let socket = null, watched = "", failures = 0, lostAt = null;
+
+const sections = () => [...document.querySelectorAll("[data-live][data-live-url]")];
+const topicsOf = (section) => section.dataset.live.split(/\s+/).filter(Boolean);
+const isLive = () => socket?.readyState === WebSocket.OPEN;
+
+function stateOf(section) {
+  if (!states.has(section)) {
+    states.set(section, { etag: section.dataset.liveEtag ?? "", seen: new Map(), wanted: false, busy: false, timer: 0, fetchedAt: 0, told: section.dataset.liveSummary });
+  }
+  return states.get(section);
+}
+
+// What the server rendered (data-live-version, one number per topic in their order) or what was last announced.
+function knownVersion(section, topic) {
+  const announced = stateOf(section).seen.get(topic);
+  return announced ?? section.dataset.liveVersion?.split(/\s+/)[topicsOf(section).indexOf(topic)];
+}
+
+function heard({ topic, version }) {
+  for (const section of sections()) {
+    if (!topicsOf(section).includes(topic)) continue;
+    const known = knownVersion(section, topic);
+    stateOf(section).seen.set(topic, String(version));
+    if (known !== String(version)) want(section);
+  }
+}
+
+/** Fetch `section` soon: at most once a second, one request at a time, never in a hidden tab. */
+function want(section) {
+  const state = stateOf(section);
+  state.wanted = true;
+  if (state.busy || state.timer || document.hidden) return;
+  const wait = Math.max(0, state.fetchedAt + FETCH_GAP_MS - performance.now());
+  state.timer = setTimeout(() => {
+    state.timer = 0;
+    if (section.isConnected && !document.hidden) refresh(section, state);
+  }, wait);
+}
+
+async function refresh(section, state) {
+  state.busy = true;
+  state.wanted = false;
+  state.fetchedAt = performance.now();
+  try {
+    const headers = { "X-Chamber-Fragment": "1", Accept: "text/html" };
+    if (state.etag) headers["If-None-Match"] = state.etag;
+    const response = await fetch(section.dataset.liveUrl, { headers, cache: "no-store", redirect: "manual" });
+    await take(section, state, response);
+  } catch {
+    setTimeout(() => section.isConnected && want(section), POLL_MS);
+  }
+  state.busy = false;
+  if (state.wanted) want(section);
+}
+
+async function take(section, state, response) {
+  if (response.type === "opaqueredirect" || response.status === 401) return location.reload();
+  if (response.status === 403 || response.status === 404) return retire(section, response.status);
+  if (response.status === 304) return;
+  if (!response.ok) throw new Error(`The fragment answered ${response.status}.`);
+  const html = await response.text();
+  state.etag = response.headers.get("ETag") ?? "";
+  swap(section, html);
+  if (section.dataset.liveSummary && section.dataset.liveSummary !== state.told) tell(section, state);
+}
+
+/** Put `html` in place: the section itself where the answer holds it by its id, else its content. */
+function swap(section, html) {
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  const whole = section.id && parsed.getElementById(section.id);
+  if (whole) {
+    morph(section, document.adoptNode(whole));
+  } else {
+    const wanted = section.cloneNode(false);
+    wanted.append(...parsed.body.childNodes);
+    morph(section, wanted);
+  }
+  freshen(section);
+  prepare(section);
+  window.htmx?.process(section);
+  watch();
+}
+
+function retire(section, status) {
+  const note = document.createElement("p");
+  note.className = "live-note";
+  note.textContent = status === 403 ? "You may no longer see this part." : "This is gone, or no longer visible to you.";
+  section.removeAttribute("data-live");
+  section.prepend(note);
+}
+
+let tellTimer = 0, toldAt = -SUMMARY_GAP_MS;
+
+// A screen reader hears the latest summary, not every change.
+function tell(section, state) {
+  clearTimeout(tellTimer);
+  tellTimer = setTimeout(() => {
+    toldAt = performance.now();
+    state.told = section.dataset.liveSummary;
+    summary.textContent = state.told;
+  }, Math.max(500, toldAt + SUMMARY_GAP_MS - performance.now()));
+}
+
+function watch() {
+  const topics = [...new Set(sections().flatMap(topicsOf))].sort();
+  if (!isLive() || topics.join(" ") === watched) return;
+  watched = topics.join(" ");
+  socket.send(JSON.stringify({ watch: topics }));
+}
+
+function show() {
+  indicator.hidden = false;
+  indicator.dataset.state = isLive() ? "live" : lostAt ? "off" : "opening";
+  const clock = lostAt?.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  indicator.textContent = isLive() ? "Live" : lostAt ? `Not live since ${clock}` : "Connecting";
+}
+
+function connect() {
+  if (socket && socket.readyState <= WebSocket.OPEN) return;
+  const path = document.body.dataset.liveSocket;
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  const opened = new WebSocket(`${scheme}//${location.host}${path}`);
+  socket = opened;
+  opened.addEventListener("open", () => {
+    lostAt = null;
+    watched = "";
+    watch();
+    show();
+  });
+  opened.addEventListener("message", ({ data }) => {
+    failures = 0;
+    heard(JSON.parse(data));
+  });
+  opened.addEventListener("close", ({ code }) => {
+    if (code === SIGNED_OUT) return location.reload();
+    lostAt ??= new Date();
+    show();
+    // Full jitter: after a restart of the server its viewers do not return in one moment.
+    const bound = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures++);
+    setTimeout(connect, FIRST_RETRY_MS / 2 + Math.random() * bound);
+  });
+}
+
+function catchUp() {
+  if (document.hidden) return;
+  if (!isLive()) {
+    sections().forEach(want);
+    return;
+  }
+  sections().filter((section) => stateOf(section).wanted).forEach(want);
+}
+
+if (document.body.dataset.liveSocket && sections().length) {
+  connect();
+  show();
+  setInterval(() => isLive() || catchUp(), POLL_MS);
+  document.addEventListener("visibilitychange", catchUp);
+  document.addEventListener("htmx:load", watch);
+  addEventListener("pagehide", () => socket?.close());
+  addEventListener("pageshow", (event) => event.persisted && connect());
+}

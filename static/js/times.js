@@ -1,0 +1,39 @@
+// Keeps relative times and running durations true while a page stays open. Same words as chamber_ui.py.
+
+const MINUTE = 60, HOUR = 3600, DAY = 86400, MONTH = 30 * DAY;
+const REFRESH_MS = 1000;
+
+const two = (number) => String(number).padStart(2, "0");
+
+export function relative(seconds, date) {
+  const distance = Math.abs(seconds);
+  if (distance < MINUTE) return seconds <= 0 ? "just now" : "in a moment";
+  if (distance >= MONTH) {
+    return `${date.getUTCDate()} ${date.toLocaleString("en-GB", { month: "short", timeZone: "UTC" })} ${date.getUTCFullYear()}`;
+  }
+  const [unit, size] = distance >= DAY ? ["d", DAY] : distance >= HOUR ? ["h", HOUR] : ["min", MINUTE];
+  const amount = `${Math.floor(distance / size)} ${unit}`;
+  return seconds < 0 ? `${amount} ago` : `in ${amount}`;
+}
+
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < MINUTE) return `${whole} s`;
+  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} min ${two(whole % MINUTE)} s`;
+  if (whole < DAY) return `${Math.floor(whole / HOUR)} h ${two(Math.floor((whole % HOUR) / MINUTE))} min`;
+  return `${Math.floor(whole / DAY)} d ${Math.floor((whole % DAY) / HOUR)} h`;
+}
+
+/** Rewrite the times inside `root` that read differently by now. */
+export function freshen(root = document) {
+  const now = Date.now();
+  for (const element of root.querySelectorAll("time[data-relative], time[data-elapsed]")) {
+    const at = new Date(element.dateTime);
+    const seconds = (at - now) / 1000;
+    const words = "elapsed" in element.dataset ? duration(-seconds) : relative(seconds, at);
+    if (element.textContent !== words) element.textContent = words;
+  }
+}
+
+setInterval(() => document.hidden || freshen(), REFRESH_MS);
+document.addEventListener("visibilitychange", () => document.hidden || freshen());
