@@ -1,0 +1,18 @@
+"""`/api/v1/`: the parts of each app, and the project's own."""
+
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+
+from chamber import api_accounts
+
+urlpatterns = [
+    path("", include("teams.api_urls")),
+    path("", include("workloads.api_urls")),
+    path("", include("agentlink.api_urls")),
+    path("", include("scheduling.api_urls")),
+    path("me/", api_accounts.Me.as_view(), name="api-me"),
+    path("tokens/", api_accounts.Tokens.as_view(), name="api-tokens"),
+    path("tokens/<uuid:token_id>/", api_accounts.TokenDetail.as_view(), name="api-token"),
+    path("login/", api_accounts.Login.as_view(), name="api-login"),
+    path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
+]

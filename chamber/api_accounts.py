@@ -1,0 +1,209 @@
+"""The API of accounts: sign in for a token, who am I, and my tokens."""
+
+import uuid
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions, serializers, status
+from rest_framework.generics import GenericAPIView
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chamber.authentication import TokenAuthentication, sign_in
+from chamber.models import ApiToken, Scope, User
+from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
+from teams.models import Binding, Team
+from teams.permissions import Permission, paths_where, roles_on
+from teams.rules import effective_rules_by_team, limits_for
+
+
+class ApiTokenSerializer(serializers.ModelSerializer[ApiToken]):
+    """A token without its secret."""
+
+    class Meta:
+        model = ApiToken
+        fields = ("id", "name", "prefix", "scope", "created_at", "expires_at", "last_used_at")
+
+
+class NewApiTokenSerializer(serializers.Serializer[Any]):
+    """What a token to be made is called, may do, and how long it is valid."""
+
+    name = serializers.CharField(max_length=80)
+    scope = serializers.ChoiceField(choices=Scope.choices)
+    expires_in_days = serializers.IntegerField(min_value=1, max_value=LONGEST_DAYS, default=DEFAULT_DAYS)
+
+
+class LoginSerializer(NewApiTokenSerializer):
+    """A user name, a password, and the token wanted for them."""
+
+    username = serializers.CharField(max_length=150)
+    password = serializers.CharField(max_length=1000, trim_whitespace=False, write_only=True)
+    name = serializers.CharField(max_length=80, default="API")
+    scope = serializers.ChoiceField(choices=Scope.choices, default=Scope.MANAGE)
+
+
+class SecretSerializer(ApiTokenSerializer):
+    """A token with its secret, as it is answered once."""
+
+    token = serializers.CharField(read_only=True)
+
+    class Meta(ApiTokenSerializer.Meta):
+        fields = (*ApiTokenSerializer.Meta.fields, "token")  # type: ignore[assignment]
+
+
+def _answer_once(token: ApiToken, secret: str) -> Response:
+    body = {**ApiTokenSerializer(token).data, "token": secret}
+    return Response(body, status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
+
+
+class Login(GenericAPIView[Any]):
+    """A new token for a user name and a password."""
+
+    authentication_classes = [TokenAuthentication]
+    permission_classes = [AllowAny]
+    serializer_class = LoginSerializer
+
+    @extend_schema(responses={201: SecretSerializer}, auth=[])
+    def post(self, request: Request) -> Response:
+        """Make the token; 401 where name and password do not go together, 429 after too many tries."""
+        asked = LoginSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        data = asked.validated_data
+        user = sign_in(request._request, data["username"], data["password"])
+        if user is None:
+            raise exceptions.AuthenticationFailed("The user name and the password do not go together.")
+        return _answer_once(
+            *create_token(
+                user=user, name=data["name"], scope=Scope(data["scope"]), days=data["expires_in_days"]
+            )
+        )
+
+
+class Tokens(GenericAPIView[ApiToken]):
+    """The signed-in user's own tokens."""
+
+    serializer_class = ApiTokenSerializer
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        """Return those that were not revoked."""
+        return ApiToken.objects.filter(user=_user(self.request), revoked_at=None)
+
+    @extend_schema(responses=ApiTokenSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
+        """Return the tokens, newest first, without their secrets."""
+        page = self.paginate_queryset(self.get_queryset())
+        return self.get_paginated_response(ApiTokenSerializer(page, many=True).data)
+
+    @extend_schema(request=NewApiTokenSerializer, responses={201: SecretSerializer})
+    def post(self, request: Request) -> Response:
+        """Make a token and return its secret, this once."""
+        asked = NewApiTokenSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        data = asked.validated_data
+        made_with = request.auth if isinstance(request.auth, ApiToken) else None
+        token, secret = create_token(
+            user=_user(request),
+            name=data["name"],
+            scope=Scope(data["scope"]),
+            days=data["expires_in_days"],
+            made_with=made_with,
+        )
+        return _answer_once(token, secret)
+
+
+class TokenDetail(APIView):
+    """One of the signed-in user's own tokens."""
+
+    # Any token may ask: `revoke_token` lets one of a smaller scope revoke only itself.
+    token_scope = Scope.READ
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, token_id: uuid.UUID) -> Response:
+        """Revoke it, now and for good."""
+        revoked_with = request.auth if isinstance(request.auth, ApiToken) else None
+        revoke_token(user=_user(request), token_id=token_id, revoked_with=revoked_with)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class RoleSerializer(serializers.Serializer[Any]):
+    """A role and the team it reaches from."""
+
+    team = serializers.SlugField()
+    team_name = serializers.CharField()
+    role = serializers.CharField()
+
+
+class SubmitSerializer(serializers.Serializer[Any]):
+    """A team that the user may submit to, and the priorities allowed there."""
+
+    team = serializers.SlugField()
+    elastic_max = serializers.IntegerField(help_text="Highest priority of elastic work.")
+    reserved_max = serializers.IntegerField(
+        allow_null=True, help_text="Highest of reserved work; null: none."
+    )
+    tiers = serializers.DictField(child=serializers.IntegerField(), help_text="Names for priorities.")
+
+
+class MeSerializer(serializers.Serializer[Any]):
+    """Who is signed in, and what for."""
+
+    id = serializers.UUIDField()
+    username = serializers.CharField()
+    name = serializers.CharField()
+    email = serializers.EmailField()
+    token = ApiTokenSerializer(allow_null=True)
+    roles = RoleSerializer(many=True)
+    may_submit_to = SubmitSerializer(many=True)
+
+
+class Me(APIView):
+    """Who the request comes from."""
+
+    @extend_schema(responses=MeSerializer)
+    def get(self, request: Request) -> Response:
+        """Return the user, the token used, roles by team, and where which priorities may be submitted."""
+        user = _user(request)
+        me = {
+            "id": user.pk,
+            "username": user.username,
+            "name": str(user),
+            "email": user.email,
+            "token": request.auth if isinstance(request.auth, ApiToken) else None,
+            "roles": _roles(user),
+            "may_submit_to": _may_submit_to(user),
+        }
+        return Response(MeSerializer(me).data)
+
+
+def _roles(user: User) -> list[dict[str, str]]:
+    bindings = Binding.objects.filter(Q(user=user) | Q(group__user=user), team__archived_at=None).distinct()
+    return [
+        {"team": binding.team.slug, "team_name": binding.team.name, "role": binding.role}
+        for binding in bindings.select_related("team").order_by("team__path", "role")
+    ]
+
+
+def _may_submit_to(user: User) -> list[dict[str, Any]]:
+    """Return the teams that take the user's workloads (three queries, however many teams)."""
+    teams = list(Team.objects.active().under_any(paths_where(user, Permission.SUBMIT)))
+    rules = effective_rules_by_team(teams)
+    limits = {team.slug: limits_for(roles_on(user, team), rules[team.pk]) for team in teams}
+    return [
+        {
+            "team": slug,
+            "elastic_max": limit.elastic_max,
+            "reserved_max": limit.reserved_max,
+            "tiers": limit.tiers,
+        }
+        for slug, limit in limits.items()
+    ]
+
+
+def _user(request: Request) -> User:
+    """Return the user, whom the permission classes have already asked for."""
+    if not isinstance(request.user, User):
+        raise exceptions.NotAuthenticated
+    return request.user

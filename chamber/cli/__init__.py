@@ -1,0 +1,64 @@
+"""The command line. Only click is imported before a command is chosen, so that `--help` answers at once."""
+
+import click
+
+from chamber import __version__
+from chamber.cli.lazy import LazyGroup
+
+_COMMANDS = "chamber.cli.commands"
+
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Signing in": {
+        "login": (f"{_COMMANDS}.account:login", "Sign in to a server and keep a token for it."),
+        "logout": (f"{_COMMANDS}.account:logout", "Revoke the kept token and forget it."),
+        "whoami": (f"{_COMMANDS}.account:whoami", "Show who you are, and your roles."),
+        "token": (f"{_COMMANDS}.tokens:token", "Create, list and revoke API tokens."),
+    },
+    "Workloads": {
+        "submit": (f"{_COMMANDS}.submit:submit", "Submit one workload by flags, or several from a file."),
+        "list": (f"{_COMMANDS}.workloads:list_", "List workloads."),
+        "get": (f"{_COMMANDS}.workloads:get", "Show workloads by name."),
+        "why": (f"{_COMMANDS}.workloads:why", "Say why a workload waits, and when it is expected to start."),
+        "watch": (f"{_COMMANDS}.follow:watch", "Follow a workload's events until it ends."),
+        "wait": (f"{_COMMANDS}.follow:wait", "Wait until workloads have ended, or run."),
+        "cancel": (f"{_COMMANDS}.workloads:cancel", "Cancel workloads."),
+        "hold": (f"{_COMMANDS}.workloads:hold", "Keep pending workloads from starting."),
+        "release": (f"{_COMMANDS}.workloads:release", "Let held workloads start again."),
+        "requeue": (f"{_COMMANDS}.workloads:requeue", "Put ended workloads back into the queue."),
+    },
+    "The organisation": {
+        "teams": (f"{_COMMANDS}.organisation:teams", "Show the tree of teams with guarantees and use."),
+        "pools": (f"{_COMMANDS}.organisation:pools", "Show the pools and what is free in them."),
+        "queue": (f"{_COMMANDS}.organisation:queue", "Show a pool's queue in order, with reasons."),
+    },
+    "Operating": {
+        "simulate": (f"{_COMMANDS}.operate:simulate", "Run the scheduler on a described organisation."),
+        "demo": (f"{_COMMANDS}.operate:demo", "Run Chamber with an example organisation on this machine."),
+        "agent": (f"{_COMMANDS}.operate:agent", "Run the agent that connects a cluster to a server."),
+    },
+}
+
+EPILOG = """
+\b
+Environment:
+  CHAMBER_URL     the server, instead of the one of `chamber login`
+  CHAMBER_TOKEN   the token, instead of the kept one
+  NO_COLOR        if set, nothing is coloured
+
+\b
+Exit status:
+  0 done             1 failed            2 usage            3 not found
+  4 not allowed      5 conflict          6 rejected         7 timeout
+  8 the workload failed                  9 it was preempted
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    sections=SECTIONS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="chamber", message="%(prog)s %(version)s")
+def main() -> None:
+    """Share GPU clusters by a tree of teams: submit, follow and steer workloads."""

@@ -1,0 +1,212 @@
+"""The API client that all commands share: one connection, problems as `Failure`, pages, and event streams."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, quote, urlsplit
+
+import click
+import httpx
+
+from chamber import __version__
+from chamber.cli.config import Login, current
+from chamber.cli.status import Exit, Failure, of_http
+
+Json = dict[str, Any]
+Params = Mapping[str, str | int | list[str]]
+
+READ_SECONDS = 30.0
+PAGE_ROWS = 200
+RETRY_AFTER_SECONDS = 1.0
+STREAM_SILENCE_SECONDS = 60.0
+"""A stream says something at least every 15 s; one that is silent for this long is dead."""
+
+
+@dataclass
+class Doors:
+    """How commands reach a server; tests put a transport here that needs no network."""
+
+    transport: httpx.BaseTransport | None = None
+
+    def client(self, login: Login | None = None) -> "Client":
+        """Return a client for this sign-in, or for the current one."""
+        return Client(login or current(), transport=self.transport)
+
+
+def connect(login: Login | None = None) -> "Client":
+    """Return a client for the running command."""
+    context = click.get_current_context(silent=True)
+    doors = (context.find_object(Doors) if context else None) or Doors()
+    return doors.client(login)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of an event stream."""
+
+    id: str
+    event: str
+    data: str
+
+
+class Client:
+    """A signed-in (or signing-in) user of one server."""
+
+    def __init__(self, login: Login, *, transport: httpx.BaseTransport | None = None) -> None:
+        self.login = login
+        headers = {"User-Agent": f"chamber-cli/{__version__}", "Accept": "application/json"}
+        if login.token:
+            headers["Authorization"] = f"Bearer {login.token}"
+        try:
+            self._http = httpx.Client(
+                base_url=f"{login.url}/api/v1/",
+                headers=headers,
+                transport=transport,
+                timeout=httpx.Timeout(READ_SECONDS, connect=10.0),
+            )
+        except httpx.InvalidURL as error:
+            raise Failure(f"{login.url!r} is not an address: {error}.", Exit.USAGE) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """Read; tried once more where the connection broke."""
+        return self._json("GET", path, params=params, repeat=True)
+
+    def post(self, path: str, body: object = None, *, key: str = "") -> Any:
+        """Write. With an idempotency `key` it is safe to repeat, and is, once, where the connection broke."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return self._json("POST", path, body=body, headers=headers, repeat=bool(key))
+
+    def delete(self, path: str) -> None:
+        """Remove; doing it twice does no more than doing it once."""
+        self._json("DELETE", path, repeat=True)
+
+    def rows(self, path: str, params: Params | None = None, *, limit: int | None = None) -> Iterator[Json]:
+        """Yield the rows of a list page by page, at most `limit` of them."""
+        asked: dict[str, Any] = {**(params or {}), "limit": min(limit or PAGE_ROWS, PAGE_ROWS)}
+        count = 0
+        while True:
+            page = self.get(path, asked)
+            for row in page["results"]:
+                if limit is not None and count >= limit:
+                    return
+                count += 1
+                yield row
+            if not page.get("next") or (limit is not None and count >= limit):
+                return
+            # Only the query: the address the server believes to have may not be the one we reach it by.
+            asked |= parse_qs(urlsplit(page["next"]).query)
+
+    def stream(self, path: str, *, last_id: str = "") -> Iterator[Message]:
+        """Yield the messages of one event stream until it ends; `last_id` is where the one before stopped."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        timeout = httpx.Timeout(READ_SECONDS, read=STREAM_SILENCE_SECONDS)
+        with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+            if response.is_error:
+                response.read()
+                raise _refusal(response)
+            yield from parse_stream(response.iter_lines(), last_id)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        repeat: bool,
+    ) -> Any:
+        request = self._http.build_request(method, path, params=params, json=body, headers=headers)
+        response = self._send(request, repeat=repeat)
+        if not response.is_success:
+            raise _refusal(response)
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError as error:
+            raise Failure(f"{self.login.url} did not answer as a Chamber server does.") from error
+
+    def _send(self, request: httpx.Request, *, repeat: bool) -> httpx.Response:
+        try:
+            return self._http.send(request)
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            if not repeat:
+                raise unreachable(self.login.url, error) from error
+        except httpx.TransportError as error:
+            raise unreachable(self.login.url, error) from error
+        time.sleep(RETRY_AFTER_SECONDS)
+        return self._send(request, repeat=False)
+
+
+def unreachable(url: str, error: httpx.TransportError) -> Failure:
+    """Return one sentence with the address for a connection that failed."""
+    if isinstance(error, httpx.TimeoutException):
+        return Failure(f"{url} did not answer in time.", Exit.TIMEOUT)
+    detail = str(error).strip().rstrip(".") or type(error).__name__
+    return Failure(f"{url} cannot be reached: {detail}.")
+
+
+def segment(name: str) -> str:
+    """Return a name as one segment of a path, whatever characters somebody typed."""
+    return quote(name, safe="")
+
+
+def parse_stream(lines: Iterator[str], last_id: str = "") -> Iterator[Message]:
+    """Yield the messages of an event stream's lines (the format of the HTML standard, without `retry`)."""
+    event = ""
+    data: list[str] = []
+    for line in lines:
+        if not line:
+            if data:
+                yield Message(last_id, event or "message", "\n".join(data))
+            event, data = "", []
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "id":
+            last_id = value
+        elif field == "event":
+            event = value
+        elif field == "data":
+            data.append(value)
+
+
+def _refusal(response: httpx.Response) -> Failure:
+    """Return what the server's problem says; for an answer that is no problem, its status."""
+    status = response.status_code
+    try:
+        problem = response.json()
+        sentence = str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        sentence = f"{response.request.url} answered {status} {response.reason_phrase}."
+        return Failure(sentence, of_http(status), http_status=status)
+    wait = response.headers.get("Retry-After")
+    if wait:
+        sentence += f" Try again in {wait} s."
+    fields = _by_field(problem.get("errors"))
+    return Failure(sentence, of_http(status), fields=fields, http_status=status)
+
+
+def _by_field(errors: object, place: str = "") -> dict[str, str]:
+    """Return one sentence a field from the nested `errors` of a problem."""
+    if isinstance(errors, dict):
+        parts = [_by_field(value, f"{place}.{name}".lstrip(".")) for name, value in errors.items()]
+    elif isinstance(errors, list) and not all(isinstance(error, str) for error in errors):
+        parts = [_by_field(value, f"{place}[{index}]") for index, value in enumerate(errors) if value]
+    elif errors:
+        sentences = " ".join(errors) if isinstance(errors, list) else str(errors)
+        return {place: sentences}
+    else:
+        return {}
+    return {name: sentence for part in parts for name, sentence in part.items()}

@@ -1,0 +1,44 @@
+"""What of each kind of thing is shown, in which order; rows are the API's own objects."""
+
+import shlex
+
+from chamber.cli.output import Column, Row, ago, duration, text
+
+
+def _status(workload: Row) -> str:
+    held = " (held)" if workload["held"] else ""
+    return str(workload["status"]).capitalize() + held
+
+
+def _gpus(workload: Row) -> str:
+    """Return what all pods ask for together, as `2 x 4`; memory of a GPU where that is asked for."""
+    one = f"{workload['gpu_memory_mib']} MiB" if workload["gpu_memory_mib"] else text(workload["gpus"])
+    return one if workload["pods"] == 1 else f"{workload['pods']} x {one}"
+
+
+WORKLOADS = [
+    Column("Name", lambda w: w["slug"]),
+    Column("Status", _status),
+    Column("Team", lambda w: w["team"]),
+    Column("Owner", lambda w: w["owner"]),
+    Column("GPUs", _gpus, number=True),
+    Column("Priority", lambda w: f"{w['priority']} {w['priority_class']}"),
+    Column("Submitted", lambda w: ago(w["submitted_at"])),
+    Column("Reason", lambda w: w["reason_code"], wide=True),
+    Column("Pool", lambda w: w["pool"], wide=True),
+    Column("Class", lambda w: w["job_class"], wide=True),
+    Column("Image", lambda w: w["image"], wide=True),
+    Column("Id", lambda w: w["id"], wide=True),
+]
+
+WORKLOAD = [
+    *(Column(column.heading, column.value) for column in WORKLOADS),
+    Column("Min pods", lambda w: None if w["min_pods"] == w["pods"] else w["min_pods"]),
+    Column("GPU types", lambda w: w["gpu_types"]),
+    Column("Time limit", lambda w: w["time_limit_seconds"] and duration(w["time_limit_seconds"])),
+    Column("Command", lambda w: shlex.join(w["command"])),
+    Column("Since", lambda w: ago(w["status_since"])),
+    Column("Requeues", lambda w: w["requeues"] or None),
+    Column("How it ended", lambda w: w["reason"].get("message")),
+    Column("Next step", lambda w: w["reason"].get("next_step")),
+]

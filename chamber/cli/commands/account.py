@@ -1,0 +1,79 @@
+"""`chamber login`, `logout`, `whoami`."""
+
+import socket
+import sys
+
+import click
+
+from chamber.cli import config
+from chamber.cli.client import connect, segment
+from chamber.cli.output import Column, Form, ago, output_option, show_one
+from chamber.cli.status import Failure
+
+
+@click.command()
+@click.option("--url", help="Address of the server; else CHAMBER_URL, else the last one signed in to.")
+@click.option("--username", help="User name; asked for where it is not given.")
+@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@click.option(
+    "--scope",
+    type=click.Choice(["read", "submit", "manage"]),
+    default="manage",
+    show_default=True,
+    help="What the token may be used for.",
+)
+@click.option(
+    "--days", type=click.IntRange(1, 365), default=90, show_default=True, help="How long it is valid."
+)
+def login(url: str | None, username: str | None, password_stdin: bool, scope: str, days: int) -> None:
+    """Sign in to a server and keep a token for it.
+
+    The password is not kept. The token lies in $XDG_CONFIG_HOME/chamber/config.json, readable by you only.
+    """
+    address = config.server(url)
+    name = username or click.prompt("User name", err=True)
+    if password_stdin:
+        password = sys.stdin.readline().rstrip("\r\n")
+    else:
+        password = click.prompt("Password", hide_input=True, err=True)
+    body = {"username": name, "password": password, "scope": scope, "expires_in_days": days}
+    with connect(config.Login(address)) as client:
+        made = client.post("login/", {**body, "name": f"chamber login on {socket.gethostname()}"[:80]})
+    config.keep(config.Login(address, made["token"], made["id"], name))
+    click.echo(f"Signed in to {address} as {name}; the token is valid for {days} days.")
+
+
+@click.command()
+def logout() -> None:
+    """Revoke the kept token and forget it."""
+    login = config.kept()
+    if login is None or not login.token:
+        click.echo("You were not signed in.")
+        return
+    try:
+        with connect(login) as client:
+            client.delete(f"tokens/{segment(login.token_id)}/")
+    except Failure as error:
+        click.echo(f"The token is forgotten here, but was not revoked: {error.message}", err=True)
+    config.forget()
+    click.echo(f"Signed out of {login.url}.")
+
+
+WHOAMI = [
+    Column("User", lambda me: me["username"]),
+    Column("Name", lambda me: me["name"]),
+    Column("Email", lambda me: me["email"]),
+    Column("Server", lambda me: me["server"]),
+    Column("Token", lambda me: me["token"] and f"{me['token']['name']}, scope {me['token']['scope']}"),
+    Column("Expires", lambda me: me["token"] and ago(me["token"]["expires_at"])),
+    Column("Roles", lambda me: [f"{given['role']} of {given['team']}" for given in me["roles"]] or "none"),
+]
+
+
+@click.command()
+@output_option
+def whoami(form: Form) -> None:
+    """Show who you are, and your roles."""
+    with connect() as client:
+        me = {**client.get("me/"), "server": client.login.url}
+    show_one(me, form, WHOAMI, name="username")

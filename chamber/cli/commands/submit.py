@@ -1,0 +1,129 @@
+"""`chamber submit`: one workload by flags, or several from a file, all or none."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+import click
+
+from chamber.cli import manifests
+from chamber.cli.client import Client, Json, connect
+from chamber.cli.columns import WORKLOADS
+from chamber.cli.commands.follow import wait_for
+from chamber.cli.output import Form, output_option, show
+from chamber.cli.status import Exit, Failure
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OPTIONS = [
+    click.option("-f", "--file", help="YAML or JSON with one workload or several; - reads standard input."),
+    click.option("--name", help="Name; else the image's."),
+    click.option("--team", help="Team, by its slug."),
+    click.option("--image", help="Container image."),
+    click.option("--gpus", metavar="NUMBER", help="GPUs of each pod: 0.25, 0.5, 0.75 or a whole number."),
+    click.option("--gpu-memory-mib", type=int, help="Memory of one GPU for each pod, instead of --gpus."),
+    click.option("--pods", type=int, help="How many equal pods."),
+    click.option("--min-pods", type=int, help="It starts with at least these; else with all together."),
+    click.option("--priority", help="0 to 99 is elastic, from 100 reserved; or low, normal, high, reserved."),
+    click.option(
+        "--class", "job_class", help="training, experiment, preprocessing, batch-inference or serving."
+    ),
+    click.option(
+        "--pool", "pools", multiple=True, help="Acceptable pool, best first; may come several times."
+    ),
+    click.option(
+        "--gpu-type", "gpu_types", multiple=True, help="Acceptable GPU type; may come several times."
+    ),
+    click.option("--cpu", help="CPU cores of each pod."),
+    click.option("--memory-mib", type=int, help="Memory of each pod."),
+    click.option("--time-limit", metavar="DURATION", help="Longest run, such as 90s, 30m, 4h, 2d."),
+    click.option("--on-preemption", type=click.Choice(["requeue", "stop"]), help="What then becomes of it."),
+    click.option("--max-retries", type=int, help="How often to try again after a failure."),
+    click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable."),
+    click.option(
+        "--depends-on", multiple=True, metavar="WORKLOAD", help="Start only after this has completed."
+    ),
+    click.option("--hold", is_flag=True, default=None, help="Keep it from starting until `chamber release`."),
+]
+
+
+def workload_options(command: F) -> F:
+    """Give a command the flags that describe a workload."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@workload_options
+@click.option(
+    "--idempotency-key", help="Name of this submission: repeated with it, nothing is submitted twice."
+)
+@click.option("--wait", is_flag=True, help="Wait until all have ended; the exit status tells how.")
+@output_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def submit(file: str | None, idempotency_key: str | None, wait: bool, form: Form, **flags: Any) -> None:
+    """Submit one workload by flags, or several from a file, and print their names.
+
+    Everything after -- is the command to run in each pod:
+
+    \b
+        chamber submit --team nlp --image python:3.12 --gpus 1 -- python train.py
+
+    With -f, flags change every workload of the file. Several are taken all or none.
+    """
+    given = _given(flags)
+    workloads = [_with(document, given) for document in manifests.read(file)] if file else [_by_flags(given)]
+    body = workloads[0] if len(workloads) == 1 else {"workloads": workloads}
+    with connect() as client:
+        made = _send(client, body, idempotency_key or str(uuid.uuid4()))
+        show(made, Form.NAME if form is Form.TABLE else form, WORKLOADS)
+        if wait:
+            wait_for(client, [workload["slug"] for workload in made])
+
+
+def _send(client: Client, body: object, key: str) -> list[Json]:
+    try:
+        answer = client.post("workloads/", body, key=key)
+    except Failure as failure:
+        if failure.exit_code in {Exit.FAILED, Exit.TIMEOUT}:
+            raise failure.with_hint(
+                f"To try again and submit only once: --idempotency-key {key}"
+            ) from failure
+        raise
+    made: list[Json] = answer.get("workloads", [answer])
+    return made
+
+
+def _given(flags: dict[str, Any]) -> Json:
+    """Return what the flags say, in the words of the API."""
+    asked = {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}
+    asked = {name: value for name, value in asked.items() if value not in (None, [])}
+    if "environment" in asked:
+        asked["environment"] = dict(_variable(text) for text in asked["environment"])
+    if "time_limit" in asked:
+        asked["time_limit_seconds"] = asked.pop("time_limit")
+    return asked
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint="--env")
+    return name, value
+
+
+def _with(document: Json, given: Json) -> Json:
+    """Return a file's workload as the flags change it."""
+    if "time_limit_seconds" in given:
+        document = {name: value for name, value in document.items() if name != "time_limit"}
+    return {**document, **given}
+
+
+def _by_flags(given: Json) -> Json:
+    for needed in ("team", "image"):
+        if needed not in given:
+            raise click.UsageError(f"Give --{needed}, or a file with -f.")
+    image = PurePosixPath(given["image"].partition("@")[0]).name.partition(":")[0]
+    return {"name": image or "workload", **given}

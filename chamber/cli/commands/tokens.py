@@ -1,0 +1,63 @@
+"""`chamber token create, list, revoke`."""
+
+import click
+
+from chamber.cli.client import connect, segment
+from chamber.cli.output import Column, Form, ago, output_option, show, show_one
+
+COLUMNS = [
+    Column("Name", lambda token: token["name"]),
+    Column("Scope", lambda token: token["scope"]),
+    Column("Starts with", lambda token: token["prefix"]),
+    Column("Last used", lambda token: ago(token["last_used_at"]) or "never"),
+    Column("Expires", lambda token: ago(token["expires_at"]) or "never"),
+    Column("Id", lambda token: token["id"]),
+]
+
+
+@click.group()
+def token() -> None:
+    """Create, list and revoke API tokens."""
+
+
+@token.command()
+@click.argument("name")
+@click.option(
+    "--scope",
+    type=click.Choice(["read", "submit", "manage"]),
+    default="submit",
+    show_default=True,
+    help="What it may be used for.",
+)
+@click.option(
+    "--days", type=click.IntRange(1, 365), default=30, show_default=True, help="How long it is valid."
+)
+@output_option
+def create(name: str, scope: str, days: int, form: Form) -> None:
+    """Create a token and print it, this once.
+
+    With -o table or name only the token itself is printed, so that it can be caught by a script.
+    """
+    with connect() as client:
+        made = client.post("tokens/", {"name": name, "scope": scope, "expires_in_days": days})
+    if form in {Form.TABLE, Form.NAME}:
+        click.echo(made["token"])
+        return
+    show_one(made, form, [*COLUMNS, Column("Token", lambda row: row["token"])])
+
+
+@token.command("list")
+@output_option
+def list_(form: Form) -> None:
+    """List your tokens."""
+    with connect() as client:
+        show(client.rows("tokens/"), form, COLUMNS, name="id", empty="You have no tokens.")
+
+
+@token.command()
+@click.argument("token_id", metavar="ID")
+def revoke(token_id: str) -> None:
+    """Revoke one of your tokens by its id."""
+    with connect() as client:
+        client.delete(f"tokens/{segment(token_id)}/")
+    click.echo(f"Revoked {token_id}.")

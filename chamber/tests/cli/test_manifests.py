@@ -1,0 +1,69 @@
+"""Files of workloads: several documents, JSON, and what is refused before anything is sent."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from chamber.cli import manifests
+from chamber.cli.status import Failure
+
+
+def read(tmp_path: Path, content: str) -> list[dict[str, object]]:
+    file = tmp_path / "workloads.yaml"
+    file.write_text(content)
+    return manifests.read(str(file))
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("name: a", ["a"]),
+        ("name: a\n---\nname: b\n---\n", ["a", "b"]),
+        ("workloads: [{name: a}, {name: b}]\n---\nname: c", ["a", "b", "c"]),
+        ('{"name": "a"}', ["a"]),
+    ],
+)
+def test_one_workload_or_several(tmp_path: Path, content: str, names: list[str]) -> None:
+    assert [workload["name"] for workload in read(tmp_path, content)] == names
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("name: [", "line 1: "),
+        ("a: &a [1]\nb: *a", "line 2: aliases are not taken, write it out."),
+        ("- a", "is not a workload"),
+        ("workloads: 3", "workloads must be a list"),
+        ("", "holds no workload."),
+        ("name: \x07", "is not YAML"),
+        ("when: 2020-13-45", "is not YAML"),
+        ("{" * 5000, "is not YAML"),
+    ],
+)
+def test_what_is_no_manifest_is_a_usage_error(tmp_path: Path, content: str, sentence: str) -> None:
+    with pytest.raises(Failure) as raised:
+        read(tmp_path, content)
+
+    assert raised.value.exit_code == 2
+    assert sentence in raised.value.message
+
+
+def test_ten_megabytes_are_rejected_without_being_parsed(tmp_path: Path) -> None:
+    with pytest.raises(Failure) as raised:
+        read(tmp_path, "a: " + "x" * 10_000_000)
+
+    assert raised.value.exit_code == 6
+    assert "larger than 1,048,576 bytes" in raised.value.message
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(Failure, match=r"/nowhere/w\.yaml cannot be read: No such file or directory\."):
+        manifests.read("/nowhere/w.yaml")
+
+
+def test_a_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"name: a")))
+
+    assert manifests.read("-") == [{"name": "a"}]

@@ -1,0 +1,68 @@
+"""`chamber simulate` and the operators' commands: options go where they belong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chamber.cli import main
+from chamber.demo import command as demo_command
+
+SCENARIO = """
+version: 1
+pools: [{name: main, nodes: [{name: n1, gpus: 8}]}]
+teams: [{name: acme, reservations: {main: 8}}]
+workloads: [{name: train, team: acme, gpus: 4}]
+expect: {workloads: {train: {action: ACTION}}}
+"""
+
+
+def simulate(tmp_path: Path, *options: str, action: str = "start") -> Result:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SCENARIO.replace("ACTION", action))
+    return CliRunner().invoke(main, ["simulate", str(file), *options])
+
+
+def test_simulate_shows_a_plan(tmp_path: Path) -> None:
+    result = simulate(tmp_path)
+
+    assert result.exit_code == 0
+    assert "train" in result.stdout
+
+
+def test_simulate_checks_what_is_expected(tmp_path: Path) -> None:
+    assert simulate(tmp_path, "--check").exit_code == 0
+    assert simulate(tmp_path, "--check", action="wait").exit_code == 1
+
+
+def test_simulate_refuses_what_is_no_scenario(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text("version: 99")
+
+    result = CliRunner().invoke(main, ["simulate", str(file)])
+
+    assert result.exit_code == 2
+    assert "99" in result.stderr
+
+
+def test_the_demo_gets_its_options_and_its_status_is_the_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: dict[str, Any] = {}
+
+    def run(**options: Any) -> int:
+        given.update(options)
+        return 1
+
+    monkeypatch.setattr(demo_command, "run", run)
+
+    result = CliRunner().invoke(main, ["demo", "--port", "8123", "--reset"])
+
+    assert result.exit_code == 1
+    assert (given["port"], given["reset"], given["host"], given["data"]) == (8123, True, "127.0.0.1", None)
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "http"])
+def test_a_port_outside_the_range_is_a_usage_error(port: str) -> None:
+    assert CliRunner().invoke(main, ["demo", "--port", port]).exit_code == 2

@@ -1,0 +1,163 @@
+"""`chamber teams`, `pools`, `queue` and `why`, over real cycles of the scheduler."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from chamber.models import User
+from chamber.tests.cli.conftest import Run
+from scheduling import cycle, decide, memory, usage
+from scheduling.tests.factories import make_cluster, make_nodes
+from teams.models import Pool, Role, Team
+from teams.tests.factories import make_pool, make_team, member, set_share
+from workloads.tests.factories import make_workload
+
+
+@pytest.fixture
+def olga(org: Team) -> User:
+    """An administrator of the whole organisation."""
+    return member(org, Role.ORG_ADMIN, "olga")
+
+
+@pytest.fixture
+def schedule() -> Iterator[Callable[[], object]]:
+    """Return what runs a cycle; nothing of it is remembered by the next test."""
+    yield cycle.run_cycle
+    for part in (cycle, decide, memory, usage):
+        part.forget()
+
+
+@pytest.fixture
+def busy(pool: Pool, nlp: Team, vision: Team, ada: User, schedule: Callable[[], object]) -> None:
+    """Eight GPUs, reserved for NLP and Vision; NLP runs on six, and two workloads wait for what is not left."""
+    make_nodes(make_cluster(), pool, 2)
+    set_share(nlp, pool, gpus=6)
+    set_share(vision, pool, gpus=2)
+    make_workload(nlp, ada, slug="train-1", pods=6)
+    make_workload(nlp, ada, slug="train-2", pods=4, priority=40)
+    make_workload(vision, member(vision, Role.RESEARCHER, "vera"), slug="secret-1", pods=3, priority=30)
+    schedule()
+
+
+def table(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines()]
+
+
+@pytest.mark.usefixtures("busy")
+def test_teams_are_a_tree_with_figures(run: Run, olga: User, become: Callable[..., str]) -> None:
+    become(olga)
+
+    result = run("teams")
+
+    assert result.exit_code == 0
+    title, heading, *rows = result.stdout.splitlines()
+    assert title == "Pool main"
+    assert heading.split()[:2] == ["TEAM", "GUARANTEE"]
+    assert [row.split()[:3] for row in rows] == [["Acme", "8", "6"], ["NLP", "6", "6"], ["Vision", "2", "0"]]
+    assert rows[1].startswith("  NLP")
+
+
+@pytest.mark.usefixtures("busy")
+def test_teams_for_programs_are_rows_by_team_and_pool(
+    run: Run, ada: User, become: Callable[..., str]
+) -> None:
+    make_pool("Spare")
+    become(ada)
+
+    rows = json.loads(run("teams", "-o", "json").stdout)
+
+    assert [(row["team"], row["pool"], row["level"]) for row in rows] == [
+        ("nlp", "main", 0),
+        ("nlp", "spare", 0),
+    ]
+    assert run("teams", "-o", "name").stdout == "nlp\n"
+    assert [row["Slug"] for row in csv.DictReader(io.StringIO(run("teams", "-o", "csv").stdout))] == [
+        "nlp",
+        "nlp",
+    ]
+
+
+def test_an_unknown_pool_is_named_with_those_there_are(
+    run: Run, pool: Pool, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+
+    result = run("teams", "--pool", "mian")
+
+    assert result.exit_code == 3
+    assert result.stderr == "Error: There is no pool 'mian'; there are main.\n"
+
+
+@pytest.mark.usefixtures("busy")
+def test_pools_show_what_is_free_in_them(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada)
+
+    heading, row = table(run("pools").stdout)
+    assert heading == [
+        "POOL",
+        "CAPACITY",
+        "GUARANTEED",
+        "IN",
+        "USE",
+        "IDLE",
+        "UNAVAILABLE",
+        "WAITING",
+        "STATE",
+    ]
+    assert row == ["main", "8", "8", "6", "2", "0", "2", "open"]
+
+
+@pytest.mark.usefixtures("busy")
+def test_the_queue_hides_what_is_not_yours_to_see(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada)
+
+    rows = json.loads(run("queue", "-o", "json").stdout)
+
+    assert {row["workload"] for row in rows} == {"train-2", None}
+    assert "secret" not in run("queue", "-o", "wide").stdout
+    assert run("queue", "-o", "name").stdout == "train-2\n"
+
+
+def test_an_empty_queue_says_so(
+    run: Run, pool: Pool, ada: User, become: Callable[..., str], schedule: Callable[[], object]
+) -> None:
+    become(ada)
+    schedule()
+
+    result = run("queue")
+
+    assert (result.stdout, result.stderr) == ("", "Nothing waits.\n")
+
+
+@pytest.mark.usefixtures("busy")
+def test_why_says_reason_and_next_step(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada)
+
+    found = json.loads(run("why", "train-2", "-o", "json").stdout)
+    result = run("why", "train-2")
+
+    assert found["reason"]["message"] in result.stdout
+    assert found["reason"]["next_step"] in result.stdout
+    assert found["eta"]["text"] in result.stdout
+    assert run("why", "train-1").exit_code == 0
+
+
+@pytest.mark.usefixtures("busy")
+def test_why_of_what_is_not_yours_is_not_found(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada)
+
+    assert run("why", "secret-1").exit_code == 3
+
+
+def test_without_a_role_there_is_nothing_to_see(
+    run: Run, pool: Pool, stranger: User, become: Callable[..., str]
+) -> None:
+    make_team(Team.objects.get(depth=0), "Audio")
+    become(stranger)
+
+    assert run("pools").stderr == "There are no pools.\n"
+    assert run("teams").stdout == ""
+    assert run("queue").exit_code == 3

@@ -1,0 +1,205 @@
+"""`chamber submit`: by flags, from files, all or none, and never twice."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from django.core.wsgi import get_wsgi_application
+
+from chamber.cli import client
+from chamber.cli.commands import follow
+from chamber.models import Scope, User
+from chamber.tests.cli.conftest import Run
+from teams.models import Pool, Role, Team
+from teams.tests.factories import member
+from workloads.models import Status, Workload
+
+NEEDED = ("submit", "--team", "nlp", "--image", "registry.example/team/train:3")
+
+
+@pytest.fixture(autouse=True)
+def _as_ada(run: Run, ada: User, pool: Pool, become: Callable[..., str]) -> None:
+    become(ada)
+
+
+def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
+    flags = ["--gpus", "0.5", "--pods", "3", "--min-pods", "2", "--priority", "high", "--class", "training"]
+    more = [
+        "--pool",
+        "main",
+        "--time-limit",
+        "2h",
+        "--env",
+        "A=1=2",
+        "--cpu",
+        "1.5",
+        "--max-retries",
+        "2",
+        "--hold",
+    ]
+
+    result = run(*NEEDED, *flags, *more, "--", "python", "train.py", "--epochs", "3")
+
+    assert result.exit_code == 0, result.stderr
+    workload = Workload.objects.get()
+    assert result.stdout == f"{workload.slug}\n"
+    assert (workload.name, workload.team.slug, workload.owner.username) == ("train", "nlp", "ada")
+    assert (workload.gpu_milli, workload.pods, workload.min_pods, workload.cpu_milli) == (500, 3, 2, 1500)
+    assert (workload.priority, workload.job_class, workload.time_limit_seconds) == (75, "training", 7200)
+    assert workload.command == ["python", "train.py", "--epochs", "3"]
+    assert (workload.environment, workload.max_retries, workload.held) == ({"A": "1=2"}, 2, True)
+    assert len(workload.pool_choice) == 1
+
+
+def test_json_is_a_list_of_the_apis_objects(run: Run) -> None:
+    made = json.loads(run(*NEEDED, "-o", "json").stdout)
+
+    assert [workload["slug"] for workload in made] == [Workload.objects.get().slug]
+
+
+def test_a_file_of_several_is_submitted_in_its_order_and_changed_by_flags(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "name: a\nteam: nlp\nimage: i\ntime_limit: 1h\n---\nworkloads: [{name: b, team: nlp, image: i}]\n"
+    )
+
+    result = run("submit", "-f", str(file), "--priority", "low", "--time-limit", "30m")
+
+    assert result.exit_code == 0, result.stderr
+    rows = Workload.objects.order_by("id").values_list("name", "priority", "time_limit_seconds")
+    assert list(rows) == [("a", 25, 1800), ("b", 25, 1800)]
+    assert [line.rpartition("-")[0] for line in result.stdout.split()] == ["a", "b"]
+
+
+def test_of_a_file_with_a_mistake_nothing_is_taken(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "w.json"
+    file.write_text(
+        json.dumps({"workloads": [{"name": "a", "team": "nlp", "image": "i"}, {"name": "b", "team": "nlp"}]})
+    )
+
+    result = run("submit", "-f", str(file))
+
+    assert result.exit_code == 6
+    assert "workloads[1].image" in result.stderr
+    assert not Workload.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "exit_status", "sentence"),
+    [
+        (("--gpus", "1.25"), 6, "The nearest legal values are 1 and 2."),
+        (("--pods", "0"), 6, "pods is 0; at least 1 is allowed."),
+        (("--pods", "many"), 2, "'many' is not a valid integer"),
+        (("--priority", "80"), 6, "Priority 80 is outside your range in NLP"),
+        (("--team", "nobody"), 3, "'nobody'"),
+        (("--team", "vision"), 3, "'vision'"),
+        (("--pool", "mian"), 6, "There is no pool 'mian'. Did you mean 'main'?"),
+        (("--time-limit", "soon"), 6, "'soon'"),
+        (("--env", "A"), 2, "'A' is not NAME=VALUE."),
+        (("--image", ""), 6, "image is missing."),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_value(
+    run: Run, vision: Team, flags: tuple[str, ...], exit_status: int, sentence: str
+) -> None:
+    result = run(*NEEDED, *flags)
+
+    assert result.exit_code == exit_status, result.stderr
+    assert sentence in result.stderr
+    assert not Workload.objects.exists()
+
+
+def test_who_may_only_view_may_not_submit(run: Run, nlp: Team, become: Callable[..., str]) -> None:
+    become(member(nlp, Role.VIEWER, "vic"))
+
+    assert run(*NEEDED).exit_code == 4
+
+
+def test_a_reading_token_does_not_submit(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada, Scope.READ)
+
+    result = run(*NEEDED)
+
+    assert result.exit_code == 4
+    assert "'read'" in result.stderr
+
+
+@pytest.mark.parametrize("missing", ["--team", "--image"])
+def test_without_team_or_image_it_is_a_usage_error(run: Run, missing: str) -> None:
+    given = [word for pair in (("--team", "nlp"), ("--image", "i")) for word in pair if pair[0] != missing]
+
+    result = run("submit", *given)
+
+    assert result.exit_code == 2
+    assert f"Give {missing}" in result.stderr
+
+
+def test_the_same_key_submits_once(run: Run) -> None:
+    first = run(*NEEDED, "--idempotency-key", "k1")
+
+    assert run(*NEEDED, "--idempotency-key", "k1").stdout == first.stdout
+    assert Workload.objects.count() == 1
+
+
+def test_a_used_key_with_another_body_is_a_conflict(run: Run) -> None:
+    run(*NEEDED, "--idempotency-key", "k1")
+
+    result = run(*NEEDED, "--pods", "2", "--idempotency-key", "k1")
+
+    assert result.exit_code == 5
+    assert "'k1'" in result.stderr
+    assert Workload.objects.count() == 1
+
+
+class AnswerLost(httpx.BaseTransport):
+    """The server does as it is told, but the first answers never arrive."""
+
+    def __init__(self, losses: int) -> None:
+        self.losses = losses
+        self.server = httpx.WSGITransport(app=get_wsgi_application())
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self.server.handle_request(request)
+        self.losses -= 1
+        if self.losses >= 0:
+            answer.close()
+            raise httpx.ReadError("Connection reset by peer")
+        return answer
+
+
+def test_an_answer_that_is_lost_is_asked_for_again_and_submits_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "RETRY_AFTER_SECONDS", 0)
+
+    result = run(*NEEDED, transport=AnswerLost(1))
+
+    assert result.stdout == f"{Workload.objects.get().slug}\n"
+
+
+def test_where_the_answer_stays_away_the_key_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "RETRY_AFTER_SECONDS", 0)
+
+    result = run(*NEEDED, transport=AnswerLost(2))
+
+    assert result.exit_code == 1
+    key = result.stderr.rpartition("--idempotency-key ")[2].strip()
+    assert run(*NEEDED, "--idempotency-key", key).stdout == f"{Workload.objects.get().slug}\n"
+
+
+@pytest.mark.parametrize(("status", "exit_status"), [(Status.COMPLETED, 0), (Status.FAILED, 8)])
+def test_waiting_tells_how_it_ended(
+    run: Run, monkeypatch: pytest.MonkeyPatch, status: Status, exit_status: int
+) -> None:
+    asked: list[str] = []
+
+    def ended(_client: object, name: str, *_: object) -> dict[str, str]:
+        asked.append(name)
+        return {"slug": name, "status": status}
+
+    monkeypatch.setattr(follow, "_wait_for_one", ended)
+
+    assert run(*NEEDED, "--wait").exit_code == exit_status
+    assert asked == [Workload.objects.get().slug]

@@ -1,0 +1,46 @@
+"""Settings from the environment: typed, and a bad value stops with one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from chamber import env
+
+
+def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("from a file\n")
+    monkeypatch.setenv("X_KEY", "from the variable")
+    monkeypatch.setenv("X_KEY_FILE", str(secret))
+    assert env.text("X_KEY", "") == "from a file"
+
+
+def test_a_secret_file_that_is_missing_stops_with_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X_KEY_FILE", "/nowhere/secret")
+    with pytest.raises(SystemExit, match="X_KEY_FILE is '/nowhere/secret'; allowed is a readable file"):
+        env.text("X_KEY", "")
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", True), ("On", True), ("no", False), ("", True)])
+def test_a_flag_reads_the_usual_words(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
+    monkeypatch.setenv("X_FLAG", value)
+    assert env.flag("X_FLAG", default=True) is expected
+
+
+@pytest.mark.parametrize("value", ["maybe", "2", "tru"])
+def test_a_flag_that_is_no_word_of_these_stops(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("X_FLAG", value)
+    with pytest.raises(SystemExit, match=f"X_FLAG is '{value}'; allowed is 1, true"):
+        env.flag("X_FLAG", default=True)
+
+
+@pytest.mark.parametrize("value", ["0", "101", "ten", "1.5"])
+def test_a_number_out_of_bounds_stops_and_names_them(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("X_NUMBER", value)
+    with pytest.raises(SystemExit, match=f"X_NUMBER is '{value}'; allowed is a whole number from 1 to 100"):
+        env.integer("X_NUMBER", 5, low=1, high=100)
+
+
+def test_words_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X_WORDS", " a, b,,c ")
+    assert env.words("X_WORDS", "") == ["a", "b", "c"]

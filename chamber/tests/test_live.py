@@ -1,0 +1,114 @@
+"""Announcements: after commit only, never going back, at most one a second for each page and topic."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import AnonymousUser
+from django.db import transaction
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from chamber import consumers, live
+from chamber.models import User
+
+
+def page(user: Any) -> WebsocketCommunicator:
+    socket = WebsocketCommunicator(consumers.LiveConsumer.as_asgi(), "/ws/live/")
+    socket.scope["user"] = user
+    return socket
+
+
+@pytest.fixture
+def _bound() -> Any:
+    live.bind(None)
+    yield
+    live.bind(None)
+
+
+@pytest.mark.django_db
+def test_nothing_is_announced_before_commit(
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    with django_capture_on_commit_callbacks() as callbacks:
+        live.announce("teams")
+    assert live.version("teams") == 0
+    callbacks[0]()
+    first = live.version("teams")
+    callbacks[0]()
+    assert 0 < first < live.version("teams")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_rolled_back_is_not_announced() -> None:
+    with transaction.atomic():
+        live.announce("teams")
+        transaction.set_rollback(True)
+    assert live.version("teams") == 0
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_page_hears_what_it_watches_and_nothing_else() -> None:
+    live.bind(asyncio.get_running_loop())
+    socket = page(User(username="ada"))
+    await socket.connect()
+    await socket.send_json_to({"watch": ["teams"]})
+    assert await socket.receive_json_from() == {"topic": "teams", "version": 0}
+    await sync_to_async(live.announce, thread_sensitive=False)("pools", "teams")
+    heard = await socket.receive_json_from()
+    assert heard["topic"] == "teams"
+    assert heard["version"] == live.version("teams")
+    assert await socket.receive_nothing()
+    await socket.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_announcements_within_a_second_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "COALESCE_SECONDS", 0.2)
+    live.bind(asyncio.get_running_loop())
+    socket = page(User(username="ada"))
+    await socket.connect()
+    await socket.send_json_to({"watch": ["teams"]})
+    await socket.receive_json_from()
+    for _ in range(20):
+        await sync_to_async(live.announce, thread_sensitive=False)("teams")
+    first, second = await socket.receive_json_from(), await socket.receive_json_from()
+    assert first["version"] < second["version"] == live.version("teams")
+    assert await socket.receive_nothing(timeout=0.5)
+    await socket.disconnect()
+
+
+async def test_who_is_not_signed_in_is_told_so_and_closed() -> None:
+    socket = page(AnonymousUser())
+    await socket.connect()
+    assert (await socket.receive_output())["code"] == consumers.SIGNED_OUT
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        " ",
+        "[]",
+        '{"watch": "teams"}',
+        '{"watch": [1]}',
+        '{"watch": [""]}',
+        '{"watch": ["' + "x" * 201 + '"]}',
+        "{",
+        '{"watch": [' + ",".join(f'"t{i}"' for i in range(51)) + "]}",
+    ],
+)
+async def test_a_message_that_is_not_of_the_protocol_closes_the_socket(message: str) -> None:
+    socket = page(User(username="ada"))
+    await socket.connect()
+    await socket.send_to(text_data=message)
+    assert (await socket.receive_output())["code"] == consumers.BAD_MESSAGE
+
+
+def test_a_ring_that_fails_costs_the_request_nothing(
+    settings: Any, caplog: pytest.LogCaptureFixture, db: None, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.CHAMBER_RING = "chamber.no_such_module.ring"
+    with django_capture_on_commit_callbacks(execute=True):
+        live.ring()
+    assert "could not be rung" in caplog.text

@@ -1,0 +1,303 @@
+"""What the pages' scripts do, in a real browser on pages made here: no server, and a socket held in hand."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.template import Context, Template
+from playwright.sync_api import Browser, Page, Request, Route, WebSocketRoute, expect, sync_playwright
+
+pytestmark = pytest.mark.chromium
+
+ORIGIN = "http://chamber.test"
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'"
+
+
+def missing(_: Request) -> dict[str, Any]:
+    return {"status": 404, "body": "none"}
+
+
+class Site:
+    """Answers one page's requests from `pages`, hands out the socket, and remembers what was asked."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.pages: dict[str, Callable[[Request], dict[str, Any]]] = {}
+        self.asked: list[Request] = []
+        self.sockets: list[WebSocketRoute] = []
+        self.heard: list[object] = []
+        page.route("**/*", self._answer)
+        page.route_web_socket("**/ws/live/", self._connect)
+
+    def _answer(self, route: Route) -> None:
+        path = urlsplit(route.request.url).path
+        if path.startswith("/static/"):
+            file = finders.find(path.removeprefix("/static/"))
+            route.fulfill(path=str(file))
+            return
+        self.asked.append(route.request)
+        answer = self.pages.get(path, missing)(route.request)
+        headers = {"Content-Security-Policy": POLICY, "Content-Type": "text/html; charset=utf-8"}
+        route.fulfill(**{**answer, "headers": {**headers, **answer.get("headers", {})}})
+
+    def _connect(self, socket: WebSocketRoute) -> None:
+        self.sockets.append(socket)
+        socket.on_message(lambda message: self.heard.append(json.loads(message)))
+
+    def open(self, content: str) -> Page:
+        """Show a page of the real layout around `content`."""
+        source = "{% extends 'base.html' %}{% block content %}" + content + "{% endblock %}"
+        user = SimpleNamespace(is_authenticated=True)
+        html = Template(source).render(Context({"user": user, "may_submit": True}))
+        self.pages["/"] = lambda _: {"body": html}
+        self.page.goto(f"{ORIGIN}/")
+        return self.page
+
+    def announce(self, topic: str, version: int) -> None:
+        """Say over the newest socket that a topic has a new version."""
+        self.sockets[-1].send(json.dumps({"topic": topic, "version": version}))
+
+    def fetched(self, path: str) -> list[Request]:
+        """Return the requests made for a path so far."""
+        return [request for request in self.asked if urlsplit(request.url).path == path]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(browser: Browser) -> Iterator[Site]:
+    page = browser.new_page(viewport={"width": 1200, "height": 800})
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda line: faults.append(line.text) if "Content Security" in line.text else None)
+    yield Site(page)
+    page.close()
+    assert faults == []
+
+
+def part(body: str, *, version: int = 1, told: str = "") -> str:
+    return (
+        f'<section id="part" data-live="queue:main" data-live-url="/part/" data-live-version="{version}"'
+        f' data-live-summary="{told}">{body}</section>'
+    )
+
+
+def row(name: str, text: str) -> str:
+    return f'<p data-key="{name}"><a href="#{name}" id="link-{name}">{text}</a></p>\n'
+
+
+def test_a_newer_version_fetches_the_part_and_an_old_one_does_not(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"body": part("new", version=2), "headers": {"ETag": '"2"'}}
+    page = site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    assert site.heard == [{"watch": ["queue:main"]}]
+    site.announce("queue:main", 1)
+    site.announce("another", 5)
+    page.wait_for_timeout(200)
+    assert site.fetched("/part/") == []
+    site.announce("queue:main", 2)
+    expect(page.locator("#part")).to_have_text("new")
+    assert site.fetched("/part/")[0].headers["x-chamber-fragment"] == "1"
+
+
+def test_many_announcements_become_one_fetch_with_the_last_etag(site: Site) -> None:
+    def answer(request: Request) -> dict[str, Any]:
+        unchanged = request.headers.get("if-none-match") == '"a"'
+        return {"status": 304} if unchanged else {"body": part("new"), "headers": {"ETag": '"a"'}}
+
+    site.pages["/part/"] = answer
+    page = site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.announce("queue:main", 2)
+    expect(page.locator("#part")).to_have_text("new")
+    for version in range(3, 20):
+        site.announce("queue:main", version)
+    page.wait_for_timeout(1500)
+    assert [request.headers.get("if-none-match") for request in site.fetched("/part/")] == [None, '"a"']
+    expect(page.locator("#part")).to_have_text("new")
+
+
+def test_what_the_reader_is_doing_survives_a_change(site: Site) -> None:
+    inside = '<input id="note" value="{0}"><details><summary>More</summary>{0}</details>'
+    before = inside.format("old") + row("a", "A old") + row("b", "B old") + row("c", "C old")
+    after = inside.format("new") + row("c", "C new") + row("b", "B new") + row("d", "D new")
+    site.pages["/part/"] = lambda _: {"body": part(after)}
+    page = site.open(part(before))
+    page.fill("#note", "mine")
+    page.click("summary")
+    page.focus("#link-c")
+    page.evaluate("document.querySelector('[data-key=c]').mark = 'the same element'")
+    site.announce("queue:main", 2)
+    expect(page.locator("#part p")).to_have_text(["C new", "B new", "D new"])
+    assert page.input_value("#note") == "mine"
+    assert page.evaluate("document.querySelector('details').open")
+    assert page.evaluate("document.activeElement.id") == "link-c"
+    assert page.evaluate("document.querySelector('[data-key=c]').mark") == "the same element"
+
+
+def test_a_changed_summary_is_told_to_screen_readers(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"body": part("new", told="3 wait")}
+    page = site.open(part("old", told="2 wait"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.announce("queue:main", 2)
+    expect(page.locator("#live-summary")).to_have_text("3 wait")
+
+
+def test_without_a_socket_the_page_polls_and_says_since_when(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"body": part("polled")}
+    page = site.page
+    page.clock.install()
+    site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    page.route_web_socket("**/ws/live/", lambda socket: socket.close())
+    site.sockets[-1].close(code=1001)
+    expect(page.locator("#live-status")).to_contain_text("Not live since")
+    assert site.fetched("/part/") == []
+    page.clock.run_for(16_500)
+    expect(page.locator("#part")).to_have_text("polled")
+
+
+def test_a_part_one_may_no_longer_see_says_so_and_is_left_alone(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"status": 403, "body": "no"}
+    page = site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.announce("queue:main", 2)
+    expect(page.locator(".live-note")).to_have_text("You may no longer see this part.")
+    site.announce("queue:main", 3)
+    page.wait_for_timeout(1200)
+    assert len(site.fetched("/part/")) == 1
+
+
+def test_a_session_that_ended_reloads_the_page(site: Site) -> None:
+    page = site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    with page.expect_navigation():
+        site.sockets[-1].close(code=4401)
+    assert len(site.fetched("/")) == 2
+
+
+def test_a_destructive_form_posts_only_after_confirmation(site: Site) -> None:
+    site.pages["/cancel/"] = lambda _: {"body": "cancelled"}
+    page = site.open(
+        '<form method="post" action="/cancel/"><button name="really" value="yes"'
+        ' data-confirm="Cancel train-1?" data-confirm-button="Cancel workload">Cancel</button></form>'
+    )
+    page.click("main button")
+    expect(page.locator("#confirm-title")).to_have_text("Cancel train-1?")
+    assert page.evaluate("document.activeElement.textContent") == "Keep it"
+    page.keyboard.press("Escape")
+    assert site.fetched("/cancel/") == []
+    page.click("main button")
+    with page.expect_navigation():
+        page.click("text=Cancel workload")
+    assert site.fetched("/cancel/")[0].post_data == "really=yes"
+
+
+def test_keys_search_help_and_go(site: Site) -> None:
+    site.pages["/there/"] = lambda _: {"body": "there"}
+    page = site.open('<a href="/there/" data-shortcut="g x">There</a>')
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "site-search"
+    page.keyboard.type("gx?")
+    assert page.input_value("#site-search") == "gx?"
+    assert page.url == f"{ORIGIN}/"
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("?")
+    expect(page.locator("#help-dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("x")
+    page.wait_for_url("**/there/")
+
+
+def test_the_palette_finds_a_page_by_a_part_of_its_name(site: Site) -> None:
+    site.pages["/there/"] = lambda _: {"body": "there"}
+    page = site.open('<a href="/there/" data-palette="Team Vision">Vision</a>')
+    page.keyboard.press("Control+k")
+    page.keyboard.type("vis team")
+    options = page.locator("#palette-list li")
+    expect(options).to_have_text(["Team Vision", "Search workloads for “vis team”"])
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/there/")
+
+
+def test_the_theme_is_kept_in_a_cookie_that_the_server_reads(site: Site) -> None:
+    page = site.open("")
+    page.click("#theme-toggle")
+    assert page.get_attribute("html", "data-theme") == "light"
+    page.click("#theme-toggle")
+    assert page.evaluate("document.cookie") == "theme=dark"
+    page.click("#theme-toggle")
+    assert page.get_attribute("html", "data-theme") is None
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_times_stay_true_while_a_page_is_open(site: Site) -> None:
+    site.page.clock.install(time="2026-03-01T12:00:00Z")
+    page = site.open(
+        '<time id="at" datetime="2026-03-01T11:58:30Z" data-relative>x</time>'
+        '<time id="for" datetime="2026-03-01T11:58:30Z" data-elapsed>x</time>'
+    )
+    page.clock.run_for(1000)
+    expect(page.locator("#at")).to_have_text("1 min ago")
+    page.clock.fast_forward("01:00:00")
+    expect(page.locator("#at")).to_have_text("1 h ago")
+    expect(page.locator("#for")).to_have_text("1 h 01 min")
+
+
+def test_selecting_rows_counts_them_and_shows_what_can_be_done(site: Site) -> None:
+    page = site.open(
+        '<form data-selection><input type="checkbox" data-select-all><input type="checkbox" data-select>'
+        '<input type="checkbox" data-select><p data-if-selected><b data-selected-count></b></p></form>'
+    )
+    expect(page.locator("[data-if-selected]")).to_be_hidden()
+    page.click("[data-select] >> nth=0")
+    expect(page.locator("[data-selected-count]")).to_have_text("1")
+    assert page.evaluate("document.querySelector('[data-select-all]').indeterminate")
+    page.click("[data-select-all]")
+    expect(page.locator("[data-selected-count]")).to_have_text("2")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"status": 409, "body": "no"}, "Somebody or something was quicker."),
+        ({"status": 500, "body": "no"}, "The server could not answer."),
+        (
+            {
+                "status": 403,
+                "body": "no",
+                "headers": {"HX-Trigger": '{"toast": {"message": "Ask a lead.", "level": "error"}}'},
+            },
+            "Ask a lead.",
+        ),
+    ],
+)
+def test_a_failed_request_shows_one_toast(site: Site, answer: dict[str, Any], message: str) -> None:
+    site.pages["/act/"] = lambda _: answer
+    page = site.open('<button hx-post="/act/" id="act">Act</button>')
+    page.click("#act")
+    expect(page.locator(".toast")).to_have_count(1)
+    expect(page.locator(".toast p")).to_contain_text(message)
+
+
+def test_errors_of_a_form_are_swapped_in_and_take_the_focus(site: Site) -> None:
+    wrong = '<form id="form" hx-post="/act/"><div tabindex="-1" data-focus>Wrong</div></form>'
+    site.pages["/act/"] = lambda _: {"status": 422, "body": wrong}
+    page = site.open(
+        '<form id="form" hx-post="/act/" hx-swap="outerHTML"><button id="send">Send</button></form>'
+    )
+    page.click("#send")
+    expect(page.locator("[data-focus]")).to_be_focused()

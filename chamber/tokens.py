@@ -1,0 +1,53 @@
+"""Making and revoking API tokens: one way for the page, the API and `chamber login`."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.utils import timezone
+
+from chamber.errors import NotAllowed, NotVisible, Refusal
+from chamber.models import ApiToken, Scope, User
+
+DEFAULT_DAYS = 90
+LONGEST_DAYS = 365
+
+
+def create_token(
+    *, user: User, name: str, scope: Scope, days: int, made_with: ApiToken | None = None
+) -> tuple[ApiToken, str]:
+    """Store a new token of `user` and return it with its secret, which nobody can read again.
+
+    One made with another token (`made_with`) expires with that one at the latest: a leaked token cannot
+    renew itself.
+    """
+    if not 1 <= days <= LONGEST_DAYS:
+        message = f"{days} days: a token may be valid for 1 to {LONGEST_DAYS} days."
+        raise Refusal(message, field="expires_in_days")
+    expires_at = timezone.now() + timedelta(days=days)
+    if made_with and made_with.expires_at:
+        expires_at = min(expires_at, made_with.expires_at)
+    secret = ApiToken.new_secret()
+    token = ApiToken.objects.create(
+        user=user,
+        name=name,
+        token_hash=ApiToken.hash_of(secret),
+        prefix=secret[:12],
+        scope=scope,
+        expires_at=expires_at,
+    )
+    return token, secret
+
+
+def revoke_token(*, user: User, token_id: UUID, revoked_with: ApiToken | None = None) -> ApiToken:
+    """Revoke one of the user's own tokens; revoking it again changes nothing.
+
+    A token that may not manage can revoke only itself, which is how the command line signs out.
+    """
+    token = ApiToken.objects.filter(user=user, pk=token_id).first()
+    if token is None:
+        raise NotVisible("You have no such token.")
+    if revoked_with and revoked_with.pk != token.pk and revoked_with.scope != Scope.MANAGE:
+        raise NotAllowed(f"A token of scope {revoked_with.scope!r} can revoke only itself.")
+    now = timezone.now()
+    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now)
+    return token

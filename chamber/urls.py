@@ -1,0 +1,32 @@
+"""Every URL: each app's pages, its part of the API, and the project's own."""
+
+from django.contrib.auth import views as auth
+from django.urls import include, path
+
+from chamber import health, views, views_sign_in, views_tokens
+
+chamber_patterns = (
+    [
+        path("", views.overview, name="overview"),
+        path("tokens/", views_tokens.tokens, name="tokens"),
+        path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),
+        path("clusters/<slug:name>/simulated-agent/", views.demo_agent, name="demo-agent"),
+    ],
+    "chamber",
+)
+
+urlpatterns = [
+    path("", include(chamber_patterns)),
+    path("sign-in/", views_sign_in.SignIn.as_view(), name="login"),
+    path("sign-out/", auth.LogoutView.as_view(), name="logout"),
+    path("teams/", include("teams.urls")),
+    path("workloads/", include("workloads.urls")),
+    path("", include("agentlink.urls")),
+    path("", include("scheduling.urls")),
+    path("api/v1/", include("chamber.api")),
+    path("livez", health.livez, name="livez"),
+    path("readyz", health.readyz, name="readyz"),
+]
+
+handler400 = "chamber.views_errors.bad_request"
+handler404 = "chamber.views_errors.not_found"

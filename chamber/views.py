@@ -1,0 +1,65 @@
+"""Pages that belong to no app: the overview, and in the demo the switch of a simulated agent."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from chamber import live
+from chamber.http import page
+from scheduling import figures
+from teams.models import Team
+from teams.permissions import Permission, may_anywhere
+from workloads.models import Event, EventKind, Workload
+
+
+@require_safe
+def overview(request: HttpRequest) -> HttpResponse:
+    """One screen: how full the pools are, why who waits, what happened lately, and my own workloads."""
+    now = timezone.now()
+    visible = Workload.objects.visible_to(request.user)
+    context = {
+        "pools": figures.pool_bars(request.user),
+        "waiting": figures.queue_by_reason(request.user),
+        "events": _latest_changes(request, since=now - timedelta(hours=1)),
+        "mine": visible.filter(owner=request.user.pk).select_related("team", "pool")[:8],
+        "has_teams": Team.objects.visible_to(request.user).exists(),
+        "live_version": live.version("overview"),
+    }
+    return page(request, "chamber/overview.html", context, fragment="chamber/_overview.html")
+
+
+def _latest_changes(request: HttpRequest, *, since: object) -> list[Event]:
+    """Return the newest changes of status of workloads that the viewer may see, at most eight."""
+    visible = Workload.objects.visible_to(request.user).values("id")
+    kinds = (EventKind.SUBMITTED, EventKind.STATUS)
+    events = Event.objects.filter(at__gte=since, kind__in=kinds, workload__in=visible)
+    return list(events.select_related("workload").order_by("-at", "-id")[:8])
+
+
+@require_POST
+def demo_agent(request: HttpRequest, name: str) -> HttpResponse:
+    """Stop or start the simulated agent of a cluster; its pods go on. Only in the demo, only for operators."""
+    from chamber.demo import supervisor
+
+    agents = supervisor.current() if settings.DEMO else None
+    if (
+        agents is None
+        or name not in agents.names()
+        or not may_anywhere(request.user, Permission.OPERATE_CLUSTERS)
+    ):
+        raise Http404
+    if request.POST.get("action") == "start":
+        agents.start(name)
+        messages.success(request, f"The simulated agent of {name} starts; it says hello in a moment.")
+    else:
+        agents.stop(name)
+        messages.success(
+            request,
+            f"The simulated agent of {name} is stopped; its cluster counts as disconnected after 30 s of silence.",
+        )
+    return redirect("agentlink:cluster", name)

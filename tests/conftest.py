@@ -1,0 +1,105 @@
+"""A running demo for end-to-end tests: a process of its own, on a free port, with its own data."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import pytest
+
+T = TypeVar("T")
+
+CHAMBER = [sys.executable, "-m", "chamber.cli"]
+START_SECONDS = 90
+"""Generous: two test processes may share a slow machine."""
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(found: Callable[[], T | None], *, seconds: float = 30, every: float = 0.1) -> T:
+    """Return what `found` returns once that is true; fail after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(every)
+    pytest.fail(f"not within {seconds} s: {found}")
+
+
+@dataclass
+class Demo:
+    """The process, where it listens, what it prints, and the sign-ins among that."""
+
+    process: "subprocess.Popen[bytes]"
+    url: str
+    data: Path
+    log: Path
+    passwords: dict[str, str]
+
+    def token(self, username: str, scope: str = "manage") -> str:
+        """Return a new API token of this user."""
+        body = {
+            "username": username,
+            "password": self.passwords.get(username, next(iter(self.passwords.values()))),
+            "scope": scope,
+            "name": "test",
+        }
+        answer = httpx.post(f"{self.url}/api/v1/login/", json=body, timeout=30)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
+
+    def api(self, username: str) -> httpx.Client:
+        """Return a client that is signed in as this user."""
+        headers = {"Authorization": f"Bearer {self.token(username)}"}
+        return httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=30)
+
+    def stop(self) -> str:
+        """Press Ctrl-C, wait for the end, and return all it printed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(timeout=20)
+        return self.log.read_text()
+
+
+def start_demo(data: Path, *options: str, port: int | None = None) -> Demo:
+    """Start the demo and wait until it has greeted."""
+    port = port or free_port()
+    log = data.with_suffix(f".{port}.log")
+    command = [*CHAMBER, "demo", "--port", str(port), "--data", str(data), *options]
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    root = Path(__file__).parent.parent
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=root
+        )
+
+    def greeted() -> dict[str, str]:
+        if process.poll() is not None:
+            pytest.fail(f"The demo did not start:\n{log.read_text()}")
+        return dict(re.findall(r"(\w+)/(\S+) \(", log.read_text()))
+
+    passwords = until(greeted, seconds=START_SECONDS)
+    return Demo(process, f"http://127.0.0.1:{port}", data, log, passwords)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """A demo without the stream of workloads: what the tests submit is all there is."""
+    running = start_demo(tmp_path_factory.mktemp("demo") / "data", "--no-stream")
+    yield running
+    printed = running.stop()
+    assert "Traceback" not in printed, printed

@@ -1,0 +1,193 @@
+"""The main job in a real browser, as a researcher and as an admin; pages change without a reload."""
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.conftest import Demo, until
+from tests.test_demo import connected, status_of, submit
+
+pytestmark = pytest.mark.chromium
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(autouse=True)
+def _empty_pools(demo: Demo) -> Iterator[None]:
+    """Every test begins with all GPUs free: what the last one left is cancelled and gone."""
+    with demo.api("olga") as api:
+        until(lambda: connected(api))
+        yield
+        for status in ("pending", "queued", "starting", "running"):
+            for row in api.get("workloads/", params={"status": status, "limit": 500}).json()["results"]:
+                api.post(f"workloads/{row['slug']}/cancel/")
+        until(lambda: all(device_is_free(node) for node in api.get("nodes/").json()["results"]), seconds=60)
+
+
+def device_is_free(node: dict[str, object]) -> bool:
+    devices = node["devices"]
+    assert isinstance(devices, list)
+    return all(device["occupied"] == 0 for device in devices)
+
+
+@pytest.fixture
+def visit(demo: Demo, browser: Browser) -> Iterator["Visitor"]:
+    visitor = Visitor(demo, browser)
+    yield visitor
+    assert visitor.complaints == []
+
+
+class Visitor:
+    """Opens pages signed in as somebody, and notes what the browser's console complains about."""
+
+    def __init__(self, demo: Demo, browser: Browser) -> None:
+        self.demo, self.browser = demo, browser
+        self.complaints: list[str] = []
+
+    def __call__(self, username: str, path: str = "/", *, width: int = 1440, dark: bool = False) -> Page:
+        context = self.browser.new_context(
+            base_url=self.demo.url,
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+        )
+        page = context.new_page()
+        page.on(
+            "console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.goto("/sign-in/")
+        page.get_by_label("Username").fill(username)
+        page.get_by_label("Password").fill(self.demo.passwords.get(username, "chamber-demo"))
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(self.demo.url + "/")
+        page.goto(path)
+        return page
+
+
+def reason_of(api: httpx.Client, slug: str) -> str:
+    reason = api.get(f"workloads/{slug}/explain/").json()["reason"]
+    return str(reason["code"]) if reason else ""
+
+
+def status_badge(page: Page, word: str) -> None:
+    expect(page.locator(".title .status")).to_have_text(re.compile(word), timeout=15_000)
+
+
+def test_a_researcher_submits_by_form_and_watches_it_through_its_life(visit: Visitor) -> None:
+    page = visit("rosa", "/workloads/submit/")
+    page.get_by_label("Name", exact=False).first.fill("my first")
+    page.get_by_label("Image").fill("demo/trainer:1")
+    page.get_by_label("Command").fill("sleep 4")
+    page.get_by_role("main").get_by_role("button", name="Submit").click()
+    expect(page).to_have_url(re.compile(r"/workloads/my-first-\w+/"))
+    page.evaluate("window.untouched = true")
+    status_badge(page, "Running")
+    status_badge(page, "Completed")
+    assert page.evaluate("window.untouched"), "the page was reloaded"
+    for word in ("Pending", "Queued", "Starting", "Running"):
+        expect(page.get_by_role("img", name=word).or_(page.get_by_text(word)).first).to_be_visible()
+
+
+def test_a_wrong_form_keeps_its_values_and_says_what_is_wrong_beside_the_field(visit: Visitor) -> None:
+    page = visit("rosa", "/workloads/submit/")
+    page.get_by_label("Name", exact=False).first.fill("odd")
+    page.get_by_label("Image").fill("demo/trainer:1")
+    page.get_by_label("GPUs per pod").fill("1.25")
+    page.get_by_role("main").get_by_role("button", name="Submit").click()
+    beside = page.get_by_role("region", name="How much").get_by_text("The nearest legal values are 1 and 2")
+    expect(beside).to_be_visible()
+    expect(page.get_by_label("GPUs per pod")).to_have_value("1.25")
+    visit.complaints.clear()  # the browser notes the answer 422
+
+
+def test_a_reserved_workload_takes_back_exactly_what_it_needs(visit: Visitor, demo: Demo) -> None:
+    with demo.api("tara") as other:
+        bursting = [
+            submit(other, name="burst", team="training", pools=["main"], gpus=4, command=["sleep", "900"])
+            for _ in range(25)
+        ]
+        until(lambda: all(status_of(other, slug) == "running" for slug in bursting))
+        page = visit("rosa", "/workloads/submit/")
+        page.get_by_label("Name", exact=False).first.fill("needed")
+        page.get_by_label("Image").fill("demo/trainer:1")
+        page.get_by_label("Command").fill("sleep 900")
+        page.get_by_label("GPUs per pod").fill("4")
+        page.get_by_label("Pods").first.fill("3")
+        page.get_by_label("Reserved (100)").check()
+        page.get_by_role("main").get_by_role("button", name="Submit").click()
+        status_badge(page, "Running")
+        expect(page.get_by_text("Preempted", exact=False).first).to_be_visible()
+        states = [status_of(other, slug) for slug in bursting]
+        assert states.count("running") == 22
+        victim = bursting[next(i for i, state in enumerate(states) if state != "running")]
+    theirs = visit("tara", f"/workloads/{victim}/")
+    status_badge(theirs, "Pending")
+    expect(theirs.get_by_text("inside its guarantee", exact=False).first).to_be_visible()
+
+
+def test_cancelling_asks_first_and_then_ends_it(visit: Visitor, demo: Demo) -> None:
+    with demo.api("rosa") as api:
+        slug = submit(api, name="unwanted", team="nlp", gpus=1, command=["sleep", "900"])
+        until(lambda: status_of(api, slug) == "running")
+    page = visit("rosa", f"/workloads/{slug}/")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Cancel workload").click()
+    status_badge(page, "Cancelled")
+
+
+def test_an_admin_changes_limits_and_open_pages_and_the_next_plan_follow(visit: Visitor, demo: Demo) -> None:
+    watcher = visit("tara", "/teams/?pool=main")
+    admin = visit("olga", "/teams/?pool=main")
+    row = admin.get_by_role("row").filter(has_text="Training")
+    row.get_by_role("link", name="Edit Training").click()
+    admin.get_by_label("Burst limit", exact=False).fill("0")
+    admin.get_by_role("button", name="Save").click()
+    expect(admin.get_by_role("row").filter(has_text="Training")).to_contain_text("no bursting")
+    expect(watcher.get_by_role("row").filter(has_text="Training")).to_contain_text(
+        "no bursting", timeout=10_000
+    )
+    with demo.api("tara") as api:
+        slugs = [submit(api, name="many", team="training", pools=["main"], gpus=8) for _ in range(3)]
+        until(lambda: [status_of(api, slug) for slug in slugs].count("running") == 2)
+        last = next(slug for slug in slugs if status_of(api, slug) == "pending")
+        until(lambda: reason_of(api, last) == "waiting-for-ceiling")
+    admin.get_by_role("link", name="Edit Training").click()
+    admin.get_by_label("Burst limit", exact=False).fill("")
+    admin.get_by_role("button", name="Save").click()
+    with demo.api("tara") as api:
+        until(lambda: status_of(api, last) == "running")
+
+
+PAGES = [
+    "/",
+    "/workloads/",
+    "/workloads/submit/",
+    "/queue/",
+    "/teams/",
+    "/pools/",
+    "/pools/main/",
+    "/tokens/",
+]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_page_fits_its_width_and_the_console_is_silent(visit: Visitor, width: int, dark: bool) -> None:
+    page = visit("olga", width=width, dark=dark)
+    for path in PAGES:
+        answer = page.goto(path)
+        assert answer is not None
+        assert answer.status == 200, path
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path

@@ -1,0 +1,215 @@
+"""Every URL with every method and every role: the table says what each gets, and a URL that is not in it fails."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from agentlink.models import AgentToken
+from agentlink.tests.factories import make_cluster, make_node
+from chamber.models import ApiToken, Scope, User
+from chamber.tokens import create_token
+from teams.models import Role, Team
+from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
+from workloads.models import Status
+from workloads.tests.factories import make_workload
+
+TABLE = Path(__file__).with_name("role_walk.txt")
+ACTORS = TABLE.read_text().splitlines()[0].split()[2:]
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def rows() -> dict[tuple[str, str], list[int]]:
+    """Return the statuses of the table by method and URL name, in the order of `ACTORS`."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for line in TABLE.read_text().splitlines()[1:]:
+        if line and not line.startswith("#"):
+            method, name, *statuses = line.split()
+            assert (method, name) not in found, f"{method} {name} comes twice"
+            assert len(statuses) == len(ACTORS), line
+            found[method, name] = [int(status) for status in statuses]
+    return found
+
+
+ROWS = rows()
+
+
+def patterns(resolver: URLResolver, namespace: str = "") -> Iterator[tuple[str, URLPattern]]:
+    """Return every URL of the project by its full name."""
+    for pattern in resolver.url_patterns:
+        if isinstance(pattern, URLResolver):
+            inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
+            yield from patterns(pattern, inner)
+        else:
+            assert pattern.name, f"{pattern} has no name"
+            yield f"{namespace}{pattern.name}", pattern
+
+
+URLS = dict(patterns(get_resolver()))
+
+TEAM_EDIT = {"version": "1", "name": "NLP", "slug": "nlp"}
+ROW = {"version": "1", "share_version": "1", "reservation": "8", "bursting_priority": "2"}
+POOL = {
+    "name": "Spare", "slug": "spare", "order": "2", "version": "1", "queueing": "backfill",
+    "elastic_preemption": "priority", "placement": "binpack", "fairness": "entitlement", "sharing": "fractions",
+    "usage_half_life_seconds": "3600", "min_runtime_seconds": "0",
+}  # fmt: skip
+WORKLOAD = {"name": "new", "team": "nlp", "image": "registry.example/train:1"}
+FORM = {**WORKLOAD, "job_class": "experiment", "priority": "50", "pods": "1", "gpus": "1", "tab": "form"}
+
+BODIES: dict[str, dict[str, Any]] = {
+    "login": {"username": "owner", "password": "difference engine"},
+    "chamber:tokens": {"name": "laptop", "scope": "read", "expires_in_days": "5"},
+    "teams:create": {"parent": "nlp", "name": "Speech", "bursting_priority": "1"},
+    "teams:edit": ROW,
+    "teams:rename": TEAM_EDIT,
+    "teams:move": {"version": "1", "parent": "nlp"},
+    "teams:rules": {"version": "0", "researcher_elastic": "50"},
+    "teams:member-add": {"who": "newcomer", "role": "viewer"},
+    "teams:pool-new": POOL,
+    "teams:pool-edit": {**POOL, "slug": "main", "name": "Main"},
+    "workloads:submit": FORM,
+    "workloads:bulk": {"act": "hold", "id": ["train-1"]},
+    "scheduling:preview": FORM,
+    "agentlink:connect": {"name": "west", "backend": "native"},
+    "api-login": {"username": "owner", "password": "difference engine"},
+    "api-tokens": {"name": "job", "scope": "read"},
+    "api-teams": {"parent": "nlp", "name": "Speech"},
+    "api-team": {"bursting_priority": 3},
+    "api-team-move": {"parent": "nlp"},
+    "api-members": {"who": "newcomer", "role": "viewer"},
+    "api-member": {"role": "researcher"},
+    "api-rules": {"largest_workload": 4},
+    "api-share": {"reservation": 4},
+    "api-team-edits": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
+    "api-pools": {"name": "Spare", "slug": "spare"},
+    "api-pool": {"paused": True},
+    "api-workloads": WORKLOAD,
+    "api-clusters": {"name": "west"},
+}
+
+TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old"}
+WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
+
+
+class World:
+    """acme                 org-admin, operator, auditor
+    ├── research         viewer, mate, owner, lead, admin
+    │   ├── nlp          the workloads, owner's; a guest, whose role can be changed
+    │   ├── idle
+    │   └── old          archived
+    └── production       outsider
+    """
+
+    def __init__(self) -> None:
+        acme = make_org("Acme")
+        research, production = make_team(acme, "Research"), make_team(acme, "Production")
+        self.nlp = make_team(research, "NLP")
+        make_team(research, "Idle")
+        make_team(research, "Old", archived_at=timezone.now())
+        self.users = self._users(acme, research, production)
+        make_user("newcomer")
+        self.guest = bind(make_user("guest"), self.nlp, Role.VIEWER)
+        self.pool = make_pool("Main")
+        set_share(research, self.pool, gpus=8)
+        set_share(self.nlp, self.pool, gpus=4)
+        self._workloads(self.nlp, self.users["owner"])
+        cluster = make_cluster("east")
+        make_node(cluster, "n1", pool=self.pool)
+        self.agent_token = AgentToken.objects.create(cluster=cluster, token_hash="x" * 64, prefix="cha_")
+        self.own_token: ApiToken = create_token(
+            user=self.users["owner"], name="laptop", scope=Scope.READ, days=1
+        )[0]
+
+    @staticmethod
+    def _users(acme: Team, research: Team, production: Team) -> dict[str, User]:
+        return {
+            "stranger": make_user("stranger"),
+            "outsider": member(production, Role.RESEARCHER, "outsider"),
+            "viewer": member(research, Role.VIEWER, "viewer"),
+            "mate": member(research, Role.RESEARCHER, "mate"),
+            "owner": member(research, Role.RESEARCHER, "owner", password="difference engine"),
+            "lead": member(research, Role.LEAD, "lead"),
+            "admin": member(research, Role.ADMIN, "admin"),
+            "org-admin": member(acme, Role.ORG_ADMIN, "org-admin"),
+            "operator": member(acme, Role.OPERATOR, "operator"),
+            "auditor": member(acme, Role.AUDITOR, "auditor"),
+        }
+
+    @staticmethod
+    def _workloads(team: Team, owner: User) -> None:
+        make_workload(team, owner, slug="train-1")
+        make_workload(team, owner, slug="held-1", held=True, reason_code="held")
+        ended = {"status": Status.CANCELLED, "finished_at": timezone.now(), "reason_code": "cancelled"}
+        make_workload(team, owner, slug="ended-1", **ended)
+
+    def address(self, name: str) -> str:
+        """Return the address of a URL, about the thing of this world that fits it."""
+        act = name.rpartition(":")[2].rpartition("-")[2]
+        workload = WORKLOADS_BY_ACT.get(act, "train-1")
+        slug = TEAMS_BY_ACT.get(act, "nlp")
+        if "workload" in name or name == "scheduling:explain":
+            slug = workload
+        elif name in {"agentlink:pool", "api-pool", "teams:pool-edit", "scheduling:queue-pool"}:
+            slug = "main"
+        agents = name.startswith(("agentlink:", "api-cluster"))
+        values = {
+            "slug": slug,
+            "pool_slug": "main",
+            "name": "east",
+            "binding_id": self.guest.pk,
+            "token_id": self.agent_token.pk if agents else self.own_token.pk,
+        }
+        wanted = URLS[name].pattern.converters
+        return reverse(name, kwargs={key: values[key] for key in wanted})
+
+    def status(self, actor: str, method: str, name: str) -> int:
+        """Return what the actor gets; whatever it changed is undone."""
+        client = Client()
+        api = name.startswith("api-")
+        body: Any = {} if method == "GET" else BODIES.get(name, {})
+        with transaction.atomic():
+            if actor in self.users:
+                client.force_login(self.users[actor])
+            content: dict[str, Any] = {"data": body}
+            if api and method != "GET":
+                content = {"data": json.dumps(body), "content_type": "application/json"}
+            # A row of the tree exists only as a fragment.
+            headers = {"If-Match": "*"} | ({"X-Chamber-Fragment": "1"} if name == "teams:row" else {})
+            answer = getattr(client, method.lower())(self.address(name), headers=headers, **content)
+            transaction.set_rollback(True)
+        return int(answer.status_code)
+
+
+@pytest.fixture
+def world(db: None, settings: Settings) -> World:
+    settings.CHAMBER_RING = "builtins.list"
+    cache.clear()
+    return World()
+
+
+@pytest.mark.parametrize(("method", "name"), ROWS, ids=[" ".join(row) for row in ROWS])
+def test_each_role_gets_what_the_table_says(world: World, method: str, name: str) -> None:
+    got = {actor: world.status(actor, method, name) for actor in ACTORS}
+
+    assert got == dict(zip(ACTORS, ROWS[method, name], strict=True))
+
+
+def test_what_is_not_in_the_table_is_not_there(world: World) -> None:
+    missing = [(method, name) for name in URLS for method in METHODS if (method, name) not in ROWS]
+    # Who is signed in is sent away from the sign-in page before its methods are looked at.
+    got = {row: world.status("anonymous" if row[1] == "login" else "org-admin", *row) for row in missing}
+
+    assert {row for row, status in got.items() if status != 405} == set(), f"not in {TABLE.name}"
+
+
+def test_the_table_names_only_what_is_there() -> None:
+    assert {name for _, name in ROWS} <= set(URLS)
