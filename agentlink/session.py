@@ -211,7 +211,12 @@ class Session:
                 live.ring()
 
     def _news(self) -> list[Desired]:
-        messages = desired.since(self.cluster_id, self._sent)
+        """Return what is new; nothing where that fails: it is tried again with the agent's next message."""
+        try:
+            messages = desired.since(self.cluster_id, self._sent)
+        except Exception:
+            logger.exception("What is new for cluster %s could not be told.", self.cluster_id)
+            return []
         if messages:
             self._sent = messages[-1].generation
         return messages

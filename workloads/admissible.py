@@ -18,7 +18,7 @@ from teams.permissions import Permission, may, require
 from teams.rules import EffectiveRules, PriorityLimits
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
-from workloads.quantities import WHOLE_MILLI, duration_text, gpus, gpus_text
+from workloads.quantities import WHOLE_MILLI, duration_text, gpus_text
 from workloads.requests import SubmissionRequest
 
 
@@ -172,6 +172,6 @@ def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
     name = setting.pools[slug].name
     where = f"pool {name} has" if len(sizes) == 1 else f"the largest pool it accepts, {name}, has"
     return (
-        f"It starts with {request.starting_pods:,} pods of {gpus(request.gpu_milli or 0)} GPUs, "
+        f"It starts with {request.starting_pods:,} pods of {gpus_text(request.gpu_milli or 0)}, "
         f"{gpus_text(needs)} at once; {where} {gpus_text(size * WHOLE_MILLI)}."
     )

@@ -21,6 +21,7 @@ def _plain(text: str) -> str:
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Small = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_plain)]
+Code = Annotated[str, Field(max_length=40), AfterValidator(_plain)]
 Word = Annotated[str, Field(max_length=60), AfterValidator(_plain)]
 Sentence = Annotated[str, Field(max_length=2000), AfterValidator(_plain)]
 Text = Annotated[str, Field(max_length=64 * 1024), AfterValidator(_plain)]
@@ -134,7 +135,7 @@ class Report(_Part):
     sequence: Annotated[int, Field(ge=1, le=2**53 - 1)]
     phase: Phase
     pods: tuple[PodReport, ...] = ()
-    reason: Word = ""
+    reason: Code = ""
     message: Sentence = ""
     exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
     created_at: AwareDatetime | None = None
@@ -187,7 +188,7 @@ class Hello(_Message):
 
     type: Literal["hello"] = "hello"
     connection: UUID
-    agent_version: Word
+    agent_version: Code
     cluster_uid: Annotated[str, Field(max_length=64), AfterValidator(_plain)]
     nodes: Count
     gpus: Count

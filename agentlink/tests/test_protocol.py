@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlink import protocol
+from agentlink.models import Cluster
 from agentlink.protocol import (
     Ack,
     AssignedPod,
@@ -36,6 +37,7 @@ from agentlink.protocol import (
     Usage,
     UsageFigure,
 )
+from workloads.models import Workload
 
 ONE, TWO, THREE = (uuid.UUID(int=number) for number in (1, 2, 3))
 NOW = datetime(2026, 11, 21, 14, 30, 0, 250000, UTC)
@@ -132,7 +134,7 @@ def test_what_is_no_message_is_refused_with_a_sentence(data: str | bytes, senten
     [
         {"phase": "paused"}, {"number": 0}, {"sequence": 0}, {"exit_code": 2**31},
         {"created_at": "2026-01-01T00:00:00"},
-        {"reason": "x" * 61}, {"message": "a\x00b"}, {"pods": [{"index": 0, "node": "", "state": "running"}]},
+        {"reason": "x" * 41}, {"message": "a\x00b"}, {"pods": [{"index": 0, "node": "", "state": "running"}]},
         {"workload": None},
     ],
     ids=str,
@@ -141,6 +143,16 @@ def test_a_report_with_a_value_out_of_bounds_is_refused(change: dict[str, Any]) 
     report = json.loads(REPORT.model_dump_json()) | change
     body = {"protocol": 1, "type": "observed", "generation": 1, "reports": [report]}
     assert isinstance(protocol.from_agent(json.dumps(body)), Invalid)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "model"),
+    [(Hello, "agent_version", Cluster), (Hello, "cluster_uid", Cluster), (Report, "reason", Workload)],
+)
+def test_what_an_agent_says_fits_the_column_that_keeps_it(part: Any, field: str, model: Any) -> None:
+    column = {"cluster_uid": "uid", "reason": "reason_code"}.get(field, field)
+    (most,) = [rule.max_length for rule in part.model_fields[field].metadata if hasattr(rule, "max_length")]
+    assert most <= model._meta.get_field(column).max_length
 
 
 def test_a_node_whose_device_comes_twice_is_refused() -> None:

@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.utils import timezone
@@ -77,6 +78,18 @@ def test_a_token_that_ends_ends_the_conversation(place: Place, field: str) -> No
 
 
 # Hello and the desired set
+
+
+def test_news_that_cannot_be_told_do_not_end_the_conversation(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(place.cluster)
+    start(place)
+    with monkeypatch.context() as broken:
+        broken.setattr("agentlink.desired.since", Mock(side_effect=ValueError("poison")))
+        assert hand.session.news() == Answer()
+        assert hand.say(hand.heartbeat()) == Answer()
+    assert desired(hand.session.news())[0].assignments
 
 
 def test_hello_is_answered_by_the_full_set_and_the_cluster_is_connected(place: Place) -> None:
