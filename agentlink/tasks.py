@@ -1,24 +1,44 @@
 """Duties that recur: each is a ring, what it does stands in the function it calls."""
 
+from uuid import UUID
+
 from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from agentlink.models import Cluster
+from agentlink.assignments import LINK
+from agentlink.models import Assignment, Cluster
 from agentlink.models.cluster import DISCONNECTED_AFTER
 from chamber import live
+from workloads import lifecycle
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
 def watch_heartbeats() -> int:
     """Mark clusters as disconnected that were silent for 30 seconds; return how many.
 
-    Nothing new is placed there from then on. Their workloads keep their state, and nobody else gets their GPUs.
+    Nothing new is placed there from then on. Their workloads keep their state, and nobody else gets their GPUs; only
+    who was never let go, so that no pod of his can exist, goes back to the queue.
     """
-    with transaction.atomic():
-        silent = Cluster.objects.filter(connected=True, last_seen_at__lt=timezone.now() - DISCONNECTED_AFTER)
-        count = silent.update(connected=False)
-        if count:
-            live.announce("pools", "overview")
-            live.ring()
-    return count
+    now = timezone.now()
+    silent = Cluster.objects.filter(connected=True, last_seen_at__lt=now - DISCONNECTED_AFTER)
+    names = dict(silent.values_list("pk", "name"))
+    return sum(_disconnect(pk, name) for pk, name in names.items())
+
+
+@transaction.atomic
+def _disconnect(pk: UUID, name: str) -> bool:
+    now = timezone.now()
+    stale = Cluster.objects.filter(pk=pk, connected=True, last_seen_at__lt=now - DISCONNECTED_AFTER)
+    waiting = Assignment.objects.filter(cluster=pk, wanted=True, let_go=False)
+    # Workloads are locked before their cluster, as everywhere.
+    message = f"The cluster {name} went silent before a pod existed."
+    attempts = list(waiting.values_list("attempt", flat=True)) if stale.exists() else []
+    lifecycle.lost(attempts, at=now, by=LINK, message=message)
+    if not stale.update(connected=False):
+        # It spoke again in between: nothing of this holds.
+        transaction.set_rollback(True)
+        return False
+    live.announce("pools", "overview")
+    live.ring()
+    return True

@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from agentlink.models import Cluster
+from agentlink.models import Cluster, Hold, Placement
 from agentlink.tasks import watch_heartbeats
-from agentlink.tests.agents import Hand
+from agentlink.tests.agents import Hand, admit, cancel, devices_of
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster
+from workloads.models import Event, Status
 
 pytestmark = pytest.mark.django_db
 
@@ -21,6 +22,24 @@ def test_a_cluster_that_was_silent_for_thirty_seconds_is_disconnected(place: Pla
     silent.refresh_from_db()
     place.cluster.refresh_from_db()
     assert (silent.connected, place.cluster.connected) == (False, True)
+
+
+def test_who_has_no_pods_there_goes_back_to_the_queue_and_who_may_have_some_stays(place: Place) -> None:
+    first, *_ = devices_of(place.cluster, "n1")
+    runs = admit(place.team, place.owner, place.pool, place.cluster, [first])
+    cancel(runs)
+    promised = admit(place.team, place.owner, place.pool, place.cluster, [first])
+    held = admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n2")[:1])
+    Cluster.objects.update(last_seen_at=timezone.now() - timedelta(seconds=31))
+    assert watch_heartbeats() == 1
+    for attempt in (promised, held):
+        attempt.workload.refresh_from_db()
+    assert (promised.workload.status, held.workload.status) == (Status.PENDING, Status.QUEUED)
+    told = " ".join(Event.objects.filter(workload=promised.workload).values_list("message", flat=True))
+    assert "went silent before a pod existed" in told
+    assert set(Placement.objects.filter(attempt=promised).values_list("hold", flat=True)) == {Hold.RELEASED}
+    first.refresh_from_db()
+    assert (first.occupied_milli, first.allocated_milli) == (1000, 0)
 
 
 def test_its_next_heartbeat_connects_it_again_and_rings(

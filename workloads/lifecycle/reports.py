@@ -141,7 +141,8 @@ def released(attempt_ids: Iterable[UUID], at: datetime, *, by: Actor = AGENT) ->
     Attempt.objects.filter(pk__in=found.keys(), released_at__isnull=True).update(released_at=at)
     journal = Journal(by=by, at=at)
     for attempt in found.values():
-        message = f"Its pods are gone: {gpus_text(attempt.gpus_milli)} free."
+        freed = f"{gpus_text(attempt.gpus_milli)} free"
+        message = f"Its pods are gone: {freed}." if attempt.starting_at else f"No pod is left: {freed}."
         journal.add(
             rows[attempt.workload_id], EventKind.DEVICES_FREED, message, attempt_number=attempt.number
         )

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 ('checkpointed_at', models.DateTimeField(null=True)),
                 ('ended_at', models.DateTimeField(null=True)),
                 ('released_at', models.DateTimeField(null=True)),
-                ('end_reason', models.CharField(blank=True, choices=[('completed', 'Completed'), ('failed', 'Failed'), ('preempted', 'Preempted'), ('cancelled', 'Cancelled'), ('refused', 'The cluster refused it'), ('lost', 'Declared lost')], max_length=10)),
+                ('end_reason', models.CharField(blank=True, choices=[('completed', 'Completed'), ('failed', 'Failed'), ('preempted', 'Preempted'), ('cancelled', 'Cancelled'), ('refused', 'The cluster refused it'), ('lost', 'Lost with its cluster')], max_length=10)),
                 ('exit_code', models.IntegerField(null=True)),
                 ('end_detail', models.JSONField(default=dict, help_text='Message, by whom, which rule and level.')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),

@@ -27,7 +27,7 @@ class EndReason(models.TextChoices):
     PREEMPTED = "preempted", "Preempted"
     CANCELLED = "cancelled", "Cancelled"
     REFUSED = "refused", "The cluster refused it"
-    LOST = "lost", "Declared lost"
+    LOST = "lost", "Lost with its cluster"
 
 
 class Attempt(models.Model):
