@@ -30,6 +30,10 @@ from agentlink.agent.runner import run_agent
 
 NAME = "openb"
 BATCH = 200
+LOOK_EVERY_SECONDS = 5
+"""A look reads thousands of devices from the server that is being measured: not all the time."""
+AT_ONCE = 20
+"""Requests under way together while everything is cancelled."""
 SETTLED_SECONDS = 10
 """No start for so long, and nothing under way: whoever still waits does not fit."""
 
@@ -70,7 +74,7 @@ async def _run(arguments: argparse.Namespace) -> int:
             pods = list(_requests(arguments.pods, arguments.count))
             figures = await _drive(api, pods)
             figures = {"nodes": len(nodes), "gpus": gpus, **figures}
-            print(json.dumps(figures, indent=2))
+            print(json.dumps(figures, indent=2), flush=True)
             if not arguments.keep:
                 await _cancel_all(api)
         finally:
@@ -189,7 +193,7 @@ async def _watch_devices(api: httpx.AsyncClient, stop: asyncio.Event) -> tuple[i
                 if device["occupied"] > 1 or device["allocated"] > 1
             ]
         looks += 1
-        await asyncio.sleep(1)
+        await asyncio.sleep(LOOK_EVERY_SECONDS)
     return looks, over
 
 
@@ -220,10 +224,15 @@ async def _all(api: httpx.AsyncClient, path: str, parameters: dict[str, str]) ->
 
 
 async def _cancel_all(api: httpx.AsyncClient) -> None:
-    for status in ("pending", "running"):
-        for row in await _all(api, "workloads/", {"status": status, "limit": "500"}):
-            if row["team"].startswith(f"{NAME}-"):
-                await api.post(f"workloads/{row['slug']}/cancel/")
+    rows = [
+        row
+        for status in ("pending", "running")
+        for row in await _all(api, "workloads/", {"status": status, "limit": "500"})
+        if row["team"].startswith(f"{NAME}-")
+    ]
+    for start in range(0, len(rows), AT_ONCE):
+        batch = rows[start : start + AT_ONCE]
+        await asyncio.gather(*(api.post(f"workloads/{row['slug']}/cancel/") for row in batch))
 
 
 if __name__ == "__main__":
