@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,34 @@ def test_it_stops_on_ctrl_c_and_starts_again_on_the_same_data(tmp_path: Path) ->
 def connected_somewhere(demo: Demo) -> bool:
     with demo.api("olga") as api:
         return connected(api) is not None
+
+
+def switch_agents(demo: Demo, action: str) -> None:
+    """Stop or start all simulated agents by the button of their clusters' pages, as the operator."""
+    with httpx.Client(base_url=demo.url, follow_redirects=True, timeout=30) as pages:
+        pages.get("/sign-in/")
+        form = {"username": "otto", "password": demo.passwords["otto"]}
+        pages.post("/sign-in/", data={**form, "csrfmiddlewaretoken": pages.cookies["csrftoken"]})
+        for name in ("east", "west", "lab"):
+            data = {"action": action, "csrfmiddlewaretoken": pages.cookies["csrftoken"]}
+            assert pages.post(f"/clusters/{name}/simulated-agent/", data=data).status_code == 200
+
+
+def test_what_ends_and_what_is_cancelled_while_no_agent_runs_is_settled_when_one_does(demo: Demo) -> None:
+    with demo.api("rosa") as api:
+        ends = submit(api, name="ends", team="nlp", gpus=1, command=["sleep", "3"])
+        stays = submit(api, name="stays", team="nlp", gpus=1, command=["sleep", "600"])
+        until(lambda: status_of(api, ends) == status_of(api, stays) == "running")
+        switch_agents(demo, "stop")
+        time.sleep(4)
+        assert status_of(api, ends) == "running", "nobody can have reported its end"
+        assert api.post(f"workloads/{stays}/cancel/").status_code == 200
+        late = submit(api, name="late", team="nlp", gpus=1, command=["sleep", "1"])
+        switch_agents(demo, "start")
+        until(lambda: status_of(api, ends) == status_of(api, late) == "completed")
+        until(lambda: released(api, stays))
+
+
+def released(api: httpx.Client, slug: str) -> bool:
+    attempts = api.get(f"workloads/{slug}/attempts/").json()["results"]
+    return all(attempt["released_at"] is not None for attempt in attempts)
