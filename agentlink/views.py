@@ -77,6 +77,7 @@ def _clusters(request: HttpRequest) -> Any:
 @require_http_methods(["GET", "POST"])
 def connect(request: HttpRequest) -> HttpResponse:
     """Connect a cluster: a POST makes it and shows the command with its token, once."""
+    actions.require_operator(_actor(request))
     form = ClusterForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
@@ -91,8 +92,6 @@ def connect(request: HttpRequest) -> HttpResponse:
                 form.add_error(field, sentence)
         else:
             return _cluster_page(request, made.cluster, secret=made.secret)
-    elif not may_anywhere(request.user, Permission.OPERATE_CLUSTERS):
-        return redirect("agentlink:pools")
     return page(request, "agentlink/connect.html", {"form": form}, status=422 if form.errors else 200)
 
 

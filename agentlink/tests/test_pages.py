@@ -106,7 +106,7 @@ def test_viewers_may_look_but_neither_connect_nor_revoke(client: Client, org: Te
     signed_in(client, org, Role.VIEWER)
     cluster = make_cluster("east")
     token = AgentToken.objects.create(cluster=cluster, token_hash="x", prefix="cha_x")
-    assert client.get("/clusters/connect/").status_code == 302
+    assert client.get("/clusters/connect/").status_code == 403
     assert client.post("/clusters/connect/", {"name": "west", "backend": "native"}).status_code == 403
     assert client.post(f"/clusters/east/tokens/{token.pk}/revoke/").status_code == 403
     assert client.post("/clusters/east/tokens/").status_code == 403
