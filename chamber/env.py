@@ -1,8 +1,19 @@
 """Typed reading of the environment: a bad value stops the program with one sentence that names it."""
 
 import os
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import NoReturn
+
+asked: set[str] = set()
+"""Every name that was looked for, so that `chamber doctor` can tell which ones mean nothing."""
+
+
+def _read(name: str) -> str | None:
+    """Return what the environment has under this name."""
+    asked.add(name)
+    return os.environ.get(name)
 
 
 def _stop(name: str, value: str, allowed: str) -> NoReturn:
@@ -11,9 +22,9 @@ def _stop(name: str, value: str, allowed: str) -> NoReturn:
 
 def text(name: str, default: str) -> str:
     """Return the variable's value; `NAME_FILE` may name a file that holds it (for secrets)."""
-    path = os.environ.get(f"{name}_FILE")
+    value, path = _read(name), _read(f"{name}_FILE")
     if not path:
-        return os.environ.get(name, default)
+        return default if value is None else value
     try:
         return Path(path).read_text().strip()
     except OSError as error:
@@ -22,7 +33,7 @@ def text(name: str, default: str) -> str:
 
 def flag(name: str, *, default: bool) -> bool:
     """Return a switch: 1, true, yes, on or 0, false, no, off."""
-    value = os.environ.get(name, "").strip().lower()
+    value = (_read(name) or "").strip().lower()
     if value == "":
         return default
     if value in {"1", "true", "yes", "on"}:
@@ -34,7 +45,7 @@ def flag(name: str, *, default: bool) -> bool:
 
 def integer(name: str, default: int, *, low: int, high: int) -> int:
     """Return a whole number between `low` and `high`, both included."""
-    value = os.environ.get(name, "").strip()
+    value = (_read(name) or "").strip()
     if value == "":
         return default
     try:
@@ -46,6 +57,27 @@ def integer(name: str, default: int, *, low: int, high: int) -> int:
     return number
 
 
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """Return a comma-separated list of networks; a single address is a network of one."""
+    found = []
+    for word in words(name, ""):
+        try:
+            found.append(ip_network(word))
+        except ValueError:
+            _stop(name, word, "addresses and networks such as 10.0.0.7 or 10.0.0.0/8, separated by commas")
+    return found
+
+
 def words(name: str, default: str) -> list[str]:
     """Return a comma-separated list without empty entries."""
-    return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+    value = _read(name)
+    given = default if value is None else value
+    return [word.strip() for word in given.split(",") if word.strip()]
+
+
+def choice(name: str, default: str, allowed: Sequence[str]) -> str:
+    """Return one of the words that are allowed."""
+    value = (_read(name) or "").strip() or default
+    if value not in allowed:
+        _stop(name, value, f"{', '.join(allowed[:-1])} or {allowed[-1]}")
+    return value

@@ -1,0 +1,89 @@
+"""The log: one record a line, for people or as JSON, and what stands on each of them besides its message.
+
+Which request, cycle, workload or cluster a record is about is bound around the work, not passed to each call.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+FIELDS = ("request_id", "cycle", "workload", "cluster")
+FORMS = ("line", "json")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+_bound: ContextVar[Mapping[str, object]] = ContextVar("bound", default={})  # noqa: B039 - never written to
+
+
+@contextmanager
+def bind(**fields: object) -> Iterator[None]:
+    """Put `fields` on every record that is logged inside the block, in this thread or task; names are of `FIELDS`."""
+    token = _bound.set({**_bound.get(), **fields})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def bound(name: str) -> str:
+    """Return what is bound to a field here; an empty text where nothing is."""
+    return str(_bound.get().get(name, ""))
+
+
+class Bound(logging.Filter):
+    """Adds what is bound to each record; what is not bound is an empty text."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, with its fields."""
+        for name in FIELDS:
+            if not hasattr(record, name):
+                setattr(record, name, bound(name))
+        return True
+
+
+class Line(logging.Formatter):
+    """A record for people: its message, then the fields that are known as `name=value`."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        """Return the line, without the traceback."""
+        known = ((name, getattr(record, name, "")) for name in FIELDS)
+        return " ".join(
+            [super().formatMessage(record), *(f"{name}={value}" for name, value in known if value)]
+        )
+
+
+def configuration(form: str, level: str) -> dict[str, Any]:
+    """Return the settings of the `logging` module: everything to stderr, in one of `FORMS`."""
+    as_json: dict[str, Any] = {
+        "()": "pythonjsonlogger.json.JsonFormatter",
+        "fmt": " ".join(f"%({name})s" for name in ("levelname", "name", "message", *FIELDS)),
+        "rename_fields": {"levelname": "level", "name": "logger", "exc_info": "traceback"},
+        "timestamp": "time",
+        "json_ensure_ascii": False,
+        # What Django adds for its own handlers is an object, not a fact.
+        "reserved_attrs": [*logging.makeLogRecord({}).__dict__, "message", "asctime", "request"],
+    }
+    as_line: dict[str, Any] = {
+        "()": "chamber.logs.Line",
+        "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
+    }
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {
+            "bound": {"()": "chamber.logs.Bound"},
+            "brief": {"()": "chamber.serving.outages.Brief"},
+        },
+        "formatters": {"chosen": as_json if form == "json" else as_line},
+        "handlers": {
+            "stderr": {"class": "logging.StreamHandler", "formatter": "chosen", "filters": ["bound", "brief"]}
+        },
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            "django.request": {"level": "ERROR"},
+            "httpx": {"level": "WARNING"},
+            "uvicorn": {"level": "WARNING"},
+            "celery": {"level": "WARNING"},
+        },
+    }

@@ -1,0 +1,177 @@
+"""Where rows, announcements and bells are kept, as Django and Celery want it said: settings made from two URLs."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dj_database_url
+from kombu.entity import Queue
+from redis.backoff import NoBackoff
+from redis.connection import parse_url
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.retry import Retry
+
+LOCK_SECONDS = 30
+"""How long a statement waits for a lock, on either database, before it fails with an error that callers answer."""
+IDLE_IN_TRANSACTION_SECONDS = 60
+"""After which PostgreSQL ends a transaction whose process sleeps (or was stopped) with its locks held."""
+CONNECT_SECONDS = 5
+QUOTING = "a password in it is written with %2F for a slash, and so on. What was given is not shown."
+"""Where such a URL goes wrong, its password may stand in any part of it."""
+
+BROKER_OPTIONS: dict[str, Any] = {
+    # A Redis that hangs, or a network that swallows, is an error after this time and not a wait without end.
+    "socket_timeout": 4,
+    "socket_connect_timeout": 2,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+
+
+CLOCKS_APART_SECONDS = 60
+"""How far the clocks of two machines may be apart: one writes until when a message is good, another reads it."""
+
+
+def duty(task: str, *, every_seconds: float) -> dict[str, Any]:
+    """Return an entry of the table of duties: nobody takes up one that is much older than its interval.
+
+    So little piles up while no worker runs, and what two beats send twice is done once or twice, and does no harm.
+    """
+    lasts = every_seconds + CLOCKS_APART_SECONDS
+    return {"task": task, "schedule": every_seconds, "options": {"expires": lasts}}
+
+
+def queues(*names: str) -> list[Queue]:
+    """Return queues whose messages are taken at most once: after who takes one and dies, the next beat comes.
+
+    An acknowledgement that Redis' absence swallowed would leave a worker waiting for ever: it takes no further message
+    before the last is acknowledged.
+    """
+    return [Queue(name, no_ack=True) for name in names]  # type: ignore[no-untyped-call]  # kombu has no types
+
+
+def database(url: str, data_folder: Path, *, pool: int, password: str = "") -> dict[str, Any]:
+    """Return Django's settings of the database at `url`; an empty one is SQLite in the data folder.
+
+    `pool` is the most connections that one process keeps to PostgreSQL; `password` goes before the URL's own.
+    Raises `SystemExit` with a sentence.
+    """
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError:
+        raise SystemExit(f"CHAMBER_DATABASE cannot be read as a URL: {QUOTING}") from None
+    if not url or scheme == "sqlite":
+        path = url.removeprefix("sqlite://").removeprefix("/") if url else data_folder / "chamber.sqlite3"
+        return _sqlite(Path(path))
+    if scheme not in {"postgres", "postgresql"}:
+        raise SystemExit(
+            f"CHAMBER_DATABASE begins with {scheme!r}; allowed is postgresql://user:password@host:port/name, "
+            "sqlite:////absolute/path, or nothing for SQLite in the data folder."
+        )
+    try:
+        settings: dict[str, Any] = dict(dj_database_url.parse(url))
+    except ValueError:
+        raise SystemExit(f"CHAMBER_DATABASE cannot be read as a URL: {QUOTING}") from None
+    if not settings["NAME"]:
+        raise SystemExit("CHAMBER_DATABASE names no database: postgresql://user:password@host:port/name.")
+    settings["PASSWORD"] = password or settings["PASSWORD"]
+    given = settings.get("OPTIONS") or {}
+    limits = f"-c lock_timeout={LOCK_SECONDS}s -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"
+    # Compiling a query of ours takes longer than any of them runs.
+    limits += " -c jit=off"
+    settings["OPTIONS"] = {
+        "connect_timeout": CONNECT_SECONDS,
+        "application_name": "chamber",
+        # A server that vanished without a word is noticed within half a minute.
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 20_000,
+        "options": limits,
+        "pool": {"min_size": 0, "max_size": pool, "timeout": CONNECT_SECONDS},
+        **given,
+    }
+    # A connection that the server closed meanwhile is noticed before it is used.
+    settings["CONN_HEALTH_CHECKS"] = True
+    settings["CONN_MAX_AGE"] = 0  # the pool keeps them
+    return settings
+
+
+def _sqlite(path: Path) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            # Writers queue at BEGIN instead of failing midway; readers never wait for them.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": LOCK_SECONDS,
+            "init_command": (
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; "
+                "PRAGMA mmap_size=134217728; PRAGMA cache_size=-32000;"
+            ),
+        },
+        # A file, as in use: a test's threads have connections of their own, and several runs may go on at once.
+        "TEST": {"NAME": str(Path(tempfile.gettempdir()) / f"chamber-test-{os.getpid()}.sqlite3")},
+    }
+
+
+def redis_url(url: str) -> str:
+    """Return the URL of a Redis, or an empty text for none; raise `SystemExit` with a sentence for what is neither."""
+    try:
+        parts = urlsplit(url)
+        fits = not url or (parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise SystemExit(
+            "CHAMBER_REDIS cannot be read as a URL; allowed is redis://host:6379/0, with rediss:// over TLS and "
+            f"redis://:password@host:6379/0 with a password; {QUOTING}"
+        )
+    return url
+
+
+def broker_tls(url: str) -> dict[str, Any] | None:
+    """Return how the certificate of the Redis at `url` is checked, where it is reached over TLS.
+
+    As redis-py does for the cache and the announcements, with the `ssl_...` parameters of the URL; Celery on its own
+    takes any certificate.
+    """
+    if urlsplit(url).scheme != "rediss":
+        return None
+    given = {name: value for name, value in parse_url(url).items() if name.startswith("ssl_")}  # type: ignore[no-untyped-call]  # redis
+    return {"ssl_cert_reqs": "required", **given}
+
+
+def channel_layers(redis: str) -> dict[str, Any]:
+    """Return the layer that carries announcements: Redis' publish and subscribe, or memory within one process."""
+    if not redis:
+        return {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}}
+    # Without a socket timeout: redis-py's own default would drop a subscription that is idle for five seconds.
+    host = {"address": redis, "socket_timeout": None, "socket_connect_timeout": CONNECT_SECONDS}
+    return {
+        "default": {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [host], "prefix": "chamber"},
+        }
+    }
+
+
+def caches(redis: str) -> dict[str, Any]:
+    """Return where what may be lost is kept: `default` for all processes (Redis), `process` for this one alone."""
+    process = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"}
+    if not redis:
+        return {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}, "process": process}
+    shared = {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": redis,
+        "KEY_PREFIX": "chamber",
+        # What may be lost is not waited for: a request goes on without it.
+        "OPTIONS": {
+            "socket_timeout": 1,
+            "socket_connect_timeout": 1,
+            "retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+        },
+    }
+    return {"default": shared, "process": process}
