@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from teams.models import Pool, Team
 from teams.tree import Entitled, Node, Quota, Tree, entitled, moved, quotas_of
 from teams.values import ShareChanges, TeamChanges, gpus
@@ -13,9 +15,17 @@ from teams.values import ShareChanges, TeamChanges, gpus
 def lock_tree() -> None:
     """Keep others from changing the tree until the transaction ends, by the row of the root.
 
-    Rows that only point to teams (workloads, members) are not held up. One lock: there is no order to keep.
+    Rows that only point to teams (workloads, members) are not held up. It comes before all other locks (ADR 5).
     """
     list(Team.objects.select_for_update(no_key=True).filter(depth=0).values_list("pk"))
+
+
+def lock_teams(rows: QuerySet[Team]) -> None:
+    """Wait for submissions to these teams that are under way, and have later ones wait until the transaction ends.
+
+    Whoever archives them, moves them or gives them another slug calls it, with the tree locked.
+    """
+    list(rows.select_for_update().order_by("pk").values_list("pk"))
 
 
 @dataclass(frozen=True)

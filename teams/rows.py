@@ -78,11 +78,12 @@ class Powers:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows of a page, and how many teams there are in all."""
+    """The rows of a page, how many teams there are in all, and the picture of the whole tree that they are from."""
 
     rows: list[Row]
     teams: int
     partial: bool
+    picture: Picture
 
     @property
     def editable(self) -> list[Row]:
@@ -97,7 +98,14 @@ def table(user: "User", pool: Pool | None, *, under: Team | None = None) -> Tabl
     powers = Powers.of(user)
     seen = tree.under([under.path] if under else powers.visible)
     partial = len(seen) > LARGE
-    return Table(list(_rows(tree, seen, picture, pool, powers, partial=partial)), len(seen), partial)
+    rows = list(_rows(tree, seen, picture, pool, powers, partial=partial))
+    return Table(rows, len(seen), partial, picture)
+
+
+def teams_of_table(user: "User", *, under: Team | None = None) -> list[Team]:
+    """Return the teams that have a row in that table (at most two queries)."""
+    seen = Tree.load().under([under.path] if under else Powers.of(user).visible)
+    return [team for team, _ in _shown(seen, partial=len(seen) > LARGE)]
 
 
 def row(user: "User", team: Team, pool: Pool | None, *, under: Team | None = None) -> Row | None:
@@ -105,16 +113,20 @@ def row(user: "User", team: Team, pool: Pool | None, *, under: Team | None = Non
     return next((found for found in table(user, pool, under=under).rows if found.team.pk == team.pk), None)
 
 
+def _shown(seen: Tree, *, partial: bool) -> Iterator[tuple[Team, int]]:
+    """Yield the teams that have a row, each with its level."""
+    top = min((team.depth for team in seen), default=0)
+    for team in seen:
+        level = team.depth - top
+        if not partial or level <= LEVELS_OF_LARGE:
+            yield team, level
+
+
 def _rows(
     tree: Tree, seen: Tree, picture: Picture, pool: Pool | None, powers: Powers, *, partial: bool
 ) -> Iterator[Row]:
-    top = min((team.depth for team in seen), default=0)
-    names = {team.pk: team.name for team in tree if team.path.startswith(powers.visible)}
     entitled = picture.entitled[pool.pk] if pool else {}
-    for team in seen:
-        level = team.depth - top
-        if partial and level > LEVELS_OF_LARGE:
-            continue
+    for team, level in _shown(seen, partial=partial):
         found = entitled.get(team.pk)
         by = found.bound_by if found else None
         yield Row(
@@ -122,10 +134,14 @@ def _rows(
             level=min(level, MAX_LEVEL),
             quota=picture.quota(pool.pk, team.pk) if pool else Quota(),
             entitled=found,
-            bound_by="" if by in {None, team.pk} else names.get(by, "a team above"),
+            bound_by="" if by is None or by == team.pk else _called(tree.by_id[by], powers),
             has_children=team.pk in tree.parents,
             closed=partial and level == LEVELS_OF_LARGE and team.pk in tree.parents,
             may_limit=powers.may_limit(team),
             may_split=powers.may_split(team),
             may_manage=powers.may_manage(team),
         )
+
+
+def _called(team: Team, powers: Powers) -> str:
+    return team.name if team.path.startswith(powers.visible) else "a team above"

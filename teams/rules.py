@@ -63,10 +63,10 @@ def effective_rules(team: Team) -> EffectiveRules:
 
 def effective_rules_by_team(teams: Iterable[Team]) -> Mapping[UUID, EffectiveRules]:
     """Return what holds in each of the teams (one query for all)."""
-    rules = {policy.pk: policy.typed for policy in TeamPolicy.objects.all()}
-    return {
-        team.pk: merged(rules.get(team_id, TeamRules()) for team_id in team.ancestor_ids()) for team in teams
-    }
+    ways = {team.pk: team.ancestor_ids() for team in teams}
+    concerned = TeamPolicy.objects.filter(team__in={team_id for way in ways.values() for team_id in way})
+    rules = {policy.pk: policy.typed for policy in concerned}
+    return {pk: merged(rules.get(team_id, TeamRules()) for team_id in way) for pk, way in ways.items()}
 
 
 def merged(way: Iterable[TeamRules]) -> EffectiveRules:

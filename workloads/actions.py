@@ -8,8 +8,11 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from chamber.errors import Conflict, NotAllowed, NotVisible
+from chamber import logs
+from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
+from chamber.transactions import keep
 from teams.actors import Actor
+from teams.models import Team
 from teams.permissions import Permission, may
 from workloads import lifecycle
 from workloads.lifecycle.journal import Journal
@@ -40,7 +43,7 @@ def _require_control(by: Actor, workload: Workload) -> None:
 def cancel(*, by: Actor, workload: Workload) -> None:
     """End an open workload as Cancelled and have its pods stopped; a `Conflict` where it has already ended."""
     _require_control(by, workload)
-    with transaction.atomic():
+    with logs.bind(workload=workload.slug), transaction.atomic():
         if not lifecycle.cancel_many([workload.pk], by=by, at=timezone.now()):
             raise _too_late(workload, "cancelled")
 
@@ -48,9 +51,9 @@ def cancel(*, by: Actor, workload: Workload) -> None:
 def requeue(*, by: Actor, workload: Workload) -> None:
     """Put an ended workload back in the queue; a `Conflict` where it has not ended or its team was archived."""
     _require_control(by, workload)
-    if workload.team.is_archived:
-        raise Conflict(f"{workload.team.name} was archived: nothing of it is run any more.")
-    with transaction.atomic():
+    with logs.bind(workload=workload.slug), transaction.atomic():
+        if not _of_active_teams([workload]):
+            raise Conflict(f"{workload.team.name} was archived: nothing of it is run any more.")
         if not lifecycle.requeue_many([workload.pk], by=by, at=timezone.now()):
             raise _too_late(workload, "requeued")
 
@@ -58,7 +61,7 @@ def requeue(*, by: Actor, workload: Workload) -> None:
 def hold(*, by: Actor, workload: Workload) -> None:
     """Keep a Pending workload from starting until it is released; a `Conflict` where it is not waiting."""
     _require_control(by, workload)
-    with transaction.atomic():
+    with logs.bind(workload=workload.slug), transaction.atomic():
         if not _set_held([workload.pk], held=True, by=by, at=timezone.now()):
             raise _too_late(workload, "held")
 
@@ -66,14 +69,24 @@ def hold(*, by: Actor, workload: Workload) -> None:
 def release(*, by: Actor, workload: Workload) -> None:
     """Let a held workload start again; a `Conflict` where it is not held."""
     _require_control(by, workload)
-    with transaction.atomic():
+    with logs.bind(workload=workload.slug), transaction.atomic():
         if not _set_held([workload.pk], held=False, by=by, at=timezone.now()):
             raise _too_late(workload, "released")
 
 
-def _too_late(workload: Workload, wanted: str) -> Conflict:
+def _of_active_teams(workloads: Iterable[Workload]) -> list[Workload]:
+    """Return those whose team is not archived, and keep it so until the transaction ends."""
+    teams = Team.objects.filter(pk__in={workload.team_id for workload in workloads})
+    keep(teams)
+    active = set(teams.active().values_list("pk", flat=True))
+    return [workload for workload in workloads if workload.team_id in active]
+
+
+def _too_late(workload: Workload, wanted: str) -> Refusal:
     """Return why an act came to nothing, from the row as it is now."""
-    now = Workload.objects.get(pk=workload.pk)
+    now = Workload.objects.filter(pk=workload.pk).first()
+    if now is None:
+        return NotVisible(f"{workload.slug} ended so long ago that it is not kept any more.")
     if not now.is_open:
         return Conflict(f"{now.slug} has ended already ({now.get_status_display()}), so it was not {wanted}.")
     state = "held" if now.held else now.get_status_display()
@@ -93,7 +106,7 @@ def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> se
     code = "held" if held else ""
     if waiting.update(held=held, reason_code=code, version=F("version") + 1) != len(rows):
         raise Conflict("Some of the workloads changed meanwhile; nothing was done.")
-    journal = Journal(by=by, at=at)
+    journal = Journal(by=by, at=at, rows=rows)
     for row in rows:
         kind, word = (EventKind.HELD, "Held") if held else (EventKind.RELEASED, "Released")
         journal.add(row, kind, f"{word}.", data={"status": row.status})
@@ -115,6 +128,8 @@ def act_on_many(*, by: Actor, act: str, workloads: Sequence[Workload]) -> set[UU
 
     Returns the ids of those it was done to; the others are left as they are. A constant number of queries.
     """
-    ids = {w.pk for w in workloads if may_control(by, w) and not (act == "requeue" and w.team.is_archived)}
+    theirs = [workload for workload in workloads if may_control(by, workload)]
     with transaction.atomic():
-        return _BULK[act](ids, by, timezone.now())
+        if act == "requeue":
+            theirs = _of_active_teams(theirs)
+        return _BULK[act]({workload.pk for workload in theirs}, by, timezone.now())

@@ -4,18 +4,18 @@ allow it.
 
 import difflib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 from uuid import UUID
-
-from django.db.models import Count, Q
 
 from chamber.errors import NotVisible
 from teams import rules
 from teams.actors import Actor
-from teams.models import Pool, Team
-from teams.permissions import Permission, may, require
+from teams.models import Team
+from teams.permissions import Permission, may, require, roles_on
 from teams.rules import EffectiveRules, PriorityLimits
+from workloads import known
+from workloads.known import KnownPools
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
 from workloads.quantities import WHOLE_MILLI, duration_text, gpus_text
@@ -26,39 +26,40 @@ from workloads.requests import SubmissionRequest
 class Setting:
     """What submissions are checked against, read once for all of them.
 
-    `devices` counts the GPUs of each pool by slug, those of nodes that are down included: what is there may
-    come back.
     `needed` gives the ids of workloads that are depended on by slug.
     """
 
     teams: dict[str, Team]
     rules: dict[str, EffectiveRules]
     limits: dict[str, PriorityLimits]
-    pools: dict[str, Pool]
-    devices: dict[str, int]
-    gpu_types: frozenset[str]
     needed: dict[str, UUID]
+    pools: KnownPools
 
     @classmethod
     def read(cls, by: Actor, requests: Sequence[SubmissionRequest]) -> Self:
         """Return the setting of these requests; raise `NotVisible` or `NotAllowed` for a team.
 
-        A handful of queries, and one or two more for each different team.
+        Five queries at most, however many teams.
         """
         teams = _teams(by, {request.team for request in requests})
-        pools, devices = _pools()
-        typed = any(request.gpu_types for request in requests)
+        by_team = rules.effective_rules_by_team(teams.values())
+        of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         return cls(
             teams=teams,
-            rules={slug: rules.effective_rules(team) for slug, team in teams.items()},
-            limits={slug: rules.priority_limits(by.user, team) for slug, team in teams.items()}
+            rules=of_teams,
+            limits={
+                slug: rules.limits_for(roles_on(by.user, team), of_teams[slug])
+                for slug, team in teams.items()
+            }
             if by.user
             else {},
-            pools=pools,
-            devices=devices,
-            gpu_types=_gpu_types() if typed else frozenset(),
             needed=_needed(by, {slug for request in requests for slug in request.depends_on}),
+            pools=known.pools(),
         )
+
+    def looked_at_again(self) -> Self:
+        """Return it with the pools as they are now."""
+        return replace(self, pools=known.pools(fresh=True))
 
 
 def _teams(by: Actor, slugs: Collection[str]) -> dict[str, Team]:
@@ -70,19 +71,6 @@ def _teams(by: Actor, slugs: Collection[str]) -> dict[str, Team]:
             raise NotVisible(f"There is no team {slug!r}.", field="team")
         require(by, Permission.SUBMIT, team)
     return teams
-
-
-def _pools() -> tuple[dict[str, Pool], dict[str, int]]:
-    """Return all pools and how many GPUs they have, by slug; nodes are only reached by their relation."""
-    present = Q(nodes__gone_at__isnull=True, nodes__devices__foreign=False)
-    counted = Pool.objects.order_by().annotate(device_count=Count("nodes__devices", filter=present))
-    sizes = dict(counted.values_list("slug", "device_count"))
-    return {pool.slug: pool for pool in Pool.objects.all()}, sizes
-
-
-def _gpu_types() -> frozenset[str]:
-    named = Pool.objects.order_by().values_list("nodes__devices__gpu_type", flat=True).distinct()
-    return frozenset(name for name in named if name)
 
 
 def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
@@ -97,8 +85,10 @@ def check(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
     found = {
         "team": f"{team.name} was archived and takes nothing new." if team.is_archived else "",
         "priority": _priority(request, team, setting),
-        "pools": _unknown(request.pools, setting.pools, "pool"),
-        "gpu_types": _unknown(request.gpu_types, setting.gpu_types, "GPU type") if setting.gpu_types else "",
+        "pools": _unknown(request.pools, setting.pools.by_slug, "pool"),
+        "gpu_types": _unknown(request.gpu_types, setting.pools.gpu_types, "GPU type")
+        if setting.pools.gpu_types
+        else "",
         "time_limit_seconds": _time_limit(request, team, setting.rules[team.slug]),
         "depends_on": _unknown_workload(request, setting),
         "pods": _too_large(request, team, setting),
@@ -163,13 +153,12 @@ def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
     some.
     """
     needs = request.starting_pods * (request.gpu_milli or 0)
-    sizes = {
-        slug: setting.devices[slug] for slug in request.pools or setting.devices if slug in setting.devices
-    }
+    devices = setting.pools.devices
+    sizes = {slug: devices[slug] for slug in request.pools or devices if slug in devices}
     if not sizes or 0 in sizes.values() or needs <= max(sizes.values()) * WHOLE_MILLI:
         return ""
     slug, size = max(sizes.items(), key=lambda item: (item[1], item[0]))
-    name = setting.pools[slug].name
+    name = setting.pools.by_slug[slug].name
     where = f"pool {name} has" if len(sizes) == 1 else f"the largest pool it accepts, {name}, has"
     return (
         f"It starts with {request.starting_pods:,} pods of {gpus_text(request.gpu_milli or 0)}, "

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from chamber import live
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from workloads import manifests
@@ -46,9 +45,6 @@ class Charge:
 
 def of(workload: Workload, user: "User") -> dict[str, Any]:
     """Return the context of the page. The workload's team and owner must be loaded; a dozen queries."""
-    topic = f"workload:{workload.pk}"
-    # Read before the rows: what changes in between is fetched again rather than missed.
-    version = live.version(topic)
     pools = {str(pool.pk): pool for pool in Pool.objects.all()}
     attempts = list(workload.attempts.select_related("pool").order_by("-number"))
     events = list(workload.events.select_related(None).order_by("-sequence")[:EVENTS_SHOWN])
@@ -58,8 +54,6 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
     slugs = {pool_id: pool.slug for pool_id, pool in pools.items()}
     return {
         "workload": workload,
-        "topic": topic,
-        "version": version,
         "waits": workload.status in WAITING,
         "ended_reason": _ended_reason(workload),
         "attempts": attempts,

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from teams.api.shapes import GpusField
+from workloads import known
 from workloads.models import Attempt, Event, Workload
 from workloads.requests import SubmissionRequest
 
@@ -76,8 +77,8 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
 
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""
-        slugs: dict[str, str] = self.context.get("pool_slugs", {})
-        return [slugs[str(pool)] for pool in workload.pool_choice if str(pool) in slugs]
+        slugs = known.pools().slugs
+        return [slugs[pool] for pool in workload.pool_choice if pool in slugs]
 
     def get_priority_class(self, workload: Workload) -> str:
         """Return reserved or elastic."""

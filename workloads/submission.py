@@ -1,6 +1,5 @@
 """The one way in: the form, the API and the command line all submit through here."""
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -12,7 +11,9 @@ from django.utils import timezone
 from chamber import live
 from chamber.errors import Conflict, Refusal
 from chamber.ids import unique_slug
+from chamber.transactions import keep
 from teams.actors import Actor
+from teams.models import Team
 from workloads.admissible import Setting, check
 from workloads.lifecycle.journal import announce
 from workloads.models import Dependency, Event, EventKind, SubmissionKey, Workload
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 KEY_KEPT = timedelta(hours=24)
 LONGEST_KEY = 200
+TRIES = 3
 
 
 def submit(
@@ -37,15 +39,17 @@ def submit(
     owner = _owner(by)
     if key is not None and not 1 <= len(key) <= LONGEST_KEY:
         raise Refusal(f"The Idempotency-Key has {len(key)} characters; 1 to {LONGEST_KEY} are allowed.")
-    try:
-        with transaction.atomic():
-            return _replay(by, key, body_sha256) or _create(by, owner, requests, key, body_sha256)
-    except IntegrityError:
-        # Another request with the same key committed between our look and our insert: its answer is ours.
-        answer = _replay(by, key, body_sha256)
-        if not answer:
-            raise
-        return answer
+    for _ in range(TRIES):
+        try:
+            with transaction.atomic():
+                return _replay(by, key, body_sha256) or _create(by, owner, requests, key, body_sha256)
+        except IntegrityError:
+            # Another request with the same key committed between our look and our insert: its answer is ours. Or
+            # chance gave a slug twice: the next try has others.
+            if answer := _replay(by, key, body_sha256):
+                return answer
+    with transaction.atomic():
+        return _create(by, owner, requests, key, body_sha256)
 
 
 def _owner(by: Actor) -> "User":
@@ -78,6 +82,10 @@ def _create(
     by: Actor, owner: "User", requests: Sequence[SubmissionRequest], key: str | None, body_sha256: str
 ) -> list[Workload]:
     now = timezone.now()
+    # Teams are not archived or moved, and workloads that are needed not deleted, between our look and our commit.
+    keep(Team.objects.filter(slug__in={request.team for request in requests}))
+    if needed := {slug for request in requests for slug in request.depends_on}:
+        keep(Workload.objects.filter(slug__in=needed))
     setting = Setting.read(by, requests)
     workloads = prepare(by=by, requests=requests, setting=setting, at=now)
     Workload.objects.bulk_create(workloads)
@@ -88,7 +96,7 @@ def _create(
         for slug in dict.fromkeys(request.depends_on)
     )
     if key is not None:
-        SubmissionKey.objects.filter(owner=owner, created_at__lte=now - KEY_KEPT).delete()
+        SubmissionKey.objects.filter(owner=owner, key=key, created_at__lte=now - KEY_KEPT).delete()
         SubmissionKey.objects.create(
             owner=owner, key=key, body_sha256=body_sha256, workload_ids=[str(w.pk) for w in workloads]
         )
@@ -112,8 +120,11 @@ def prepare(
     setting = setting or Setting.read(by, requests)
     wrong = [check(request, setting) for request in requests]
     if any(wrong):
+        setting = setting.looked_at_again()
+        wrong = [check(request, setting) for request in requests]
+    if any(wrong):
         raise refusal(wrong)
-    slugs = _free_slugs([request.name for request in requests])
+    slugs = _different_slugs([request.name for request in requests])
     now = at or timezone.now()
     return [_row(request, slug, owner, setting, now) for request, slug in zip(requests, slugs, strict=True)]
 
@@ -138,7 +149,7 @@ def _row(request: SubmissionRequest, slug: str, owner: "User", setting: Setting,
         partition=request.partition,
         topology_required=request.topology_required,
         topology_preferred=request.topology_preferred,
-        pool_choice=[str(setting.pools[pool].pk) for pool in dict.fromkeys(request.pools)],
+        pool_choice=[str(setting.pools.by_slug[pool].pk) for pool in dict.fromkeys(request.pools)],
         time_limit_seconds=request.time_limit_seconds,
         grace_seconds=request.grace_seconds,
         on_preemption=request.on_preemption,
@@ -170,16 +181,12 @@ def _first_event(workload: Workload, by: Actor, now: datetime) -> Event:
     )
 
 
-def _free_slugs(names: Sequence[str]) -> list[str]:
-    """Return a slug for each name that no workload has yet (one query, again only where chance made one
-    twice).
-    """
-    slugs = [unique_slug(name) for name in names]
-    while True:
-        taken = set(Workload.objects.filter(slug__in=slugs).values_list("slug", flat=True))
-        times = Counter(slugs)
-        clashes = [index for index, slug in enumerate(slugs) if slug in taken or times[slug] > 1]
-        if not clashes:
-            return slugs
-        for index in clashes:
-            slugs[index] = unique_slug(names[index])
+def _different_slugs(names: Sequence[str]) -> list[str]:
+    """Return a slug for each name, none of them twice; that no other workload has one is for the database to say."""
+    slugs: dict[str, None] = {}
+    for name in names:
+        slug = unique_slug(name)
+        while slug in slugs:
+            slug = unique_slug(name)
+        slugs[slug] = None
+    return list(slugs)

@@ -1,17 +1,22 @@
 """What time does to workloads."""
 
+import time
 from datetime import datetime, timedelta
 
 from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
+from chamber import logs
+from teams import retention
 from teams.actors import Actor
 from workloads import lifecycle
 from workloads.models import Status, Workload
 from workloads.quantities import duration_text
+from workloads.retention import forget_keys, forget_workloads
 
 CLOCK = Actor.system("time limits")
+FORGETS_FOR_SECONDS = 30.0
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
@@ -25,7 +30,7 @@ def enforce_time_limits() -> int:
         if workload.attempt_id is None or workload.time_limit_seconds is None:
             continue
         message = f"It ran for its time limit of {duration_text(workload.time_limit_seconds)}."
-        with transaction.atomic():
+        with logs.bind(workload=workload.slug), transaction.atomic():
             ended += lifecycle.finished(
                 workload.attempt_id,
                 at=now,
@@ -35,6 +40,23 @@ def enforce_time_limits() -> int:
                 by=CLOCK,
             )
     return ended
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def forget_old() -> int:
+    """Delete what lies before the horizon, in small batches for half a minute at most; return how many workloads.
+
+    What is left then comes with the next time.
+    """
+    now, until = timezone.now(), time.monotonic() + FORGETS_FOR_SECONDS
+    before = retention.move_horizon(now)
+    total = 0
+    while time.monotonic() < until and (forgotten := forget_workloads(before)):
+        total += forgotten
+    while time.monotonic() < until and retention.forget_audit(before):
+        pass
+    forget_keys(now)
+    return total
 
 
 def overdue(now: datetime) -> list[Workload]:

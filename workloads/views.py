@@ -9,15 +9,17 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html_join
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from chamber import live
 from chamber.errors import Conflict, NotAllowed, Refusal
-from chamber.http import page
+from chamber.http import Watched, page
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.permissions import Permission, may_anywhere
+from teams.querysets import TeamQuerySet
 from teams.rules import priority_limits
 from workloads import actions, detail, forms, listing, manifests
 from workloads.admissible import range_text
@@ -48,25 +50,39 @@ def _found(request: HttpRequest, slug: str) -> Workload:
 @require_GET
 def workload_list(request: HttpRequest) -> HttpResponse:
     """Show the workloads that match the address, a page at a time; live."""
-    version = live.version("workloads")
     filters = listing.Filters.read(request.GET)
+    watched = Watched.now("workloads", only=_user(request).pk if filters.owner == listing.MINE else None)
     rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool")
     rows = filters.apply(rows, user=_user(request), now=timezone.now())
     shown = listing.page_of(rows, sort=filters.sort, cursor=request.GET.get("cursor"))
     context = {
         "page": shown,
         "filters": filters,
-        "version": version,
         "default_sort": listing.DEFAULT_SORT,
         "status_choices": listing.STATUS_CHOICES,
         "class_choices": listing.CLASS_CHOICES,
         "job_classes": JobClass.choices,
         "within_choices": [(key, label) for key, (label, _) in listing.WITHIN.items()],
-        "teams": Team.objects.visible_to(request.user).order_by("path"),
+        # A callable: only the whole page, not its live part, asks for them.
+        "team_choices": lambda: _options(
+            Team.objects.visible_to(request.user).order_by("path"), filters.team
+        ),
         "pools": Pool.objects.visible_to(request.user),
         "may_submit": may_anywhere(request.user, Permission.SUBMIT),
     }
-    return page(request, "workloads/list.html", context, fragment="workloads/_list.html")
+    return page(request, "workloads/list.html", context, fragment="workloads/_list.html", watched=watched)
+
+
+def _options(teams: TeamQuerySet, chosen: str) -> SafeString:
+    """Return the teams as options of a `<select>`; made here, for a template takes a while over thousands."""
+    return format_html_join(
+        "",
+        '<option value="{}"{}>{}</option>',
+        (
+            (slug, mark_safe(" selected") if slug == chosen else "", name)
+            for slug, name in teams.values_list("slug", "name")
+        ),
+    )
 
 
 _DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue": "Requeued"}
@@ -102,8 +118,14 @@ def _safe_next(request: HttpRequest, otherwise: str) -> str:
 @require_GET
 def workload_detail(request: HttpRequest, slug: str) -> HttpResponse:
     """Show where a workload stands, why, and all that happened to it; live."""
-    context = detail.of(_found(request, slug), _user(request))
-    return page(request, "workloads/detail.html", context, fragment="workloads/_detail.html")
+    known = Workload.objects.visible_to(request.user).filter(slug=slug).values_list("pk", "owner").first()
+    if known is None:
+        raise Http404
+    # Before its rows are read: what changes in between is fetched again rather than missed.
+    watched = Watched.now(f"workload:{known[0]}").but_for(known[1])
+    workload = _found(request, slug)
+    context = detail.of(workload, _user(request))
+    return page(request, "workloads/detail.html", context, fragment="workloads/_detail.html", watched=watched)
 
 
 _ACTS = {

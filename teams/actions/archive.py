@@ -11,7 +11,7 @@ from teams.actions.authority import bounded_at, may_change_limits, refuse_raised
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, require
-from teams.picture import Picture, envelopes_exceeded
+from teams.picture import Picture, envelopes_exceeded, lock_teams
 from teams.tree import Tree
 
 OPEN_STATUSES = ("pending", "queued", "starting", "running")
@@ -30,9 +30,8 @@ def archive_team(*, by: Actor, team: Team) -> Team:
         team = _team_for(by, team)
         if team.is_archived:
             return team
-        # Row locks on the subtree: a submission under way ends first, or waits and finds the team archived.
         below = Team.objects.within(team).active()
-        list(below.select_for_update().order_by("pk").values_list("pk"))
+        lock_teams(below)
         _refuse_while_open(team)
         below.update(archived_at=timezone.now(), version=F("version") + 1)
         return _tell(by, team, "team.archived")

@@ -14,7 +14,7 @@ from teams import audit
 from teams.actions.authority import bounded_at, refuse_raised, require_edit
 from teams.actors import Actor
 from teams.models import Pool, Share, Team
-from teams.picture import Picture, envelopes_exceeded
+from teams.picture import Picture, envelopes_exceeded, lock_teams
 from teams.tree import maximum_of
 from teams.values import ShareChanges, TeamChanges, gpus, share_problems, team_problems
 
@@ -82,6 +82,9 @@ def set_many(*, by: Actor, edits: Sequence[TeamEdit], action: str = "teams.edite
             return
         _check_values(changes)
         _check_place(by, changes, before)
+        lock_teams(
+            Team.objects.filter(pk__in=[change.team.pk for change in changes if "slug" in change.fields])
+        )
         for change in changes:
             change.write()
         _record(by, changes, before, action)

@@ -11,7 +11,7 @@ from teams.actions.authority import bounded_at, refuse_raised
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, may, require
-from teams.picture import Picture, envelopes_exceeded
+from teams.picture import Picture, envelopes_exceeded, lock_teams
 from teams.values import MAX_DEPTH
 
 
@@ -73,6 +73,7 @@ def _check_depth(team: Team, parent: Team) -> None:
 
 def _write(team: Team, parent: Team) -> None:
     """Set the parent, then every path and depth of the subtree in one statement."""
+    lock_teams(Team.objects.within(team))
     path = Team.path_under(parent, team.pk)
     deeper = parent.depth + 1 - team.depth
     Team.objects.filter(pk=team.pk).update(parent=parent)

@@ -13,6 +13,7 @@ from teams import audit
 from teams.actors import Actor
 from teams.models import Pool, PoolPolicy, Team
 from teams.permissions import Permission, may
+from teams.picture import lock_tree
 from teams.values import MAX_NAME, slug_problem
 
 MAX_ORDER = 10_000
@@ -33,6 +34,7 @@ class PoolChanges(TypedDict, total=False):
 def create_pool(*, by: Actor, values: PoolChanges) -> Pool:
     """Return a new pool; `name` and `slug` are needed, the rest has defaults."""
     with transaction.atomic():
+        lock_tree()
         _require_operator(by)
         values = _checked({"name": "", "slug": "", **values}, None)
         pool = Pool.objects.create(**values)
@@ -44,6 +46,7 @@ def create_pool(*, by: Actor, values: PoolChanges) -> Pool:
 def edit_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> Pool:
     """Change a pool; return it as it is then. The next cycle works by it."""
     with transaction.atomic():
+        lock_tree()
         _require_operator(by)
         stored = Pool.objects.get(pk=pool.pk)
         if stored.version != version:

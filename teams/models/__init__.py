@@ -2,6 +2,7 @@
 
 from teams.models.audit import AuditEvent
 from teams.models.binding import Binding, Role
+from teams.models.horizon import Horizon
 from teams.models.policy import PriorityRange, TeamPolicy, TeamRules
 from teams.models.pool import (
     ElasticPreemption,
@@ -20,6 +21,7 @@ __all__ = [
     "Binding",
     "ElasticPreemption",
     "Fairness",
+    "Horizon",
     "Placement",
     "Pool",
     "PoolPolicy",

@@ -13,7 +13,7 @@ def _refused(sql: str, *values: str | int | None) -> str:
     """Return the database's answer to a statement that it must refuse."""
     with pytest.raises(IntegrityError) as error, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(sql, values)
-    return str(error.value)
+    return str(error.value).replace("CHECK", "check")
 
 
 def _hex(row: Team | Share | Binding) -> str:
@@ -63,7 +63,7 @@ def test_a_team_as_its_own_parent(acme: Acme) -> None:
 @pytest.mark.parametrize("column", ["reservation_milli", "maximum_milli"])
 def test_a_negative_share(acme: Acme, column: str) -> None:
     share = Share.objects.get(team=acme.nlp)
-    assert "CHECK" in _refused(f"UPDATE teams_share SET {column} = -1 WHERE id = %s", _hex(share))
+    assert "check constraint" in _refused(f"UPDATE teams_share SET {column} = -1 WHERE id = %s", _hex(share))
 
 
 def test_a_share_twice(acme: Acme) -> None:
@@ -101,7 +101,7 @@ def test_a_role_of_nobody_or_that_nobody_knows(acme: Acme, change: str, constrai
 @pytest.mark.parametrize("sql", ["UPDATE teams_auditevent SET actor = 'me'", "DELETE FROM teams_auditevent"])
 def test_another_past(acme: Acme, sql: str) -> None:
     record(by=Actor.system("test"), action="team.edited", target=acme.nlp)
-    assert "never changed or deleted" in _refused(sql)
+    assert "never changed" in _refused(sql)
 
 
 def test_roles_of_the_organisation_are_told_from_the_others() -> None:

@@ -34,7 +34,7 @@ def test_takes_as_many_statements_for_a_hundred_teams_as_for_one(
 ) -> None:
     for _ in range(100):
         make_team(acme.nlp)
-    with django_assert_num_queries(14) as queries:  # type: ignore[operator]
+    with django_assert_num_queries(15) as queries:  # type: ignore[operator]
         move_team(by=actor(acme.org_admin), team=acme.nlp, parent=acme.root)
     assert isinstance(queries, CaptureQueriesContext)
     assert sum(query["sql"].startswith("UPDATE") for query in queries.captured_queries) == 2

@@ -23,13 +23,14 @@ def test_changes_of_the_policy_are_typed_audited_and_announced(
     acme: Acme, django_capture_on_commit_callbacks: pytest.FixtureRequest
 ) -> None:
     changes: PoolChanges = {"policy": {"queueing": "strict-fifo", "max_preemptions": 3}}
+    known = live.versions("pools", "queue:main")
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         pool = edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes=changes)
     assert (pool.rules.queueing, pool.rules.max_preemptions) == (Queueing.STRICT_FIFO, 3)
     event = AuditEvent.objects.get()
     assert event.before == {"policy.queueing": "backfill", "policy.max_preemptions": None}
-    assert live.version("pools")
-    assert live.version("queue:main")
+    assert live.flush()
+    assert all(now > before for now, before in zip(live.versions("pools", "queue:main"), known, strict=True))
 
 
 def test_the_same_policy_is_no_change(acme: Acme) -> None:

@@ -9,9 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from chamber import live
 from chamber.errors import Refusal
-from chamber.http import page
+from chamber.http import Watched, page
 from teams import actions
 from teams.forms import IdentityForm, MemberForm, MoveForm, RulesForm, show_refusal
 from teams.members import members_of
@@ -29,10 +28,13 @@ RECENT = 12
 @require_safe
 def detail(request: HttpRequest, slug: str) -> HttpResponse:
     """Show a team."""
-    return render_team(request, team_for(request, slug))
+    watched = Watched.now("teams", "pools")
+    return render_team(request, team_for(request, slug), watched)
 
 
-def render_team(request: HttpRequest, team: Team, **forms: Any) -> HttpResponse:
+def render_team(
+    request: HttpRequest, team: Team, watched: Watched | None = None, **forms: Any
+) -> HttpResponse:
     """Answer the team's page; `forms` replace the empty ones, with 422 where one has errors."""
     user = person(request)
     powers, may_audit = Powers.of(user), may(user, Permission.VIEW_AUDIT, team)
@@ -53,13 +55,17 @@ def render_team(request: HttpRequest, team: Team, **forms: Any) -> HttpResponse:
         "may_audit": may_audit,
         "may_edit": (powers.may_limit(team) or powers.may_split(team)) and not team.is_archived,
         "may_restore": powers.may_limit(team) and team.is_archived,
-        "live_version": f"{live.version('teams')} {live.version('pools')}",
         **_forms(request, team, policy, powers, may_manage=may_manage),
         **forms,
     }
     wrong = any(form.errors for form in forms.values())
     return page(
-        request, "teams/detail.html", context, fragment="teams/_team.html", status=422 if wrong else 200
+        request,
+        "teams/detail.html",
+        context,
+        fragment="teams/_team.html",
+        status=422 if wrong else 200,
+        watched=watched or Watched.now("teams", "pools"),
     )
 
 

@@ -3,12 +3,10 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
-from chamber import live
 from chamber.errors import NotAllowed, NotVisible, Refusal
-from chamber.http import page, wants_fragment
+from chamber.http import Watched, page, wants_fragment
 from teams import actions
 from teams.actions import ShareEdit, TeamEdit
 from teams.capacity import capacity_milli, oversubscribed
@@ -17,7 +15,7 @@ from teams.models import Pool, Team
 from teams.permissions import Permission, may_anywhere, paths_where
 from teams.picture import Picture
 from teams.rows import Row, row, table
-from teams.views.requests import Place, actor, person, pool_for, team_choices, team_for
+from teams.views.requests import Place, actor, person, team_choices, team_for
 
 SAVED = "teams-saved"
 """The event on which the page asks for its figures again."""
@@ -28,24 +26,27 @@ def tree(request: HttpRequest) -> HttpResponse:
     """Show the teams with what each may have of a pool; without an organisation, how to set one up."""
     if not Team.objects.filter(depth=0).exists():
         return _set_up(request)
+    watched = Watched.now("teams", "pools")
     user, place = person(request), Place.of(request)
+    shown = table(user, place.pool, under=place.under)
     context = {
-        "table": table(user, place.pool, under=place.under),
+        "figures": Watched.now("teams", "overview"),
+        "table": shown,
         "place": place,
         "pools": Pool.objects.visible_to(user),
-        "warning": _warning(request, place.pool),
+        "warning": _warning(request, place.pool, shown.picture),
         "may_create": may_anywhere(user, Permission.MANAGE_TEAM),
         "may_pools": may_anywhere(user, Permission.MANAGE_POOLS),
-        "live_version": f"{live.version('teams')} {live.version('pools')}",
     }
-    return page(request, "teams/tree.html", context, fragment="teams/_tree.html")
+    return page(request, "teams/tree.html", context, fragment="teams/_tree.html", watched=watched)
 
 
 @require_safe
 def figures(request: HttpRequest) -> HttpResponse:
     """Answer the part of the tree's page that loads who holds how much, anew each time it is fetched."""
-    pool = pool_for(request, request.GET.get("pool"))
-    return page(request, "teams/_figures.html", {"pool": pool, "token": timezone.now().timestamp()})
+    watched = Watched.now("teams", "overview")
+    context = {"place": Place.of(request), "figures": watched}
+    return page(request, "teams/_figures.html", context, watched=watched)
 
 
 @require_safe
@@ -135,11 +136,11 @@ def _set_up(request: HttpRequest) -> HttpResponse:
     return page(request, "teams/set_up.html", context, status=422 if form.errors else 200)
 
 
-def _warning(request: HttpRequest, pool: Pool | None) -> str | None:
+def _warning(request: HttpRequest, pool: Pool | None, picture: Picture) -> str | None:
     """Return what is promised of the pool beyond what it has, for those who can do something about it."""
     if pool is None or not may_anywhere(person(request), Permission.MANAGE_TEAM):
         return None
-    return oversubscribed(Picture.load(), capacity_milli([pool])).get(pool.pk)
+    return oversubscribed(picture, capacity_milli([pool])).get(pool.pk)
 
 
 def _row(request: HttpRequest, place: Place, slug: str) -> Row:

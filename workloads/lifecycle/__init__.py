@@ -7,6 +7,7 @@ which a database takes rows.
 """
 
 from workloads.lifecycle.acts import cancel_many, requeue_many
+from workloads.lifecycle.failures import Ended, backoff, finish_many, refuse_many
 from workloads.lifecycle.lost import lost
 from workloads.lifecycle.plan import (
     Admission,
@@ -20,11 +21,12 @@ from workloads.lifecycle.plan import (
     set_reasons,
 )
 from workloads.lifecycle.progress import Progress, progress_many
-from workloads.lifecycle.reports import backoff, finished, pods_created, pods_running, refused, released
+from workloads.lifecycle.reports import finished, pods_created, pods_running, refused, released
 from workloads.lifecycle.status import IllegalChange
 
 __all__ = [
     "Admission",
+    "Ended",
     "IllegalChange",
     "PreemptionOrder",
     "Progress",
@@ -33,6 +35,7 @@ __all__ = [
     "backoff",
     "cancel_many",
     "fail_waiting",
+    "finish_many",
     "finished",
     "lost",
     "pods_created",
@@ -40,6 +43,7 @@ __all__ = [
     "preempt_many",
     "progress_many",
     "recharge",
+    "refuse_many",
     "refused",
     "released",
     "requeue_many",

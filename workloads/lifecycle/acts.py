@@ -8,25 +8,25 @@ from teams.actors import Actor
 from workloads import reasons
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import change_status, lock
-from workloads.lifecycle.steps import end_attempts, note_status, stop, to_pending
+from workloads.lifecycle.steps import end_attempts, stop, to_pending
 from workloads.models import EndReason, Status
 
 
 def cancel_many(ids: Iterable[UUID], *, by: Actor, at: datetime) -> set[UUID]:
     """Make open workloads Cancelled and have their pods stopped; return the ids of those that were open."""
     rows = [row for row in lock(ids).values() if row.is_open]
+    journal = Journal(by=by, at=at, rows=rows)
     admitted = [row for row in rows if row.attempt_id]
     reason = reasons.EndReason("cancelled", f"Cancelled by {by.name}.", kind="ended", by=by.name).as_json()
     attempts = end_attempts(
-        admitted, EndReason.CANCELLED, {row.attempt_id: reason for row in admitted}, at=at
+        admitted, EndReason.CANCELLED, {row.attempt_id: reason for row in admitted}, at=journal.at
     )
-    change_status(rows, Status.CANCELLED, at=at, reason_code="cancelled", reason=reason, held=False)
-    journal = Journal(by=by, at=at)
+    change_status(rows, Status.CANCELLED, at=journal.at, reason_code="cancelled", reason=reason, held=False)
     for row in rows:
         number = attempts[row.pk].number if row.pk in attempts else None
-        note_status(journal, row, "Cancelled.", number=number)
+        journal.add_change(row, "Cancelled.", number=number)
     journal.write(ring=True)
-    stop([attempt.pk for attempt in attempts.values()], at=at)
+    stop([attempt.pk for attempt in attempts.values()], at=journal.at)
     return {row.pk for row in rows}
 
 
@@ -35,9 +35,9 @@ def requeue_many(ids: Iterable[UUID], *, by: Actor, at: datetime) -> set[UUID]:
     ended.
     """
     rows = [row for row in lock(ids).values() if not row.is_open]
-    to_pending(rows, at=at, requeues=0, failures=0)
-    journal = Journal(by=by, at=at)
+    journal = Journal(by=by, at=at, rows=rows)
+    to_pending(rows, at=journal.at, requeues=0, failures=0)
     for row in rows:
-        note_status(journal, row, "Requeued.")
+        journal.add_change(row, "Requeued.")
     journal.write(ring=True)
     return {row.pk for row in rows}

@@ -2,22 +2,25 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import F
 
 from chamber import live
 from teams.actors import Actor
-from teams.models import Pool
+from workloads import known
 from workloads.models import Event, EventKind, Workload
 
 
 class Journal:
     """Gathers events of workloads whose rows are locked; `write` stores them with sequences without gaps."""
 
-    def __init__(self, *, by: Actor, at: datetime) -> None:
-        self.at = at
+    def __init__(self, *, by: Actor, at: datetime, rows: Iterable[Workload] = ()) -> None:
+        """Begin at `at`, or where that is later, when the status of one of `rows` changed last: whoever waited for
+        a lock, or whose clock is behind, writes no history that goes backwards.
+        """
+        self.at = max([at, *(row.status_since for row in rows)])
         self._by = by
         self._events: list[Event] = []
         self._rows: dict[UUID, Workload] = {}
@@ -33,9 +36,20 @@ class Journal:
         data: Mapping[str, Any] | None = None,
     ) -> None:
         """Note what happened to `row`, whose `last_event` must be what the locked row holds."""
-        self._rows[row.pk] = row
         self._added[row.pk] = self._added.get(row.pk, 0) + 1
         row.last_event += 1
+        self._note(row, kind, message, attempt_number, data or {})
+
+    def add_change(
+        self, row: Workload, message: str, *, number: int | None = None, data: Mapping[str, Any] | None = None
+    ) -> None:
+        """Note the status that `row` has just been given by `status.change_status`, which counts this event."""
+        self._note(row, EventKind.STATUS, message, number, {**(data or {}), "status": row.status})
+
+    def _note(
+        self, row: Workload, kind: EventKind, message: str, number: int | None, data: Mapping[str, Any]
+    ) -> None:
+        self._rows[row.pk] = row
         self._events.append(
             Event(
                 workload=row,
@@ -45,9 +59,9 @@ class Journal:
                 user=self._by.user,
                 actor=self._by.name,
                 via=self._by.via,
-                attempt_number=attempt_number,
+                attempt_number=number,
                 message=message,
-                data=dict(data or {}),
+                data=dict(data),
             )
         )
 
@@ -67,22 +81,33 @@ class Journal:
         self._events, self._rows, self._added = [], {}, {}
 
 
-def announce(rows: Iterable[Workload]) -> None:
-    """After commit, tell the pages that show these workloads (one query, for the pools' slugs)."""
+class Shown(NamedTuple):
+    """What says on which pages a workload is shown. `pool_choice` holds ids of pools as text."""
+
+    pk: UUID
+    owner_id: UUID
+    pool_id: UUID | None
+    pool_choice: list[str]
+
+
+def announce(rows: Iterable[Workload | Shown]) -> None:
+    """After commit, tell the pages that show these workloads."""
     rows = list(rows)
-    slugs = dict(Pool.objects.values_list("id", "slug"))
-    named = {str(pool_id): slug for pool_id, slug in slugs.items()}
-    queues: set[str] = set()
+    if not rows:
+        return
+    named = known.pools().slugs
+    chosen: set[str] = set()
     for row in rows:
-        chosen = {str(choice) for choice in row.pool_choice}
-        if row.pool_id and chosen:
+        chosen.update(row.pool_choice)
+        if row.pool_id and row.pool_choice:
             chosen.add(str(row.pool_id))
-        queues.update(named[pool_id] for pool_id in chosen & named.keys()) if chosen else queues.update(
-            slugs.values()
-        )
+    # Who chose no pool may wait in any.
+    waits_anywhere = any(not row.pool_choice for row in rows)
+    queues = {slug for pool_id, slug in named.items() if waits_anywhere or pool_id in chosen}
     live.announce(
         "workloads",
         "overview",
         *(f"workload:{row.pk}" for row in rows),
+        *(f"owner:{owner_id}" for owner_id in {row.owner_id for row in rows}),
         *(f"queue:{slug}" for slug in sorted(queues)),
     )

@@ -8,11 +8,13 @@ from uuid import UUID
 
 from django.db.models import F, Max, OuterRef, Subquery
 
+from chamber.bulk import update_each
 from teams.actors import Actor
+from teams.models import Team
 from workloads import reasons
-from workloads.lifecycle.journal import Journal, announce
+from workloads.lifecycle.journal import Journal, Shown, announce
 from workloads.lifecycle.status import change_status, lock
-from workloads.lifecycle.steps import end_attempts, lock_open, note_status, stop, to_pending
+from workloads.lifecycle.steps import end_attempts, lock_open, stop, to_pending
 from workloads.models import Attempt, EndReason, EventKind, OnPreemption, Status, Workload
 from workloads.models.workload import ADMITTED
 from workloads.quantities import gpus_text
@@ -77,6 +79,8 @@ def admit_many(admissions: Sequence[Admission], *, by: Actor, at: datetime) -> d
     ]
     if not chosen:
         return {}
+    journal = Journal(by=by, at=at, rows=[row for _, row in chosen])
+    at = journal.at
     numbers = _last_numbers([row.pk for _, row in chosen])
     attempts = {row.pk: _new_attempt(order, numbers.get(row.pk, 0) + 1, at) for order, row in chosen}
     Attempt.objects.bulk_create(attempts.values())
@@ -91,10 +95,9 @@ def admit_many(admissions: Sequence[Admission], *, by: Actor, at: datetime) -> d
         reason={},
         backoff_until=None,
     )
-    journal = Journal(by=by, at=at)
     for order, row in chosen:
         row.attempt, row.pool_id = attempts[row.pk], order.pool_id
-        note_status(journal, row, order.message, number=attempts[row.pk].number, data=order.data)
+        journal.add_change(row, order.message, number=attempts[row.pk].number, data=order.data)
     journal.write()
     return attempts
 
@@ -137,13 +140,17 @@ def preempt_many(orders: Sequence[PreemptionOrder], *, by: Actor, at: datetime) 
     ]
     if not chosen:
         return set()
-    journal = Journal(by=by, at=at)
+    teams = Team.objects.in_bulk({row.team_id for row in rows.values()})
+    for row in rows.values():
+        row.team = teams[row.team_id]
+    journal = Journal(by=by, at=at, rows=rows.values())
+    at = journal.at
     details = {row.attempt_id: _told(order, rows) for order, row in chosen if row.attempt_id}
     attempts = end_attempts([row for _, row in chosen], EndReason.PREEMPTED, details, at=at)
     change_status([row for _, row in chosen], Status.PREEMPTED, at=at, reason_code="preempted", reason={})
     for order, row in chosen:
         number, detail = attempts[row.pk].number, _told(order, rows)
-        note_status(journal, row, order.message, number=number, data=detail)
+        journal.add_change(row, order.message, number=number, data=detail)
     _note_beneficiaries(chosen, attempts, rows, journal)
     _return_or_stay(chosen, rows, journal, at=at)
     journal.write(ring=True)
@@ -212,7 +219,7 @@ def _return_or_stay(
     for row in back:
         row.requeues += 1
         left = row.max_requeues - row.requeues
-        note_status(journal, row, f"Back in the queue with its original place; {left} requeues left.")
+        journal.add_change(row, f"Back in the queue with its original place; {left} requeues left.")
     stay = [(order, row) for order, row in chosen if row.pk not in returned]
     for order, row in stay:
         code = "preempted" if row.on_preemption == OnPreemption.STOP else "too-many-requeues"
@@ -232,7 +239,7 @@ def _return_or_stay(
         )
         row.reason_code, row.reason = code, reason.as_json()
     if stay:
-        Workload.objects.bulk_update([row for _, row in stay], ["reason_code", "reason"])
+        update_each([row for _, row in stay], ["reason_code", "reason"])
 
 
 def resize(
@@ -251,53 +258,66 @@ def resize(
         return False
     kind = EventKind.GREW if gpus_milli > row.attempt.gpus_milli else EventKind.SHRANK
     Attempt.objects.filter(pk=attempt_id).update(gpus_milli=gpus_milli, allocation=allocation)
-    journal = Journal(by=by, at=at)
+    journal = Journal(by=by, at=at, rows=[row])
     journal.add(row, kind, message, attempt_number=row.attempt.number, data=data)
     journal.write(ring=kind == EventKind.SHRANK)
     return True
 
 
 def recharge(allocations: Mapping[UUID, list[dict[str, Any]]]) -> None:
-    """Store anew what open attempts are charged to; the charges are worked out in every cycle and are no
-    event.
+    """Store anew what open attempts are charged to; the charges are worked out in every cycle and are no event.
+
+    Waits for nobody: an attempt that somebody is changing keeps its charge until the next cycle.
     """
+    free = Attempt.objects.select_for_update(skip_locked=True).filter(
+        pk__in=allocations, ended_at__isnull=True
+    )
     changed = [
-        Attempt(pk=attempt_id, allocation=allocation) for attempt_id, allocation in allocations.items()
+        Attempt(pk=attempt_id, allocation=allocations[attempt_id])
+        for attempt_id in free.order_by("pk").values_list("pk", flat=True)
     ]
-    if changed:
-        Attempt.objects.bulk_update(changed, ["allocation"])
+    update_each(changed, ["allocation"])
 
 
 def set_reasons(codes: Mapping[UUID, str]) -> None:
     """Store why workloads wait, where the code has changed; versions stay, since nothing that a plan reads
     changes.
+
+    Waits for nobody: a workload that somebody is changing gets its reason in the next cycle.
     """
-    by_code: dict[str, list[UUID]] = {}
-    for workload_id, code in codes.items():
-        by_code.setdefault(code, []).append(workload_id)
-    waiting = Workload.objects.filter(status__in=(Status.PENDING, Status.QUEUED))
-    for code, ids in sorted(by_code.items()):
-        waiting.filter(pk__in=ids).exclude(reason_code=code).update(reason_code=code)
-    if codes:
-        announce(Workload.objects.filter(pk__in=codes.keys()).only("pk", "pool_choice", "pool"))
+    if not codes:
+        return
+    waiting = Workload.objects.filter(pk__in=codes, status__in=(Status.PENDING, Status.QUEUED)).order_by("pk")
+    by_code: dict[str, list[Shown]] = {}
+    free = waiting.select_for_update(skip_locked=True)
+    for code, *columns in free.values_list("reason_code", *Shown._fields):
+        row = Shown(*columns)
+        if code != codes[row.pk]:
+            by_code.setdefault(codes[row.pk], []).append(row)
+    for code, rows in sorted(by_code.items()):
+        Workload.objects.filter(pk__in=[row.pk for row in rows]).update(reason_code=code)
+    announce(row for rows in by_code.values() for row in rows)
 
 
 def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime) -> set[UUID]:
-    """End Pending workloads as Failed with their reasons; return the ids of those it was done to."""
-    rows = lock(failure.workload_id for failure in failures)
+    """End Pending workloads as Failed with their reasons; return the ids of those it was done to.
+
+    Waits for nobody: a workload that somebody is changing is left to the next cycle.
+    """
+    rows = lock((failure.workload_id for failure in failures), skip_locked=True)
     chosen = [
         (failure, row)
         for failure in failures
         if (row := rows.get(failure.workload_id)) is not None
         and (row.version, row.status) == (failure.version, Status.PENDING)
     ]
-    change_status([row for _, row in chosen], Status.FAILED, at=at)
-    journal = Journal(by=by, at=at)
+    journal = Journal(by=by, at=at, rows=[row for _, row in chosen])
+    change_status([row for _, row in chosen], Status.FAILED, at=journal.at)
     for failure, row in chosen:
         reason = reasons.EndReason(failure.code, failure.message, next_step=failure.next_step)
         row.reason_code, row.reason = failure.code, reason.as_json()
-        note_status(journal, row, failure.message)
+        journal.add_change(row, failure.message)
     if chosen:
-        Workload.objects.bulk_update([row for _, row in chosen], ["reason_code", "reason"])
+        update_each([row for _, row in chosen], ["reason_code", "reason"])
     journal.write(ring=True)
     return {row.pk for _, row in chosen}

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
+from chamber.bulk import update_each
 from teams.actors import Actor
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import change_status, lock
-from workloads.lifecycle.steps import end_attempts, note_status, stop
+from workloads.lifecycle.steps import stop
 from workloads.models import Attempt, EndReason, Phase, Status, Workload
 
 STEPS = (Status.STARTING, Status.RUNNING, Status.COMPLETED)
@@ -18,6 +20,7 @@ MESSAGES = {
     Status.RUNNING: "All its pods run.",
     Status.COMPLETED: "Completed.",
 }
+WRITTEN = ("phase", "starting_at", "running_at", "ended_at", "end_reason", "exit_code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,61 +47,56 @@ def progress_many(told: Sequence[Progress], *, by: Actor, at: datetime) -> set[U
     the times that were told.
     """
     by_attempt = {progress.attempt_id: progress for progress in told}
-    workloads = Attempt.objects.filter(pk__in=by_attempt, ended_at__isnull=True).values_list(
-        "workload", flat=True
-    )
-    rows = [row for row in lock(workloads).values() if row.attempt_id in by_attempt]
-    journal = Journal(by=by, at=max([at, *(row.status_since for row in rows)]))
-    attempts = {row.pk: row.attempt for row in rows if row.attempt is not None}
-    moved: set[UUID] = set()
+    of_open = Attempt.objects.filter(pk__in=by_attempt, ended_at__isnull=True)
+    locked = lock(of_open.values_list("workload", flat=True)).values()
+    moves = [
+        _Move(row, row.attempt, by_attempt[row.attempt.pk])
+        for row in locked
+        if row.attempt is not None and row.attempt.pk in by_attempt
+    ]
+    journal = Journal(by=by, at=at, rows=[move.row for move in moves])
+    moved: dict[UUID, Attempt] = {}
     for step in STEPS:
-        goals = {row.pk: by_attempt[attempts[row.pk].pk].goal for row in rows}
-        chosen = [
-            row
-            for row in rows
-            if row.status == FROM[step] and STEPS.index(goals[row.pk]) >= STEPS.index(step)
-        ]
+        chosen = [move for move in moves if move.takes(step)]
         if not chosen:
             continue
-        _write_times([(attempts[row.pk], by_attempt[attempts[row.pk].pk]) for row in chosen], step)
-        if step is Status.COMPLETED:
-            _complete(chosen, by_attempt, attempts, at=journal.at)
-        else:
-            change_status(chosen, step, at=journal.at, reason_code="")
-        for row in chosen:
+        reason: dict[str, Any] = {"reason": {}} if step is Status.COMPLETED else {}
+        change_status([move.row for move in chosen], step, at=journal.at, reason_code="", **reason)
+        for move in chosen:
+            move.write(step, at=journal.at)
             data = {"exit_code": 0} if step is Status.COMPLETED else None
-            note_status(journal, row, MESSAGES[step], number=attempts[row.pk].number, data=data)
-            moved.add(attempts[row.pk].pk)
-    ended = [attempts[row.pk].pk for row in rows if row.status == Status.COMPLETED]
+            journal.add_change(move.row, MESSAGES[step], number=move.attempt.number, data=data)
+            moved[move.attempt.pk] = move.attempt
+    update_each(moved.values(), WRITTEN)
+    ended = [attempt.pk for attempt in moved.values() if attempt.ended_at is not None]
     journal.write(ring=bool(ended))
     stop(ended, at=journal.at)
-    return moved
+    return set(moved)
 
 
-def _write_times(pairs: Sequence[tuple[Attempt, Progress]], step: Status) -> None:
-    """Store phase and time of the step in the attempts, each its own."""
-    if step is Status.COMPLETED:
-        return
-    for attempt, progress in pairs:
-        created = max(progress.created_at, attempt.queued_at)
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A locked workload, its open attempt, and how far that has come."""
+
+    row: Workload
+    attempt: Attempt
+    told: Progress
+
+    def takes(self, step: Status) -> bool:
+        """Return whether this step comes next, and was told."""
+        return self.row.status == FROM[step] and STEPS.index(self.told.goal) >= STEPS.index(step)
+
+    def write(self, step: Status, *, at: datetime) -> None:
+        """Note phase and time of the step in the attempt, in the order in which times must stand."""
+        attempt, told = self.attempt, self.told
         if step is Status.STARTING:
-            attempt.phase, attempt.starting_at = Phase.STARTING, created
-        else:
+            attempt.phase, attempt.starting_at = Phase.STARTING, max(told.created_at, attempt.queued_at)
+        elif step is Status.RUNNING:
             attempt.phase = Phase.RUNNING
             attempt.running_at = max(
-                progress.running_at or progress.created_at, attempt.starting_at or created
+                told.running_at or told.created_at, attempt.starting_at or told.created_at
             )
-    fields = ["phase", "starting_at" if step is Status.STARTING else "running_at"]
-    Attempt.objects.bulk_update([attempt for attempt, _ in pairs], fields)
-
-
-def _complete(
-    rows: Sequence[Workload], told: dict[UUID, Progress], attempts: dict[UUID, Attempt], *, at: datetime
-) -> None:
-    end_attempts(rows, EndReason.COMPLETED, {}, at=at, exit_code=0)
-    for row in rows:
-        attempt = attempts[row.pk]
-        completed = told[attempt.pk].completed_at or at
-        attempt.ended_at = min(at, max(completed, attempt.running_at or completed))
-    Attempt.objects.bulk_update([attempts[row.pk] for row in rows], ["ended_at"])
-    change_status(rows, Status.COMPLETED, at=at, reason_code="", reason={})
+        else:
+            completed = told.completed_at or at
+            attempt.phase, attempt.end_reason, attempt.exit_code = Phase.OVER, EndReason.COMPLETED, 0
+            attempt.ended_at = min(at, max(completed, attempt.running_at or completed))

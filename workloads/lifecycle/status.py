@@ -9,9 +9,15 @@ from uuid import UUID
 from django.db.models import F
 
 from chamber.errors import Conflict
-from workloads.models import Status, Workload
+from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import ADMITTED, OPEN
 from workloads.transitions import TRANSITIONS
+
+LOOKED_AT = (
+    "slug", "team", "owner", "priority", "pool_choice", "on_preemption", "max_requeues", "max_retries", "status",
+    "status_since", "held", "requeues", "failures", "pool", "attempt", "version", "last_event",
+)  # fmt: skip
+"""What changes of a life look at. How a workload runs, which may be large, is none of it."""
 
 
 class IllegalChange(Conflict):
@@ -20,20 +26,27 @@ class IllegalChange(Conflict):
     code = "illegal-status-change"
 
 
-def lock(ids: Iterable[UUID]) -> dict[UUID, Workload]:
-    """Return the rows with their team and open attempt, locked until the transaction ends.
+def lock(ids: Iterable[UUID], *, skip_locked: bool = False) -> dict[UUID, Workload]:
+    """Return the rows with their open attempts, locked in the order of their ids until the transaction ends.
 
-    Locked in the order of their ids, so that two transactions never wait for each other in a circle. SQLite
-    has no
-    row locks and needs none: its transactions begin as the only writer.
+    Attempts are read once the locks are held: a join would show them as they were before whoever we waited for
+    changed them. They need no locks of their own: but for what it is charged to, nobody changes an open attempt
+    without its workload's lock.
+    `skip_locked` leaves out what somebody else has locked instead of waiting for it. SQLite has no row locks and
+    needs none: its transactions begin as the only writer. Two queries, one where nothing is admitted.
     """
-    wanted = Workload.objects.select_for_update(of=("self",)).select_related("team", "attempt")
-    return {row.pk: row for row in wanted.filter(pk__in=list(ids)).order_by("pk")}
+    wanted = Workload.objects.select_for_update(skip_locked=skip_locked).filter(pk__in=list(ids))
+    rows = {row.pk: row for row in wanted.only(*LOOKED_AT).order_by("pk")}
+    attempts = Attempt.objects.in_bulk([row.attempt_id for row in rows.values() if row.attempt_id])
+    for row in rows.values():
+        row.attempt = attempts[row.attempt_id] if row.attempt_id else None
+    return rows
 
 
 def change_status(rows: Sequence[Workload], to: Status, *, at: datetime, **columns: Any) -> None:
     """Make locked rows `to`, one query for each status that they have now, and raise their versions.
 
+    It counts the event that tells of it: whoever calls adds it to a journal (`add_change`) before anything else.
     `columns` are stored with it. Raises `IllegalChange` where the table of transitions does not allow it, and
     `Conflict` where a row is not what was looked at; then nothing may be kept of the transaction.
     """
@@ -47,7 +60,8 @@ def change_status(rows: Sequence[Workload], to: Status, *, at: datetime, **colum
         looked_at = Workload.objects.filter(
             pk__in=[row.pk for row in group], status=old, version__in={row.version for row in group}
         )
-        changed = looked_at.update(status=to, status_since=at, version=F("version") + 1, **columns)
+        raised = {"version": F("version") + 1, "last_event": F("last_event") + 1}
+        changed = looked_at.update(status=to, status_since=at, **raised, **columns)
         if changed != len(group):
             raise Conflict(
                 f"{len(group) - changed} of {len(group)} workloads changed meanwhile; nothing was done."
@@ -55,5 +69,6 @@ def change_status(rows: Sequence[Workload], to: Status, *, at: datetime, **colum
     for row in rows:
         row.status, row.status_since, row.finished_at = to, at, columns["finished_at"]
         row.version += 1
+        row.last_event += 1
         if to not in ADMITTED:
             row.attempt = None

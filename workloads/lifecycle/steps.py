@@ -9,15 +9,15 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from chamber import live
-from workloads.lifecycle.journal import Journal
-from workloads.lifecycle.status import change_status
-from workloads.models import Attempt, EndReason, EventKind, Phase, Status, Workload
+from chamber.bulk import update_each
+from workloads.lifecycle.status import change_status, lock
+from workloads.models import Attempt, EndReason, Phase, Status, Workload
 
 
 def lock_open(attempt_id: UUID) -> Workload | None:
     """Return the workload whose open attempt this is, locked."""
-    found = Workload.objects.select_for_update(of=("self",)).select_related("team", "attempt")
-    return found.filter(attempt=attempt_id).first()
+    of_attempt = Workload.objects.filter(attempts=attempt_id).values_list("pk", flat=True)
+    return next((row for row in lock(of_attempt).values() if row.attempt_id == attempt_id), None)
 
 
 def to_pending(rows: Sequence[Workload], *, at: datetime, **columns: Any) -> None:
@@ -44,22 +44,8 @@ def end_attempts(
     for attempt in told:
         attempt.end_detail = details[attempt.pk]
     if told:
-        Attempt.objects.bulk_update(told, ["end_detail"])
+        update_each(told, ["end_detail"])
     return attempts
-
-
-def note_status(
-    journal: Journal,
-    row: Workload,
-    message: str,
-    *,
-    number: int | None = None,
-    data: Mapping[str, Any] | None = None,
-) -> None:
-    """Add the event of a change of status to the journal, with the status that the row has now."""
-    journal.add(
-        row, EventKind.STATUS, message, attempt_number=number, data={**(data or {}), "status": row.status}
-    )
 
 
 def stop(attempt_ids: list[UUID], *, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""What happened to a workload, in order, by whom; the database takes new rows only."""
+"""What happened to a workload, in order, by whom; the database takes new rows only, and lets them go with it."""
 
 from typing import ClassVar
 
@@ -28,7 +28,7 @@ class EventKind(models.TextChoices):
 class Event(models.Model):
     """One fact. `sequence` counts from 1 within a workload, without gaps."""
 
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="events")
+    workload = models.ForeignKey(Workload, on_delete=models.DO_NOTHING, related_name="events")
     sequence = models.PositiveIntegerField()
     at = models.DateTimeField()
     kind = models.CharField(max_length=16, choices=EventKind.choices)

@@ -5,12 +5,13 @@ from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
+from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chamber.models import User
 from teams.models import Pool, Team
-from workloads import lifecycle
+from workloads import known, lifecycle
 from workloads.lifecycle.status import IllegalChange, change_status, lock
 from workloads.models import EventKind, OnPreemption, Status, Workload
 from workloads.tests.factories import SCHEDULER, admit, make_workload, preempt, start
@@ -50,6 +51,7 @@ def test_who_changed_since_the_snapshot_is_left_out(
 
 
 def test_admitting_many_takes_as_many_queries_as_admitting_two(team: Team, owner: User, pool: Pool) -> None:
+    known.pools()
     counts = []
     for size in (2, 40):
         orders = [admission(make_workload(team, owner), pool) for _ in range(size)]
@@ -161,6 +163,27 @@ def test_reasons_are_stored_without_a_new_version(team: Team, owner: User, pool:
     waiting.refresh_from_db()
     running.refresh_from_db()
     assert (waiting.reason_code, waiting.version, running.reason_code) == ("waiting-for-gpus", 1, "")
+
+
+def test_storing_many_reasons_takes_as_many_queries_as_storing_two(
+    team: Team, owner: User, pool: Pool
+) -> None:
+    known.pools()
+    counts = []
+    for size in (2, 40):
+        rows = [make_workload(team, owner, pool_choice=[str(pool.pk)]) for _ in range(size)]
+        codes = {row.pk: "held" if index % 2 else "waiting-for-gpus" for index, row in enumerate(rows)}
+        with CaptureQueriesContext(connection) as queries:
+            lifecycle.set_reasons(codes)
+        counts.append(len(queries))
+    assert counts[0] == counts[1] <= 3
+
+
+def test_only_reasons_that_changed_are_announced(team: Team, owner: User, rung: list[str]) -> None:
+    same, other = make_workload(team, owner, reason_code="held"), make_workload(team, owner)
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        lifecycle.set_reasons({same.pk: "held", other.pk: "held"})
+    assert [topic for topic in rung if topic.startswith("workload:")] == [f"workload:{other.pk}"]
 
 
 def test_what_can_never_run_and_asked_to_be_told_fails_with_its_reason(team: Team, owner: User) -> None:

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.test import AsyncClient, Client
 
 from chamber.models import User
@@ -52,14 +52,14 @@ async def test_it_is_told_to_the_end_while_it_happens(workload: Workload) -> Non
     def live() -> None:
         finish(start(workload, make_pool("Main")))
 
-    await sync_to_async(live)()
+    await database_sync_to_async(live)()
     events = await asyncio.wait_for(reading, 5)
     assert [event["sequence"] for event in events] == [1, 2, 3, 4, 5]
     assert events[-1]["data"]["status"] == "completed"
 
 
 async def test_it_goes_on_where_the_reader_stopped(workload: Workload) -> None:
-    await sync_to_async(lambda: finish(start(workload, make_pool("Main"))))()
+    await database_sync_to_async(lambda: finish(start(workload, make_pool("Main"))))()
     assert [event["sequence"] for event in await told(await follow(workload, "3"))] == [4, 5]
     assert await told(await follow(workload, "5")) == []
 

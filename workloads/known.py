@@ -1,0 +1,64 @@
+"""The pools and how many GPUs each has, as each process knew them some seconds ago.
+
+A submission names pools and is measured against their size, and each announcement goes to their queues: counting
+devices for each of them would cost more than storing it. What is refused by old knowledge is looked at again.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+
+from teams.models import Pool
+
+KEPT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPools:
+    """All pools by slug, and their slugs by id. `devices` counts their GPUs by slug, those of nodes that are down
+    included: they may come back. `gpu_types` are those of all pools together.
+    """
+
+    by_slug: Mapping[str, Pool]
+    slugs: Mapping[str, str]
+    devices: Mapping[str, int]
+    gpu_types: frozenset[str]
+    read_at: float
+
+
+_known: KnownPools | None = None
+
+
+def pools(*, fresh: bool = False) -> KnownPools:
+    """Return the pools as they were at most 10 seconds ago, or as they are now (2 queries)."""
+    global _known  # noqa: PLW0603 - one per process
+    known = _known
+    if known is None or fresh or time.monotonic() - known.read_at > KEPT_SECONDS:
+        known = _known = _read()
+    return known
+
+
+def forget() -> None:
+    """Have the next to ask look at the tables."""
+    global _known  # noqa: PLW0603 - one per process
+    _known = None
+
+
+def _read() -> KnownPools:
+    """Read them; nodes are only reached by their relation, for they lie above."""
+    present = Q(nodes__gone_at__isnull=True, nodes__devices__foreign=False)
+    of_types = Pool.objects.order_by().values_list("slug", "nodes__devices__gpu_type")
+    counted = list(of_types.annotate(devices=Count("nodes__devices", filter=present)))
+    rows = list(Pool.objects.all())
+    devices = dict.fromkeys((pool.slug for pool in rows), 0)
+    for slug, _, count in counted:
+        devices[slug] = devices.get(slug, 0) + count
+    return KnownPools(
+        by_slug={pool.slug: pool for pool in rows},
+        slugs={str(pool.pk): pool.slug for pool in rows},
+        devices=devices,
+        gpu_types=frozenset(gpu_type for _, gpu_type, _ in counted if gpu_type),
+        read_at=time.monotonic(),
+    )

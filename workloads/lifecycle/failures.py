@@ -1,0 +1,115 @@
+"""Attempts that do not go well, many at once: failed, and refused by their cluster; both may be tried again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Count, F
+
+from chamber.bulk import update_each
+from teams.actors import Actor
+from workloads import reasons
+from workloads.lifecycle.journal import Journal
+from workloads.lifecycle.status import change_status, lock
+from workloads.lifecycle.steps import stop, to_pending
+from workloads.models import Attempt, EndReason, Phase, Status, Workload
+
+FIRST_BACKOFF = timedelta(seconds=10)
+LONGEST_BACKOFF = timedelta(minutes=10)
+NOT_RETRIED = frozenset({"time-limit"})
+"""Failures that would only happen again."""
+WRITTEN = ("phase", "ended_at", "end_reason", "exit_code", "end_detail")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt failed, as its cluster tells; `ended_at` is when."""
+
+    attempt_id: UUID
+    exit_code: int | None
+    ended_at: datetime
+    reason_code: str = ""
+    message: str = ""
+
+
+def backoff(failures: int) -> timedelta:
+    """Return how long to wait after this many failures: 10 s, doubled each time, 10 min at most."""
+    doublings = min(failures - 1, 16)
+    return min(FIRST_BACKOFF * int(2**doublings), LONGEST_BACKOFF)
+
+
+def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]:
+    """Make workloads Failed, and Pending again while they have retries; return the attempts that were not over.
+
+    What is recorded is recorded `at`; the attempts keep the times that were told.
+    """
+    told = {one.attempt_id: one for one in ended}
+    pairs = _open(told)
+    journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
+    change_status([row for row, _ in pairs], Status.FAILED, at=journal.at, failures=F("failures") + 1)
+    again: list[Workload] = []
+    for row, attempt in pairs:
+        one = told[attempt.pk]
+        reason = reasons.of_failure(one.exit_code, one.reason_code, one.message)
+        began = attempt.running_at or attempt.starting_at or attempt.queued_at
+        _end(attempt, EndReason.FAILED, reason.as_json(), at=min(journal.at, max(one.ended_at, began)))
+        attempt.exit_code = one.exit_code
+        row.reason_code, row.reason = reason.code, reason.as_json()
+        data = {"exit_code": one.exit_code, "code": reason.code}
+        journal.add_change(row, reason.message, number=attempt.number, data=data)
+        if row.failures < row.max_retries and reason.code not in NOT_RETRIED:
+            again.append(row)
+        row.failures += 1
+    update_each([row for row, _ in pairs], ["reason_code", "reason"])
+    to_pending(again, at=journal.at)
+    for row in again:
+        row.backoff_until = journal.at + backoff(row.failures)
+        seconds, left = (row.backoff_until - journal.at).seconds, row.max_retries - row.failures
+        message = f"Tried again in {seconds} s at the earliest; {left} retries left after that."
+        journal.add_change(row, message, data={"backoff_until": row.backoff_until.isoformat()})
+    update_each(again, ["backoff_until"])
+    return _written([attempt for _, attempt in pairs], journal)
+
+
+def refuse_many(refusals: Mapping[UUID, str], *, by: Actor, at: datetime) -> set[UUID]:
+    """Put back in the queue, after a pause, what clusters could not take, by attempt with the reason; return the
+    attempts that were not over and did not run.
+
+    It costs no retry: nothing of the workloads ran. Each refusal doubles the pause, so that nobody spins.
+    """
+    pairs = [(row, attempt) for row, attempt in _open(refusals) if row.status != Status.RUNNING]
+    journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
+    before = Attempt.objects.filter(workload__in=[row.pk for row, _ in pairs], end_reason=EndReason.REFUSED)
+    times = dict(before.order_by().values("workload").annotate(n=Count("pk")).values_list("workload", "n"))
+    started = [(row, attempt) for row, attempt in pairs if row.status == Status.STARTING]
+    change_status([row for row, _ in started], Status.FAILED, at=journal.at)
+    for row, attempt in started:
+        journal.add_change(row, refusals[attempt.pk], number=attempt.number)
+    to_pending([row for row, _ in pairs], at=journal.at)
+    for row, attempt in pairs:
+        message = refusals[attempt.pk]
+        _end(attempt, EndReason.REFUSED, {"message": message}, at=journal.at)
+        row.backoff_until = journal.at + backoff(times.get(row.pk, 0) + 1)
+        journal.add_change(row, f"The cluster refused it: {message}", number=attempt.number)
+    update_each([row for row, _ in pairs], ["backoff_until"])
+    return _written([attempt for _, attempt in pairs], journal)
+
+
+def _open(attempt_ids: Mapping[UUID, object]) -> list[tuple[Workload, Attempt]]:
+    """Return the workloads whose open attempts these are, locked, each with its attempt."""
+    of_open = Attempt.objects.filter(pk__in=attempt_ids, ended_at__isnull=True)
+    locked = lock(of_open.values_list("workload", flat=True)).values()
+    return [(row, row.attempt) for row in locked if row.attempt is not None and row.attempt.pk in attempt_ids]
+
+
+def _end(attempt: Attempt, reason: EndReason, detail: dict[str, str], *, at: datetime) -> None:
+    attempt.phase, attempt.ended_at, attempt.end_reason, attempt.end_detail = Phase.OVER, at, reason, detail
+
+
+def _written(attempts: Sequence[Attempt], journal: Journal) -> set[UUID]:
+    """Store the attempts' ends and the events, have the pods stopped, and return the attempts' ids."""
+    update_each(attempts, WRITTEN)
+    journal.write(ring=True)
+    stop([attempt.pk for attempt in attempts], at=journal.at)
+    return {attempt.pk for attempt in attempts}
