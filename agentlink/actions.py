@@ -14,6 +14,7 @@ from teams import audit
 from teams.actors import Actor
 from teams.permissions import Permission, may_anywhere
 from workloads import lifecycle
+from workloads.lifecycle.status import lock
 
 MOST_VALID_TOKENS = 2
 """The one in use and the one that replaces it."""
@@ -96,7 +97,10 @@ def declare_lost(*, by: Actor, cluster: Cluster) -> int:
     require_operator(by)
     now = timezone.now()
     with transaction.atomic():
-        cluster = Cluster.objects.select_for_update().get(pk=cluster.pk)
+        wanted = Assignment.objects.filter(cluster=cluster, wanted=True)
+        # Workloads are locked before their cluster, as everywhere; whoever joins meanwhile is lost at the next try.
+        workloads = lock(wanted.values_list("attempt__workload", flat=True))
+        cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
         silent_since = cluster.last_seen_at or cluster.created_at
         patience = timedelta(seconds=cluster.lost_after_seconds)
         if cluster.connected or now - silent_since < patience:
@@ -104,12 +108,11 @@ def declare_lost(*, by: Actor, cluster: Cluster) -> int:
                 f"{cluster.name} was heard {int((now - silent_since).total_seconds())} s ago; it may be declared lost "
                 f"after {cluster.lost_after_seconds} s of silence."
             )
-        attempts = list(
-            Assignment.objects.filter(cluster=cluster, wanted=True).values_list("attempt", flat=True)
-        )
+        attempts = list(wanted.filter(attempt__workload__in=workloads).values_list("attempt", flat=True))
         ended = lifecycle.lost(
             attempts, at=now, by=by, message=f"The cluster {cluster.name} was declared lost."
         )
+        Assignment.objects.filter(cluster=cluster, gone=False).update(given_up=True)
         audit.record(by=by, action="cluster.declared-lost", target=cluster, after={"attempts": ended})
         live.announce("pools", "overview")
     return ended

@@ -2,10 +2,13 @@
 
 A placement is *promised* while somebody else's pods still have the device, *held* once its own pods may exist,
 *leaving* while they are being stopped, *released* when the cluster reports them gone. An attempt is let go as a whole,
-when all its devices are free. Two counters per device, kept by triggers and bounded by the database, referee each
-write: occupied (held, leaving) and allocated (promised, held).
+when all its devices are free and no pod of an earlier attempt of its workload is left, in whatever cluster. Two
+counters per device, kept by triggers and bounded by the database, referee each write: occupied (held, leaving) and
+allocated (promised, held).
 
-Callers hold the transaction; but for `let_go_waiting`, which has one of its own.
+Callers hold the transaction; but for `let_go_waiting`, which has one of its own. Locks are taken in one order (ADR 5):
+workloads, then clusters (`lock_clusters`), then what lies in them: a cluster's row guards its devices, assignments and
+placements, which need no locks of their own.
 """
 
 from collections import defaultdict
@@ -15,7 +18,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from agentlink.models import Assignment, Cluster, Device, Hold, Placement
 from agentlink.models.node import WHOLE_DEVICE_MILLI
@@ -44,16 +47,16 @@ class NewAssignment:
 def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
     """Place new attempts and tell their clusters; return those that were let go at once.
 
-    The others wait until whoever is on their devices is gone. Raises `IntegrityError` where a device would be
-    allocated beyond itself: the picture they were planned on no longer holds. Five queries, one more per cluster.
+    The others wait until whoever is on their devices, or ran their workload before, is gone. Raises `IntegrityError`
+    where a device would be allocated beyond itself: the picture they were planned on no longer holds. Six queries.
     """
     if not items:
         return set()
+    generations = _raise_generations(item.cluster_id for item in items)
+    alone = _alone(Attempt.objects.filter(pk__in=[item.attempt_id for item in items]))
+    may = set(alone.values_list("pk", flat=True))
     room = _Room(share[1] for item in items for share in item.placements)
-    free = {item.attempt_id for item in items if room.take(item.placements)}
-    generations = {
-        cluster_id: _raise_generation(cluster_id) for cluster_id in sorted({i.cluster_id for i in items})
-    }
+    free = {item.attempt_id for item in items if item.attempt_id in may and room.take(item.placements)}
     Assignment.objects.bulk_create(
         Assignment(
             attempt_id=item.attempt_id,
@@ -75,18 +78,13 @@ def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
 
 
 def stop(attempt_ids: Iterable[UUID], *, at: datetime) -> None:
-    """Take the pods of ended attempts away; what was never let go is released at once."""
-    found = Assignment.objects.select_for_update(of=("self",)).filter(
-        attempt__in=list(attempt_ids), wanted=True
-    )
-    rows = list(found.order_by("attempt"))
+    """Take the pods of ended attempts, whose workloads are locked, away; what was never let go is released at once."""
+    rows = list(Assignment.objects.filter(attempt__in=list(attempt_ids), wanted=True).order_by("attempt"))
+    generations = _raise_generations(row.cluster_id for row in rows)
     let_go = [row.attempt_id for row in rows if row.let_go]
     waiting = [row.attempt_id for row in rows if not row.let_go]
     Placement.objects.filter(attempt__in=waiting, hold=Hold.PROMISED).update(hold=Hold.RELEASED)
     Placement.objects.filter(attempt__in=let_go, hold=Hold.HELD).update(hold=Hold.LEAVING)
-    generations = {
-        cluster_id: _raise_generation(cluster_id) for cluster_id in sorted({r.cluster_id for r in rows})
-    }
     for cluster_id, generation in generations.items():
         ours = Assignment.objects.filter(cluster=cluster_id)
         ours.filter(attempt__in=let_go).update(wanted=False, generation=generation)
@@ -96,34 +94,43 @@ def stop(attempt_ids: Iterable[UUID], *, at: datetime) -> None:
     _announce(generations)
 
 
-def release(attempt_ids: Collection[UUID], *, at: datetime, by: Actor) -> None:
-    """Note that no pod of these attempts, which are over, is left; their devices are free."""
+def release(attempt_ids: Collection[UUID], *, at: datetime, by: Actor) -> set[UUID]:
+    """Note that no pod of these attempts, which are over, is left: their devices are free.
+
+    Returns the clusters where somebody may be let go by that: theirs, and where a later attempt of theirs waits.
+    """
     gone = Assignment.objects.filter(attempt__in=attempt_ids, wanted=False, gone=False)
-    ids = list(gone.values_list("attempt", flat=True))
-    if not ids:
-        return
+    clusters = dict(gone.values_list("attempt", "cluster"))
+    if not clusters:
+        return set()
+    ids = list(clusters)
     gone.filter(attempt__in=ids).update(gone=True, pods=[])
     Placement.objects.filter(attempt__in=ids).exclude(hold=Hold.RELEASED).update(hold=Hold.RELEASED)
     lifecycle.released(ids, at, by=by)
     live.announce("pools")
+    later = Assignment.objects.filter(wanted=True, let_go=False, attempt__workload__attempts__in=ids)
+    return {*clusters.values(), *later.values_list("cluster", flat=True)}
 
 
 @transaction.atomic
 def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
-    """Let the pods of those attempts be created whose devices have all come free; return them, oldest first served.
+    """Let the pods of those attempts be created that nothing is in the way of any more; return them.
 
-    Level-triggered: asked after each release and at each heartbeat, so that a process that died in between costs
-    delay only. One query where nobody waits.
+    The oldest is served first. Level-triggered: asked after each release and at each heartbeat, so that a process
+    that died in between costs delay only. One query where nobody waits.
     """
-    waiting = Attempt.objects.filter(
-        assignment__cluster=cluster_id,
-        assignment__wanted=True,
-        assignment__let_go=False,
-        ended_at__isnull=True,
+    waiting = _alone(
+        Attempt.objects.filter(
+            assignment__cluster=cluster_id,
+            assignment__wanted=True,
+            assignment__let_go=False,
+            ended_at__isnull=True,
+        )
     )
     workloads = lock(waiting.values_list("workload", flat=True))
     if not workloads:
         return set()
+    lock_clusters([cluster_id])
     attempts = {attempt.pk: attempt for attempt in waiting.order_by("queued_at", "pk")}
     promised: dict[UUID, list[PlacedShare]] = {attempt_id: [] for attempt_id in attempts}
     rows = Placement.objects.filter(attempt__in=attempts, hold=Hold.PROMISED)
@@ -136,7 +143,7 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
     if not free:
         return set()
     Placement.objects.filter(attempt__in=free, hold=Hold.PROMISED).update(hold=Hold.HELD)
-    generation = _raise_generation(cluster_id)
+    generation = _raise_generations([cluster_id])[cluster_id]
     Assignment.objects.filter(attempt__in=free).update(let_go=True, generation=generation)
     journal = Journal(by=LINK, at=at)
     for attempt in (attempts[attempt_id] for attempt_id in free):
@@ -157,12 +164,12 @@ def add_pods(attempt_id: UUID, placements: Sequence[PlacedShare]) -> bool:
     row = _open(attempt_id)
     if row is None or not row.let_go:
         return False
+    _touch(row)
     same = Placement.objects.filter(attempt=attempt_id, pod_index__in={index for index, _, _ in placements})
     if same.exclude(hold=Hold.RELEASED).exists():
         return False
     same.delete()  # a placement is unique by pod and device, and this pod may come back to where it was
     Placement.objects.bulk_create(_rows(attempt_id, placements, Hold.HELD))
-    _touch(row)
     return True
 
 
@@ -171,20 +178,19 @@ def remove_pods(attempt_id: UUID, pod_indexes: Collection[int]) -> bool:
     row = _open(attempt_id)
     if row is None:
         return False
+    _touch(row)
     shrunk = Placement.objects.filter(attempt=attempt_id, pod_index__in=pod_indexes)
     shrunk.filter(hold=Hold.PROMISED).update(hold=Hold.RELEASED)
     shrunk.filter(hold=Hold.HELD).update(hold=Hold.LEAVING)
-    _touch(row)
     return True
 
 
 def _open(attempt_id: UUID) -> Assignment | None:
-    rows = Assignment.objects.select_for_update(of=("self",))
-    return rows.filter(attempt=attempt_id, wanted=True, attempt__ended_at__isnull=True).first()
+    return Assignment.objects.filter(attempt=attempt_id, wanted=True, attempt__ended_at__isnull=True).first()
 
 
 def _touch(row: Assignment) -> None:
-    generation = _raise_generation(row.cluster_id)
+    generation = _raise_generations([row.cluster_id])[row.cluster_id]
     Assignment.objects.filter(pk=row.pk).update(generation=generation)
     _announce([row.cluster_id])
 
@@ -196,10 +202,29 @@ def _rows(attempt_id: UUID, shares: Sequence[PlacedShare], hold: Hold) -> list[P
     ]
 
 
-def _raise_generation(cluster_id: UUID) -> int:
-    """Return the next desired generation; the cluster's row stays locked, so generations commit in order."""
-    Cluster.objects.filter(pk=cluster_id).update(desired_generation=F("desired_generation") + 1)
-    return Cluster.objects.values_list("desired_generation", flat=True).get(pk=cluster_id)
+def lock_clusters(cluster_ids: Iterable[UUID]) -> dict[UUID, int]:
+    """Return the clusters' desired generations, their rows locked in the order of their ids (one query)."""
+    rows = Cluster.objects.select_for_update(no_key=True).filter(pk__in=set(cluster_ids)).order_by("pk")
+    return dict(rows.values_list("pk", "desired_generation"))
+
+
+def _raise_generations(cluster_ids: Iterable[UUID]) -> dict[UUID, int]:
+    """Return the clusters' next desired generations; their rows stay locked, so generations commit in order."""
+    generations = lock_clusters(cluster_ids)
+    if generations:
+        Cluster.objects.filter(pk__in=generations).update(desired_generation=F("desired_generation") + 1)
+    return {cluster_id: generation + 1 for cluster_id, generation in generations.items()}
+
+
+def _alone(attempts: QuerySet[Attempt]) -> QuerySet[Attempt]:
+    """Keep the attempts of whose workload no earlier one has pods, but in a cluster that was declared lost."""
+    earlier = Attempt.objects.filter(
+        workload=OuterRef("workload"),
+        number__lt=OuterRef("number"),
+        released_at__isnull=True,
+        assignment__given_up=False,
+    )
+    return attempts.filter(~Exists(earlier))
 
 
 def _announce(cluster_ids: Iterable[UUID]) -> None:
@@ -210,7 +235,7 @@ class _Room:
     """What is left of devices, as the counters say, less what was taken from here."""
 
     def __init__(self, device_ids: Iterable[UUID]) -> None:
-        counters = Device.objects.filter(Q(pk__in=set(device_ids))).order_by("pk").select_for_update()
+        counters = Device.objects.filter(pk__in=set(device_ids)).order_by()
         self._free = {
             pk: WHOLE_DEVICE_MILLI - occupied for pk, occupied in counters.values_list("pk", "occupied_milli")
         }

@@ -1,33 +1,54 @@
-"""What a cluster should run, from the tables, as messages: the full set, or what changed since a generation."""
+"""What a cluster should run, from the tables, as messages: the full set, or what changed since a generation.
 
+What cannot be told (its row holds what no message may) keeps nobody else from being told: it is left out, logged,
+counted with the cluster's rejected messages, and its attempt ends with that as its reason.
+"""
+
+import logging
 from collections import defaultdict
+from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
 
 from agentlink import protocol
+from agentlink.assignments import LINK
 from agentlink.models import Assignment, Cluster, Hold, Placement
 from agentlink.protocol import AssignedPod, Desired, DeviceShare, StopOrder
+from workloads import lifecycle
+
+logger = logging.getLogger(__name__)
 
 HELD = (Hold.PROMISED, Hold.HELD)
 
 RowKey = tuple[int, str]
 
 
-def full_set(cluster_id: UUID) -> list[Desired]:
+class WentBack(Exception):  # noqa: N818 - an outcome that the session expects
+    """The tables are behind what an agent was told: they were restored from a backup."""
+
+
+def full_set(cluster_id: UUID, connection: UUID) -> list[Desired]:
     """Return all that the cluster should run or must stop (three queries)."""
     generation = _generation(cluster_id)
     current = Assignment.objects.filter(Q(wanted=True) | Q(gone=False), cluster=cluster_id)
-    return _messages(_ordered(current), generation=generation, base=None)
+    return _messages(_ordered(current), connection=connection, generation=generation, base=None)
 
 
-def since(cluster_id: UUID, base: int) -> list[Desired]:
-    """Return what changed after generation `base`; nothing where nothing did (three queries, else one)."""
+def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
+    """Return what changed after generation `base`; nothing where nothing did (three queries, else one).
+
+    Raises `WentBack` where the cluster never had that generation.
+    """
     generation = _generation(cluster_id)
-    if generation <= base:
+    if generation < base:
+        raise WentBack
+    if generation == base:
         return []
     changed = Assignment.objects.filter(cluster=cluster_id, generation__gt=base, generation__lte=generation)
-    return _messages(_ordered(changed), generation=generation, base=base)
+    return _messages(_ordered(changed), connection=connection, generation=generation, base=base)
 
 
 def _generation(cluster_id: UUID) -> int:
@@ -38,21 +59,87 @@ def _generation(cluster_id: UUID) -> int:
     return Cluster.objects.values_list("desired_generation", flat=True).get(pk=cluster_id)
 
 
-def _ordered(rows: QuerySet[Assignment]) -> list[Assignment]:
-    return list(rows.select_related("attempt__workload").order_by("attempt"))
+class _Row(NamedTuple):
+    """What a message needs of an assignment, its attempt and its workload: whole rows of all three cost three times."""
+
+    cluster_id: UUID
+    wanted: bool
+    gone: bool
+    let_go: bool
+    reported: int
+    attempt_id: UUID
+    number: int
+    workload_id: UUID
+    slug: str
+    image: str
+    command: list[str]
+    environment: dict[str, str]
+    cpu_milli: int
+    memory_mib: int
+    grace_seconds: int
+    time_limit_seconds: int | None
 
 
-def _messages(rows: list[Assignment], *, generation: int, base: int | None) -> list[Desired]:
+_COLUMNS = (
+    *(
+        "cluster",
+        "wanted",
+        "gone",
+        "let_go",
+        "report_sequence",
+        "attempt",
+        "attempt__number",
+        "attempt__workload",
+    ),
+    *(f"attempt__workload__{name}" for name in _Row._fields[8:]),
+)
+
+
+def _ordered(rows: QuerySet[Assignment]) -> list[_Row]:
+    return [_Row(*row) for row in rows.order_by("attempt").values_list(*_COLUMNS)]
+
+
+def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int | None) -> list[Desired]:
     pods = _pods([row.attempt_id for row in rows if row.wanted])
+    told: list[protocol.Assignment] = []
+    untold: dict[UUID, str] = {}
+    for row in rows:
+        if row.wanted:
+            try:
+                told.append(_assignment(row, pods[row.attempt_id]))
+            except ValueError as error:
+                untold[row.attempt_id] = " ".join(str(error).split())[:500]
+    if untold:
+        _refuse(rows[0].cluster_id, untold)
     return list(
         protocol.desired_in_parts(
+            connection=connection,
             generation=generation,
             base=base,
-            assignments=[_assignment(row, pods[row.attempt_id]) for row in rows if row.wanted],
+            assignments=told,
             stop=[_stop_order(row) for row in rows if not row.wanted and not row.gone],
             forget=[row.attempt_id for row in rows if row.gone],
         )
     )
+
+
+def _refuse(cluster_id: UUID, untold: dict[UUID, str]) -> None:
+    """End attempts that no agent can be told of; what was not begun goes back to the queue, after a pause."""
+    Cluster.objects.filter(pk=cluster_id).update(rejected_messages=F("rejected_messages") + len(untold))
+    for attempt_id, why in untold.items():
+        logger.error("Attempt %s cannot be told to the agent of cluster %s: %s", attempt_id, cluster_id, why)
+    now = timezone.now()
+    message = "What it asks for cannot be written as a message to the cluster's agent."
+    try:
+        with transaction.atomic():
+            refused = lifecycle.refuse_many(dict.fromkeys(untold, message), by=LINK, at=now)
+            ended = [
+                lifecycle.Ended(attempt_id, None, now, "cannot-be-told", message)
+                for attempt_id in untold.keys() - refused
+            ]
+            lifecycle.finish_many(ended, by=LINK, at=now)
+    except Exception:
+        logger.exception("They could not be ended either, and are left out.")
 
 
 def _pods(attempt_ids: list[UUID]) -> dict[UUID, tuple[AssignedPod, ...]]:
@@ -76,28 +163,29 @@ def _pods(attempt_ids: list[UUID]) -> dict[UUID, tuple[AssignedPod, ...]]:
     )
 
 
-def _assignment(row: Assignment, pods: tuple[AssignedPod, ...]) -> protocol.Assignment:
-    workload = row.attempt.workload
-    return protocol.Assignment(
-        workload=workload.pk,
-        slug=workload.slug,
+def _assignment(row: _Row, pods: tuple[AssignedPod, ...]) -> protocol.Assignment:
+    """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
+    assignment = protocol.Assignment(
+        workload=row.workload_id,
+        slug=row.slug,
         attempt=row.attempt_id,
-        number=row.attempt.number,
+        number=row.number,
         pods=pods,
         let_go=row.let_go,
-        image=workload.image,
-        command=tuple(workload.command),
-        environment=workload.environment,
-        cpu_milli=workload.cpu_milli,
-        memory_mib=workload.memory_mib,
-        grace_seconds=workload.grace_seconds,
-        time_limit_seconds=workload.time_limit_seconds,
-        reported=row.report_sequence,
+        image=row.image,
+        command=tuple(row.command),
+        environment=row.environment,
+        cpu_milli=row.cpu_milli,
+        memory_mib=row.memory_mib,
+        grace_seconds=row.grace_seconds,
+        time_limit_seconds=row.time_limit_seconds,
+        reported=row.reported,
     )
+    protocol.check_size(assignment)
+    return assignment
 
 
-def _stop_order(row: Assignment) -> StopOrder:
-    attempt = row.attempt
+def _stop_order(row: _Row) -> StopOrder:
     return StopOrder(
-        workload=attempt.workload_id, attempt=attempt.pk, number=attempt.number, reported=row.report_sequence
+        workload=row.workload_id, attempt=row.attempt_id, number=row.number, reported=row.reported
     )

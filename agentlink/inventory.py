@@ -1,16 +1,21 @@
-"""Taking in what a cluster has: nodes appear, change and vanish; what lies on them stays where it is."""
+"""Taking in what a cluster has: nodes appear, change and vanish; what lies on them stays where it is.
+
+An inventory comes in the order of its nodes' names, so that each part speaks for a range of names: what is known in
+that range and not reported is gone. What did not change is read, and not written.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from agentlink.models import Cluster, Device, Node
-from agentlink.protocol import DeviceReport, Inventory, NodeReport
+from agentlink.protocol import Inventory, NodeReport
 from chamber import live
+from chamber.bulk import update_each
 from teams.models import Pool
 
 PLAIN = ("ready", "cordoned", "cpu_milli", "memory_mib", "labels", "taints", "partition", "sharing")
@@ -18,45 +23,57 @@ DEVICE_FIELDS = ("gpu_type", "memory_mib", "foreign")
 BATCH = 500
 
 
-def take(cluster_id: UUID, message: Inventory) -> bool:
+def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bool:
     """Take in one part of an inventory; False where an earlier part is missing, so that it must be sent again.
 
-    Parts may come over different connections and processes: which one is next is kept with the cluster. The last
-    part makes gone whatever none of them had. A constant number of queries, but for batches of rows.
+    Parts may come over different connections and processes: what comes next is kept with the cluster. A part that
+    comes again, or belongs to an inventory older than the last, changes nothing. Six queries, and batches of the rows
+    that differ from what is reported.
     """
     with transaction.atomic():
-        stamp = _stamp(cluster_id, message)
-        if stamp is None:
+        cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
+        came = (message.generation, message.part)
+        following = (cluster.inventory_generation, cluster.inventory_part)
+        if cluster.connection != connection or came < following:
+            return True
+        begins = message.part == 0
+        if not begins and came != following:
             return False
-        changed = _take_nodes(cluster_id, message.nodes, stamp)
-        if message.last:
-            missing = Node.objects.filter(cluster=cluster_id, gone_at__isnull=True)
-            changed |= bool(
-                missing.exclude(inventory_stamp=stamp).update(gone_at=timezone.now(), ready=False)
-            )
-        if changed:
+        after = "" if begins else cluster.inventory_upto
+        if message.nodes and message.nodes[0].name <= after:
+            return False
+        cluster.inventory_generation, cluster.inventory_part = message.generation, message.part + 1
+        cluster.inventory_upto = message.nodes[-1].name if message.nodes else after
+        cluster.save(update_fields=["inventory_generation", "inventory_part", "inventory_upto"])
+        changed = _take_nodes(cluster_id, message.nodes)
+        gone = _missing(cluster_id, message, after=after)
+        if gone:
+            Node.objects.filter(pk__in=gone).update(gone_at=timezone.now(), ready=False)
+        if changed or gone:
             live.announce("pools", "overview")
             live.ring()
     return True
 
 
-def _stamp(cluster_id: UUID, message: Inventory) -> int | None:
-    """Note which part this is; return what its nodes are marked with, or None where it is not the next one."""
-    row = Cluster.objects.filter(pk=cluster_id)
-    following = {"inventory_generation": message.generation, "inventory_part": message.part + 1}
-    if message.part == 0:
-        row.update(inventory_stamp=F("inventory_stamp") + 1, **following)
-    else:
-        expected = row.filter(inventory_generation=message.generation, inventory_part=message.part)
-        if expected.update(**following) == 0:
-            return None
-    return row.values_list("inventory_stamp", flat=True).get()
+def _missing(cluster_id: UUID, message: Inventory, *, after: str) -> list[UUID]:
+    """Return the nodes in the part's range of names that it does not report.
+
+    Compared here: databases order names by the rules of a language.
+    """
+    reported = {node.name for node in message.nodes}
+    upto = message.nodes[-1].name if message.nodes else after
+    present = Node.objects.filter(cluster=cluster_id, gone_at__isnull=True).order_by()
+    return [
+        pk
+        for pk, name in present.values_list("pk", "name")
+        if name > after and (message.last or name <= upto) and name not in reported
+    ]
 
 
-def _take_nodes(cluster_id: UUID, reports: Sequence[NodeReport], stamp: int) -> bool:
+def _take_nodes(cluster_id: UUID, reports: Sequence[NodeReport]) -> bool:
     """Store these nodes with their devices and pools; return whether anything is other than before."""
     by_name = {report.name: report for report in reports}
-    known = {node.name: node for node in Node.objects.filter(cluster=cluster_id, name__in=by_name)}
+    known = {node.name: node for node in Node.objects.filter(cluster=cluster_id, name__in=by_name).order_by()}
     pools = list(Pool.objects.all())
     new: list[Node] = []
     changed: list[Node] = []
@@ -64,16 +81,16 @@ def _take_nodes(cluster_id: UUID, reports: Sequence[NodeReport], stamp: int) -> 
         node = known.get(name)
         values = _values(report, pools)
         if node is None:
-            new.append(Node(cluster_id=cluster_id, name=name, inventory_stamp=stamp, **values))
+            new.append(Node(cluster_id=cluster_id, name=name, **values))
         elif any(getattr(node, field) != value for field, value in values.items()):
             for field, value in values.items():
                 setattr(node, field, value)
             changed.append(node)
     Node.objects.bulk_create(new, batch_size=BATCH)
-    Node.objects.bulk_update(changed, [*PLAIN, "pool_id", "gone_at"], batch_size=BATCH)
-    Node.objects.filter(pk__in=[node.pk for node in known.values()]).update(inventory_stamp=stamp)
-    nodes = {node.pk: by_name[node.name] for node in [*new, *known.values()]}
-    return _take_devices(nodes) or bool(new or changed)
+    update_each(changed, [*PLAIN, "pool", "gone_at"])
+    return _take_devices({node.pk: by_name[node.name] for node in [*new, *known.values()]}) or bool(
+        new or changed
+    )
 
 
 def _values(report: NodeReport, pools: Iterable[Pool]) -> dict[str, Any]:
@@ -85,33 +102,38 @@ def _values(report: NodeReport, pools: Iterable[Pool]) -> dict[str, Any]:
 
 def _take_devices(nodes: dict[UUID, NodeReport]) -> bool:
     """Store the devices of these nodes. One that is not reported any more stays, not to be used, with what is on it."""
-    known: dict[tuple[UUID, int], Device] = {
-        (device.node_id, device.index): device for device in Device.objects.filter(node__in=nodes)
+    rows = Device.objects.filter(node__in=nodes).order_by()
+    known: dict[tuple[UUID, int], tuple[UUID, DeviceValues]] = {
+        (node_id, index): (pk, (gpu_type, memory_mib, foreign))
+        for pk, node_id, index, gpu_type, memory_mib, foreign in rows.values_list(
+            "pk", "node", "index", *DEVICE_FIELDS
+        )
     }
     new: list[Device] = []
     changed: list[Device] = []
     for node_id, report in nodes.items():
         for told in report.devices:
-            values = {field: getattr(told, field) for field in DEVICE_FIELDS}
-            device = known.pop((node_id, told.index), None)
-            if device is None:
-                new.append(Device(node_id=node_id, index=told.index, **values))
-            elif _differs(device, told):
-                for field, value in values.items():
-                    setattr(device, field, value)
-                changed.append(device)
-    for device in known.values():
-        if not device.foreign:
-            device.foreign = True
-            changed.append(device)
+            values = (told.gpu_type, told.memory_mib, told.foreign)
+            pk, before = known.pop((node_id, told.index), (None, None))
+            if pk is None:
+                new.append(_device(node_id, told.index, values))
+            elif before != values:
+                changed.append(_device(node_id, told.index, values, pk=pk))
+    for (node_id, index), (pk, (gpu_type, memory_mib, foreign)) in known.items():
+        if not foreign:
+            changed.append(_device(node_id, index, (gpu_type, memory_mib, True), pk=pk))
     Device.objects.bulk_create(new, batch_size=BATCH)
     # Only what the agent tells: the counters beside it belong to the triggers.
-    Device.objects.bulk_update(changed, DEVICE_FIELDS, batch_size=BATCH)
+    update_each(changed, DEVICE_FIELDS)
     return bool(new or changed)
 
 
-def _differs(device: Device, told: DeviceReport) -> bool:
-    return any(getattr(device, field) != getattr(told, field) for field in DEVICE_FIELDS)
+DeviceValues = tuple[str, int | None, bool]
+"""What an agent tells of a device, in the order of `DEVICE_FIELDS`."""
+
+
+def _device(node_id: UUID, index: int, values: DeviceValues, **columns: Any) -> Device:
+    return Device(node_id=node_id, index=index, **dict(zip(DEVICE_FIELDS, values, strict=True)), **columns)
 
 
 def pool_of(labels: dict[str, str], pools: Iterable[Pool]) -> UUID | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet, Sum
@@ -11,6 +11,7 @@ from agentlink.models import Device, Hold, Node, Placement
 from agentlink.models.node import WHOLE_DEVICE_MILLI
 from teams.models import Pool
 from workloads.models import Workload
+from workloads.models.workload import RESERVED_FROM
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -48,19 +49,42 @@ class PoolFigures:
     gpu_types: tuple[str, ...] = ()
 
 
+class _Held(NamedTuple):
+    """A placement as a cell tells it."""
+
+    device_id: UUID
+    share_milli: int
+    hold: str
+    workload_id: UUID
+    slug: str
+    priority: int
+    team: str
+
+
+_HELD = (
+    "device_id",
+    "share_milli",
+    "hold",
+    "attempt__workload_id",
+    "attempt__workload__slug",
+    "attempt__workload__priority",
+    "attempt__workload__team__name",
+)
+
+
 def node_cells(nodes: QuerySet[Node], user: "User | AnonymousUser") -> list[NodeCell]:
     """Return the nodes as cells (4 queries). A workload is named only to those who may see it."""
     rows = list(nodes.select_related("cluster").prefetch_related("devices"))
     placed = Placement.objects.filter(device__node__in=[node.pk for node in rows]).exclude(hold=Hold.RELEASED)
-    by_device: dict[UUID, list[Placement]] = {}
-    for placement in placed.select_related("attempt__workload__team"):
-        by_device.setdefault(placement.device_id, []).append(placement)
-    shown = {placement.attempt.workload_id for found in by_device.values() for placement in found}
+    by_device: dict[UUID, list[_Held]] = {}
+    for held in map(_Held._make, placed.values_list(*_HELD)):
+        by_device.setdefault(held.device_id, []).append(held)
+    shown = {held.workload_id for found in by_device.values() for held in found}
     visible = set(Workload.objects.visible_to(user).filter(pk__in=shown).values_list("pk", flat=True))
     return [_node_cell(node, by_device, visible) for node in rows]
 
 
-def _node_cell(node: Node, placed: dict[UUID, list[Placement]], visible: set[UUID]) -> NodeCell:
+def _node_cell(node: Node, placed: dict[UUID, list[_Held]], visible: set[UUID]) -> NodeCell:
     down = not node.ready or not node.cluster.connected or node.gone_at is not None
     state = "down" if down else "cordoned" if node.cordoned else "ready"
     devices = sorted(node.devices.all(), key=lambda device: device.index)
@@ -69,30 +93,27 @@ def _node_cell(node: Node, placed: dict[UUID, list[Placement]], visible: set[UUI
     return NodeCell(node.name, state, f"{len(devices)} × {', '.join(types) or 'GPU'}", cells)
 
 
-def _device_cell(
-    device: Device, placements: Sequence[Placement], visible: set[UUID], *, down: bool
-) -> DeviceCell:
+def _device_cell(device: Device, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> DeviceCell:
     label = f"GPU {device.index}"
-    holders = "; ".join(_holder(placement, visible) for placement in placements)
+    holders = "; ".join(_holder(held, visible) for held in placed)
     if holders:
         label = f"{label}: {holders}"
     if down:
         return DeviceCell("down", f"{label} (node down)")
     if device.foreign:
         return DeviceCell("foreign", f"{label}: used by pods that Chamber does not manage")
-    if not placements:
+    if not placed:
         return DeviceCell("free", f"{label}: free")
-    if any(placement.share_milli < WHOLE_DEVICE_MILLI for placement in placements):
+    if any(held.share_milli < WHOLE_DEVICE_MILLI for held in placed):
         return DeviceCell("shared", label)
-    reserved = any(placement.attempt.workload.is_reserved for placement in placements)
+    reserved = any(held.priority >= RESERVED_FROM for held in placed)
     return DeviceCell("reserved" if reserved else "elastic", label)
 
 
-def _holder(placement: Placement, visible: set[UUID]) -> str:
-    workload = placement.attempt.workload
-    name = workload.slug if workload.pk in visible else f"a workload of {workload.team.name}"
-    share = "" if placement.share_milli == WHOLE_DEVICE_MILLI else f", {placement.share_milli / 1000:g} GPUs"
-    leaving = {Hold.LEAVING: ", stopping", Hold.PROMISED: ", promised"}.get(Hold(placement.hold), "")
+def _holder(held: _Held, visible: set[UUID]) -> str:
+    name = held.slug if held.workload_id in visible else f"a workload of {held.team}"
+    share = "" if held.share_milli == WHOLE_DEVICE_MILLI else f", {held.share_milli / 1000:g} GPUs"
+    leaving = {Hold.LEAVING: ", stopping", Hold.PROMISED: ", promised"}.get(Hold(held.hold), "")
     return f"{name}{share}{leaving}"
 
 

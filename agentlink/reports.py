@@ -1,4 +1,8 @@
-"""Taking in what an agent observed: each report may come twice, late, or out of order, and then changes nothing."""
+"""Taking in what an agent observed: each report may come twice, late, or out of order, and then changes nothing.
+
+What a message says is gathered first and written for all its attempts together: the number of queries does not depend
+on how many there are.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -13,17 +17,18 @@ from agentlink import assignments
 from agentlink.models import Assignment, Cluster, Hold, Placement
 from agentlink.protocol import LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
 from chamber import live
+from chamber.bulk import update_each
 from teams.actors import Actor
 from workloads import lifecycle
-from workloads.lifecycle.status import lock
 from workloads.models import Phase as AttemptPhase
+from workloads.models import Workload
 
 QUEUED = AttemptPhase.QUEUED
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 100
-"""Reports taken in one transaction: a batch of hundreds must not keep other writers waiting."""
+CHUNK = 250
+"""Reports taken in one transaction: a batch must not keep other writers waiting for long."""
 
 
 OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.GONE})
@@ -41,40 +46,46 @@ class Outcome:
     errors: list[Error] = field(default_factory=list)
 
 
-def take(cluster: Cluster, message: Observed) -> Outcome:
+def take(cluster: Cluster, message: Observed, *, connection: UUID | None) -> Outcome:
     """Take in reports, in short transactions; then let go whoever waited for devices that came free.
 
-    Raises `Superseded` where the cluster's conversation is not any more the one that `cluster` was read with.
+    Raises `Superseded` where `connection` is not any more the cluster's conversation.
     """
     outcome = Outcome()
-    freed = False
+    freed: set[UUID] = set()
     for start in range(0, len(message.reports), CHUNK):
-        freed |= _take_chunk(cluster, message.reports[start : start + CHUNK], message.generation, outcome)
-    if freed:
-        assignments.let_go_waiting(cluster.pk, at=timezone.now())
+        freed |= _take_chunk(cluster, message.reports[start : start + CHUNK], connection, outcome)
+    for cluster_id in sorted(freed):
+        assignments.let_go_waiting(cluster_id, at=timezone.now())
     return outcome
 
 
 @transaction.atomic
-def _take_chunk(cluster: Cluster, reports: Sequence[Report], generation: int, outcome: Outcome) -> bool:
-    """Take in a few reports; return whether they freed devices."""
-    wanted = [report.attempt for report in reports]
-    ours = Assignment.objects.filter(cluster=cluster, attempt__in=wanted).select_related("attempt")
-    found = {row.attempt_id: row for row in ours}
-    # In the one order in which everybody locks: workloads first, their cluster after them.
-    lock(row.attempt.workload_id for row in found.values())
+def _take_chunk(
+    cluster: Cluster, reports: Sequence[Report], connection: UUID | None, outcome: Outcome
+) -> set[UUID]:
+    """Take in a few reports; return the clusters where somebody may be let go by them."""
+    ours = Assignment.objects.filter(cluster=cluster.pk, attempt__in={report.attempt for report in reports})
+    # In the one order in which everybody locks: workloads first, their cluster after them; rows are read after both.
+    workloads = list(ours.values_list("attempt__workload", flat=True))
+    locked = Workload.objects.select_for_update(no_key=True).filter(pk__in=workloads).order_by("pk")
+    list(locked.values_list("pk", flat=True))
     # A newer agent may have been told how far the reports were: what an older one still says would be taken for its.
-    current = Cluster.objects.select_for_update().values_list("connection", flat=True).get(pk=cluster.pk)
-    if current != cluster.connection:
+    row = Cluster.objects.select_for_update(no_key=True).filter(pk=cluster.pk)
+    if row.values_list("connection", flat=True).first() != connection:
         raise Superseded
-    taking = _Taking(cluster, generation)
+    found = {row.attempt_id: row for row in ours.select_related("attempt")}
+    taking = _Taking(cluster)
     for report in reports:
-        row = found.get(report.attempt)
-        if row is None or (row.attempt.workload_id, row.attempt.number) != (report.workload, report.number):
+        known = found.get(report.attempt)
+        if known is None or (known.attempt.workload_id, known.attempt.number) != (
+            report.workload,
+            report.number,
+        ):
             outcome.errors.append(_not_ours(cluster, report))
             continue
-        if report.sequence > row.report_sequence:
-            taking.report(row, report)
+        if report.sequence > known.report_sequence:
+            taking.report(known, report)
         outcome.taken.append(Taken(attempt=report.attempt, sequence=report.sequence))
     return taking.finish()
 
@@ -94,15 +105,14 @@ def _not_ours(cluster: Cluster, report: Report) -> Error:
 class _Taking:
     """Reports of one transaction: what they say is gathered, then written for all of them together."""
 
-    def __init__(self, cluster: Cluster, generation: int) -> None:
-        self._by = Actor.agent(cluster.name)
-        self._generation = generation
+    def __init__(self, cluster: Cluster) -> None:
+        self._by, self._cluster_id = Actor.agent(cluster.name), cluster.pk
         self._now = timezone.now()
         self._rows: dict[UUID, Assignment] = {}
         self._progress: dict[UUID, lifecycle.Progress] = {}
         self._ends: dict[UUID, Report] = {}
-        self._gone: list[UUID] = []
-        self._freed = False
+        self._gone: set[UUID] = set()
+        self._living: dict[UUID, set[int]] = {}
 
     def report(self, row: Assignment, report: Report) -> None:
         """Take in one report that is newer than the last of its attempt."""
@@ -112,20 +122,22 @@ class _Taking:
         if row.attempt.ended_at is None:
             self._gather(row, report)
         if report.frees_devices:
-            self._gone.append(row.attempt_id)
-        else:
-            self._release_shrunk(row, report)
+            self._gone.add(row.attempt_id)
+        elif row.wanted and report.phase not in OVER and report.generation >= row.generation:
+            self._living[row.attempt_id] = {pod.index for pod in report.pods if pod.state in LIVING}
 
-    def finish(self) -> bool:
-        """Write what was reported, free what is free; return whether anything was."""
-        Assignment.objects.bulk_update(self._rows.values(), ["report_sequence", "pods"])
+    def finish(self) -> set[UUID]:
+        """Write what was reported, free what is free; return the clusters where somebody may be let go by that."""
+        if not self._rows:
+            return set()
+        update_each(self._rows.values(), ["report_sequence", "pods"])
         lifecycle.progress_many(list(self._progress.values()), by=self._by, at=self._now)
-        for attempt_id, report in self._ends.items():
-            self._end(attempt_id, report)
+        self._end()
         live.announce(*{f"workload:{row.attempt.workload_id}" for row in self._rows.values()})
+        freed = {self._cluster_id} if self._release_shrunk() else set()
         if self._gone:
-            assignments.release(self._gone, at=self._now, by=self._by)
-        return self._freed or bool(self._gone)
+            freed |= assignments.release(self._gone, at=self._now, by=self._by)
+        return freed
 
     def _gather(self, row: Assignment, report: Report) -> None:
         """Note how far the report says that the attempt has come, and how it ended where it did not go well."""
@@ -143,32 +155,43 @@ class _Taking:
         if report.phase in OVER and not succeeded:
             self._ends[row.attempt_id] = report
 
-    def _end(self, attempt_id: UUID, report: Report) -> None:
-        """End an attempt that did not go well by what the cluster tells of it."""
+    def _end(self) -> None:
+        """End attempts that did not go well by what the cluster tells of them."""
+        refused = {
+            attempt_id: report.message or "The cluster could not start it."
+            for attempt_id, report in self._ends.items()
+            if report.phase is Phase.FAILED and report.created_at is None
+        }
+        if refused:
+            done = lifecycle.refuse_many(refused, by=self._by, at=self._now)
+            self._ends = {key: report for key, report in self._ends.items() if key not in done}
+        if self._ends:
+            ended = [self._ended(attempt_id, report) for attempt_id, report in self._ends.items()]
+            lifecycle.finish_many(ended, by=self._by, at=self._now)
+
+    def _ended(self, attempt_id: UUID, report: Report) -> lifecycle.Ended:
         code, message = report.reason, report.message
-        if report.phase is Phase.FAILED and report.created_at is None:
-            told = message or "The cluster could not start it."
-            if lifecycle.refused(attempt_id, at=self._now, message=told, by=self._by):
-                return
         if report.phase is Phase.GONE and report.exit_code is None and not code:
             code, message = "pods-vanished", "Its pods were deleted in the cluster, not by Chamber."
-        lifecycle.finished(
+        return lifecycle.Ended(
             attempt_id,
-            at=self._now,
             exit_code=report.exit_code or None,  # a failure whose code is 0 is told by its reason
             ended_at=self._at(self._rows[attempt_id], report.ended_at or self._now),
             reason_code=code,
             message=message,
-            by=self._by,
         )
 
-    def _release_shrunk(self, row: Assignment, report: Report) -> None:
+    def _release_shrunk(self) -> bool:
         """Free the devices of pods that were taken away and that the agent, knowing of it, sees no more."""
-        if report.phase in OVER or not row.wanted or self._generation < row.generation:
-            return
-        living = [pod.index for pod in report.pods if pod.state in LIVING]
-        leaving = Placement.objects.filter(attempt=row.attempt_id, hold=Hold.LEAVING)
-        self._freed |= bool(leaving.exclude(pod_index__in=living).update(hold=Hold.RELEASED))
+        if not self._living:
+            return False
+        leaving = Placement.objects.filter(attempt__in=self._living, hold=Hold.LEAVING)
+        freed = [
+            pk
+            for pk, attempt_id, pod_index in leaving.values_list("pk", "attempt", "pod_index")
+            if pod_index not in self._living[attempt_id]
+        ]
+        return bool(freed) and bool(Placement.objects.filter(pk__in=freed).update(hold=Hold.RELEASED))
 
     def _at(self, row: Assignment, told: datetime) -> datetime:
         """Return the agent's time, kept between the allocation and now: its clock may be wrong."""

@@ -2,13 +2,19 @@
 
 The WebSocket consumer and its long-poll twin both drive this. All functions here are synchronous, make short
 transactions, and answer whatever an agent sends: an `error` where it is wrong, never an exception.
+
+What an agent was told is followed up: where a heartbeat shows that it did not arrive, it is told again; where the
+agent is ahead of the tables (they were restored from a backup), or says hello by another name than it was heard, it
+is asked to say hello, and begins with the full set.
 """
 
 import logging
+import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
+from django.db import Error as DatabaseError
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -28,12 +34,18 @@ from agentlink.protocol import (
     Observed,
     Usage,
 )
-from chamber import live
+from chamber import live, logs
 
 logger = logging.getLogger(__name__)
 
 SEEN_EVERY = timedelta(seconds=2)
 """How exactly "last seen" is kept: not a write for each message."""
+CHECK_SECONDS = 1.0
+"""How long a token that was valid is taken for valid, unless an announcement has it looked at again."""
+
+_begun: dict[UUID, UUID] = {}
+"""By cluster: the conversation whose hello this process answered. Only that is gone on with by a heartbeat alone:
+whoever restores the database starts the processes anew, and every agent with them."""
 
 
 @dataclass(slots=True)
@@ -73,47 +85,64 @@ def _no_entry(message: str) -> Error:
 class Session:
     """One conversation. `sent` is the desired generation up to which the agent was told."""
 
+    check_seconds = CHECK_SECONDS
+
     def __init__(self, token: AgentToken) -> None:
         self.cluster_id: UUID = token.cluster_id
+        self._cluster_name = token.cluster.name
         self._token_id = token.pk
+        self._token: AgentToken | None = None
+        self._checked_at = 0.0
         self._connection: UUID | None = None
+        self._greeted = False
         self._sent = 0
+        self._sent_at_last_beat = 0
 
     def take(self, data: str | bytes) -> Answer:
         """Return the answer to one message, with what is new for the agent besides."""
-        closed, cluster = self._check()
-        if cluster is None:
-            return closed
-        message = protocol.from_agent(data)
-        if isinstance(message, Invalid):
-            return self._reject(cluster, message.as_error())
+        with logs.bind(cluster=self._cluster_name):
+            try:
+                closed, cluster = self._check()
+                if cluster is None:
+                    return closed
+                message = protocol.from_agent(data)
+                if isinstance(message, Invalid):
+                    return self._reject(cluster, message.as_error())
+                return self._take(cluster, message)
+            except DatabaseError:
+                logger.exception("A message of the agent of cluster %s cannot be taken now.", self.cluster_id)
+                return Answer([_fault("message")])
+
+    def _take(self, cluster: Cluster, message: protocol.Message) -> Answer:
         try:
             answer = self._handle(cluster, message)
         except Exception:
             logger.exception("A %s of the agent of %s could not be taken.", message.type, cluster)
-            return self._reject(
-                cluster,
-                Error(
-                    code=ErrorCode.FAULT,
-                    message="The server failed on this message; send it again.",
-                    about=message.type,
-                ),
-            )
+            return self._reject(cluster, _fault(message.type))
         self._seen(cluster)
-        if answer.closes is None and self._connection is not None:
+        if answer.closes is None:
             answer.messages += self._news()
         return answer
 
     def news(self) -> Answer:
         """Return what is new for the agent since it was last told, or that the conversation is over."""
-        closed, cluster = self._check()
-        if cluster is None:
-            return closed
-        return Answer(list(self._news()) if self._connection is not None else [])
+        with logs.bind(cluster=self._cluster_name):
+            try:
+                closed, cluster = self._check(now=True)
+            except DatabaseError:
+                logger.exception("The agent of cluster %s cannot be told anything now.", self.cluster_id)
+                return Answer()
+            return closed if cluster is None else Answer(list(self._news()))
 
-    def _check(self) -> tuple[Answer, Cluster | None]:
-        """Return the cluster where the token still holds and no newer conversation took over (one query)."""
-        token = AgentToken.objects.select_related("cluster").filter(pk=self._token_id).first()
+    def _check(self, *, now: bool = False) -> tuple[Answer, Cluster | None]:
+        """Return the cluster where the token still holds and no newer conversation took over.
+
+        One query, at most every second unless it is to be `now`.
+        """
+        token = self._token
+        if token is None or now or time.monotonic() - self._checked_at > self.check_seconds:
+            token = AgentToken.objects.select_related("cluster").filter(pk=self._token_id).first()
+            self._token, self._checked_at = token, time.monotonic()
         if token is None or not token.is_valid(timezone.now()):
             return Answer([_no_entry("The agent token was revoked, or has expired.")]), None
         if self._connection is not None and token.cluster.connection != self._connection:
@@ -122,8 +151,12 @@ class Session:
 
     def refuse(self, error: Error) -> Answer:
         """Answer what never became a message."""
-        closed, cluster = self._check()
-        return closed if cluster is None else self._reject(cluster, error)
+        try:
+            closed, cluster = self._check()
+            return closed if cluster is None else self._reject(cluster, error)
+        except DatabaseError:
+            logger.exception("What the agent of cluster %s sent cannot be counted now.", self.cluster_id)
+            return Answer([error])
 
     def _reject(self, cluster: Cluster, *errors: Error) -> Answer:
         """Count and log what was wrong, and say so."""
@@ -150,38 +183,64 @@ class Session:
 
     def _hello(self, cluster: Cluster, message: Hello) -> Answer:
         """Begin, or begin again: the newest hello's connection is the one that counts from now on."""
-        self._connection = message.connection
+        now = timezone.now()
+        begun = {
+            "connection": message.connection,
+            "uid": message.cluster_uid,
+            "agent_version": message.agent_version,
+            "protocol": message.protocol,
+            "connected": True,
+            "last_seen_at": now,
+            "seen_generation": 0,
+            "inventory_generation": 0,
+            "inventory_part": 0,
+        }
         with transaction.atomic():
-            Cluster.objects.filter(pk=cluster.pk).update(
-                connection=message.connection,
-                uid=message.cluster_uid,
-                agent_version=message.agent_version,
-                protocol=message.protocol,
-                connected=True,
-                last_seen_at=timezone.now(),
-                seen_generation=0,
-            )
+            Cluster.objects.filter(pk=cluster.pk).update(**begun)
             live.announce("pools", "overview", f"link:{cluster.pk}")
             if not cluster.connected:
                 live.ring()
-        messages = desired.full_set(cluster.pk)
+        for name, value in begun.items():
+            setattr(cluster, name, value)
+        self._connection = _begun[cluster.pk] = message.connection
+        self._greeted = True
+        messages = desired.full_set(cluster.pk, message.connection)
         self._sent = messages[-1].generation
+        self._sent_at_last_beat = 0
         return Answer(list(messages))
 
     def _heartbeat(self, cluster: Cluster, message: Heartbeat) -> Answer:
         """Go on: of a long poll, which has no other memory, from the generation that the agent says it has."""
         if self._connection is None:
+            if self._greeted or _begun.get(cluster.pk) != cluster.connection:
+                return self._begin_again(cluster)
             if cluster.connection != message.connection:
                 return Answer([_superseded()])
             self._connection, self._sent = message.connection, message.generation
-        row = Cluster.objects.filter(pk=cluster.pk)
-        row.filter(seen_generation__lt=message.generation).update(seen_generation=message.generation)
+        elif self._connection != message.connection:
+            return self._begin_again(cluster)
+        generation = Cluster.objects.values_list("desired_generation", flat=True).get(pk=cluster.pk)
+        if message.generation > generation:
+            return self._begin_again(cluster)
+        if 0 < message.generation < self._sent_at_last_beat:
+            self._sent = message.generation  # what was sent before the last heartbeat did not arrive
+        self._sent_at_last_beat = self._sent
+        if message.generation > cluster.seen_generation:
+            row = Cluster.objects.filter(pk=cluster.pk, seen_generation__lt=message.generation)
+            row.update(seen_generation=message.generation)
+            cluster.seen_generation = message.generation
         assignments.let_go_waiting(cluster.pk, at=timezone.now())
         return Answer()
 
+    def _begin_again(self, cluster: Cluster) -> Answer:
+        """Ask for another hello: what the agent says it knows is not what it was told from here."""
+        self._connection = None
+        text = "What this agent was told is not known here any more; say hello again."
+        return self._reject(cluster, Error(code=ErrorCode.NO_HELLO, message=text, about="heartbeat"))
+
     def _observed(self, cluster: Cluster, message: Observed) -> Answer:
         try:
-            outcome = reports.take(cluster, message)
+            outcome = reports.take(cluster, message, connection=self._connection)
         except reports.Superseded:
             return Answer([_superseded()])
         answer = self._reject(cluster, *outcome.errors) if outcome.errors else Answer()
@@ -190,7 +249,7 @@ class Session:
         return answer
 
     def _inventory(self, cluster: Cluster, message: Inventory) -> Answer:
-        if not inventory.take(cluster.pk, message):
+        if not inventory.take(cluster.pk, message, connection=self._connection):
             text = f"Part {message.part} of inventory {message.generation} came without the part before it."
             error = Error(
                 code=ErrorCode.INVENTORY_GAP, message=f"{text} Send all of it again.", about="inventory"
@@ -209,17 +268,32 @@ class Session:
             if not cluster.connected:
                 live.announce("pools", "overview")
                 live.ring()
+        cluster.connected, cluster.last_seen_at = True, now
 
-    def _news(self) -> list[Desired]:
-        """Return what is new; nothing where that fails: it is tried again with the agent's next message."""
+    def _news(self) -> list[Desired | Error]:
+        """Return what is new; nothing where that fails: it is tried again with the agent's next message.
+
+        Nothing either while the agent has no full set yet: it says so by a heartbeat with generation 0.
+        """
+        if self._connection is None or not self._sent:
+            return []
         try:
-            messages = desired.since(self.cluster_id, self._sent)
+            messages = desired.since(self.cluster_id, self._sent, self._connection)
+        except desired.WentBack:
+            self._connection = None
+            text = "The server's database was put back to an earlier state; say hello again."
+            return [Error(code=ErrorCode.NO_HELLO, message=text)]
         except Exception:
             logger.exception("What is new for cluster %s could not be told.", self.cluster_id)
             return []
         if messages:
             self._sent = messages[-1].generation
-        return messages
+        return list(messages)
+
+
+def _fault(about: str) -> Error:
+    text = "The server failed on this message; send it again."
+    return Error(code=ErrorCode.FAULT, message=text, about=about)
 
 
 def _superseded() -> Error:

@@ -12,9 +12,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from agentlink import actions, maps
 from agentlink.forms import ClusterForm
 from agentlink.models import AgentToken, Backend, Cluster, Node
-from chamber import live
 from chamber.errors import Refusal
-from chamber.http import page
+from chamber.http import Watched, page
 from teams.actors import Actor, Via
 from teams.forms import policy_in_words
 from teams.models import Pool
@@ -23,7 +22,7 @@ from teams.permissions import Permission, may_anywhere
 if TYPE_CHECKING:
     from chamber.models import User
 
-MOST_NODES_DRAWN = 400
+MOST_NODES_DRAWN = 100
 """More are counted, not drawn; the API lists them all."""
 
 
@@ -34,6 +33,7 @@ def _actor(request: HttpRequest) -> Actor:
 @require_safe
 def pools(request: HttpRequest) -> HttpResponse:
     """All pools in the organisation's order, and the clusters their nodes are in."""
+    watched = Watched.now("pools")
     rows = list(Pool.objects.visible_to(request.user))
     figures = maps.pool_figures(rows)
     context = {
@@ -42,14 +42,14 @@ def pools(request: HttpRequest) -> HttpResponse:
         "stray": Node.objects.visible_to(request.user).present().filter(pool__isnull=True).count(),
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
         "may_manage_pools": may_anywhere(request.user, Permission.MANAGE_POOLS),
-        "live_version": live.version("pools"),
     }
-    return page(request, "agentlink/pools.html", context, fragment="agentlink/_pools.html")
+    return page(request, "agentlink/pools.html", context, fragment="agentlink/_pools.html", watched=watched)
 
 
 @require_safe
 def pool(request: HttpRequest, slug: str) -> HttpResponse:
     """One pool: its figures, its policy, and a map of its nodes."""
+    watched = Watched.now("pools")
     found = get_object_or_404(Pool.objects.visible_to(request.user), slug=slug)
     nodes = Node.objects.visible_to(request.user).present().filter(pool=found)
     context = {
@@ -60,9 +60,8 @@ def pool(request: HttpRequest, slug: str) -> HttpResponse:
         "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
         "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
         "may_manage_pools": may_anywhere(request.user, Permission.MANAGE_POOLS),
-        "live_version": live.version("pools"),
     }
-    return page(request, "agentlink/pool.html", context, fragment="agentlink/_pool.html")
+    return page(request, "agentlink/pool.html", context, fragment="agentlink/_pool.html", watched=watched)
 
 
 def _clusters(request: HttpRequest) -> Any:
@@ -98,10 +97,15 @@ def connect(request: HttpRequest) -> HttpResponse:
 @require_safe
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """One cluster: its agent, its tokens, its nodes."""
-    return _cluster_page(request, get_object_or_404(Cluster.objects.visible_to(request.user), name=name))
+    watched = Watched.now("pools")
+    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    return _cluster_page(request, found, watched)
 
 
-def _cluster_page(request: HttpRequest, found: Cluster, *, secret: str = "") -> HttpResponse:
+def _cluster_page(
+    request: HttpRequest, found: Cluster, watched: Watched | None = None, *, secret: str = ""
+) -> HttpResponse:
+    watched = watched or Watched.now("pools")
     nodes = Node.objects.visible_to(request.user).present().filter(cluster=found)
     now = timezone.now()
     context = {
@@ -112,9 +116,10 @@ def _cluster_page(request: HttpRequest, found: Cluster, *, secret: str = "") -> 
         "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
         "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
-        "live_version": live.version("pools"),
     }
-    return page(request, "agentlink/cluster.html", context, fragment="agentlink/_cluster.html")
+    return page(
+        request, "agentlink/cluster.html", context, fragment="agentlink/_cluster.html", watched=watched
+    )
 
 
 def _agent_command(request: HttpRequest, found: Cluster) -> str:

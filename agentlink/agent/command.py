@@ -4,16 +4,21 @@ import asyncio
 import csv
 import json
 import logging
+import signal
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from agentlink.agent.backends.simulated import SimulatedCluster
+from agentlink.agent.link import LinkLost
 from agentlink.agent.runner import Transport, run_agent
 from agentlink.protocol import DeviceReport, NodeReport
+
+logger = logging.getLogger(__name__)
 
 _NODES = TypeAdapter(list[NodeReport])
 COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
@@ -31,18 +36,48 @@ def main(
     state_file: Path | None = None,
     transport: Transport = "websocket",
 ) -> int:
-    """Run an agent with a simulated cluster until it is interrupted; return the exit status."""
+    """Run an agent with a simulated cluster until it is interrupted or told to stop; return the exit status.
+
+    The token's file is read anew for each connection: a token may be rotated under a running agent.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        token = _read(token_file).strip()
+        read_token(token_file)
         nodes = read_nodes(simulate)
     except BadInput as error:
         print(error, file=sys.stderr)  # noqa: T201 - this is the command line
         return 2
     cluster = SimulatedCluster(nodes, name=simulate.stem, state_file=state_file)
-    with suppress(KeyboardInterrupt):
-        asyncio.run(run_agent(url, token, cluster, transport=transport))
+    asyncio.run(_run(url, token_file, cluster, transport))
     return 0
+
+
+async def _run(url: str, token_file: Path, cluster: SimulatedCluster, transport: Transport) -> None:
+    """Run until SIGTERM or SIGINT; then close the link and store what the cluster is. Its pods go on."""
+    agent = asyncio.create_task(run_agent(url, partial(_token, token_file), cluster, transport=transport))
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sign, agent.cancel)
+    with suppress(asyncio.CancelledError):
+        await agent
+    cluster.save()
+    logger.info("The agent has stopped; the pods of its cluster go on.")
+
+
+def _token(path: Path) -> str:
+    try:
+        return read_token(path)
+    except BadInput as error:
+        raise LinkLost(str(error)) from error
+
+
+def read_token(path: Path) -> str:
+    """Return the token that the file holds; raise `BadInput`."""
+    token = _read(path).strip()
+    if not token or not token.isascii() or any(character.isspace() for character in token):
+        raise BadInput(
+            f"{path} holds no token: expected is one word, as it was shown when the token was made."
+        )
+    return token
 
 
 def read_nodes(path: Path) -> list[NodeReport]:

@@ -2,16 +2,20 @@
 
 Rules, in this order:
 
-1. Before the first full desired set nothing is done.
+1. Before the full desired set that answers the latest hello nothing is done; what answers an earlier one is ignored.
 2. An attempt that is not desired has its pods stopped.
-3. Pods of an attempt are created once it is let go, at most once: never for one that was ever reported on, or is over,
-   or is lower than another of its workload that was seen; and not while a lower one still has pods.
+3. Pods of an attempt are created once it is let go, at most once: never for one that was ever reported on, or had pods
+   before, or is over, or is lower than another that was desired; and not while another of its workload has pods.
 4. A desired attempt with fewer or more pods than it should have is grown or shrunk.
-5. Each attempt that is desired, or to be stopped, is reported when what is seen of it changes, with a sequence that
-   goes on from the server's. A report stands until it is acknowledged.
+5. Each attempt that is desired, or to be stopped, is reported when what is seen of it changes or what it should have,
+   with a sequence that goes on from the server's. A report stands until it is acknowledged.
 6. When a report that frees the devices is acknowledged, the cluster's record is forgotten.
+
+A server whose database was restored knows less than the agent: its full set counts whatever its generation, what it
+has not heard is reported again, and attempts that it does not know are stopped.
 """
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -27,9 +31,14 @@ from agentlink.protocol import (
     Error,
     ErrorCode,
     Phase,
+    PodReport,
+    PodState,
     Report,
     StopOrder,
 )
+
+MOST_REMEMBERED = 20_000
+"""Attempts of which the agent remembers, beyond what the cluster and the server tell, that they had pods."""
 
 OVER = ENDED | {Phase.GONE}
 
@@ -72,26 +81,30 @@ class _Known:
     seen: Observation | None = None
     made: set[int] = field(default_factory=set)
     """Pods that were asked for or seen: none is made twice."""
-    awaited: set[int] = field(default_factory=set)
-    """Pods that were asked for and not seen yet."""
+    awaited: dict[int, str] = field(default_factory=dict)
+    """Pods that were asked for and not seen yet, with their nodes."""
     stopped: set[int] = field(default_factory=set)
     told_to_stop: bool = False
+    has_run: bool = False
+    """It had pods, or was refused: it is not created again."""
     sequence: int = 0
     report: Report | None = None
+    reported_for: tuple[AssignedPod, ...] | None = None
+    """The pods that it should have had when the report was made."""
     acknowledged: bool = True
 
     @property
     def living(self) -> set[int]:
         """Return the pods that may have devices."""
         pods = self.seen.pods if self.seen is not None else ()
-        return {pod.index for pod in pods if pod.state in LIVING} | self.awaited
+        return {pod.index for pod in pods if pod.state in LIVING} | self.awaited.keys()
 
     @property
     def over(self) -> bool:
         """Return whether it ended in the cluster, or was there once and is not any more."""
         if self.seen is not None:
             return self.seen.phase in OVER
-        return self.sequence > 0 and not self.awaited
+        return (self.has_run or self.sequence > 0) and not self.awaited
 
     @property
     def spoken_of(self) -> bool:
@@ -112,35 +125,42 @@ class Core:
         self._known: dict[UUID, _Known] = {}
         self._of_workload: dict[UUID, set[UUID]] = {}
         self._highest: dict[UUID, int] = {}
+        self._ran: OrderedDict[UUID, None] = OrderedDict()
         self._dirty: set[UUID] = set()
         self._parts: list[Desired] = []
+        self._connection: UUID | None = None
         self._awaits_full = True
         self._has_looked = False
 
+    @property
+    def works_by(self) -> int:
+        """Return the generation that instructions follow; 0 while a full set is awaited."""
+        return 0 if self._awaits_full else self.generation
+
     # Events
 
-    def connected(self) -> None:
-        """Begin a conversation: deltas count for nothing until a full set has come, and open reports go again."""
+    def connected(self, connection: UUID) -> None:
+        """Begin a conversation by a hello: nothing but its full set, and what follows that, counts from now on."""
+        self._connection = connection
         self._awaits_full = True
         self._parts = []
 
     def desire(self, message: Desired) -> bool:
         """Take in a part of what is desired; False where something before it is missing: then hello is to be said."""
-        if message.part == 0:
+        if message.connection != self._connection or self._is_old(message):
+            return True
+        if self._parts and not self._same_set(message):
             self._parts = []
-        elif not self._parts or self._parts[-1].part + 1 != message.part or not self._same_set(message):
-            self._parts = []
-            return self._is_old(message)
+        if message.part != len(self._parts):
+            return message.part < len(self._parts)  # a second time; or what came before it is missing
         self._parts.append(message)
         if not message.last:
             return True
         parts, self._parts = self._parts, []
-        if self._is_old(message):
-            return True
         if message.base is None:
             self._replace(parts)
             self._awaits_full = False
-        elif self._awaits_full or message.base > self.generation:
+        elif message.base > self.generation:
             return False
         else:
             self._change(parts)
@@ -155,7 +175,10 @@ class Core:
             known.seen = seen
             indexes = {pod.index for pod in seen.pods}
             known.made |= indexes
-            known.awaited = set() if seen.phase in OVER else known.awaited - indexes
+            self._remember(seen.attempt, known)
+            if known.awaited:
+                still = {} if seen.phase in OVER else known.awaited
+                known.awaited = {index: node for index, node in still.items() if index not in indexes}
 
     def acknowledge(self, message: Ack) -> None:
         """Take in which reports the server has."""
@@ -223,42 +246,54 @@ class Core:
         if known.number < self._highest.get(known.workload, 0):
             return []
         # Those before it may have been dropped in this very round.
-        earlier = [self._known[other] for other in attempts if other in self._known]
-        if any(other.number < known.number and other.living for other in earlier):
+        others = [self._known[other] for other in attempts if other in self._known]
+        if any(other is not known and other.living for other in others):
             return []
         missing = tuple(pod for pod in wanted.pods if pod.index not in known.made)
         if not missing:
             return []
         known.made |= {pod.index for pod in missing}
-        known.awaited |= {pod.index for pod in missing}
+        known.awaited |= {pod.index: pod.node for pod in missing}
+        self._remember(wanted.attempt, known)
         return [Create(wanted, missing)]
 
     def _report(self, attempt: UUID, known: _Known) -> Report | None:
         """Rule 5: return a report where it says something new."""
         if not known.spoken_of:
             return None
-        if known.seen is not None:
-            seen = known.seen
-            report = Report(
-                workload=seen.workload, attempt=attempt, number=seen.number, sequence=known.sequence + 1,
-                phase=seen.phase, pods=seen.pods, reason=seen.reason, message=seen.message,
-                exit_code=seen.exit_code, created_at=seen.created_at, running_at=seen.running_at,
-                ended_at=seen.ended_at,
-            )  # fmt: skip
-        elif known.awaited or (known.wanted is not None and known.sequence == 0):
-            return None  # asked for and not seen yet, or waiting to be let go
-        else:
-            report = Report(
-                workload=known.workload, attempt=attempt, number=known.number, sequence=known.sequence + 1,
-                phase=Phase.GONE,
-            )  # fmt: skip
         before = known.report
-        if before is not None and report.model_copy(update={"sequence": before.sequence}) == before:
-            return None
-        if known.seen is None and before is not None and before.frees_devices:
-            return None  # the record was forgotten after its last report: that one stands
+        if known.seen is None:
+            if known.awaited or (known.wanted is not None and not known.over):
+                return None  # asked for and not seen yet, or waiting to be let go
+            if before is not None and before.frees_devices:
+                return None  # the record was forgotten after its last report: that one stands
+        report = self._told(attempt, known)
+        wanted = known.wanted.pods if known.wanted is not None else None
+        if before is not None and (wanted is None or known.reported_for == wanted):
+            same = {"sequence": before.sequence, "generation": before.generation}
+            if report.model_copy(update=same) == before:
+                return None
         known.sequence, known.report, known.acknowledged = report.sequence, report, False
+        known.reported_for = wanted
         return report
+
+    def _told(self, attempt: UUID, known: _Known) -> Report:
+        """Return the next report of the attempt: what is seen of it, with the pods that are being created."""
+        seen = known.seen
+        if seen is None:
+            return Report(
+                workload=known.workload, attempt=attempt, number=known.number, sequence=known.sequence + 1,
+                generation=self.generation, phase=Phase.GONE,
+            )  # fmt: skip
+        coming = tuple(
+            PodReport(index=index, node=node, state=PodState.PENDING) for index, node in known.awaited.items()
+        )
+        return Report(
+            workload=seen.workload, attempt=attempt, number=seen.number, sequence=known.sequence + 1,
+            generation=self.generation, phase=seen.phase, pods=seen.pods + coming, reason=seen.reason,
+            message=seen.message, exit_code=seen.exit_code, created_at=seen.created_at,
+            running_at=seen.running_at, ended_at=seen.ended_at,
+        )  # fmt: skip
 
     @staticmethod
     def _forgets(known: _Known) -> bool:
@@ -275,11 +310,18 @@ class Core:
     def _get(self, workload: UUID, attempt: UUID, number: int) -> _Known:
         known = self._known.get(attempt)
         if known is None:
-            known = self._known[attempt] = _Known(workload, number)
+            known = self._known[attempt] = _Known(workload, number, has_run=attempt in self._ran)
             self._of_workload.setdefault(workload, set()).add(attempt)
-            self._highest[workload] = max(number, self._highest.get(workload, 0))
         self._dirty.add(workload)
         return known
+
+    def _remember(self, attempt: UUID, known: _Known) -> None:
+        """Note that the attempt had its turn, for as long as there is room."""
+        if not known.has_run:
+            known.has_run = True
+            self._ran[attempt] = None
+            if len(self._ran) > MOST_REMEMBERED:
+                self._ran.popitem(last=False)
 
     def _settle(self, attempt: UUID, sequence: int) -> None:
         known = self._known.get(attempt)
@@ -295,6 +337,7 @@ class Core:
             self._of_workload[known.workload].discard(attempt)
             if not self._of_workload[known.workload]:
                 del self._of_workload[known.workload]
+                self._highest.pop(known.workload, None)
 
     # Desired sets
 
@@ -302,23 +345,24 @@ class Core:
         return (message.generation, message.base) == (self._parts[0].generation, self._parts[0].base)
 
     def _is_old(self, message: Desired) -> bool:
-        """Return whether the message says nothing that is not known: late, or a second time."""
-        if message.base is None:
-            return not self._awaits_full and message.generation < self.generation
-        return not self._awaits_full and message.generation <= self.generation
+        """Return whether the message says nothing that counts: late, a second time, or before the full set."""
+        if self._awaits_full:
+            return message.base is not None
+        return message.generation <= self.generation
 
     def _replace(self, parts: list[Desired]) -> None:
         for known in self._known.values():
             known.wanted, known.stopping = None, False
             self._dirty.add(known.workload)
+        # The server's word is fresh: it may have forgotten higher attempts, and desires no lower ones than it knows.
+        self._highest = {}
         self._change(parts)
-        # The fence needs no more than what is there: the server desires no lower attempts, and older sets are refused.
-        self._highest = {workload: self._highest[workload] for workload in self._of_workload}
 
     def _change(self, parts: list[Desired]) -> None:
         for assignment in _merged(parts):
             known = self._get(assignment.workload, assignment.attempt, assignment.number)
             known.wanted, known.stopping = assignment, False
+            self._highest[known.workload] = max(known.number, self._highest.get(known.workload, 0))
             self._go_on_from(known, assignment.reported)
         for part in parts:
             for order in part.stop:
@@ -335,7 +379,11 @@ class Core:
     def _go_on_from(known: _Known, reported: int) -> None:
         """Number reports after what the server has; what it has not is open again, acknowledged or not."""
         known.sequence = max(known.sequence, reported)
-        if known.report is not None and known.report.sequence > reported:
+        if known.report is None:
+            return
+        if known.report.sequence < reported:
+            known.report = None  # the server's last word is another agent's
+        elif known.report.sequence > reported:
             known.acknowledged = False
 
     def _forget(self, attempt: UUID) -> None:

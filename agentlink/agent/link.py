@@ -14,11 +14,16 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from agentlink import protocol
-from agentlink.protocol import Ack, Desired, Error, ErrorCode, Heartbeat, Invalid
+from agentlink.protocol import Ack, Desired, Error, ErrorCode, Heartbeat, Hello, Invalid
 
 OPEN_SECONDS = 15
+CLOSE_SECONDS = 2
+PING_SECONDS = 20
+"""How often the socket is tried, and how long an answer may take: after 40 s a peer that vanished is noticed."""
 POLL_SECONDS = 40
 """Longer than the server lets a poll wait."""
+SERVICE_RESTART = 1012
+"""The code with which a server that stops closes its sockets."""
 
 ServerMessage = Desired | Ack | Error
 MOST_IN_POST = 100
@@ -26,11 +31,11 @@ MOST_BYTES_IN_POST = protocol.MAX_BYTES
 
 
 class LinkLost(Exception):  # noqa: N818 - an outcome that the runner expects
-    """The conversation is over; `code` where the server said why."""
+    """The conversation is over; `code` where the server said why, `is_restart` where it comes back at once."""
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+    def __init__(self, message: str, code: ErrorCode | None = None, *, is_restart: bool = False) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.is_restart = code, is_restart
 
 
 class Link(Protocol):
@@ -73,45 +78,51 @@ def _closed(error: WebSocketException) -> LinkLost:
     frame = error.rcvd if isinstance(error, ConnectionClosed) else None
     codes = {code: reason for reason, code in protocol.CLOSE_CODES.items()}
     reason = codes.get(frame.code) if frame is not None else None
-    return LinkLost(f"The socket was closed{f' ({reason.value})' if reason else ''}: {error}.", reason)
+    words = f"The socket was closed{f' ({reason.value})' if reason else ''}: {error}."
+    return LinkLost(words, reason, is_restart=frame is not None and frame.code == SERVICE_RESTART)
 
 
 class LongPollLink:
     """Messages over requests: one waits for news while others carry what is sent."""
 
-    def __init__(self, client: httpx.AsyncClient, connection: UUID) -> None:
-        self._client, self._connection = client, connection
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
         self._inbox: asyncio.Queue[ServerMessage | LinkLost] = asyncio.Queue()
+        self._connection: UUID | None = None
         self._generation = 0
         self._begun = asyncio.Event()
 
     async def send(self, messages: Sequence[protocol.Message]) -> None:
         """Send messages in order, as many to a request as fit."""
+        if isinstance(messages[0], Hello):
+            self._connection, self._generation = messages[0].connection, 0
+            self._begun.clear()
         texts = [protocol.encode(message) for message in messages]
-        for group in _groups(texts):
-            opens = group[0].find('"type":"hello"') != -1
-            await self._post(group if opens else [self._heartbeat(), *group], wait=False)
-        self._begun.set()
+        opens = isinstance(messages[0], Hello | Heartbeat)
+        for number, group in enumerate(_groups(texts)):
+            await self._post(group if opens and number == 0 else [self._heartbeat(), *group], wait=False)
 
     async def receive(self) -> ServerMessage:
         """Return the next message."""
         message = await self._inbox.get()
         if isinstance(message, LinkLost):
             raise message
-        if isinstance(message, Desired) and message.last:
+        if isinstance(message, Desired) and message.last and message.connection == self._connection:
             self._generation = max(self._generation, message.generation)
+            self._begun.set()
         return message
 
     async def poll(self) -> None:
         """Ask for news until cancelled, or until the conversation is over."""
-        await self._begun.wait()
         try:
             while True:
+                await self._begun.wait()
                 await self._post([self._heartbeat()], wait=True)
         except LinkLost as lost:
             await self._inbox.put(lost)
 
     def _heartbeat(self) -> str:
+        assert self._connection is not None  # noqa: S101 - a conversation begins with hello
         return protocol.encode(Heartbeat(connection=self._connection, generation=self._generation))
 
     async def _post(self, texts: Iterable[str], *, wait: bool) -> None:
@@ -169,6 +180,9 @@ async def open_websocket(url: str, token: str) -> AsyncIterator[Link]:
             additional_headers={"Authorization": f"Bearer {token}"},
             max_size=protocol.MAX_BYTES,
             open_timeout=OPEN_SECONDS,
+            close_timeout=CLOSE_SECONDS,
+            ping_interval=PING_SECONDS,
+            ping_timeout=PING_SECONDS,
         )
     except (OSError, TimeoutError, WebSocketException, ssl.SSLError) as error:
         raise LinkLost(f"{url} could not be reached: {error}.") from error
@@ -177,11 +191,11 @@ async def open_websocket(url: str, token: str) -> AsyncIterator[Link]:
 
 
 @asynccontextmanager
-async def open_long_poll(url: str, token: str, connection: UUID) -> AsyncIterator[Link]:
+async def open_long_poll(url: str, token: str) -> AsyncIterator[Link]:
     """Talk to the server at `url` by requests."""
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=POLL_SECONDS) as client:
-        link = LongPollLink(client, connection)
+        link = LongPollLink(client)
         polling = asyncio.create_task(link.poll())
         try:
             yield link

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import random
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -13,6 +14,7 @@ from agentlink import protocol
 from agentlink.agent.backends.base import Backend
 from agentlink.agent.core import Core, Plan
 from agentlink.agent.link import Link, LinkLost, open_long_poll, open_websocket
+from agentlink.pace import Pace
 from agentlink.protocol import Ack, Desired, Error, ErrorCode, Heartbeat, Hello, NodeReport, Report
 
 logger = logging.getLogger(__name__)
@@ -22,70 +24,99 @@ Transport = Literal["websocket", "long-poll"]
 HEARTBEAT_SECONDS = 10.0
 GATHER_SECONDS = 0.02
 """What happens within this time is planned and reported together."""
+REPORTS_AT_ONCE = 6
+REPORTS_EVERY_SECONDS = 0.2
+"""How fast messages with reports follow each other: each is a transaction, however many reports it has."""
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
+LASTING_SECONDS = 5.0
+"""A conversation that lasted this long was none of a series of failures."""
+AGAIN_SECONDS = 1.0
+"""Hello and inventory are said again at most this often, however many errors ask for it."""
+NODES_A_SECOND = 2000
+"""How many nodes an agent reports at most: a large cluster whose nodes come and go is told every few seconds."""
+PATIENCE_SECONDS = 120.0
+"""How long the answer to a hello may take."""
 
 
 async def run_agent(
     url: str,
-    token: str,
+    token: str | Callable[[], str],
     backend: Backend,
     *,
     transport: Transport = "websocket",
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> None:
-    """Run until cancelled. Whatever goes wrong costs a pause, longer each time, and a full resynchronisation."""
+    """Run until cancelled. Whatever goes wrong costs a pause, longer each time, and a full resynchronisation.
+
+    A `token` that can be called is asked anew for each connection, so that it may be rotated under a running agent.
+    Cancelled, the agent closes its link; the cluster's pods go on.
+    """
     failures = 0
     core = Core()
     while True:
-        conversation, sent_away = _Conversation(core, backend, heartbeat_seconds), False
+        conversation, began = _Conversation(core, backend, heartbeat_seconds), time.monotonic()
+        lost: LinkLost | None = None
         try:
-            async with _open(url, token, conversation.connection, transport) as link:
+            secret = token if isinstance(token, str) else token()
+            async with _open(url, secret, transport) as link:
                 await conversation.run(link)
-        except LinkLost as lost:
-            logger.warning("%s", lost)
-            sent_away = lost.code is not None
+        except LinkLost as error:
+            lost = error
         except Exception:
             # What the agent remembers may be wrong: the server and the cluster know it all.
             logger.exception("The agent failed and begins again.")
             core = Core()
-        failures = 0 if conversation.was_heard else failures + 1
-        await asyncio.sleep(LONGEST_PAUSE_SECONDS if sent_away else _pause(failures))
+        failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1
+        pause = _pause(failures, lost)
+        if lost is not None:
+            logger.warning("%s Trying again in %.1f s.", lost, pause)
+        await asyncio.sleep(pause)
 
 
-def _pause(failures: int) -> float:
-    """Return how long to wait before connecting again, with a part of chance that spreads agents."""
+def _pause(failures: int, lost: LinkLost | None) -> float:
+    """Return how long to wait before connecting again: up to a bound that doubles, any time being as likely.
+
+    Whoever was sent away with a reason waits long; when the server restarts, all its agents come back soon, spread
+    over a second.
+    """
+    if lost is not None and lost.code is not None:
+        return LONGEST_PAUSE_SECONDS * random.uniform(0.5, 1.0)  # noqa: S311 - guards nothing
+    if lost is not None and lost.is_restart and failures <= 1:
+        return random.uniform(0.0, 1.0)  # noqa: S311 - guards nothing
     longest = min(FIRST_PAUSE_SECONDS * (1 << min(failures, 16)), LONGEST_PAUSE_SECONDS)
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - guards nothing
+    return random.uniform(0.0, longest)  # noqa: S311 - guards nothing
 
 
-def _open(
-    url: str, token: str, connection: uuid.UUID, transport: Transport
-) -> AbstractAsyncContextManager[Link]:
+def _open(url: str, token: str, transport: Transport) -> AbstractAsyncContextManager[Link]:
     if transport == "websocket":
         return open_websocket(url, token)
-    return open_long_poll(url, token, connection)
+    return open_long_poll(url, token)
 
 
 class _Conversation:
     """One connection's life: three tasks that share the core, in one thread."""
 
     def __init__(self, core: Core, backend: Backend, heartbeat_seconds: float) -> None:
-        self.connection = uuid.uuid4()
-        self.was_heard = False
+        self._connection = uuid.uuid4()
+        self._greeted_at = -AGAIN_SECONDS
         self._core, self._backend, self._heartbeat_seconds = core, backend, heartbeat_seconds
         self._wake = asyncio.Event()
         self._seen = -1
         self._nodes_seen = -1
         self._nodes: Sequence[NodeReport] = ()
+        self._fault_pause = FIRST_PAUSE_SECONDS
+        self._recovering: asyncio.Task[None] | None = None
         self._inventory = 0
+        self._inventory_sent_at = 0.0
+        self._inventory_is_known = True
         # Newer reports replace older ones while the server is busy with those under way.
         self._outbox: dict[uuid.UUID, Report] = {}
         self._under_way: set[uuid.UUID] = set()
+        self._pace = Pace(at_once=REPORTS_AT_ONCE, every_seconds=REPORTS_EVERY_SECONDS)
 
     async def run(self, link: Link) -> None:
         """Say hello, then listen, converge and beat until the link is lost; raise `LinkLost`."""
-        self._core.connected()
         await self._look()
         self._nodes_seen, nodes = await self._backend.nodes(-1)
         self._nodes = nodes or ()
@@ -99,13 +130,19 @@ class _Conversation:
             for task in done:
                 task.result()
         finally:
+            tasks += [self._recovering] if self._recovering is not None else []
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _hello(self, link: Link) -> None:
+        """Begin, or begin again: what answers an earlier hello does not count from now on."""
+        await asyncio.sleep(self._greeted_at + AGAIN_SECONDS - time.monotonic())
+        self._greeted_at = time.monotonic()
+        self._connection = uuid.uuid4()
+        self._core.connected(self._connection)
         hello = Hello(
-            connection=self.connection,
+            connection=self._connection,
             agent_version=_version(),
             cluster_uid=self._backend.uid,
             nodes=len(self._nodes),
@@ -115,19 +152,22 @@ class _Conversation:
 
     def _whole_inventory(self) -> Sequence[protocol.Message]:
         self._inventory += 1
+        self._inventory_sent_at, self._inventory_is_known = time.monotonic(), False
         return list(protocol.inventory_in_parts(self._nodes, generation=self._inventory))
 
     async def _listen(self, link: Link) -> None:
         while True:
             message = await link.receive()
-            self.was_heard = True
+            if not isinstance(message, Error):
+                self._fault_pause = FIRST_PAUSE_SECONDS
             if isinstance(message, Desired):
+                awaited = self._core.works_by == 0
                 if not self._core.desire(message):
-                    self._core.connected()
                     await self._hello(link)
-                elif message.last and message.base is None:
+                elif awaited and self._core.works_by:
                     await self._report(link, self._core.unacknowledged())
             elif isinstance(message, Ack):
+                self._inventory_is_known |= message.inventory == self._inventory
                 self._core.acknowledge(message)
                 await self._answered(link, {taken.attempt for taken in message.reports})
             else:
@@ -136,13 +176,35 @@ class _Conversation:
 
     async def _hear(self, link: Link, error: Error) -> None:
         logger.warning("The server refused a message (%s): %s", error.code, error.message)
+        if error.about == "hello" and error.code is ErrorCode.INVALID:
+            raise LinkLost(f"The server does not take this agent's hello: {error.message}", error.code)
         self._core.refuse(error)
         if error.attempt is not None:
             await self._answered(link, {error.attempt})
-        if error.code is ErrorCode.INVENTORY_GAP:
-            await link.send(self._whole_inventory())
+        if error.code is ErrorCode.FAULT and (self._recovering is None or self._recovering.done()):
+            self._recovering = asyncio.create_task(self._recover(link))
         elif error.code is ErrorCode.NO_HELLO:
-            await self._hello(link)
+            # What was said before the last hello may be refused after it; a heartbeat that is refused says it again.
+            if time.monotonic() - self._greeted_at >= min(AGAIN_SECONDS, self._heartbeat_seconds):
+                await self._hello(link)
+        elif (
+            error.code is ErrorCode.INVENTORY_GAP
+            and time.monotonic() - self._inventory_sent_at >= AGAIN_SECONDS
+        ):
+            await link.send(self._whole_inventory())
+
+    async def _recover(self, link: Link) -> None:
+        """Say again, after a pause that grows until something is taken, what the server failed on."""
+        pause, self._fault_pause = self._fault_pause, min(2 * self._fault_pause, self._heartbeat_seconds)
+        await asyncio.sleep(pause)
+        with suppress(LinkLost):  # who listens hears of it too
+            if not self._core.works_by:
+                await self._hello(link)
+                return
+            if not self._inventory_is_known:
+                await link.send(self._whole_inventory())
+            self._under_way.clear()
+            await self._report(link, self._core.unacknowledged())
 
     async def _converge(self, link: Link) -> None:
         """Do what the core says whenever something was heard or seen."""
@@ -152,10 +214,18 @@ class _Conversation:
             self._wake.clear()
             await self._look()
             await self._perform(self._core.plan(), link)
-            self._nodes_seen, nodes = await self._backend.nodes(self._nodes_seen)
-            if nodes is not None:
-                self._nodes = nodes
-                await link.send(self._whole_inventory())
+            await self._tell_nodes(link)
+
+    async def _tell_nodes(self, link: Link) -> None:
+        """Send all nodes where any changed, or as soon as it may be."""
+        pause = self._inventory_sent_at + len(self._nodes) / NODES_A_SECOND - time.monotonic()
+        if pause > 0:
+            asyncio.get_running_loop().call_later(pause, self._wake.set)
+            return
+        self._nodes_seen, nodes = await self._backend.nodes(self._nodes_seen)
+        if nodes is not None:
+            self._nodes = nodes
+            await link.send(self._whole_inventory())
 
     async def _perform(self, plan: Plan, link: Link) -> None:
         for stop in plan.stops:
@@ -175,11 +245,16 @@ class _Conversation:
         await self._send_reports(link)
 
     async def _send_reports(self, link: Link) -> None:
-        """Send what waits, one message at a time."""
+        """Send what waits, one message at a time; one that is not full no faster than the pace: more may go with it."""
         if self._under_way or not self._outbox:
             return
+        rest = self._pace.rest_seconds()
+        if rest > 0 and len(self._outbox) < protocol.MAX_REPORTS:
+            asyncio.get_running_loop().call_later(rest, self._wake.set)
+            return
+        self._pace.step()
         waiting = list(self._outbox.values())
-        message = next(protocol.observed_in_parts(waiting, generation=self._core.generation))
+        message = next(protocol.observed_in_parts(waiting))
         for report in message.reports:
             del self._outbox[report.attempt]
             self._under_way.add(report.attempt)
@@ -196,15 +271,23 @@ class _Conversation:
             await asyncio.sleep(GATHER_SECONDS * 2)
 
     async def _beat(self, link: Link) -> None:
-        """Say that the agent is there; and again what the server has not acknowledged."""
-        before: set[uuid.UUID] = set()
+        """Say that the agent is there; and again what the server has not acknowledged since the last time."""
+        before: set[tuple[uuid.UUID, int]] = set()
+        knew = True
         while True:
             await asyncio.sleep(self._heartbeat_seconds)
-            await link.send([Heartbeat(connection=self.connection, generation=self._core.generation)])
-            if self._under_way and self._under_way == before:
-                self._under_way.clear()  # the server failed on it, or it was lost
-                await self._report(link, self._core.unacknowledged())
-            before = set(self._under_way)
+            if not self._core.works_by and time.monotonic() - self._greeted_at > PATIENCE_SECONDS:
+                raise LinkLost(f"The hello was not answered within {PATIENCE_SECONDS:.0f} s.")
+            await link.send([Heartbeat(connection=self._connection, generation=self._core.works_by)])
+            unknown = self._core.unacknowledged()
+            late = [report for report in unknown if (report.attempt, report.sequence) in before]
+            before = {(report.attempt, report.sequence) for report in unknown}
+            if late:  # the server failed on it, or it was lost
+                self._under_way.clear()
+                await self._report(link, late)
+            if not (self._inventory_is_known or knew):
+                await link.send(self._whole_inventory())
+            knew = self._inventory_is_known
 
 
 def _version() -> str:

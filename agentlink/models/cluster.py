@@ -40,13 +40,13 @@ class Cluster(models.Model):
     lost_after_seconds = models.PositiveIntegerField(default=600)
     rejected_messages = models.PositiveBigIntegerField(default=0)
     connection = models.UUIDField(null=True, help_text="The conversation that counts: the newest hello's.")
-    inventory_stamp = models.PositiveBigIntegerField(
-        default=0, help_text="Counts inventories that were begun."
-    )
     inventory_generation = models.PositiveBigIntegerField(
         default=0, help_text="The agent's number of the last one."
     )
     inventory_part = models.PositiveIntegerField(default=0, help_text="Which part of it must come next.")
+    inventory_upto = models.CharField(
+        max_length=253, blank=True, help_text="The name of the last node that the parts before it had."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
 

@@ -35,9 +35,6 @@ class Node(models.Model):
     partition = models.CharField(max_length=60, blank=True)
     sharing = models.BooleanField(default=True, help_text="Whether its devices can be shared.")
     gone_at = models.DateTimeField(null=True, help_text="The agent no longer reports it.")
-    inventory_stamp = models.PositiveBigIntegerField(
-        default=0, help_text="The cluster's inventory that last had it."
-    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = NodeQuerySet.as_manager()

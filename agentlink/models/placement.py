@@ -28,6 +28,10 @@ class Assignment(models.Model):
     report_sequence = models.PositiveBigIntegerField(default=0, help_text="Highest report taken in.")
     pods = models.JSONField(default=list, help_text="Last observed pods: index, node, state, reason.")
     gone = models.BooleanField(default=False, help_text="The cluster reported that no pod is left.")
+    given_up = models.BooleanField(
+        default=False,
+        help_text="Its cluster was declared lost: the workload's next attempt does not wait for it.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

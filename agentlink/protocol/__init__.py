@@ -43,8 +43,9 @@ from agentlink.protocol.messages import (
 )
 from agentlink.protocol.wire import (
     MAX_ORDERS,
-    MAX_PODS_IN_ITEM,
+    MAX_PODS_BYTES,
     Invalid,
+    check_size,
     desired_in_parts,
     encode,
     from_agent,
@@ -60,7 +61,7 @@ __all__ = [
     "LIVING",
     "MAX_BYTES",
     "MAX_ORDERS",
-    "MAX_PODS_IN_ITEM",
+    "MAX_PODS_BYTES",
     "MAX_REPORTS",
     "VERSION",
     "Ack",
@@ -90,6 +91,7 @@ __all__ = [
     "Taken",
     "Usage",
     "UsageFigure",
+    "check_size",
     "desired_in_parts",
     "encode",
     "from_agent",

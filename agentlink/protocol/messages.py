@@ -1,6 +1,7 @@
 """The messages of protocol 1, as both ends hold them."""
 
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -125,14 +126,16 @@ class PodReport(_Part):
 class Report(_Part):
     """Everything observed of an attempt at once: a later report replaces the earlier ones.
 
-    `reason` is a code; `message` the sentence for people. An attempt that the cluster would not start at all is
-    `failed` without `created_at`.
+    `generation` is the desired one that the agent worked by when it made the report; `pods` are those that exist or
+    were asked for. `reason` is a code; `message` the sentence for people. An attempt that the cluster would not start
+    at all is `failed` without `created_at`.
     """
 
     workload: UUID
     attempt: UUID
     number: Annotated[int, Field(ge=1, le=2**31 - 1)]
     sequence: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    generation: Count
     phase: Phase
     pods: tuple[PodReport, ...] = ()
     reason: Code = ""
@@ -184,7 +187,7 @@ class NodeReport(_Part):
 
 
 class Hello(_Message):
-    """Begins a conversation, or begins it again; the newest `connection` of a cluster wins."""
+    """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins."""
 
     type: Literal["hello"] = "hello"
     connection: UUID
@@ -195,28 +198,36 @@ class Hello(_Message):
 
 
 class Heartbeat(_Message):
-    """Sent every 10 s. `generation` is the desired one that the agent works by; 0 before it has any."""
+    """Sent every 10 s. `generation` is the desired one that the agent works by; 0 until it has a full set."""
 
     type: Literal["heartbeat"] = "heartbeat"
     connection: UUID
     generation: Count
 
 
+def _in_order(nodes: tuple[NodeReport, ...]) -> tuple[NodeReport, ...]:
+    if any(after.name <= before.name for before, after in pairwise(nodes)):
+        raise ValueError("the nodes do not come in the order of their names, each once")
+    return nodes
+
+
 class Inventory(_Message):
-    """All nodes, in parts counted from 0; a node that is in none of them is gone."""
+    """All nodes in the order of their names, in parts counted from 0; a node that is in none of them is gone.
+
+    Each inventory of a conversation has a higher generation than the one before it.
+    """
 
     type: Literal["inventory"] = "inventory"
     generation: Count
     part: Small
     last: bool
-    nodes: tuple[NodeReport, ...]
+    nodes: Annotated[tuple[NodeReport, ...], AfterValidator(_in_order)]
 
 
 class Observed(_Message):
-    """Reports made while working by the desired `generation`."""
+    """What became of attempts."""
 
     type: Literal["observed"] = "observed"
-    generation: Count
     reports: Annotated[tuple[Report, ...], Field(max_length=MAX_REPORTS)]
 
 
@@ -260,13 +271,15 @@ AgentMessage = Annotated[
 
 
 class Desired(_Message):
-    """What should run. `base` is the generation that a delta builds on; None = the full set.
+    """What should run, for the hello of `connection`. `base` is the generation that a delta builds on; None = the full
+    set.
 
     In a full set, what is in neither list does not belong; in a delta it is as before, but for `forget`: attempts
     that are over and need no report.
     """
 
     type: Literal["desired"] = "desired"
+    connection: UUID
     generation: Count
     base: Count | None
     part: Small

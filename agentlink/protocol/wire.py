@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from agentlink.protocol.messages import (
     VERSION,
     Ack,
     AgentMessage,
+    AssignedPod,
     Assignment,
     Desired,
     Discovered,
@@ -33,10 +35,14 @@ from agentlink.protocol.messages import (
 
 PART_BYTES = 512 * 1024
 """Where a set is cut into parts: leaves room for the frame around its items."""
+INVENTORY_PART_BYTES = 128 * 1024
+"""A part of an inventory is taken in one transaction, for which others wait."""
 MAX_ORDERS = 2000
 """Attempts to stop, and to forget, in one `desired`: together they leave room for a part's assignments."""
-MAX_PODS_IN_ITEM = 4000
-"""An assignment with more pods comes as several items, merged by the agent."""
+MAX_ITEM_BYTES = 600 * 1024
+"""An assignment may be this large: beside it there is room for the orders of its part."""
+MAX_PODS_BYTES = 200 * 1024
+"""An assignment whose pods take more comes as several items, merged by the agent."""
 
 _AGENT: TypeAdapter[Hello | Heartbeat | Inventory | Observed | Discovered | Usage] = TypeAdapter(AgentMessage)
 _SERVER: TypeAdapter[Desired | Ack | Error] = TypeAdapter(ServerMessage)
@@ -51,8 +57,8 @@ class Invalid:
     about: str = ""
 
     def as_error(self) -> Error:
-        """Return the answer to it."""
-        return Error(code=self.code, message=self.message, about=self.about)
+        """Return the answer to it; what it quotes of the message is made fit for one."""
+        return Error(code=self.code, message=_printable(self.message), about=_printable(self.about))
 
 
 def from_agent(data: str | bytes) -> Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Invalid:
@@ -98,12 +104,17 @@ def _invalid(error: ErrorDetails) -> Invalid:
     value = _plain_value(error["input"])
     if place[1:] == ["protocol"]:
         return Invalid(ErrorCode.INVALID, f"Protocol {value} is not spoken here, only {VERSION}.", about)
-    where = ".".join(place[1:])[:200] or about
+    where = _plain_value(".".join(place[1:]))[1:-1] or about
     return Invalid(ErrorCode.INVALID, f"{where}: {error['msg'][:200]} (not {value}).", about)
 
 
 def _plain_value(value: object) -> str:
-    return repr(value)[:100].replace("\x00", "\\0")
+    return _printable(repr(value)[:100])
+
+
+def _printable(text: str) -> str:
+    """Return the text with NUL and half surrogates, which no message may carry, written out."""
+    return text.replace("\x00", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def encode(message: Message) -> str:
@@ -113,16 +124,29 @@ def encode(message: Message) -> str:
     return f"{frame}}}" if body == "{}" else f"{frame},{body[1:]}"
 
 
+def check_size(assignment: Assignment) -> None:
+    """Raise `ValueError` where the assignment cannot be written, or would not fit a message beside orders."""
+    size = len(assignment.model_dump_json(exclude_defaults=True).encode())
+    if size > MAX_ITEM_BYTES:
+        size = max(
+            len(piece.model_dump_json(exclude_defaults=True).encode()) for piece in _pieces(assignment)
+        )
+    if size > MAX_ITEM_BYTES:
+        raise ValueError(f"It has {size:,} bytes as a message; at most {MAX_ITEM_BYTES:,} are told.")
+
+
 Item = TypeVar("Item", bound=BaseModel)
 
 
-def in_parts(items: Sequence[Item], *, most: int = 10_000) -> Iterator[tuple[Item, ...]]:
+def in_parts(
+    items: Iterable[Item], *, most: int = 10_000, most_bytes: int = PART_BYTES
+) -> Iterator[tuple[Item, ...]]:
     """Yield the items in groups of at most `most` that each fit a message; one empty group for no items."""
     group: list[Item] = []
     size = 0
     for item in items:
         length = len(item.model_dump_json(exclude_defaults=True).encode())
-        if group and (size + length > PART_BYTES or len(group) == most):
+        if group and (size + length > most_bytes or len(group) == most):
             yield tuple(group)
             group, size = [], 0
         group.append(item)
@@ -132,20 +156,21 @@ def in_parts(items: Sequence[Item], *, most: int = 10_000) -> Iterator[tuple[Ite
 
 def inventory_in_parts(nodes: Sequence[NodeReport], *, generation: int) -> Iterator[Inventory]:
     """Yield an inventory as messages."""
-    groups = list(in_parts(nodes))
+    groups = list(in_parts(sorted(nodes, key=attrgetter("name")), most_bytes=INVENTORY_PART_BYTES))
     for part, group in enumerate(groups):
         yield Inventory(generation=generation, part=part, last=part == len(groups) - 1, nodes=group)
 
 
-def observed_in_parts(reports: Sequence[Report], *, generation: int) -> Iterator[Observed]:
+def observed_in_parts(reports: Sequence[Report]) -> Iterator[Observed]:
     """Yield reports as messages; none for no reports."""
     for group in in_parts(reports, most=MAX_REPORTS):
         if group:
-            yield Observed(generation=generation, reports=group)
+            yield Observed(reports=group)
 
 
 def desired_in_parts(
     *,
+    connection: UUID,
     generation: int,
     base: int | None,
     assignments: Iterable[Assignment],
@@ -161,6 +186,7 @@ def desired_in_parts(
         first = max(0, part - len(groups) + 1) * MAX_ORDERS
         begun = part >= len(groups) - 1
         yield Desired(
+            connection=connection,
             generation=generation,
             base=base,
             part=part,
@@ -172,8 +198,21 @@ def desired_in_parts(
 
 
 def _pieces(assignment: Assignment) -> Iterator[Assignment]:
-    if len(assignment.pods) <= MAX_PODS_IN_ITEM:
+    """Yield the assignment, in several where it has very many pods."""
+    if len(assignment.pods) == 1:
         yield assignment
         return
-    for start in range(0, len(assignment.pods), MAX_PODS_IN_ITEM):
-        yield assignment.model_copy(update={"pods": assignment.pods[start : start + MAX_PODS_IN_ITEM]})
+    piece: list[AssignedPod] = []
+    room = MAX_PODS_BYTES
+    for pod in assignment.pods:
+        size = 40 + 6 * len(pod.node) + 40 * len(pod.devices)
+        if piece and size > room:
+            yield assignment.model_copy(update={"pods": tuple(piece)})
+            piece, room = [], MAX_PODS_BYTES
+        piece.append(pod)
+        room -= size
+    yield (
+        assignment
+        if len(piece) == len(assignment.pods)
+        else assignment.model_copy(update={"pods": tuple(piece)})
+    )

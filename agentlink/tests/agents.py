@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import uvicorn
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
@@ -103,6 +103,7 @@ def report(attempt: Attempt, phase: Phase, sequence: int, **fields: Any) -> Repo
     living = phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
     fields.setdefault("created_at", now if created else None)
     fields.setdefault("running_at", now if ran else None)
+    fields.setdefault("generation", 2**40)
     fields.setdefault("exit_code", 0 if phase is Phase.SUCCEEDED else None)
     fields.setdefault("pods", (PodReport(index=0, node="n1", state=state),) if living else ())
     return Report(
@@ -112,12 +113,13 @@ def report(attempt: Attempt, phase: Phase, sequence: int, **fields: Any) -> Repo
 
 
 class Hand:
-    """Plays an agent by hand on a session of its own."""
+    """Plays an agent by hand on a session of its own, which looks at the tables with each message."""
 
     def __init__(self, cluster: Cluster, *, hello: bool = True) -> None:
         token = authenticate(f"Bearer {make_token(cluster)}")
         assert isinstance(token, AgentToken)
         self.session = Session(token)
+        self.session.check_seconds = -1.0
         self.connection = uuid.uuid4()
         self.greeting = self.say(self.hello()) if hello else Answer()
 
@@ -171,17 +173,18 @@ async def running(agent: Any) -> AsyncIterator["asyncio.Task[None]"]:
 
 async def in_database(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run database work as another process would: in a thread."""
-    return await sync_to_async(function, thread_sensitive=False)(*arguments)
+    return await database_sync_to_async(function, thread_sensitive=False)(*arguments)
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 10.0) -> Any:
+async def until(condition: Callable[[], Any], *, seconds: float = 30.0) -> Any:
     """Return what the condition gives, once it gives something true; fail after `seconds`."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
         found = await in_database(condition)
         if found:
             return found
-        assert asyncio.get_running_loop().time() < deadline, f"{condition} did not hold within {seconds} s"
+        late = asyncio.get_running_loop().time() >= deadline
+        assert not late, await in_database(lambda: f"{condition} did not hold within {seconds} s")
         await asyncio.sleep(0.05)
 
 

@@ -6,11 +6,15 @@ import pytest
 from django.utils import timezone
 
 from agentlink import actions
-from agentlink.models import AgentToken, Backend, Cluster
+from agentlink.models import AgentToken, Assignment, Backend, Cluster
+from agentlink.tests.agents import admit, devices_of
+from agentlink.tests.conftest import Place
+from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
 from teams.actors import Actor
 from teams.models import AuditEvent, Role
 from teams.tests.factories import actor, make_org, make_user, member
+from workloads.models import Workload
 
 pytestmark = pytest.mark.django_db
 
@@ -92,6 +96,18 @@ def test_a_connected_cluster_cannot_be_declared_lost_however_late_its_clock() ->
     Cluster.objects.update(connected=True)
     with pytest.raises(Conflict):
         actions.declare_lost(by=SETUP, cluster=cluster)
+
+
+def test_nobody_waits_for_pods_in_a_cluster_that_was_declared_lost(place: Place) -> None:
+    lost, west = place.cluster, make_cluster("west")
+    make_node(west, "w1", pool=place.pool)
+    old = admit(place.team, place.owner, place.pool, lost, devices_of(lost, "n1")[:1])
+    silent_for(lost, seconds=601)
+    Cluster.objects.filter(pk=lost.pk).update(connected=False)
+    assert actions.declare_lost(by=SETUP, cluster=lost) == 1
+    again = Workload.objects.get(pk=old.workload_id)
+    new = admit(place.team, place.owner, place.pool, west, devices_of(west, "w1")[:1], workload=again)
+    assert Assignment.objects.get(attempt=new).let_go
 
 
 def silent_for(cluster: Cluster, *, seconds: int) -> None:

@@ -11,9 +11,11 @@ from agentlink import assignments
 from agentlink.models import Assignment, Cluster, Device, Hold, Placement
 from agentlink.tests.agents import SCHEDULER, admit, cancel, devices_of
 from agentlink.tests.conftest import Place
+from agentlink.tests.factories import make_cluster, make_node
 from agentlink.tests.factories import place as put
 from chamber.ids import new_id
-from workloads.models import Attempt, Event, EventKind
+from workloads import lifecycle
+from workloads.models import Attempt, Event, EventKind, Workload
 from workloads.tests.factories import admit as admit_only
 from workloads.tests.factories import make_workload
 
@@ -74,6 +76,23 @@ def test_of_two_who_wait_for_parts_of_a_device_the_one_who_fits_goes_first(place
     assert let_go(place) == {waiting[1].pk}
 
 
+def test_an_attempt_waits_for_the_pods_of_the_one_before_it_in_another_cluster(place: Place) -> None:
+    west = make_cluster("west")
+    make_node(west, "w1", pool=place.pool)
+    old = start(place, devices_of(place.cluster, "n1")[0])
+    with transaction.atomic():
+        lifecycle.cancel_many([old.workload_id], by=SCHEDULER, at=timezone.now())
+        lifecycle.requeue_many([old.workload_id], by=SCHEDULER, at=timezone.now())
+    again = Workload.objects.get(pk=old.workload_id)
+    new = admit(place.team, place.owner, place.pool, west, devices_of(west, "w1")[:1], workload=again)
+    assert holds(new) == {Hold.PROMISED}
+    assert assignments.let_go_waiting(west.pk, at=timezone.now()) == set()
+    with transaction.atomic():
+        freed = assignments.release([old.pk], at=timezone.now(), by=SCHEDULER)
+    assert freed == {place.cluster.pk, west.pk}
+    assert assignments.let_go_waiting(west.pk, at=timezone.now()) == {new.pk}
+
+
 def test_who_was_never_let_go_is_released_at_once(place: Place) -> None:
     device = devices_of(place.cluster, "n1")[0]
     old = start(place, device)
@@ -128,9 +147,9 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_attempts(
         assignments.NewAssignment(attempt.pk, place.cluster.pk, [(0, device.pk, 1000)])
         for attempt, device in zip(attempts, devices, strict=True)
     ]
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         assignments.assign_many(items[:1])
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         assignments.assign_many(items[1:])
 
 

@@ -3,17 +3,20 @@
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 import pytest
 from channels.testing import WebsocketCommunicator
+from django.db import OperationalError
 
-from agentlink import actions, protocol
+from agentlink import actions, consumers, protocol
 from agentlink.consumers import AgentConsumer
 from agentlink.models import AgentToken
 from agentlink.protocol import Hello
-from agentlink.tests.agents import in_database, make_token
+from agentlink.session import Answer, Session
+from agentlink.tests.agents import admit, devices_of, in_database, make_token
 from agentlink.tests.conftest import Place
 from chamber import live
 from teams.actors import Actor
@@ -53,6 +56,100 @@ async def test_a_revoked_token_closes_its_socket_within_a_second(place: Place) -
         assert (await socket.receive_output(timeout=1))["code"] == 4401
     finally:
         live.bind(None)
+
+
+@pytest.fixture
+async def bound() -> AsyncIterator[None]:
+    live.bind(asyncio.get_running_loop())
+    yield
+    live.bind(None)
+
+
+async def test_many_announcements_are_few_looks(
+    place: Place, bound: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = agent(await in_database(make_token, place.cluster))
+    await socket.connect()
+    await greet(socket)
+    looks: list[int] = []
+    news = Session.news
+
+    def look(self: Session) -> Answer:
+        looks.append(1)
+        return news(self)
+
+    monkeypatch.setattr(Session, "news", look)
+    topic = f"link:{place.cluster.pk}"
+    for _ in range(300):
+        await in_database(live._send, (topic,))
+    await asyncio.sleep(0.2)
+    assert 1 <= len(looks) < 60
+    await socket.disconnect()
+
+
+async def test_news_are_sent_whatever_clock_an_announcement_had(
+    place: Place, bound: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = agent(await in_database(make_token, place.cluster))
+    await socket.connect()
+    await greet(socket)
+    await asyncio.sleep(0.1)
+    monkeypatch.setattr("time.time_ns", lambda: 1)
+    device = (await in_database(devices_of, place.cluster, "n1"))[0]
+    await in_database(admit, place.team, place.owner, place.pool, place.cluster, [device])
+    assert len((await heard(socket, "desired"))["assignments"]) == 1
+    await socket.disconnect()
+
+
+async def test_an_agent_that_does_not_read_is_given_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(consumers, "SEND_SECONDS", 0.1)
+    socket = agent(await in_database(make_token, place.cluster))
+    await socket.connect()
+    never = asyncio.Event()
+
+    async def send(self: AgentConsumer, *_: object, **__: object) -> None:
+        await never.wait()
+
+    monkeypatch.setattr(AgentConsumer, "send", send)
+    hello = Hello(connection=uuid.uuid4(), agent_version="1", cluster_uid="u", nodes=0, gpus=0)
+    await socket.send_to(text_data=protocol.encode(hello))
+    assert (await socket.receive_output(timeout=3))["code"] == consumers.TOO_SLOW
+    assert "does not read" in caplog.text
+    await socket.disconnect()
+
+
+async def test_a_socket_on_which_nothing_comes_is_closed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "SILENCE_SECONDS", 1.0)
+    socket = agent(await in_database(make_token, place.cluster))
+    await socket.connect()
+    await asyncio.sleep(0.6)
+    await greet(socket)
+    await asyncio.sleep(0.6)
+    assert await socket.receive_nothing()
+    assert (await socket.receive_output(timeout=2))["code"] == consumers.SILENT
+    await socket.disconnect()
+
+
+async def test_while_the_database_is_away_an_agent_is_told_to_try_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: str) -> None:
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(consumers, "authenticate", away)
+    socket = agent("cha_x")
+    await socket.connect()
+    assert (await socket.receive_output())["code"] == consumers.TRY_AGAIN
+
+
+async def greet(socket: WebsocketCommunicator) -> None:
+    hello = Hello(connection=uuid.uuid4(), agent_version="1", cluster_uid="u", nodes=0, gpus=0)
+    await socket.send_to(text_data=protocol.encode(hello))
+    await heard(socket, "desired")
 
 
 async def test_bytes_are_taken_like_text_and_nonsense_does_not_close(place: Place) -> None:

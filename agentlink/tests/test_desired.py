@@ -3,9 +3,12 @@
 import pytest
 
 from agentlink import desired, protocol
-from agentlink.tests.agents import admit, devices_of
+from agentlink.models import Assignment, Cluster
+from agentlink.protocol import Desired
+from agentlink.tests.agents import Hand, admit, devices_of
 from agentlink.tests.conftest import Place
-from workloads.models import Workload
+from chamber.ids import new_id
+from workloads.models import Attempt, Status, Workload
 from workloads.requests import MOST_CHARACTERS, MOST_TO_RUN_BYTES, SubmissionRequest
 
 pytestmark = pytest.mark.django_db
@@ -27,8 +30,83 @@ def test_the_largest_submission_can_be_told_to_the_agent(place: Place) -> None:
         image=request.image, command=request.command, environment=request.environment
     )
 
-    (message,) = desired.full_set(place.cluster.pk)
+    (message,) = desired.full_set(place.cluster.pk, new_id())
 
     told = protocol.from_server(protocol.encode(message))
     assert isinstance(told, protocol.Desired)
     assert told.assignments[0].command == tuple(arguments)
+
+
+POISON = {
+    "a value that is no text": {"environment": {"A": 7}},
+    "an argument beyond the protocol": {"command": ["x" * 70_000]},
+    "more than a message holds": {"command": ["x" * 60_000] * 12},
+}
+
+
+def start(place: Place, index: int) -> Attempt:
+    return admit(place.team, place.owner, place.pool, place.cluster, [devices_of(place.cluster, "n1")[index]])
+
+
+@pytest.mark.parametrize("change", POISON.values(), ids=POISON.keys())
+def test_what_cannot_be_told_keeps_nobody_else_from_being_told(
+    place: Place, change: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    poisoned, well = start(place, 0), start(place, 1)
+    Workload.objects.filter(pk=poisoned.workload_id).update(**change)
+
+    full, delta = Hand(place.cluster).greeting.messages
+
+    assert isinstance(full, Desired)
+    assert isinstance(delta, Desired)
+    assert [assignment.attempt for assignment in full.assignments] == [well.pk]
+    assert [order.attempt for order in delta.stop] == [poisoned.pk]
+    workload = Workload.objects.get(pk=poisoned.workload_id)
+    assert workload.status == Status.PENDING
+    assert workload.backoff_until is not None
+    poisoned.refresh_from_db()
+    assert "cannot be written as a message" in poisoned.end_detail["message"]
+    assert Cluster.objects.get().rejected_messages == 1
+    assert f"Attempt {poisoned.pk} cannot be told" in caplog.text
+
+
+def test_what_runs_and_cannot_be_told_any_more_ends_with_that_reason(place: Place) -> None:
+    attempt = start(place, 0)
+    Workload.objects.filter(pk=attempt.workload_id).update(status=Status.STARTING)
+    Workload.objects.filter(pk=attempt.workload_id).update(status=Status.RUNNING, command=[7])
+    full, delta = Hand(place.cluster).greeting.messages
+    workload = Workload.objects.get(pk=attempt.workload_id)
+    assert (workload.status, workload.reason_code) == (Status.FAILED, "cannot-be-told")
+    assert isinstance(full, Desired)
+    assert isinstance(delta, Desired)
+    assert full.assignments == ()
+    assert [order.attempt for order in delta.stop] == [attempt.pk]
+
+
+def test_what_cannot_even_be_ended_is_left_out(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    poisoned, well = start(place, 0), start(place, 1)
+    Workload.objects.filter(pk=poisoned.workload_id).update(command=[7])
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("workloads.lifecycle.refuse_many", fail)
+    (full,) = desired.full_set(place.cluster.pk, new_id())
+    assert [assignment.attempt for assignment in full.assignments] == [well.pk]
+    assert Assignment.objects.filter(wanted=True).count() == 2
+
+
+def test_a_gang_of_thousands_of_eight_gpu_pods_comes_in_parts_within_the_bound(place: Place) -> None:
+    shares = tuple(protocol.DeviceShare(index=index, share_milli=1000) for index in range(8))
+    pods = tuple(protocol.AssignedPod(index=i, node="n" * 253, devices=shares) for i in range(4000))
+    large = protocol.Assignment(
+        workload=new_id(), slug="w", attempt=new_id(), number=1, pods=pods, let_go=True, image="i", grace_seconds=1
+    )  # fmt: skip
+    protocol.check_size(large)
+    parts = list(
+        protocol.desired_in_parts(
+            connection=new_id(), generation=1, base=None, assignments=[large], stop=[], forget=[new_id()] * 2000
+        )
+    )  # fmt: skip
+    assert max(len(protocol.encode(part).encode()) for part in parts) <= protocol.MAX_BYTES
+    assert sum(len(piece.pods) for part in parts for piece in part.assignments) == 4000

@@ -1,6 +1,8 @@
 """Inventories: nodes appear, change, vanish and come back; what lies on them stays."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from agentlink import inventory, protocol
 from agentlink.models import Cluster, Device, Node
@@ -8,6 +10,7 @@ from agentlink.protocol import DeviceReport, Inventory, NodeReport
 from agentlink.tests.agents import admit, devices_of, nodes
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster
+from chamber.ids import new_id
 from teams.models import Pool
 from teams.tests.factories import make_pool
 
@@ -16,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 def take(cluster: Cluster, found: list[NodeReport], *, generation: int = 1) -> None:
     for part in protocol.inventory_in_parts(found, generation=generation):
-        assert inventory.take(cluster.pk, part)
+        assert inventory.take(cluster.pk, part, connection=cluster.connection)
 
 
 def labelled(pool: str) -> list[NodeReport]:
@@ -93,14 +96,62 @@ def test_the_same_inventory_again_changes_and_announces_nothing(
     assert announced == []
 
 
+def test_the_same_inventory_again_writes_no_node_and_no_device(place: Place) -> None:
+    take(place.cluster, nodes(2), generation=1)
+    with CaptureQueriesContext(connection) as queries:
+        take(place.cluster, nodes(2), generation=2)
+    written = [query["sql"] for query in queries if query["sql"].startswith(("UPDATE", "INSERT"))]
+    assert ["agentlink_cluster" in sql for sql in written] == [True]
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_nodes(place: Place) -> None:
+    counts = []
+    for generation, count in enumerate((1, 20), start=1):
+        (part,) = protocol.inventory_in_parts(
+            nodes(count, name=f"q{generation}-", gpus=2), generation=generation
+        )
+        with CaptureQueriesContext(connection) as queries:
+            assert inventory.take(place.cluster.pk, part, connection=None)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def test_a_late_inventory_does_not_take_back_a_newer_one(place: Place) -> None:
+    take(place.cluster, nodes(2, cordoned=True), generation=3)
+    take(place.cluster, nodes(1), generation=2)
+    assert list(Node.objects.values_list("cordoned", "gone_at")) == [(True, None)] * 2
+
+
+def test_every_part_may_come_twice_and_of_an_older_conversation_it_changes_nothing(place: Place) -> None:
+    first = Inventory(generation=1, part=0, last=False, nodes=tuple(nodes(1)))
+    second = Inventory(generation=1, part=1, last=True, nodes=tuple(nodes(1, name="z")))
+    for part in (first, first, second, first, second):
+        assert inventory.take(place.cluster.pk, part, connection=None)
+    assert set(Node.objects.filter(gone_at=None).values_list("name", flat=True)) == {"n1", "z1"}
+    other = Inventory(generation=9, part=0, last=True, nodes=())
+    assert inventory.take(place.cluster.pk, other, connection=new_id())
+    assert Node.objects.filter(gone_at=None).count() == 2
+
+
+def test_each_part_makes_gone_what_its_range_of_names_lacks(place: Place) -> None:
+    take(place.cluster, nodes(9))
+    found = nodes(9)
+    first = Inventory(generation=2, part=0, last=False, nodes=tuple(found[index] for index in (0, 2, 4)))
+    assert inventory.take(place.cluster.pk, first, connection=None)
+    gone = Node.objects.exclude(gone_at=None)
+    assert set(gone.values_list("name", flat=True)) == {"n2", "n4"}
+    overlapping = Inventory(generation=2, part=1, last=True, nodes=tuple(found[2:4]))
+    assert not inventory.take(place.cluster.pk, overlapping, connection=None)
+
+
 def test_a_part_that_does_not_follow_is_asked_for_again() -> None:
     cluster = make_cluster()
     first = Inventory(generation=1, part=0, last=False, nodes=tuple(nodes(1)))
     third = Inventory(generation=1, part=2, last=True, nodes=())
     other = Inventory(generation=2, part=1, last=True, nodes=())
-    assert inventory.take(cluster.pk, first)
-    assert not inventory.take(cluster.pk, third)
-    assert not inventory.take(cluster.pk, other)
+    assert inventory.take(cluster.pk, first, connection=None)
+    assert not inventory.take(cluster.pk, third, connection=None)
+    assert not inventory.take(cluster.pk, other, connection=None)
     assert Node.objects.get().gone_at is None
 
 

@@ -125,7 +125,7 @@ async def test_a_revoked_token_ends_the_conversation(
         serving() as url,
         running(run_agent(url, secret, SimulatedCluster(nodes(2)), transport=transport)),
     ):
-        await until(lambda: Node.objects.filter(cluster=place.cluster, inventory_stamp__gt=0).exists())
+        await until(lambda: Cluster.objects.get().inventory_upto == "n2")
         token = await in_database(AgentToken.objects.get)
         await in_database(partial(actions.revoke_token, by=Actor.system("test"), token=token))
         await until(lambda: "token was revoked" in caplog.text or "not-authorised" in caplog.text)

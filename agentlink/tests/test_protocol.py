@@ -43,7 +43,7 @@ ONE, TWO, THREE = (uuid.UUID(int=number) for number in (1, 2, 3))
 NOW = datetime(2026, 11, 21, 14, 30, 0, 250000, UTC)
 
 REPORT = Report(
-    workload=ONE, attempt=TWO, number=3, sequence=4, phase=Phase.FAILED,
+    workload=ONE, attempt=TWO, number=3, sequence=4, generation=2, phase=Phase.FAILED,
     pods=(PodReport(index=0, node="n1", state=PodState.FAILED, reason="oom"),), reason="out-of-memory",
     message="It used more memory than it asked for.", exit_code=137, created_at=NOW, running_at=NOW, ended_at=NOW,
 )  # fmt: skip
@@ -62,14 +62,14 @@ FROM_AGENT = [
     Hello(connection=ONE, agent_version="1", cluster_uid="u", nodes=1, gpus=8),
     Heartbeat(connection=ONE, generation=4),
     Inventory(generation=1, part=0, last=True, nodes=(NODE,)),
-    Observed(generation=2, reports=(REPORT,)),
+    Observed(reports=(REPORT,)),
     Discovered(jobs=(DiscoveredJob(uid="u", namespace="n", name="j"),)),
     Usage(figures=(UsageFigure(workload=ONE, at=NOW, utilisation_percent=93, memory_mib=4),)),
 ]
 FROM_SERVER = [
-    Desired(generation=9, base=8, part=0, last=True, assignments=(ASSIGNMENT,),
+    Desired(connection=ONE, generation=9, base=8, part=0, last=True, assignments=(ASSIGNMENT,),
             stop=(StopOrder(workload=ONE, attempt=TWO, number=1, reported=3),), forget=(THREE,)),
-    Desired(generation=9, base=None, part=0, last=False),
+    Desired(connection=ONE, generation=9, base=None, part=0, last=False),
     Ack(reports=(Taken(attempt=ONE, sequence=3),), inventory=4),
     Error(code=ErrorCode.UNKNOWN_ATTEMPT, message="No.", about="observed", attempt=ONE),
 ]  # fmt: skip
@@ -141,7 +141,7 @@ def test_what_is_no_message_is_refused_with_a_sentence(data: str | bytes, senten
 )  # fmt: skip
 def test_a_report_with_a_value_out_of_bounds_is_refused(change: dict[str, Any]) -> None:
     report = json.loads(REPORT.model_dump_json()) | change
-    body = {"protocol": 1, "type": "observed", "generation": 1, "reports": [report]}
+    body = {"protocol": 1, "type": "observed", "reports": [report]}
     assert isinstance(protocol.from_agent(json.dumps(body)), Invalid)
 
 
@@ -201,14 +201,16 @@ def test_ten_thousand_nodes_travel_in_parts_within_the_bound() -> None:
     assert max(len(protocol.encode(part).encode()) for part in parts) <= protocol.MAX_BYTES
     assert [part.part for part in parts] == list(range(len(parts)))
     assert [part.last for part in parts] == [False] * (len(parts) - 1) + [True]
-    assert [node.name for part in parts for node in part.nodes] == [node.name for node in nodes]
+    assert [node.name for part in parts for node in part.nodes] == sorted(node.name for node in nodes)
 
 
 def test_an_assignment_with_very_many_pods_comes_in_pieces() -> None:
     pods = tuple(ASSIGNMENT.pods[0].model_copy(update={"index": index}) for index in range(20_000))
     large = ASSIGNMENT.model_copy(update={"pods": pods})
     parts = list(
-        protocol.desired_in_parts(generation=1, base=None, assignments=[large], stop=[], forget=[ONE] * 5000)
+        protocol.desired_in_parts(
+            connection=ONE, generation=1, base=None, assignments=[large], stop=[], forget=[ONE] * 5000
+        )
     )
     assert max(len(protocol.encode(part).encode()) for part in parts) <= protocol.MAX_BYTES
     assert sum(len(piece.pods) for part in parts for piece in part.assignments) == 20_000
@@ -217,9 +219,11 @@ def test_an_assignment_with_very_many_pods_comes_in_pieces() -> None:
 
 
 def test_an_empty_set_is_one_message_and_no_reports_are_none() -> None:
-    (only,) = protocol.desired_in_parts(generation=3, base=None, assignments=[], stop=[], forget=[])
+    (only,) = protocol.desired_in_parts(
+        connection=ONE, generation=3, base=None, assignments=[], stop=[], forget=[]
+    )
     assert only.last
-    assert list(protocol.observed_in_parts([], generation=1)) == []
+    assert list(protocol.observed_in_parts([])) == []
 
 
 @pytest.mark.parametrize(
@@ -236,3 +240,12 @@ def test_an_empty_set_is_one_message_and_no_reports_are_none() -> None:
 def test_devices_are_free_when_no_pod_lives(phase: Phase, states: list[PodState], frees: bool) -> None:
     pods = tuple(PodReport(index=index, node="n1", state=state) for index, state in enumerate(states))
     assert REPORT.model_copy(update={"phase": phase, "pods": pods}).frees_devices is frees
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\x00b"])
+def test_what_quotes_a_wrong_value_can_be_told_itself(text: str) -> None:
+    found = protocol.from_agent(
+        json.dumps({"protocol": 1, "type": "heartbeat", "connection": text, "generation": 0})
+    )
+    assert isinstance(found, protocol.Invalid)
+    assert not isinstance(protocol.from_server(protocol.encode(found.as_error())), protocol.Invalid)

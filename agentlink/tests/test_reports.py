@@ -24,9 +24,9 @@ def attempt(place: Place) -> Attempt:
     return admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
 
 
-def take(place: Place, *found: Report, generation: int = 2**40) -> reports.Outcome:
+def take(place: Place, *found: Report) -> reports.Outcome:
     place.cluster.refresh_from_db()
-    return reports.take(place.cluster, Observed(generation=generation, reports=found))
+    return reports.take(place.cluster, Observed(reports=found), connection=place.cluster.connection)
 
 
 def status(attempt: Attempt) -> str:
@@ -163,7 +163,7 @@ def test_a_report_of_what_is_not_assigned_here_is_answered_with_an_error(
 def test_a_report_of_a_workload_of_another_cluster_changes_nothing(place: Place, attempt: Attempt) -> None:
     west = make_cluster("west")
     make_node(west, "n1", pool=place.pool)
-    outcome = reports.take(west, Observed(generation=1, reports=(report(attempt, Phase.SUCCEEDED, 1),)))
+    outcome = reports.take(west, Observed(reports=(report(attempt, Phase.SUCCEEDED, 1),)), connection=None)
     assert (len(outcome.errors), outcome.taken) == (1, [])
     assert (status(attempt), occupied()) == (Status.QUEUED, 1000)
 
@@ -174,11 +174,11 @@ def test_pods_taken_away_free_their_devices_when_the_agent_that_knows_sees_them_
     take(place, report(gang, Phase.RUNNING, 1, pods=pods))
     assignments.remove_pods(gang.pk, [1])
     generation = Assignment.objects.get(attempt=gang).generation
-    take(place, report(gang, Phase.RUNNING, 2, pods=pods[:1]), generation=generation - 1)
+    take(place, report(gang, Phase.RUNNING, 2, pods=pods[:1], generation=generation - 1))
     assert occupied() == 2000
-    take(place, report(gang, Phase.RUNNING, 3, pods=pods), generation=generation)
+    take(place, report(gang, Phase.RUNNING, 3, pods=pods, generation=generation))
     assert occupied() == 2000
-    take(place, report(gang, Phase.RUNNING, 4, pods=pods[:1]), generation=generation)
+    take(place, report(gang, Phase.RUNNING, 4, pods=pods[:1], generation=generation))
     assert occupied() == 1000
     assert Placement.objects.get(attempt=gang, pod_index=1).hold == Hold.RELEASED
 
@@ -197,9 +197,9 @@ def test_an_agent_whose_clock_is_wrong_writes_no_impossible_times(
 
 
 def test_an_older_conversation_is_not_heard_any_more(place: Place, attempt: Attempt) -> None:
-    place.cluster.connection = new_id()
+    told = Observed(reports=(report(attempt, Phase.RUNNING, 1),))
     with pytest.raises(reports.Superseded):
-        reports.take(place.cluster, Observed(generation=1, reports=(report(attempt, Phase.RUNNING, 1),)))
+        reports.take(place.cluster, told, connection=new_id())
     assert status(attempt) == Status.QUEUED
 
 

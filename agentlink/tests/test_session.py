@@ -1,16 +1,20 @@
 """The server's side of a conversation: what each message is answered, and that nothing whatever breaks it."""
 
 import json
+import time
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentlink import protocol
+from agentlink import session as sessions
 from agentlink.models import AgentToken, Assignment, Cluster, Node
 from agentlink.protocol import (
     Ack,
@@ -77,6 +81,63 @@ def test_a_token_that_ends_ends_the_conversation(place: Place, field: str) -> No
         assert answer.closes is ErrorCode.NOT_AUTHORISED
 
 
+def test_a_token_is_looked_at_every_second_and_at_once_when_announced(place: Place) -> None:
+    hand = Hand(place.cluster)
+    hand.session.check_seconds = sessions.CHECK_SECONDS
+    hand.session.news()
+    with CaptureQueriesContext(connection) as queries:
+        hand.session.take("nonsense")
+    assert not [query for query in queries if "agenttoken" in query["sql"]]
+    AgentToken.objects.update(revoked_at=timezone.now())
+    assert hand.session.news().closes is ErrorCode.NOT_AUTHORISED
+    assert hand.say(hand.heartbeat()).closes is ErrorCode.NOT_AUTHORISED
+
+
+def test_a_token_that_expires_between_two_looks_ends_the_conversation(place: Place) -> None:
+    hand = Hand(place.cluster)
+    hand.session.check_seconds = 3600.0
+    AgentToken.objects.update(expires_at=timezone.now() + timedelta(seconds=0.2))
+    hand.session.news()
+    assert hand.say(hand.heartbeat()).closes is None
+    time.sleep(0.2)
+    assert hand.say(hand.heartbeat()).closes is ErrorCode.NOT_AUTHORISED
+
+
+def test_a_token_of_another_cluster_speaks_for_that_one_alone(place: Place) -> None:
+    attempt = start(place)
+    west = make_cluster("west")
+    hand = Hand(west)
+    assert desired(hand.greeting)[0].assignments == ()
+    assert codes(hand.say(Observed(reports=(report(attempt, Phase.SUCCEEDED, 1),)))) == [
+        ErrorCode.UNKNOWN_ATTEMPT
+    ]
+    assert Workload.objects.get().status == Status.QUEUED
+    assert Cluster.objects.get(name="east").connection is None
+
+
+@pytest.mark.parametrize("spoken", [0, 2, "1", None])
+def test_an_agent_of_another_protocol_is_told_which_one_is_spoken(place: Place, spoken: object) -> None:
+    hand = Hand(place.cluster, hello=False)
+    (error,) = hand.session.take(json.dumps(as_dict(hand.hello()) | {"protocol": spoken})).messages
+    assert isinstance(error, Error)
+    assert (error.code, error.about) == (ErrorCode.INVALID, "hello")
+    assert "is not spoken here, only 1" in error.message
+    assert Cluster.objects.values_list("rejected_messages", "connection").get() == (1, None)
+
+
+def test_while_the_database_is_away_the_agent_is_asked_to_say_it_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(place.cluster)
+    with monkeypatch.context() as away:
+        away.setattr(AgentToken.objects, "select_related", Mock(side_effect=OperationalError("gone")))
+        assert codes(hand.say(hand.heartbeat())) == [ErrorCode.FAULT]
+        assert hand.session.news().messages == []
+        refusal = Error(code=ErrorCode.TOO_LARGE, message="Too large.")
+        assert hand.session.refuse(refusal).messages == [refusal]
+    assert hand.say(hand.heartbeat()).messages == []
+
+
 # Hello and the desired set
 
 
@@ -137,14 +198,14 @@ def test_a_full_set_names_what_must_stop_until_it_is_gone(place: Place) -> None:
     cancel(attempt)
     assert [order.attempt for order in desired(Hand(place.cluster).greeting)[0].stop] == [attempt.pk]
     hand = Hand(place.cluster)
-    hand.say(Observed(generation=1, reports=(report(attempt, Phase.GONE, 1),)))
+    hand.say(Observed(reports=(report(attempt, Phase.GONE, 1),)))
     assert desired(Hand(place.cluster).greeting)[0].stop == ()
 
 
 def test_nothing_but_hello_is_heard_before_hello(place: Place) -> None:
     hand = Hand(place.cluster, hello=False)
     attempt = start(place)
-    answer = hand.say(Observed(generation=1, reports=(report(attempt, Phase.RUNNING, 1),)))
+    answer = hand.say(Observed(reports=(report(attempt, Phase.RUNNING, 1),)))
     assert codes(answer) == [ErrorCode.NO_HELLO]
     assert Workload.objects.get().status == Status.QUEUED
 
@@ -188,7 +249,7 @@ def test_reports_are_acknowledged_and_strange_ones_counted(place: Place) -> None
     hand = Hand(place.cluster)
     attempt = start(place)
     strange = report(attempt, Phase.RUNNING, 1).model_copy(update={"attempt": new_id()})
-    answer = hand.say(Observed(generation=1, reports=(report(attempt, Phase.RUNNING, 1), strange)))
+    answer = hand.say(Observed(reports=(report(attempt, Phase.RUNNING, 1), strange)))
     assert codes(answer) == [ErrorCode.UNKNOWN_ATTEMPT]
     acks = [message for message in answer.messages if isinstance(message, Ack)]
     assert [taken.attempt for taken in acks[0].reports] == [attempt.pk]
@@ -204,7 +265,9 @@ def test_an_inventory_is_acknowledged_when_it_is_whole(place: Place) -> None:
     assert hand.say(first).messages == []
     assert hand.say(second).messages == [Ack(inventory=3)]
     assert Node.objects.filter(cluster=place.cluster, gone_at__isnull=True).count() == 2
-    assert codes(hand.say(second)) == [ErrorCode.INVENTORY_GAP]
+    assert hand.say(second).messages == [Ack(inventory=3)]
+    missing = second.model_copy(update={"generation": 4})
+    assert codes(hand.say(missing)) == [ErrorCode.INVENTORY_GAP]
 
 
 @pytest.mark.parametrize("message", [Usage(figures=()), Discovered(jobs=())])
@@ -222,7 +285,7 @@ def test_a_fault_of_the_server_is_answered_and_the_conversation_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr("agentlink.reports.take", fail)
-        assert codes(hand.say(Observed(generation=1, reports=()))) == [ErrorCode.FAULT]
+        assert codes(hand.say(Observed(reports=()))) == [ErrorCode.FAULT]
     assert "could not be taken" in caplog.text
     assert hand.say(hand.heartbeat()).closes is None
 
@@ -271,7 +334,7 @@ def test_no_message_breaks_the_session_or_touches_another_cluster(place: Place, 
     ours = Attempt.objects.filter(assignment__cluster=place.cluster).first() or start(place)
     hand = Hand(place.cluster)
     reported = [report(attempt, phase, 5) for attempt in (ours, theirs) for phase in Phase]
-    valid = [as_dict(Observed(generation=9, reports=(one,))) for one in reported]
+    valid = [as_dict(Observed(reports=(one,))) for one in reported]
     valid += [as_dict(part) for part in protocol.inventory_in_parts(nodes(1), generation=1)]
     valid += [as_dict(hand.hello()), as_dict(hand.heartbeat(3))]
     before = untouched(west)

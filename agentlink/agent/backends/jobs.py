@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import UUID
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from agentlink.agent.backends.base import Observation
 from agentlink.protocol import ENDED, LIVING, AssignedPod, Assignment, Phase, PodReport, PodState
@@ -50,10 +50,6 @@ class Job(BaseModel):
     def living(self) -> list[int]:
         """Return the pods that have their devices."""
         return [index for index, state in self.states.items() if state in LIVING]
-
-
-JOBS = TypeAdapter(dict[UUID, Job])
-"""The state file's content: jobs by attempt."""
 
 
 def observation(attempt: UUID, job: Job) -> Observation:

@@ -17,7 +17,8 @@ from uuid import UUID
 
 from agentlink.agent.backends import played
 from agentlink.agent.backends.base import Observation
-from agentlink.agent.backends.jobs import JOBS, Due, Job, Timer, observation
+from agentlink.agent.backends.jobs import Due, Job, Timer, observation
+from agentlink.agent.backends.statefile import StateFile
 from agentlink.protocol import (
     LIVING,
     AssignedPod,
@@ -52,9 +53,10 @@ class SimulatedCluster:
         self._heap: list[tuple[float, str, UUID]] = []
         self._used: dict[tuple[str, int], int] = defaultdict(int)
         self._waiting: set[asyncio.Event] = set()
-        self._state_file, self._unsaved = state_file, False
-        if state_file is not None:
-            self._load(state_file)
+        self._unsaved: set[UUID] = set()
+        self._state_file = StateFile(state_file) if state_file is not None else None
+        if self._state_file is not None:
+            self._load(self._state_file.read())
 
     # What an agent asks for (agentlink.agent.backends.base.Backend)
 
@@ -68,7 +70,7 @@ class SimulatedCluster:
         What is told is in the state file by then: no end of the process takes it back.
         """
         self.advance()
-        self._save()
+        self.save()
         found: list[Observation] = []
         for attempt in reversed(self._changed_at):
             if self._changed_at[attempt] <= since:
@@ -127,7 +129,7 @@ class SimulatedCluster:
         if job is not None and job.is_over and not job.living():
             del self._jobs[attempt]
             self._changed_at.pop(attempt, None)
-            self._unsaved = True
+            self._unsaved.add(attempt)
 
     # What happens to a cluster
 
@@ -192,6 +194,13 @@ class SimulatedCluster:
             for timer in due:
                 self._happen(attempt, job, timer)
             self._touch(attempt)
+
+    def save(self) -> None:
+        """Store what changed in the state file, where there is one."""
+        if self._state_file is not None and self._unsaved:
+            changed = {attempt: self._jobs.get(attempt) for attempt in self._unsaved}
+            self._state_file.write(changed, self._jobs)
+        self._unsaved = set()
 
     # Inside
 
@@ -294,7 +303,7 @@ class SimulatedCluster:
         self._version += 1
         self._changed_at[attempt] = self._version
         self._changed_at.move_to_end(attempt)
-        self._unsaved = True
+        self._unsaved.add(attempt)
         self._ring()
 
     def _touch_nodes(self) -> None:
@@ -311,21 +320,9 @@ class SimulatedCluster:
             return LOOK_AGAIN_SECONDS
         return min(LOOK_AGAIN_SECONDS, max(0.0, self._heap[0][0] - self._clock()))
 
-    def _save(self) -> None:
-        """Write the jobs to the state file, whole, where there is one and something changed."""
-        if self._state_file is None or not self._unsaved:
-            return
-        new = self._state_file.with_suffix(".new")
-        new.write_text(JOBS.dump_json(self._jobs).decode())
-        new.replace(self._state_file)
-        self._unsaved = False
-
-    def _load(self, path: Path) -> None:
-        """Go on with the jobs of a state file; with none where there is no such file or it cannot be read."""
-        try:
-            self._jobs = JOBS.validate_json(path.read_bytes())
-        except (OSError, ValueError):
-            return
+    def _load(self, jobs: dict[UUID, Job]) -> None:
+        """Go on with these jobs."""
+        self._jobs = jobs
         for attempt, job in self._jobs.items():
             for index in job.living():
                 for device in job.pods[index].devices:

@@ -1,6 +1,12 @@
 """`chamber agent`: the files it reads, and what it says about those it cannot use."""
 
 import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -57,3 +63,38 @@ def test_a_file_that_is_not_there_ends_the_command_with_a_sentence(
     token = tmp_path / "token"
     assert command.main(url="http://127.0.0.1:1", token_file=token, simulate=tmp_path / "n.csv") == 2
     assert f"{token} cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "two words", "tok\u00e9n"])
+def test_a_file_without_a_token_ends_the_command_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(text)
+    assert command.main(url="http://127.0.0.1:1", token_file=token, simulate=tmp_path / "n.csv") == 2
+    assert f"{token} holds no token" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_agent_in_order(tmp_path: Path, sign: signal.Signals) -> None:
+    nodes, token = tmp_path / "n.csv", tmp_path / "token"
+    nodes.write_text(CSV)
+    token.write_text("cha_x")
+    program = (
+        "from pathlib import Path; from agentlink.agent.command import main; import sys;"
+        "sys.exit(main(url=sys.argv[1], token_file=Path(sys.argv[2]), simulate=Path(sys.argv[3])))"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        agent = subprocess.Popen(
+            [sys.executable, "-c", program, url, str(token), str(nodes)],
+            stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3], env=os.environ,
+        )  # fmt: skip
+        listener.settimeout(20)
+        asked, _ = listener.accept()  # it is up, and waits for an answer that never comes
+        with asked:
+            threading.Timer(0.1, agent.send_signal, (sign,)).start()
+            _, said = agent.communicate(timeout=10)
+    assert agent.returncode == 0
+    assert "The agent has stopped" in said
+    assert "Traceback" not in said

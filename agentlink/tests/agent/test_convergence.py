@@ -77,6 +77,7 @@ class Convergence(RuleBasedStateMachine):
         self.to_agent: list[Desired | Ack] = []
         self.old_to_agent: list[Desired | Ack] = []
         self.to_server: list[Report] = []
+        self.hellos = 0
         self.start_agent()
 
     # The agent
@@ -89,7 +90,8 @@ class Convergence(RuleBasedStateMachine):
 
     @rule()
     def reconnect(self) -> None:
-        self.core.connected()
+        self.hellos += 1
+        self.core.connected(self.connection)
         self.to_server = list(self.core.unacknowledged())
         # What an earlier connection carried does not come over this one.
         self.to_agent, self.old_to_agent = [self.full()], []
@@ -199,12 +201,16 @@ class Convergence(RuleBasedStateMachine):
             self.to_agent.append(self.message(rows, base=self.sent))
             self.sent = self.generation
 
+    @property
+    def connection(self) -> UUID:
+        return UUID(int=self.hellos)
+
     def full(self) -> Desired:
         return self.message([row for row in self.rows.values() if row.wanted or not row.gone], base=None)
 
     def message(self, rows: list[Row], base: int | None) -> Desired:
         return Desired(
-            generation=self.generation, base=base, part=0, last=True,
+            connection=self.connection, generation=self.generation, base=base, part=0, last=True,
             assignments=tuple(
                 row.assignment.model_copy(update={"reported": row.sequence}) for row in rows if row.wanted
             ),

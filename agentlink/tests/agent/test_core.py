@@ -22,6 +22,7 @@ from agentlink.protocol import (
 )
 
 WORKLOAD = UUID(int=1)
+HELLO = UUID(int=7)
 
 
 def attempt(number: int) -> UUID:
@@ -44,15 +45,23 @@ def order(number: int = 1, *, reported: int = 0) -> StopOrder:
 
 
 def full(*assignments: Assignment, stop: tuple[StopOrder, ...] = (), generation: int = 1) -> Desired:
-    return Desired(generation=generation, base=None, part=0, last=True, assignments=assignments, stop=stop)
+    return Desired(
+        connection=HELLO,
+        generation=generation,
+        base=None,
+        part=0,
+        last=True,
+        assignments=assignments,
+        stop=stop,
+    )
 
 
 def delta(
     generation: int, *assignments: Assignment, stop: tuple[StopOrder, ...] = (), forget: tuple[UUID, ...] = ()
 ) -> Desired:
     return Desired(
-        generation=generation, base=generation - 1, part=0, last=True, assignments=assignments, stop=stop,
-        forget=forget,
+        connection=HELLO, generation=generation, base=generation - 1, part=0, last=True, assignments=assignments,
+        stop=stop, forget=forget,
     )  # fmt: skip
 
 
@@ -70,7 +79,7 @@ def seen(
 
 def core_with(message: Desired, *observations: Observation) -> tuple[Core, Plan]:
     core = Core()
-    core.connected()
+    core.connected(HELLO)
     core.observe(observations)
     assert core.desire(message)
     return core, core.plan()
@@ -106,7 +115,7 @@ def test_an_attempt_that_waits_is_created_when_it_is_let_go() -> None:
 
 def test_nothing_is_done_before_both_sides_were_looked_at() -> None:
     core = Core()
-    core.connected()
+    core.connected(HELLO)
     assert core.desire(full(assignment(reported=3)))
     assert core.plan() == Plan()
     assert then(core, seen(Phase.RUNNING)).creates == ()
@@ -116,9 +125,9 @@ def test_nothing_is_done_before_both_sides_were_looked_at() -> None:
 
 def test_an_agent_that_comes_back_does_nothing_before_it_is_told_anew() -> None:
     core, _ = core_with(full(assignment(let_go=False)))
-    core.connected()
-    assert not core.desire(delta(2, assignment()))
-    assert core.plan() == Plan()
+    core.connected(HELLO)
+    assert core.desire(delta(2, assignment()))
+    assert (core.plan(), core.works_by) == (Plan(), 0)
     assert core.desire(full(generation=5))
     assert core.plan() == Plan()
 
@@ -224,7 +233,7 @@ def test_an_acknowledgement_of_an_older_report_does_not_do() -> None:
 def test_a_stop_order_for_what_is_not_here_is_answered_by_gone_until_acknowledged() -> None:
     core, plan = core_with(full(stop=(order(reported=2),)))
     assert [(report.phase, report.sequence) for report in plan.reports] == [(Phase.GONE, 3)]
-    core.connected()
+    core.connected(HELLO)
     assert core.desire(full(stop=(order(reported=2),)))
     assert core.unacknowledged() == plan.reports
     assert ack(core, plan) == Plan()
@@ -234,7 +243,7 @@ def test_a_stop_order_for_what_is_not_here_is_answered_by_gone_until_acknowledge
 def test_what_the_server_has_lost_again_is_reported_again() -> None:
     core, plan = core_with(full(assignment()), seen(Phase.RUNNING))
     ack(core, plan)
-    core.connected()
+    core.connected(HELLO)
     assert core.desire(full(assignment(reported=0), generation=2))
     assert core.unacknowledged() == plan.reports
 
@@ -261,13 +270,13 @@ def test_a_gap_is_noticed_and_what_is_old_is_ignored() -> None:
 
 def test_a_set_in_parts_counts_when_it_is_whole() -> None:
     core = Core()
-    core.connected()
+    core.connected(HELLO)
     core.observe([])
     pieces = [
         assignment(pods=3).model_copy(update={"pods": assignment(pods=3).pods[i : i + 1]}) for i in range(3)
     ]
     parts = [
-        Desired(generation=3, base=None, part=part, last=part == 2, assignments=(piece,))
+        Desired(connection=HELLO, generation=3, base=None, part=part, last=part == 2, assignments=(piece,))
         for part, piece in enumerate(pieces)
     ]
     for part in parts:
@@ -279,7 +288,85 @@ def test_a_set_in_parts_counts_when_it_is_whole() -> None:
 @pytest.mark.parametrize("sent", [(1,), (0, 2), (0, 0, 2)])
 def test_a_part_that_is_missing_is_noticed(sent: tuple[int, ...]) -> None:
     core = Core()
-    core.connected()
-    parts = [Desired(generation=3, base=None, part=part, last=part == 2) for part in range(3)]
+    core.connected(HELLO)
+    parts = [
+        Desired(connection=HELLO, generation=3, base=None, part=part, last=part == 2) for part in range(3)
+    ]
     assert [core.desire(parts[part]) for part in sent][-1] is False
     assert core.generation == 0
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_every_part_may_come_several_times(times: int) -> None:
+    core = Core()
+    core.connected(HELLO)
+    core.observe([])
+    parts = [
+        Desired(connection=HELLO, generation=3, base=None, part=part, last=part == 2, assignments=(piece,))
+        for part, piece in enumerate(
+            assignment().model_copy(update={"attempt": UUID(int=500 + n), "workload": UUID(int=n)})
+            for n in range(3)
+        )
+    ]
+    assert all(core.desire(part) for part in parts for _ in range(times))
+    assert (core.works_by, len(core.plan().creates)) == (3, 3)
+
+
+def test_what_answers_an_earlier_hello_does_not_count() -> None:
+    core = Core()
+    core.connected(UUID(int=8))
+    core.observe([])
+    assert core.desire(full(assignment()))
+    assert (core.works_by, core.plan()) == (0, Plan())
+
+
+# A server that was put back to an earlier state
+
+
+def test_a_restored_server_counts_attempts_from_where_it_was() -> None:
+    core, _ = core_with(full(assignment(5), generation=90), seen(Phase.RUNNING, 5))
+    core.connected(HELLO)
+    assert core.desire(full(assignment(2), generation=7))
+    plan = core.plan()
+    assert (plan.stops, plan.creates) == ((Stop(attempt(5), None),), ())
+    assert [create.assignment.number for create in then(core, seen(Phase.GONE, 5)).creates] == [2]
+    assert core.works_by == 7
+
+
+def test_an_attempt_that_had_pods_is_gone_for_a_server_that_forgot_it() -> None:
+    core, plan = core_with(full(assignment()), seen(Phase.SUCCEEDED, exit_code=0))
+    assert ack(core, plan).forgets == (attempt(1),)
+    assert core.desire(delta(2, forget=(attempt(1),)))
+    core.plan()
+    core.connected(HELLO)
+    assert core.desire(full(assignment(), generation=1))
+    plan = core.plan()
+    assert plan.creates == ()
+    assert [report.phase for report in plan.reports] == [Phase.GONE]
+
+
+def test_what_another_agent_said_last_is_said_anew() -> None:
+    core, plan = core_with(full(assignment()), seen(Phase.RUNNING))
+    ack(core, plan)
+    core.connected(HELLO)
+    assert core.desire(full(assignment(reported=6), generation=2))
+    assert [report.sequence for report in core.plan().reports] == [7]
+
+
+# Pods that come and go under a report
+
+
+def test_pods_that_were_asked_for_are_told_as_pending() -> None:
+    core, _ = core_with(full(assignment(pods=1)), seen(Phase.RUNNING, pods=1))
+    assert core.desire(delta(2, assignment(pods=2)))
+    (report,) = core.plan().reports
+    assert [(pod.index, pod.state) for pod in report.pods] == [(0, PodState.RUNNING), (1, PodState.PENDING)]
+    assert report.generation == 2
+
+
+def test_what_is_there_is_told_again_when_other_pods_should_be() -> None:
+    core, plan = core_with(full(assignment(pods=2)), seen(Phase.RUNNING, pods=1))
+    ack(core, plan)
+    assert core.desire(delta(2, assignment(pods=1)))
+    told = core.plan().reports or then(core, seen(Phase.RUNNING, pods=1)).reports
+    assert [(report.generation, len(report.pods)) for report in told][-1][0] == 2

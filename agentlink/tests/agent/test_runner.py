@@ -1,0 +1,298 @@
+"""How an agent comes back: pauses that spread and grow, what it says again, and a server that misses something."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from unittest.mock import Mock
+
+import pytest
+
+from agentlink.agent import runner
+from agentlink.agent.backends.simulated import SimulatedCluster
+from agentlink.agent.link import Link, LinkLost
+from agentlink.agent.runner import LONGEST_PAUSE_SECONDS, _pause, run_agent
+from agentlink.protocol import (
+    Ack,
+    AssignedPod,
+    Assignment,
+    Desired,
+    DeviceShare,
+    Error,
+    ErrorCode,
+    Heartbeat,
+    Hello,
+    Inventory,
+    Message,
+    Observed,
+    Phase,
+    Taken,
+)
+from agentlink.tests.agents import nodes, running
+
+RESTART = LinkLost("The server stops.", is_restart=True)
+SENT_AWAY = LinkLost("Only the newest is heard.", ErrorCode.SUPERSEDED)
+
+
+class Script:
+    """A link whose server's side the test plays."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Queue[Message] = asyncio.Queue()
+        self.answers: asyncio.Queue[Desired | Ack | Error | LinkLost] = asyncio.Queue()
+        self.opened = 0
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self.said.put_nowait(message)
+
+    async def receive(self) -> Desired | Ack | Error:
+        answer = await self.answers.get()
+        if isinstance(answer, LinkLost):
+            raise answer
+        return answer
+
+    async def hears(self, kind: type[Message]) -> Message:
+        """Return the agent's next message of a kind."""
+        async with asyncio.timeout(5):
+            while not isinstance(message := await self.said.get(), kind):
+                pass
+            return message
+
+    async def greeted(self, *assignments: Assignment, generation: int = 1) -> Hello:
+        """Answer the next hello with a full set."""
+        hello = await self.hears(Hello)
+        assert isinstance(hello, Hello)
+        self.answers.put_nowait(full(hello.connection, *assignments, generation=generation))
+        return hello
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    found = Script()
+
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncIterator[Link]:
+        found.opened += 1
+        yield found
+
+    monkeypatch.setattr(runner, "_open", opened)
+    monkeypatch.setattr(runner, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(runner, "_pause", lambda *_: 0.0)
+    return found
+
+
+def full(connection: uuid.UUID, *assignments: Assignment, generation: int = 1) -> Desired:
+    return Desired(
+        connection=connection, generation=generation, base=None, part=0, last=True, assignments=assignments
+    )
+
+
+def work(number: int = 1) -> Assignment:
+    return Assignment(
+        workload=uuid.UUID(int=number), slug="w", attempt=uuid.UUID(int=100 + number), number=1, let_go=True,
+        image="i", command=("sleep 60",), grace_seconds=1,
+        pods=(AssignedPod(index=0, node="n1", devices=(DeviceShare(index=0, share_milli=1000),)),),
+    )  # fmt: skip
+
+
+def agent(cluster: SimulatedCluster | None = None) -> Coroutine[None, None, None]:
+    return run_agent("http://x", "t", cluster or SimulatedCluster(nodes(2)), heartbeat_seconds=0.2)
+
+
+async def test_hello_brings_the_inventory_and_a_heartbeat_says_what_is_worked_by(script: Script) -> None:
+    async with running(agent()):
+        await script.greeted(generation=7)
+        inventory = await script.hears(Inventory)
+        assert isinstance(inventory, Inventory)
+        assert [node.name for node in inventory.nodes] == ["n1", "n2"]
+        beat = await script.hears(Heartbeat)
+        assert isinstance(beat, Heartbeat)
+        assert beat.generation == 7
+
+
+async def test_a_report_that_is_not_acknowledged_is_said_again_and_one_that_is_not(script: Script) -> None:
+    async with running(agent()):
+        await script.greeted(work())
+        first, again = [await script.hears(Observed) for _ in range(2)]
+        assert isinstance(first, Observed)
+        assert isinstance(again, Observed)
+        assert [each.attempt for each in again.reports] == [each.attempt for each in first.reports]
+        last = first
+        while last.reports[0].phase is not Phase.RUNNING:
+            last = await script.hears(Observed)  # type: ignore[assignment]  # of that kind
+        script.answers.put_nowait(
+            Ack(reports=tuple(Taken(attempt=each.attempt, sequence=each.sequence) for each in last.reports))
+        )
+        await asyncio.sleep(0.1)
+        while not script.said.empty():
+            script.said.get_nowait()
+        for _ in range(3):
+            await script.hears(Heartbeat)
+        assert not any(isinstance(message, Observed) for message in script.said._queue)  # type: ignore[attr-defined]
+
+
+async def test_what_changes_fast_is_reported_at_the_pace_many_in_a_message(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "REPORTS_AT_ONCE", 1)
+    monkeypatch.setattr(runner, "REPORTS_EVERY_SECONDS", 0.5)
+    reported: list[set[uuid.UUID]] = []
+
+    async def acknowledge() -> None:
+        while len(set().union(*reported)) < 10:
+            message = await script.hears(Observed)
+            assert isinstance(message, Observed)
+            reported.append({report.attempt for report in message.reports})
+            script.answers.put_nowait(_taken(message))
+
+    async with running(agent()):
+        hello = await script.greeted()
+        acknowledging = asyncio.create_task(acknowledge())
+        for number in range(1, 11):
+            news = full(hello.connection, work(number), generation=number + 1)
+            script.answers.put_nowait(news.model_copy(update={"base": number}))
+            await asyncio.sleep(0.06)
+        await acknowledging
+
+    assert len(reported) <= 5
+
+
+async def test_a_message_that_is_full_does_not_wait_for_more(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "REPORTS_AT_ONCE", 1)
+    monkeypatch.setattr(runner, "REPORTS_EVERY_SECONDS", 60.0)
+    monkeypatch.setattr("agentlink.protocol.MAX_REPORTS", 2)
+    monkeypatch.setattr("agentlink.protocol.wire.MAX_REPORTS", 2)
+    async with running(agent()):
+        await script.greeted(*(work(number) for number in range(1, 7)))
+        for _ in range(3):
+            message = await script.hears(Observed)
+            assert isinstance(message, Observed)
+            assert len(message.reports) == 2
+            script.answers.put_nowait(_taken(message))
+
+
+def _taken(message: Observed) -> Ack:
+    return Ack(reports=tuple(Taken(attempt=each.attempt, sequence=each.sequence) for each in message.reports))
+
+
+async def test_an_inventory_that_is_not_acknowledged_is_said_again(script: Script) -> None:
+    async with running(agent()):
+        await script.greeted()
+        first, again = [await script.hears(Inventory) for _ in range(2)]
+        assert isinstance(first, Inventory)
+        assert isinstance(again, Inventory)
+        assert again.generation > first.generation
+        script.answers.put_nowait(Ack(inventory=again.generation))
+
+
+async def test_an_agent_that_is_told_to_say_hello_again_counts_only_what_answers_that(script: Script) -> None:
+    cluster = SimulatedCluster(nodes(2))
+    async with running(agent(cluster)):
+        old = await script.greeted(generation=9)
+        await script.hears(Heartbeat)
+        script.answers.put_nowait(Error(code=ErrorCode.NO_HELLO, message="Say hello.", about="heartbeat"))
+        new = await script.hears(Hello)
+        assert isinstance(new, Hello)
+        assert new.connection != old.connection
+        script.answers.put_nowait(full(old.connection, work(1), generation=10))
+        script.answers.put_nowait(full(new.connection, work(2), generation=3))
+        await script.hears(Observed)
+        assert set(cluster.living_attempts()) == {work(2).workload}
+
+
+async def test_what_the_server_failed_on_is_said_again_soon_and_then_ever_later(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "FIRST_PAUSE_SECONDS", 0.02)
+    fault = Error(code=ErrorCode.FAULT, message="Send it again.", about="observed")
+    async with running(run_agent("http://x", "t", SimulatedCluster(nodes(2)), heartbeat_seconds=60)):
+        await script.greeted(work())
+        times = []
+        for _ in range(5):
+            await script.hears(Observed)
+            times.append(asyncio.get_running_loop().time())
+            script.answers.put_nowait(fault)
+    waits = [after - before for before, after in pairwise(times)]
+    assert waits[-1] > 0.1 > waits[0]
+
+
+async def test_a_hello_that_the_server_failed_on_is_said_again(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "FIRST_PAUSE_SECONDS", 0.02)
+    async with running(agent()):
+        first = await script.hears(Hello)
+        script.answers.put_nowait(Error(code=ErrorCode.FAULT, message="Send it again.", about="hello"))
+        again = await script.greeted()
+    assert again != first
+
+
+async def test_a_hello_that_is_refused_ends_the_conversation_with_a_sentence(
+    script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(agent()):
+        await script.hears(Hello)
+        text = "Protocol 1 is not spoken here, only 2."
+        script.answers.put_nowait(Error(code=ErrorCode.INVALID, message=text, about="hello"))
+        await script.hears(Hello)
+    assert script.opened == 2
+    assert f"does not take this agent's hello: {text}" in caplog.text
+
+
+async def test_a_rotated_token_is_used_for_the_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str] = []
+    ask = Mock(side_effect=["old", LinkLost("The file is not there."), "new", asyncio.CancelledError])
+
+    @asynccontextmanager
+    async def opened(_: str, token: str, __: str) -> AsyncIterator[Link]:
+        tokens.append(token)
+        raise LinkLost("gone")
+        yield
+
+    monkeypatch.setattr(runner, "_open", opened)
+    monkeypatch.setattr(runner, "_pause", lambda *_: 0.0)
+    with pytest.raises(asyncio.CancelledError):
+        await run_agent("http://x", ask, SimulatedCluster([]))
+    assert tokens == ["old", "new"]
+
+
+def test_pauses_grow_to_a_cap_and_use_the_whole_range() -> None:
+    for failures in range(40):
+        longest = min(0.5 * 2**failures, LONGEST_PAUSE_SECONDS)
+        found = [_pause(failures, None) for _ in range(300)]
+        assert max(found) <= longest
+        assert min(found) < longest * 0.1
+        assert max(found) > longest * 0.8
+
+
+def test_a_server_that_restarts_is_met_again_at_once_but_not_for_ever() -> None:
+    assert max(_pause(1, RESTART) for _ in range(100)) <= 1.0
+    assert max(_pause(12, RESTART) for _ in range(100)) > 1.0
+    assert min(_pause(0, SENT_AWAY) for _ in range(100)) >= LONGEST_PAUSE_SECONDS / 2
+
+
+async def test_ten_thousand_nodes_that_come_and_go_are_told_every_few_seconds(
+    script: Script, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    monkeypatch.setattr(runner, "NODES_A_SECOND", 10)
+    cluster = SimulatedCluster(nodes(4))
+    async with running(agent(cluster)):
+        await script.greeted()
+        first = await script.hears(Inventory)
+        assert isinstance(first, Inventory)
+        script.answers.put_nowait(Ack(inventory=first.generation))
+        for _ in range(10):
+            cluster.set_down("n1")
+            cluster.set_up("n1")
+            await asyncio.sleep(0.02)
+        cluster.set_down("n2")
+        told = await script.hears(Inventory)
+        assert isinstance(told, Inventory)
+        assert told.generation == first.generation + 1
+        assert [node.ready for node in told.nodes] == [True, False, True, True]
