@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from scheduling.engine.quantities import memory_share
 from scheduling.engine.types import (
@@ -24,6 +25,8 @@ KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 class Ask:
     """Everything about a workload that decides where one of its pods may lie. Equal asks fit the same places.
 
+    Asks are keys of many tables: their hash is worked out once, and :class:`Asks` hands out one object for equal ones.
+
     ``together``: there are several pods, which must lie in one cluster. ``whole`` is how many whole devices a pod
     takes, 0 if it shares one.
     """
@@ -38,6 +41,22 @@ class Ask:
     topology: Topology
     together: bool
     whole: int
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parts = (
+            self.request,
+            self.cpu_milli,
+            self.memory_mib,
+            self.gpu_types,
+            self.node_selector,
+            self.partition,
+        )
+        rest = (self.tolerations, self.topology, self.together)
+        object.__setattr__(self, "_hash", hash((parts, rest)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @classmethod
     def of(cls, workload: Workload) -> Ask:
@@ -71,3 +90,30 @@ class Ask:
                 return 0
             return memory_share(self.request.mib, memory_mib)
         return min(self.request.milli, GPU_MILLI)
+
+
+class Asks:
+    """The asks of many workloads, one object for equal ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, ...], Ask] = {}
+        self._same: dict[Ask, Ask] = {}
+
+    def of(self, workload: Workload) -> Ask:
+        """The ask of the workload's pods."""
+        key = (
+            workload.request,
+            workload.cpu_milli,
+            workload.memory_mib,
+            workload.pods > 1,
+            workload.topology,
+            workload.gpu_types,
+            workload.node_selector,
+            workload.partition,
+            workload.tolerations,
+        )
+        found = self._known.get(key)
+        if found is None:
+            ask = Ask.of(workload)
+            found = self._known[key] = self._same.setdefault(ask, ask)
+        return found

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Ceiling
 from scheduling.engine.rights import Party
-from scheduling.engine.types import PodPlacement, Rule, Workload
+from scheduling.engine.types import RESERVED_PRIORITY, PodPlacement, Rule, Workload
+
+OwnKey = tuple[int, int, str]
+"""Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Candidate:
-    """A waiting workload in one pool where it could ever run. ``pod_milli`` is what a pod takes there at most."""
+    """A waiting workload in one pool where it could ever run.
+
+    ``pod_milli`` is what a pod takes there at most; ``pods`` how many it needs when its turn comes (its minimum, or
+    one to grow), ``next_milli`` what they take. The others are the workload's own, at hand because they are asked for
+    over and over.
+    """
 
     workload: Workload
     leaf: int
     ask: Ask
     pod_milli: int
+    pods: int
+    id: str = field(init=False)
+    priority: int = field(init=False)
+    reserved: bool = field(init=False)
+    next_milli: int = field(init=False)
+    key: OwnKey = field(init=False)
 
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return self.workload.id
-
-    @property
-    def priority(self) -> int:
-        """Its priority."""
-        return self.workload.priority
-
-    @property
-    def reserved(self) -> bool:
-        """Its class."""
-        return self.workload.reserved
-
-    @property
-    def submitted_at(self) -> int:
-        """Its original submission, in milliseconds since the epoch."""
-        return self.workload.submitted_at
-
-    @property
-    def next_milli(self) -> int:
-        """What it needs to start: its minimum of pods."""
-        return self.workload.min_pods * self.pod_milli
+    def __post_init__(self) -> None:
+        workload = self.workload
+        self.id = workload.id
+        self.priority = workload.priority
+        self.reserved = workload.priority >= RESERVED_PRIORITY
+        self.next_milli = self.pods * self.pod_milli
+        self.key = (-workload.priority, workload.submitted_at, workload.id)
 
     def party(self) -> Party:
         """It as a party to the rules of preemption."""
@@ -59,7 +56,7 @@ class Cause(Enum):
     PLACE = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Blocked:
     """A candidate whose turn came in vain, with the numbers of that moment."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain
@@ -10,49 +10,106 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.space import Room, pods_in
 from scheduling.engine.standing import Unit
 
+Where = Mapping[int, tuple[int, Sequence[int]]]
+"""By node: the number of its domain, and the newcomer's cost on its devices."""
+
+
+class Tally:
+    """How many pods of an ask the nodes of some domains hold when all who stop are gone, and the domains as a whole.
+
+    It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile.
+    """
+
+    def __init__(self, ledger: Ledger, ask: Ask, domains: Sequence[Domain]) -> None:
+        self.domains = tuple(domains)
+        self.where = {
+            rank: (number, costs)
+            for number, domain in enumerate(domains)
+            for rank, costs in ledger.fleet.ranks(domain)
+        }
+        self.pods = dict.fromkeys(self.where, 0)
+        self.totals = [0] * len(domains)
+        self._later = ledger.later
+        self._ask = ask
+        self._seen = len(ledger.later.changed)
+        for rank in self.where:
+            self._count(rank)
+
+    def refresh(self) -> Tally:
+        """Bring it up to date, and return it."""
+        changed = self._later.changed
+        if self._seen < len(changed):
+            for rank in set(changed[self._seen :]):
+                if rank in self.where:
+                    self._count(rank)
+            self._seen = len(changed)
+        return self
+
+    def _count(self, rank: int) -> None:
+        number, costs = self.where[rank]
+        pods = pods_in(self._later.rooms[rank], costs, self._ask)
+        self.totals[number] += pods - self.pods[rank]
+        self.pods[rank] = pods
+
 
 class Capacity:
-    """How many of the newcomer's pods each domain holds, while victims come and go on a copy of the rooms."""
+    """Whether one of a tally's domains holds so many pods, while victims come and go on copies of the rooms.
 
-    def __init__(self, ledger: Ledger, ask: Ask, domains: Sequence[Domain], closed: frozenset[int]) -> None:
-        self._ledger = ledger
+    Nodes that are ``closed`` do not count.
+    """
+
+    def __init__(self, ledger: Ledger, ask: Ask, pods: int, tally: Tally, closed: frozenset[int]) -> None:
+        self._later = ledger.later.rooms
         self._ask = ask
+        self._wanted = pods
+        self._where: Where = tally.where
+        self._closed = closed
         self._rooms: dict[int, Room] = {}
-        self._places: dict[int, list[tuple[int, Sequence[int]]]] = {}
-        self._pods: dict[tuple[int, int], int] = {}
-        self._totals = [0] * len(domains)
-        for number, domain in enumerate(domains):
-            for rank, costs in ledger.fleet.ranks(domain):
-                if rank not in closed:
-                    self._places.setdefault(rank, []).append((number, costs))
-                    self._count(rank)
+        self._pods = tally.pods
+        self._now: dict[int, int] = {}
+        self._totals = list(tally.totals)
+        for rank in closed:
+            if rank in tally.where:
+                self._totals[tally.where[rank][0]] -= tally.pods[rank]
+        self._ready: set[int] = set()
+        if max(self._totals, default=0) >= pods:
+            self._ready.update(number for number, total in enumerate(self._totals) if total >= pods)
 
-    def holds(self, pods: int) -> bool:
-        """Whether one of the domains has room for that many."""
-        return any(total >= pods for total in self._totals)
+    @property
+    def enough(self) -> bool:
+        """Whether one of the domains has room for all pods."""
+        return bool(self._ready)
 
     def concerns(self, unit: Unit) -> bool:
         """Whether the unit holds something the newcomer could use."""
-        return any(
-            any(costs[at] for at, _ in picks)
-            for rank, picks in unit.spots
-            for _, costs in self._places.get(rank, ())
-        )
+        for rank, picks in unit.spots:
+            if rank in self._where and rank not in self._closed:
+                costs = self._where[rank][1]
+                for at, _ in picks:
+                    if costs[at]:
+                        return True
+        return False
 
     def change(self, unit: Unit, sign: int) -> None:
         """Let a unit go (1) or come back (-1)."""
         workload = unit.standing.workload
         for rank, picks in unit.spots:
-            if rank in self._places:
+            if rank in self._where and rank not in self._closed:
                 room = self._rooms.get(rank)
                 if room is None:
-                    room = self._rooms[rank] = self._ledger.later.rooms[rank].copy()
+                    room = self._rooms[rank] = self._later[rank].copy()
                 room.change(picks, workload.cpu_milli, workload.memory_mib, sign)
-                self._count(rank)
+                self._count(rank, room)
 
-    def _count(self, rank: int) -> None:
-        room = self._rooms.get(rank) or self._ledger.later.rooms[rank]
-        for number, costs in self._places[rank]:
-            pods = pods_in(room, costs, self._ask)
-            self._totals[number] += pods - self._pods.get((rank, number), 0)
-            self._pods[rank, number] = pods
+    def _count(self, rank: int, room: Room) -> None:
+        number, costs = self._where[rank]
+        pods = pods_in(room, costs, self._ask)
+        before = self._now.get(rank)
+        more = pods - (self._pods[rank] if before is None else before)
+        if more:
+            self._now[rank] = pods
+            self._totals[number] += more
+            if self._totals[number] >= self._wanted:
+                self._ready.add(number)
+            else:
+                self._ready.discard(number)

@@ -35,20 +35,21 @@ class Charges:
         self._quotas = accounts.quotas
         self._usage = accounts.usage
         self.left = list(accounts.quotas.own)
+        self._limited: dict[int, tuple[int, ...]] = {}
 
     def available(self, leaf: int) -> int:
         """What the guarantees of the leaf's team and of its ancestors still have, sibling's parts excluded."""
-        return sum(self.left[branch] for branch in self._tree.chain(leaf))
+        return sum(self.left[branch] for branch in self._tree.chains[leaf])
 
     def limit(self, leaf: int) -> int:
         """What they would have if nothing ran: the largest reserved workload the team can ever start."""
-        return sum(self._quotas.own[branch] for branch in self._tree.chain(leaf))
+        return sum(self._quotas.own[branch] for branch in self._tree.chains[leaf])
 
     def split(self, leaf: int, milli: int) -> list[tuple[int, int]]:
         """How ``milli`` would be charged: (branch, part) from the own team upwards, as far as there is something
         left."""
         parts = []
-        for branch in self._tree.chain(leaf):
+        for branch in self._tree.chains[leaf]:
             part = min(milli, self.left[branch])
             if part > 0:
                 parts.append((branch, part))
@@ -82,8 +83,9 @@ class Charges:
     ) -> Ceiling | None:
         """The first ceiling, from the own team upwards, that ``milli`` more would pass; ``leaving`` (by branch) goes
         first."""
-        charged = self.split(leaf, milli) if reserved else []
-        for branch in self._tree.chain(leaf):
+        limited = self._with_limit(leaf)
+        charged = self.split(leaf, milli) if reserved and limited else []
+        for branch in limited:
             depth = len(self._tree.paths[branch])
             bursting = milli - sum(part for at, part in charged if len(self._tree.paths[at]) < depth)
             used = self._usage.used[branch] - leaving.get(branch, 0)
@@ -91,6 +93,15 @@ class Charges:
             if found is not None:
                 return found
         return None
+
+    def _with_limit(self, leaf: int) -> tuple[int, ...]:
+        """Those of its teams, upwards, that have a ceiling."""
+        found = self._limited.get(leaf)
+        if found is None:
+            chain = self._tree.chains[leaf]
+            found = tuple(branch for branch in chain if self._quotas.ceiling(branch) < UNLIMITED)
+            self._limited[leaf] = found
+        return found
 
     def _passed(self, branch: int, used: int, milli: int, bursting: int) -> Ceiling | None:
         """The branch's ceiling if ``milli`` (of which ``bursting`` count against the burst limit) would pass it."""
@@ -110,7 +121,7 @@ class Charges:
         A reserved one inside its guarantees passes no burst limit: what its team's own part does not cover is charged
         above.
         """
-        for branch in self._tree.chain(leaf):
+        for branch in self._with_limit(leaf):
             maximum, burst = self._quotas.maximum[branch], self._quotas.burst[branch]
             if not reserved and milli > burst:
                 return Ceiling(branch, burst, burst, milli - burst, by_maximum=False)

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
+from scheduling.engine.bounds import Bounds
+from scheduling.engine.capacity import Tally
 from scheduling.engine.charges import NOTHING_LEAVES, Ceiling, Charges
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.rights import Party, Rights
+from scheduling.engine.roster import Roster
+from scheduling.engine.standing import Standing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Court:
-    """What a search for victims looks at. Nothing of it changes while it searches."""
+    """What the searches of a pool for one sort of newcomers look at: reserved ones, or elastic ones. Nothing of it
+    changes while one searches; between two searches it is kept up to date, not built anew."""
 
     ledger: Ledger
     charges: Charges
     rights: Rights
+    roster: Roster
+    tallies: dict[Ask, Tally]
+    bounds: Bounds
+
+    def tally(self, ask: Ask) -> Tally | None:
+        """How many pods of the ask the domains of its widest level hold; ``None`` if it has no domain."""
+        found = self.tallies.get(ask)
+        if found is None:
+            levels = self.ledger.fleet.domains(ask)
+            if not levels:
+                return None
+            found = self.tallies[ask] = Tally(self.ledger, ask, levels[-1])
+        return found.refresh()
+
+    def among(self, standings: Iterable[Standing]) -> Roster:
+        """A roster of a few workloads only."""
+        return Roster(self.ledger, self.rights.accounts.tree, standings)
 
 
 @dataclass(frozen=True, slots=True)
 class Plea:
     """A newcomer that asks for victims: who it is, what its pods ask, how many must start, which nodes are not for
-    it."""
+    it, and up to which priority it may have victims at all (``None``: any)."""
 
     party: Party
     ask: Ask
     pods: int
     closed: frozenset[int]
+    highest_victim: int | None
+
+    def may_take(self, standing: Standing) -> bool:
+        """Whether the workload's priority is not too high."""
+        return self.highest_victim is None or standing.workload.priority <= self.highest_victim
 
     def ceiling_passed(self, court: Court, leaving: Mapping[int, int] = NOTHING_LEAVES) -> Ceiling | None:
         """The ceiling it would pass if so much (by branch) left for it."""

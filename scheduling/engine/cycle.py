@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduling.engine.ask import Ask
+from scheduling.engine.ask import Ask, Asks
+from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
+from scheduling.engine.capacity import Tally
 from scheduling.engine.charges import Charges
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.entitlement import Demand, Waiting, demand_of, entitlements
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.order import FairShare, Queue, own_key
+from scheduling.engine.order import FairShare, Queue
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.place import NOTHING_KEPT
-from scheduling.engine.preempt import Victims, find_victims
+from scheduling.engine.preempt import Victims, any_lawful, find_victims
 from scheduling.engine.queueing import End, Kept, reserve_start
 from scheduling.engine.rights import Rights
+from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing, lost_ms, protected
 from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.types import (
@@ -37,7 +40,7 @@ class PoolCycle:
     candidates.
     """
 
-    def __init__(self, fleet: Fleet, tree: Tree, workloads: Iterable[Workload], now: int) -> None:
+    def __init__(self, fleet: Fleet, tree: Tree, workloads: Iterable[Workload], asks: Asks, now: int) -> None:
         self.pool = fleet.pool
         self.fleet = fleet
         self.tree = tree
@@ -57,7 +60,13 @@ class PoolCycle:
         self.allocations: dict[str, list[Allocation]] = {}
         self.taken: dict[str, list[Taken]] = {}
         self.waiting: dict[str, Blocked] = {}
-        self._elastic: list[Standing] = []
+        self._waiting_kinds: dict[WaitKind, int] = {}
+        self._elastic: dict[str, Standing] = {}
+        self._courts: dict[bool, Court] = {}
+        self._tallies: dict[Ask, Tally] = {}
+        self.asks = asks
+        self._estimates: dict[tuple[Ask, int, bool], Kept] = {}
+        self._lawless: set[tuple[int, int, int]] = set()
         self._in_vain: set[tuple[int, int, Ask, int, bool]] = set()
         rows = sorted(workloads, key=admission_order)
         self.ledger = Ledger(fleet, rows)
@@ -67,6 +76,7 @@ class PoolCycle:
                 self._stand(workload)
             else:
                 self.stopping.append(workload)
+        self.accounts.usage.roll_up()
 
     @property
     def head(self) -> Head | None:
@@ -76,15 +86,17 @@ class PoolCycle:
     # --- Preparing ------------------------------------------------------------------------------------------
 
     def _stand(self, workload: Workload) -> None:
-        """Count a workload that is placed already."""
+        """Count a workload that is placed already, in its own leaf."""
         leaf = self.tree.leaf_of[workload.team]
         standing = Standing(workload, leaf, list(workload.placements), lost_ms(workload, self.now))
         self.standings[workload.id] = standing
-        self.accounts.usage.add(leaf, standing.milli, reserved=workload.reserved)
+        usage, milli = self.accounts.usage, standing.milli
+        usage.used[leaf] += milli
         if workload.reserved:
-            self._charge(standing, standing.milli)
+            usage.reserved[leaf] += milli
+            self._charge(standing, milli)
         else:
-            self._elastic.append(standing)
+            self._elastic[workload.id] = standing
 
     def _charge(self, standing: Standing, milli: int) -> None:
         """Charge (more of) a reserved workload to the guarantees."""
@@ -112,7 +124,7 @@ class PoolCycle:
 
     def _entitlements(self) -> list[int]:
         """E of every branch, with what is allocated at the moment."""
-        return entitlements(self.accounts, self.demand, self.ledger.capacity_milli())
+        return entitlements(self.accounts, self.demand, self.fleet.capacity_milli)
 
     def _wanted_by(self, candidate: Candidate) -> Waiting:
         """What a candidate wants: all pods that could start in an empty pool."""
@@ -124,7 +136,7 @@ class PoolCycle:
             pods=pods,
             min_pods=workload.min_pods,
             pod_milli=candidate.pod_milli,
-            key=own_key(candidate),
+            key=candidate.key,
         )
 
     def _not_grown(self, standing: Standing) -> Waiting | None:
@@ -132,13 +144,12 @@ class PoolCycle:
         workload, pods = standing.workload, len(standing.pods)
         if pods >= workload.pods:
             return None
-        ask = Ask.of(workload)
-        candidate = Candidate(workload, standing.leaf, ask, self.fleet.pod_milli(ask))
+        ask = self.asks.of(workload)
+        candidate = Candidate(workload, standing.leaf, ask, self.fleet.pod_milli(ask), 1)
         rest = min(workload.pods, self.fleet.most_together(ask)) - pods
         if rest <= 0 or not candidate.pod_milli:
             return None
-        key = own_key(candidate)
-        return Waiting(standing.leaf, workload.reserved, rest, 1, candidate.pod_milli, key)
+        return Waiting(standing.leaf, workload.reserved, rest, 1, candidate.pod_milli, candidate.key)
 
     # --- Starting -------------------------------------------------------------------------------------------
 
@@ -150,8 +161,9 @@ class PoolCycle:
         ahead = self.head.candidate.workload.name if self.head else ""
         if self.gate.shut:
             return Blocked(candidate, Cause.BEHIND, ahead=ahead)
-        indexes = range(candidate.workload.min_pods)
-        placed = self.gate.place(candidate, indexes, in_time=self.gate.in_time(candidate.workload))
+        placed = self.gate.place(
+            candidate, range(candidate.pods), in_time=self.gate.in_time(candidate.workload)
+        )
         if isinstance(placed, Cause):
             return Blocked(candidate, placed, ahead=ahead)
         self._start(candidate, placed, ())
@@ -172,12 +184,14 @@ class PoolCycle:
         standing = Standing(candidate.workload, candidate.leaf, list(placed), lost_ms=0, fresh=True)
         standing.victims = sorted(set(victims))
         self.standings[candidate.id] = standing
-        self.waiting.pop(candidate.id, None)
+        self._forget_waiting(candidate.id)
         self.count(standing, standing.milli)
 
     def count(self, standing: Standing, milli: int) -> None:
         """Count what a workload gets in this cycle. Who looked for victims in vain may find some now."""
         self._in_vain.clear()
+        self._lawless.clear()
+        self._estimates.clear()
         self.accounts.usage.add(standing.leaf, milli, reserved=standing.workload.reserved)
         for branch in (ROOT, *self.tree.paths[standing.leaf]):
             self.given[branch] += milli
@@ -196,33 +210,45 @@ class PoolCycle:
         if self._reserved_started and not candidate.reserved:
             self._next_entitled[:] = self._entitlements()
             self._reserved_started = False
+        sort = (candidate.leaf, candidate.priority, candidate.next_milli)
+        if sort in self._lawless:
+            return None
+        if not any_lawful(self._court(candidate), self._plea(candidate, frozenset())):
+            self._lawless.add(sort)
+            return None
         closed: Iterable[int] = ()
         if self.head is not None and not self.gate.in_time(candidate.workload):
             may_pass = self.gate.yields(candidate) and not self.head.held_back
             closed = () if may_pass else self.head.kept.spare
-        pods = candidate.workload.min_pods
-        alike = (candidate.leaf, candidate.priority, candidate.ask, pods, bool(closed))
+        alike = (candidate.leaf, candidate.priority, candidate.ask, candidate.pods, bool(closed))
         if alike in self._in_vain:
             return None
-        plea = Plea(candidate.party(), candidate.ask, pods, frozenset(closed))
-        court = Court(self.ledger, self.charges, self.rights)
-        found = find_victims(court, plea, self._preemptible(candidate))
+        plea = self._plea(candidate, frozenset(closed))
+        found = find_victims(self._court(candidate), plea)
         if found is None:
             self._in_vain.add(alike)
         return found
 
-    def _preemptible(self, newcomer: Candidate) -> list[Standing]:
-        """Those whom the newcomer might preempt: elastic, not started by this plan, not protected from its like."""
-        if newcomer.reserved:
-            return list(self._elastic)
-        policy = self.pool.policy
-        ordered = policy.elastic_preemption is ElasticPreemption.PRIORITY
-        return [
-            standing
-            for standing in self._elastic
-            if not (ordered and standing.workload.priority > newcomer.priority)
-            and not protected(standing.workload, policy, self.now)
-        ]
+    def _plea(self, candidate: Candidate, closed: frozenset[int]) -> Plea:
+        ordered = self.pool.policy.elastic_preemption is ElasticPreemption.PRIORITY
+        highest = candidate.priority if ordered and not candidate.reserved else None
+        return Plea(candidate.party(), candidate.ask, candidate.pods, closed, highest)
+
+    def _court(self, newcomer: Candidate) -> Court:
+        """What a search for the newcomer looks at: elastic workloads that this plan did not start, of which some are
+        protected from elastic ones."""
+        court = self._courts.get(newcomer.reserved)
+        if court is None:
+            candidates = [
+                standing
+                for standing in self._elastic.values()
+                if newcomer.reserved or not protected(standing.workload, self.pool.policy, self.now)
+            ]
+            roster = Roster(self.ledger, self.tree, candidates)
+            bounds = Bounds(self.ledger, roster)
+            court = Court(self.ledger, self.charges, self.rights, roster, self._tallies, bounds)
+            self._courts[newcomer.reserved] = court
+        return court
 
     def start_with(self, candidate: Candidate, victims: Victims) -> None:
         """Let the victims go and start the candidate on what they leave."""
@@ -231,13 +257,17 @@ class PoolCycle:
             standing = unit.standing
             taken = Taken(candidate, rule, self.rights.level(party, unit.party), unit.pods, unit.lost_gpu_ms)
             self.taken.setdefault(standing.workload.id, []).append(taken)
+            rosters = [court.roster for court in self._courts.values() if court.roster.drop(standing)]
             standing.lose(frozenset(pod.pod_index for pod in unit.pods))
             self.ledger.leave(standing.workload, unit.pods)
             self.accounts.usage.add(standing.leaf, -unit.milli, reserved=False)
             self.queue.touch(standing.leaf)
             if unit.whole:
                 del self.standings[standing.workload.id]
-                self._elastic.remove(standing)
+                del self._elastic[standing.workload.id]
+            else:
+                for roster in rosters:
+                    roster.add(standing)
         placed = self._place_freed(candidate, victims)
         self._start(candidate, placed, (unit.standing.workload.id for unit in victims.units))
 
@@ -245,19 +275,26 @@ class PoolCycle:
         """Place a newcomer whose victims have left: outside what is kept for the head, if possible."""
         levels = self.fleet.domains(candidate.ask)
         domains = levels if victims.domains == levels[-1] else (victims.domains,)
-        indexes = range(candidate.workload.min_pods)
+        indexes = range(candidate.pods)
         kept = self.head.kept if self.head is not None else Kept(None, {})
-        workload, ask = candidate.workload, candidate.ask
-        placed = self.ledger.place(workload, ask, indexes, domains=domains, kept=kept.spare)
+        ask = candidate.ask
+        placed = self.ledger.place(ask, indexes, domains=domains, kept=kept.spare)
         if placed is not None:
-            kept.take(self.ledger, workload, placed)
+            kept.take(self.ledger, ask, placed)
             return placed
-        return self.ledger.place(workload, ask, indexes, domains=domains) or ()
+        return self.ledger.place(ask, indexes, domains=domains) or ()
 
     # --- Waiting --------------------------------------------------------------------------------------------
 
     def estimate(self, candidate: Candidate) -> Kept:
         """The start reservation the candidate would get. Whom it may preempt at any time is not in its way."""
+        alike = (candidate.ask, candidate.pods, candidate.reserved)
+        kept = self._estimates.get(alike)
+        if kept is None:
+            kept = self._estimates[alike] = self._estimate(candidate)
+        return kept
+
+    def _estimate(self, candidate: Candidate) -> Kept:
         default = self.pool.policy.default_time_limit_ms
         yielding: list[tuple[Workload, Sequence[PodPlacement]]] = []
         ends: list[End] = []
@@ -266,29 +303,44 @@ class PoolCycle:
                 yielding.append((standing.workload, standing.pods))
             elif (at := standing.ends_at(self.now, default)) is not None:
                 ends.append((at, standing.workload, standing.pods))
-        return reserve_start(self.ledger, candidate.ask, candidate.workload.min_pods, ends, yielding)
+        return reserve_start(self.ledger, candidate.ask, candidate.pods, ends, yielding)
 
     def wait(self, blocked: Blocked, kept: Kept | None = None) -> None:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
         self.waiting[blocked.candidate.id] = blocked
+        kind = _kind(blocked)
+        self._waiting_kinds[kind] = self._waiting_kinds.get(kind, 0) + 1
         heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
         if heads and blocked.cause is Cause.PLACE and self.head is None:
             self._in_vain.clear()
             self.gate.keep_for(blocked.candidate, kept or self.estimate(blocked.candidate))
+            self._estimates.clear()  # What is kept for the head changes as others pass it.
 
     def withdraw(self, workload: str) -> None:
         """Forget a waiting workload that has started in another pool."""
-        if self.waiting.pop(workload, None) is not None and self.head and self.head.candidate.id == workload:
+        if self._forget_waiting(workload) and self.head and self.head.candidate.id == workload:
             self.offer_again()
+
+    def _forget_waiting(self, workload: str) -> bool:
+        """Take a workload off those who wait; whether it was one of them."""
+        blocked = self.waiting.pop(workload, None)
+        if blocked is None:
+            return False
+        kind = _kind(blocked)
+        self._waiting_kinds[kind] -= 1
+        if not self._waiting_kinds[kind]:
+            del self._waiting_kinds[kind]
+        return True
 
     def offer_again(self, elsewhere: Sequence[Candidate] = ()) -> list[str]:
         """Offer what victims left over to the queue again, from its head, without victims; returns who starts.
 
         ``elsewhere`` are those who wait in other pools and could use this one too: they come last.
         """
-        if not elsewhere and not any(self._might_start(blocked) for blocked in self._first_of_each()):
+        if not elsewhere and not any(self._might_start(*kind) for kind in self._waiting_kinds):
             return []
         before, self.waiting = list(self.waiting.values()), {}
+        self._waiting_kinds.clear()
         self.gate.open()
         started = []
         for blocked in before:
@@ -300,23 +352,25 @@ class PoolCycle:
         started.extend(candidate.id for candidate in elsewhere if self.try_start(candidate) is None)
         return started
 
-    def _first_of_each(self) -> Iterable[Blocked]:
-        """Of those who wait, one for each way of being blocked: the others fare alike."""
-        return {
-            (each.cause, each.candidate.ask, each.candidate.workload.min_pods, each.ceiling): each
-            for each in self.waiting.values()
-        }.values()
-
-    def _might_start(self, blocked: Blocked) -> bool:
-        """Whether what stopped it may be gone now that something was given back."""
-        if blocked.cause in (Cause.RESERVATION, Cause.CEILING):
-            return blocked.cause is Cause.CEILING
-        candidate = blocked.candidate
-        kept = self.head.kept.spare if self.head and blocked.cause is Cause.BEHIND else NOTHING_KEPT
-        pods = range(candidate.workload.min_pods)
-        placed = self.ledger.place(candidate.workload, candidate.ask, pods, kept=kept)
-        self.ledger.undo(candidate.workload, placed or ())
+    def _might_start(self, cause: Cause, ask: Ask, pods: int) -> bool:
+        """Whether what stops those of a kind may be gone now that something was given back."""
+        if cause in (Cause.RESERVATION, Cause.CEILING):
+            return cause is Cause.CEILING
+        masked = self.head is not None and cause is Cause.BEHIND
+        if self.gate.fails_again(ask, pods, masked=masked):
+            return False
+        kept = self.head.kept.spare if self.head and masked else NOTHING_KEPT
+        placed = self.ledger.place(ask, range(pods), kept=kept)
+        self.ledger.undo(ask, placed or ())
         return placed is not None
+
+
+WaitKind = tuple[Cause, Ask, int]
+"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start."""
+
+
+def _kind(blocked: Blocked) -> WaitKind:
+    return (blocked.cause, blocked.candidate.ask, blocked.candidate.pods)
 
 
 def admission_order(workload: Workload) -> tuple[bool, int, int, str]:

@@ -12,7 +12,6 @@ from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.growth import grow
 from scheduling.engine.obstacles import of_nodes, of_quota
-from scheduling.engine.order import own_key
 from scheduling.engine.queueing import Kept
 from scheduling.engine.report import plan_of
 from scheduling.engine.state import State
@@ -27,7 +26,7 @@ Out = list[tuple[Workload, str | None, Reason]]
 def decide(state: State, now: int) -> Plan:
     """The plan for this state at this time. Changes nothing of it; the same state and time give the same plan."""
     cycles = {
-        pool.id: PoolCycle(state.fleets[pool.id], state.tree, state.placed[pool.id], now)
+        pool.id: PoolCycle(state.fleets[pool.id], state.tree, state.placed[pool.id], state.asks, now)
         for pool in state.pools
     }
     entries, out = _Sorter(state, cycles).sort(now)
@@ -48,6 +47,7 @@ class _Sorter:
         self._cycles = cycles
         self._pools = {pool.id: pool for pool in state.pools}
         self._of_nodes: dict[tuple[str, Ask, int], Reason | None] = {}
+        self._of_quotas: dict[tuple[str, int, bool, int], Reason | None] = {}
 
     def sort(self, now: int) -> tuple[Entries, Out]:
         """Every pending workload's candidacies, or the reason why it has none."""
@@ -67,7 +67,7 @@ class _Sorter:
 
     def _candidacies(self, workload: Workload) -> tuple[dict[str, Candidate], list[tuple[str, Reason]]]:
         """Where it could ever run, and what keeps it out elsewhere."""
-        ask = Ask.of(workload)
+        ask = self._state.asks.of(workload)
         found: dict[str, Candidate] = {}
         obstacles = []
         for pool_id in self._pools if workload.pools is None else workload.pools:
@@ -75,7 +75,7 @@ class _Sorter:
                 continue
             cycle = self._cycles[pool_id]
             leaf = self._state.tree.leaf_of[workload.team]
-            candidate = Candidate(workload, leaf, ask, cycle.fleet.pod_milli(ask))
+            candidate = Candidate(workload, leaf, ask, cycle.fleet.pod_milli(ask), workload.min_pods)
             obstacle = self._obstacle(cycle, candidate)
             if obstacle is None:
                 found[pool_id] = candidate
@@ -92,9 +92,15 @@ class _Sorter:
         if key not in self._of_nodes:
             whole = self._state.whole_fleets[cycle.pool.id]
             self._of_nodes[key] = of_nodes(cycle.fleet, whole, candidate.ask, workload.min_pods)
-        return self._of_nodes[key] or of_quota(
-            self._state.tree, cycle.charges, candidate.leaf, workload, candidate.next_milli
-        )
+        return self._of_nodes[key] or self._of_quota(cycle, candidate)
+
+    def _of_quota(self, cycle: PoolCycle, candidate: Candidate) -> Reason | None:
+        """What guarantees and ceilings keep out; the same for all of one team, class and size."""
+        key = (cycle.pool.id, candidate.leaf, candidate.reserved, candidate.next_milli)
+        if key not in self._of_quotas:
+            tree, charges, milli = self._state.tree, cycle.charges, candidate.next_milli
+            self._of_quotas[key] = of_quota(tree, charges, candidate.leaf, candidate.workload, milli)
+        return self._of_quotas[key]
 
 
 def _most_hopeful(obstacles: list[tuple[str, Reason]]) -> tuple[str | None, Reason]:
@@ -109,19 +115,24 @@ def _most_hopeful(obstacles: list[tuple[str, Reason]]) -> tuple[str | None, Reas
 
 def _run_queues(cycles: dict[str, PoolCycle], entries: Entries) -> None:
     """Take the queues of all pools to their ends."""
-    while True:
-        heads = _heads(cycles)
-        if not heads:
-            return
-        ready = [head for head in heads if all(_is_head(cycles[pool], head) for pool in entries[head.id])]
-        candidate = ready[0] if ready else min(heads, key=lambda head: (not head.reserved, own_key(head)))
-        for pool_id in entries[candidate.id]:
+    while (candidate := _next_of_all(cycles, entries)) is not None:
+        candidacies = entries[candidate.id]
+        for pool_id in candidacies:
             cycles[pool_id].queue.remove(candidate)
-        _consider(cycles, entries, entries[candidate.id])
+        _consider(cycles, entries, candidacies)
 
 
-def _heads(cycles: dict[str, PoolCycle]) -> list[Candidate]:
-    return [head for cycle in cycles.values() if (head := cycle.queue.peek()) is not None]
+def _next_of_all(cycles: dict[str, PoolCycle], entries: Entries) -> Candidate | None:
+    """The first pool's head that is the head wherever it stands; else the first of all heads; ``None`` at the end."""
+    heads = []
+    for cycle in cycles.values():
+        head = cycle.queue.peek()
+        if head is not None:
+            found = entries[head.id]
+            if len(found) == 1 or all(_is_head(cycles[pool_id], head) for pool_id in found):
+                return head
+            heads.append(head)
+    return min(heads, key=lambda head: (not head.reserved, head.key), default=None)
 
 
 def _is_head(cycle: PoolCycle, candidate: Candidate) -> bool:

@@ -76,7 +76,7 @@ def demand_of(
 
 def _charged(tree: Tree, left: list[int], above: list[int], entry: Waiting) -> int:
     """Charge as many pods of a waiting reserved workload as its guarantees have left; 0 if not even its minimum."""
-    chain = tree.chain(entry.leaf)
+    chain = tree.chains[entry.leaf]
     pods = min(entry.pods, sum(left[branch] for branch in chain) // entry.pod_milli)
     if pods < entry.min_pods:
         return 0

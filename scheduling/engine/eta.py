@@ -30,6 +30,7 @@ class Forecast:
         )
         self._free = sum(max(0, left) for room in cycle.ledger.later.rooms for left in room.gpu)
         self._ahead = 0
+        self._without_latest: dict[int, Eta] = {}
         self._known: dict[tuple[int, bool], tuple[list[int], list[int]]] = {}
 
     def next(self, blocked: Blocked) -> Eta:
@@ -41,9 +42,13 @@ class Forecast:
         self._ahead += candidate.next_milli
         if head is not None and head.candidate.id == candidate.id and head.kept.at is not None:
             return Eta(head.kept.at, head.kept.at)
-        earliest = self._after(alone, 0, reserved_only=False)
         latest = self._after(self._ahead - self._free, 0, reserved_only=False)
-        return Eta(earliest, latest, "" if latest is not None else UNKNOWN)
+        if latest is None and alone in self._without_latest:
+            return self._without_latest[alone]
+        earliest = self._after(alone, 0, reserved_only=False)
+        if latest is None:
+            return self._without_latest.setdefault(alone, Eta(earliest, None, UNKNOWN))
+        return Eta(earliest, latest)
 
     def _when_quota_frees(self, blocked: Blocked) -> Eta:
         """When enough of the branch whose limit stops it has ended."""
@@ -58,6 +63,8 @@ class Forecast:
     def _after(self, missing: int, branch: int, *, reserved_only: bool) -> int | None:
         """When so much of a branch has ended, at least the first of it; ``None`` if nobody can tell."""
         times, freed = self._cumulative(branch, reserved_only)
+        if not freed or missing > freed[-1]:
+            return None
         at = bisect_left(freed, max(1, missing))
         return times[at] if at < len(times) else None
 

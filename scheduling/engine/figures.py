@@ -13,7 +13,7 @@ from scheduling.engine.types import GPU_MILLI, Finding, FindingCode, PoolFigures
 
 def pool_figures(cycle: PoolCycle) -> PoolFigures:
     """The pool after the plan."""
-    capacity = cycle.ledger.capacity_milli()
+    capacity = cycle.fleet.capacity_milli
     return PoolFigures(
         pool=cycle.pool.id,
         capacity_milli=capacity,
@@ -72,7 +72,7 @@ def team_figures(cycle: PoolCycle) -> Iterable[TeamFigures]:
 
 def findings(cycle: PoolCycle) -> Iterable[Finding]:
     """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types."""
-    pool, capacity = cycle.pool, cycle.ledger.capacity_milli()
+    pool, capacity = cycle.pool, cycle.fleet.capacity_milli
     guaranteed = cycle.accounts.quotas.guarantee[ROOT]
     if guaranteed > capacity:
         text = f"The pool {pool.name} guarantees {gpus(guaranteed)}, but has {in_gpus(capacity)}."

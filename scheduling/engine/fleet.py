@@ -67,55 +67,89 @@ class Domain:
 class Fleet:
     """The nodes of one pool, by rank (their order by id), and their kinds. Never changes in a cycle.
 
-    Only nodes that take new pods have a kind: ready, not cordoned, of a connected cluster (``offline_too``: or not).
-    ``keys`` are the labels that somebody asks for; nodes are told apart by no others.
+    Only nodes that take new pods are of a kind: ready, not cordoned, of a connected cluster (``offline_too``: or
+    not). ``keys`` are the labels that somebody selects nodes by; kinds are told apart by no others. Where
+    ``topological``, each kind is divided once more, by the domains of the pool: ``kinds_of`` names a node's kind and,
+    if that is divided, the finer one; ``kind_of`` the kind only (-1 for none).
     """
 
     def __init__(
-        self, pool: Pool, nodes: Iterable[Node], keys: Iterable[str], *, offline_too: bool = False
+        self,
+        pool: Pool,
+        nodes: Iterable[Node],
+        keys: Iterable[str],
+        *,
+        topological: bool = False,
+        offline_too: bool = False,
     ) -> None:
         self.pool = pool
         self.nodes = sorted(nodes, key=lambda node: node.id)
         self.rank = {node.id: rank for rank, node in enumerate(self.nodes)}
+        self.capacity_milli = GPU_MILLI * sum(
+            not device.foreign
+            for node in self.nodes
+            if node.ready and not node.cordoned
+            for device in node.devices
+        )
         self.kinds: list[Kind] = []
-        self.kind_of: list[int] = []
+        self.kinds_of: list[tuple[int, ...]] = []
         self.members: list[list[int]] = []
-        self._empty: Counter[tuple[int, tuple[int, ...], int, int]] = Counter()
-        self._usable: dict[Ask, tuple[Usable, ...]] = {}
+        self._numbers: dict[tuple[bool, Kind], int] = {}
+        self._coarse: list[int] = []
+        self._fine: list[int] = []
+        self._empty: list[Counter[tuple[tuple[int, ...], int, int]]] = []
+        self._usable: dict[tuple[Ask, bool], tuple[Usable, ...]] = {}
         self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
         self._most: dict[Ask, int] = {}
-        wanted = frozenset(keys)
-        numbers: dict[Kind, int] = {}
+        self._costs: dict[Ask, dict[int, tuple[int, ...]]] = {}
+        selected = frozenset(keys)
+        levels = selected | {*pool.topology} if topological else selected
         for rank, node in enumerate(self.nodes):
             if not (node.ready and not node.cordoned and (node.cluster_online or offline_too)):
-                self.kind_of.append(-1)
+                self.kinds_of.append(())
                 continue
-            kind = self._kind(node, wanted)
-            number = numbers.setdefault(kind, len(numbers))
-            if number == len(self.kinds):
-                self.kinds.append(kind)
-                self.members.append([])
-            self.kind_of.append(number)
-            self.members[number].append(rank)
+            kinds = [self._number(self._kind(node, selected), fine=False)]
+            if levels != selected:
+                kinds.append(self._number(self._kind(node, levels), fine=True))
+            self.kinds_of.append(tuple(kinds))
             room = empty_room(node)
-            self._empty[number, tuple(room.gpu), room.cpu, room.memory] += 1
+            for number in kinds:
+                self.members[number].append(rank)
+                self._empty[number][tuple(room.gpu), room.cpu, room.memory] += 1
+        self.kind_of = [kinds[0] if kinds else -1 for kinds in self.kinds_of]
 
     def _kind(self, node: Node, keys: frozenset[str]) -> Kind:
         return Kind(
             node.cluster,
-            tuple((key, value) for key, value in node.labels if key in keys),
+            tuple([label for label in node.labels if label[0] in keys]) if keys else (),
             tuple(sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))),
             node.partition,
             node.sharing and self.pool.policy.sharing is not Sharing.NONE,
-            tuple((device.gpu_type, device.memory_mib) for device in node.devices),
+            tuple([(device.gpu_type, device.memory_mib) for device in node.devices]),
         )
 
-    def usable(self, ask: Ask) -> tuple[Usable, ...]:
-        """The kinds an ask may use, with its cost on their devices."""
-        found = self._usable.get(ask)
+    def _number(self, kind: Kind, *, fine: bool) -> int:
+        """The number of a kind, a new one if it has none yet."""
+        number = self._numbers.setdefault((fine, kind), len(self.kinds))
+        if number == len(self.kinds):
+            self.kinds.append(kind)
+            self.members.append([])
+            self._empty.append(Counter())
+            (self._fine if fine else self._coarse).append(number)
+        return number
+
+    def undivided(self) -> list[Kind]:
+        """The kinds, whatever the domains."""
+        return [self.kinds[number] for number in self._coarse]
+
+    def usable(self, ask: Ask, *, fine: bool = False) -> tuple[Usable, ...]:
+        """The kinds an ask may use, with its cost on their devices; ``fine``: divided by the pool's domains."""
+        found = self._usable.get((ask, fine))
         if found is None:
-            costs = [(number, kind.costs(ask)) for number, kind in enumerate(self.kinds) if kind.admits(ask)]
-            found = self._usable[ask] = tuple(
+            numbers = self._fine if fine and self._fine else self._coarse
+            kinds = [(number, self.kinds[number]) for number in numbers]
+            costs = [(number, kind.costs(ask)) for number, kind in kinds if kind.admits(ask)]
+            found = self._usable[ask, fine] = tuple(
                 Usable(number, each, uniform=len(set(each)) == 1) for number, each in costs if any(each)
             )
         return found
@@ -149,9 +183,10 @@ class Fleet:
         if depth < 0:
             return (Domain((), self.usable(ask)),)
         nodes = depth > len(self.pool.topology)
+        usables = self.usable(ask, fine=not nodes and depth > 0)
         keys = () if nodes else self.pool.topology[:depth]
         groups: dict[tuple[str, ...], list[Usable]] = {}
-        for usable in self.usable(ask):
+        for usable in usables:
             kind = self.kinds[usable.kind]
             labels = dict(kind.labels)
             if all(key in labels for key in keys):
@@ -182,13 +217,26 @@ class Fleet:
             return ask.request.milli
         return max((cost for usable in self.usable(ask) for cost in usable.costs), default=0)
 
+    def least_milli(self, ask: Ask) -> int:
+        """Milli-GPUs of one pod, where it takes least."""
+        if ask.whole:
+            return ask.whole * GPU_MILLI
+        return min((cost for usable in self.usable(ask) for cost in usable.costs if cost), default=0)
+
+    def holds(self, ask: Ask, rank: int, room: Room) -> bool:
+        """Whether a node with so much room could take a pod of the ask."""
+        costs = self._costs.get(ask)
+        if costs is None:
+            costs = self._costs[ask] = {usable.kind: usable.costs for usable in self.usable(ask)}
+        kind = self.kind_of[rank]
+        return kind in costs and pods_in(room, costs[kind], ask) > 0
+
     def most_pods(self, ask: Ask, usable: Iterable[Usable]) -> int:
         """How many pods these kinds would hold if nothing of ours ran."""
-        costs = {each.kind: each.costs for each in usable}
         return sum(
-            count * pods_in(Room(list(gpu), cpu, memory), costs[number], ask)
-            for (number, gpu, cpu, memory), count in self._empty.items()
-            if number in costs
+            count * pods_in(Room(list(gpu), cpu, memory), each.costs, ask)
+            for each in usable
+            for (gpu, cpu, memory), count in self._empty[each.kind].items()
         )
 
     def most_together(self, ask: Ask) -> int:

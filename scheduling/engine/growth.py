@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Domain
@@ -14,16 +13,11 @@ from scheduling.engine.standing import Standing
 from scheduling.engine.types import PodPlacement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Growing(Candidate):
     """A placed workload that wants its next pod."""
 
     standing: Standing
-
-    @property
-    def next_milli(self) -> int:
-        """What it needs to grow: one pod."""
-        return self.pod_milli
 
 
 def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
@@ -45,7 +39,7 @@ def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
             queue.remove(entry)
             continue
         grown.setdefault(entry.id, []).append(pod)
-        entry.standing.pods.append(pod)
+        entry.standing.grow(pod)
         cycle.count(entry.standing, pod.milli)
         queue.touch(entry.leaf)
         if len(entry.standing.pods) == entry.workload.pods:
@@ -58,9 +52,9 @@ def _growing(cycle: PoolCycle, standing: Standing) -> Growing | None:
     workload = standing.workload
     if len(standing.pods) >= workload.pods or standing.shrunk:
         return None
-    ask = Ask.of(workload)
+    ask = cycle.asks.of(workload)
     pod_milli = cycle.fleet.pod_milli(ask)
-    return Growing(workload, standing.leaf, ask, pod_milli, standing) if pod_milli else None
+    return Growing(workload, standing.leaf, ask, pod_milli, 1, standing) if pod_milli else None
 
 
 def _next_pod(cycle: PoolCycle, entry: Growing) -> PodPlacement | None:

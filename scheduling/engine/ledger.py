@@ -6,33 +6,53 @@ everybody who is stopping is gone. What a cycle preempts is still held, unless i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot
-from scheduling.engine.space import Picks, Room, Space
+from scheduling.engine.space import Picks, Room, Space, empty_room
 from scheduling.engine.types import DeviceShare, PodPlacement, Status, Workload
 
 
 class Ledger:
     """The devices, CPU and memory of one pool's nodes.
 
-    ``freed`` counts how often something was given back: what did not fit before may fit when it has changed.
+    ``freed`` are the nodes where something was given back, in order: what did not fit before may fit where one of
+    those has room. As long as nobody is stopping, ``now`` and ``later`` are one and the same.
     """
 
     def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
         self.fleet = fleet
-        self.now = Space(fleet)
-        self.later = Space(fleet)
-        self.freed = 0
-        self.emptying = False
+        self.freed: list[int] = []
+        rooms = [empty_room(node) for node in fleet.nodes]
         self._at = [{device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes]
+        stopping = []
         for workload in workloads:
-            stopping = workload.status is Status.STOPPING
-            self.emptying = self.emptying or stopping
+            if workload.status is Status.STOPPING:
+                stopping.append(workload)
+                continue
             for pod in workload.placements:
-                self._change(workload, pod, -1, later=not stopping)
+                spot = self.spot(pod)
+                if spot is not None:
+                    rooms[spot[0]].change(spot[1], workload.cpu_milli, workload.memory_mib, -1)
+        self.now = self.later = Space(fleet, rooms)
+        if stopping:
+            self._part()
+        for workload in stopping:
+            for pod in workload.placements:
+                spot = self.spot(pod)
+                if spot is not None:
+                    self.now.change(*spot, workload.cpu_milli, workload.memory_mib, -1)
+
+    @property
+    def emptying(self) -> bool:
+        """Whether somebody is stopping."""
+        return self.now is not self.later
+
+    def _part(self) -> None:
+        """From now on keep apart what is free now and what is free later."""
+        self.now = self.later.copy()
 
     def spot(self, pod: PodPlacement) -> Spot | None:
         """Rank and device positions of a pod; ``None`` if its node is not there any more."""
@@ -43,28 +63,26 @@ class Ledger:
         return rank, [(at[share.index], share.milli) for share in pod.devices if share.index in at]
 
     def _change(
-        self, workload: Workload, pod: PodPlacement, sign: int, *, now: bool = True, later: bool = True
+        self, of: Workload | Ask, pods: Iterable[PodPlacement], sign: int, *, now: bool = True
     ) -> None:
-        spot = self.spot(pod)
-        if spot is None:
-            return
-        rank, picks = spot
-        if now:
-            self.now.change(rank, picks, workload.cpu_milli, workload.memory_mib, sign)
-        if later:
-            self.later.change(rank, picks, workload.cpu_milli, workload.memory_mib, sign)
+        """Give back or take what these pods hold; ``now`` false: nothing of it is free before they are gone."""
+        for pod in pods:
+            spot = self.spot(pod)
+            if spot is not None:
+                self.later.change(*spot, of.cpu_milli, of.memory_mib, sign)
+                if now and self.emptying:
+                    self.now.change(*spot, of.cpu_milli, of.memory_mib, sign)
 
-    def leave(self, workload: Workload, pods: Iterable[PodPlacement]) -> None:
+    def leave(self, workload: Workload, pods: Sequence[PodPlacement]) -> None:
         """Let pods go. Their devices stay held until the cluster reports them gone, if they may exist already."""
         exists = workload.status is not Status.QUEUED
-        for pod in pods:
-            self._change(workload, pod, 1, now=not exists)
-        self.emptying = self.emptying or exists
-        self.freed += 1
+        if exists and not self.emptying:
+            self._part()
+        self._change(workload, pods, 1, now=not exists)
+        self.freed.extend(rank for pod in pods if (rank := self.fleet.rank.get(pod.node)) is not None)
 
     def place(
         self,
-        workload: Workload,
         ask: Ask,
         pod_indexes: Iterable[int],
         *,
@@ -72,7 +90,7 @@ class Ledger:
         kept: Mapping[int, Room] = NOTHING_KEPT,
         emptying: bool = True,
     ) -> tuple[PodPlacement, ...] | None:
-        """Place all these pods of a workload and hold what they take, or ``None`` and nothing has changed.
+        """Place pods with these indexes and hold what they take, or ``None`` and nothing has changed.
 
         Levels of domains are tried in order of preference, and at each level the tightest first. Who fits on what is
         free is not promised what is ``emptying``; else that is used too.
@@ -81,15 +99,19 @@ class Ledger:
         levels = self.fleet.domains(ask) if domains is None else tuple(tuple(level) for level in domains)
         for spaces in ((self.now,), (self.now, self.later)) if self.emptying and emptying else ((self.now,),):
             for level in levels:
-                for domain in by_tightness(self.later, level) if len(level) > 1 else level:
-                    placed = self._place_in(workload, ask, indexes, domain=domain, spaces=spaces, kept=kept)
+                for domain in self._by_tightness(ask, len(indexes), level) if len(level) > 1 else level:
+                    placed = self._place_in(ask, indexes, domain=domain, spaces=spaces, kept=kept)
                     if placed is not None:
                         return placed
         return None
 
+    def _by_tightness(self, ask: Ask, pods: int, level: Sequence[Domain]) -> Iterable[Domain]:
+        """The domains of a level that have enough free altogether, the tightest first."""
+        enough = pods * self.fleet.least_milli(ask)
+        return [domain for free, domain in by_tightness(self.later, level) if free >= enough]
+
     def _place_in(
         self,
-        workload: Workload,
         ask: Ask,
         indexes: tuple[int, ...],
         *,
@@ -99,16 +121,17 @@ class Ledger:
     ) -> tuple[PodPlacement, ...] | None:
         """Place all pods inside one domain, each in the first of the spaces that has room for it."""
         placed: list[PodPlacement] = []
-        spare = {rank: room.copy() for rank, room in kept.items()}
+        spare = dict(kept)
         for index in indexes:
             spot = self._next_spot(ask, domain, spaces, spare)
             if spot is None:
-                self.undo(workload, placed)
+                self.undo(ask, placed)
                 return None
             pod = self._pod(index, *spot)
             if spot[0] in spare:
-                spare[spot[0]].change(spot[1], workload.cpu_milli, workload.memory_mib, -1)
-            self._change(workload, pod, -1)
+                spare[spot[0]] = spare[spot[0]].copy()
+                spare[spot[0]].change(spot[1], ask.cpu_milli, ask.memory_mib, -1)
+            self._change(ask, [pod], -1)
             placed.append(pod)
         return tuple(placed)
 
@@ -126,10 +149,9 @@ class Ledger:
         shares = tuple(DeviceShare(node.devices[at].index, milli) for at, milli in picks)
         return PodPlacement(index, node.id, shares)
 
-    def undo(self, workload: Workload, pods: Iterable[PodPlacement]) -> None:
+    def undo(self, ask: Ask, pods: Iterable[PodPlacement]) -> None:
         """Take back what :meth:`place` has held in this cycle."""
-        for pod in pods:
-            self._change(workload, pod, 1)
+        self._change(ask, pods, 1)
 
     def waits(self, pods: Iterable[PodPlacement]) -> bool:
         """Whether something these pods are promised is still held by somebody who is stopping."""
@@ -150,13 +172,5 @@ class Ledger:
         return sum(
             sum(left for left in room.gpu if left > 0)
             for node, room in zip(self.fleet.nodes, self.now.rooms, strict=True)
-            if node.ready and not node.cordoned
-        )
-
-    def capacity_milli(self) -> int:
-        """The pool's capacity: devices that are not foreign, on nodes that are ready and not cordoned."""
-        return 1000 * sum(
-            sum(not device.foreign for device in node.devices)
-            for node in self.fleet.nodes
             if node.ready and not node.cordoned
         )

@@ -25,10 +25,10 @@ def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason 
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
-    pool = fleet.pool
-    typed = [kind for kind in fleet.kinds if _has_type(kind, ask)]
+    pool, kinds = fleet.pool, fleet.undivided()
+    typed = [kind for kind in kinds if _has_type(kind, ask)]
     if not typed:
-        types = sorted({gpu_type for kind in fleet.kinds for gpu_type, _ in kind.devices if gpu_type})
+        types = sorted({gpu_type for kind in kinds for gpu_type, _ in kind.devices if gpu_type})
         if ask.gpu_types:
             return reasons.no_matching_gpu_type(pool, ask.gpu_types, types)
         return reasons.no_matching_nodes(pool, ["it has no node that takes workloads"])

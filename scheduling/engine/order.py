@@ -11,13 +11,14 @@ Where elastic work is not preempted by priority (``fair-share``, ``never``), 3 c
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
-from typing import Generic, Protocol, TypeVar
+from operator import attrgetter
+from typing import Generic, Protocol, TypeVar, cast
 
+from scheduling.engine.candidate import OwnKey
 from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.types import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, Policy
 
@@ -38,12 +39,8 @@ class Queued(Protocol):
         """Its class."""
 
     @property
-    def priority(self) -> int:
-        """Its priority."""
-
-    @property
-    def submitted_at(self) -> int:
-        """Its original submission."""
+    def key(self) -> OwnKey:
+        """Its place inside its team."""
 
     @property
     def next_milli(self) -> int:
@@ -76,18 +73,6 @@ class FairShare:
         return (self.accounts.usage.used[branch] + newcomer_milli) / entitled if entitled else inf
 
 
-def bucket_key(policy: Policy, candidate: Queued) -> tuple[int, int]:
-    """Keys 1 and 2: candidates of one bucket are ordered by the fairness of their teams."""
-    if candidate.reserved:
-        return (0, -candidate.priority)
-    return (1, -candidate.priority if policy.elastic_preemption is ElasticPreemption.PRIORITY else 0)
-
-
-def own_key(candidate: Queued) -> tuple[int, int, str]:
-    """Keys 2, 4 and 5: the order inside a team."""
-    return (-candidate.priority, candidate.submitted_at, candidate.id)
-
-
 class Queue(Generic[C]):
     """Candidates of one pool, taken one by one in the order of this page.
 
@@ -97,10 +82,13 @@ class Queue(Generic[C]):
     def __init__(self, tree: Tree, policy: Policy, ratio: Ratio, candidates: Iterable[C]) -> None:
         self._tree = tree
         self._ratio = ratio
-        ordered = sorted(candidates, key=lambda each: (bucket_key(policy, each), own_key(each)))
-        self._buckets: Iterator[list[C]] = (
-            list(group) for _, group in groupby(ordered, key=lambda each: bucket_key(policy, each))
-        )
+        by_priority = policy.elastic_preemption is ElasticPreemption.PRIORITY
+        buckets: dict[tuple[bool, int], list[C]] = {}
+        for candidate in candidates:
+            reserved = candidate.reserved
+            level = candidate.key[0] if reserved or by_priority else 0
+            buckets.setdefault((not reserved, level), []).append(candidate)
+        self._buckets = [buckets[key] for key in sorted(buckets, reverse=True)]
         self._bucket: _Bucket[C] | None = None
         self._gone: set[str] = set()
 
@@ -111,10 +99,9 @@ class Queue(Generic[C]):
                 head = self._bucket.head(self._gone)
                 if head is not None:
                     return head
-            following = next(self._buckets, None)
-            if following is None:
+            if not self._buckets:
                 return None
-            self._bucket = _Bucket(self._tree, self._ratio, following)
+            self._bucket = _Bucket(self._tree, self._ratio, self._buckets.pop())
 
     def remove(self, candidate: C) -> None:
         """Take a candidate out, wherever it stands."""
@@ -138,13 +125,31 @@ class _Bucket(Generic[C]):
         self._tree = tree
         self._ratio = ratio
         self._leaves: dict[int, list[C]] = {}
-        for candidate in reversed(candidates):
+        for candidate in candidates:
             self._leaves.setdefault(candidate.leaf, []).append(candidate)
-        self._heaps: dict[int, list[tuple[float, tuple[int, str], int, int]]] = {}
+        for queue in self._leaves.values():
+            queue.sort(key=attrgetter("key"), reverse=True)
+        self._heaps: dict[int, list[tuple[float, int, str, int, int]]] = {ROOT: []}
         self._stamps: dict[int, int] = {}
         self._heads: dict[int, C | None] = {}
-        for leaf in self._leaves:
-            self.refresh(leaf, set())
+        branches = {branch for leaf in self._leaves for branch in tree.paths[leaf]}
+        for branch in sorted(branches, reverse=True):
+            if branch in self._leaves:
+                head = self._leaves[branch][-1]
+            else:
+                heap = self._heaps[branch]
+                heapify(heap)
+                head = cast("C", self._heads[heap[0][-1]])
+            self._heads[branch] = head
+            self._stamps[branch] = 0
+            self._heaps.setdefault(tree.parents[branch], []).append(self._entry(branch, head, 0))
+        heapify(self._heaps[ROOT])
+        self._renew_head(ROOT)
+
+    def _entry(self, branch: int, head: C, stamp: int) -> tuple[float, int, str, int, int]:
+        """The standing of a branch among its siblings."""
+        _, submitted_at, id_ = head.key
+        return (self._ratio(branch, head.next_milli), submitted_at, id_, stamp, branch)
 
     def head(self, gone: set[str]) -> C | None:
         """The first candidate of the whole tree that is not gone."""
@@ -161,28 +166,23 @@ class _Bucket(Generic[C]):
             candidates.pop()
         if candidates is not None:
             self._heads[leaf] = candidates[-1] if candidates else None
-        path = self._tree.paths[leaf]
-        for depth in range(len(path) - 1, -1, -1):
-            parent = path[depth - 1] if depth else ROOT
-            self._push(parent, path[depth])
-            self._heads[parent] = self._top(parent)
+        for branch in reversed(self._tree.paths[leaf]):
+            if branch not in self._stamps:
+                continue
+            self._stamps[branch] = stamp = self._stamps[branch] + 1
+            parent = self._tree.parents[branch]
+            head = self._heads[branch]
+            if head is not None:
+                heap, entry = self._heaps[parent], self._entry(branch, head, stamp)
+                if heap and heap[0][-1] == branch:
+                    heapreplace(heap, entry)
+                else:
+                    heappush(heap, entry)
+            self._renew_head(parent)
 
-    def _push(self, parent: int, child: int) -> None:
-        """Put the child's present standing into its parent's heap, and outdate the former one."""
-        stamp = self._stamps.get(child, 0) + 1
-        self._stamps[child] = stamp
-        head = self._heads.get(child)
-        if head is not None:
-            entry = (self._ratio(child, head.next_milli), (head.submitted_at, head.id), stamp, child)
-            heapq.heappush(self._heaps.setdefault(parent, []), entry)
-
-    def _top(self, parent: int) -> C | None:
-        """The head of the best child that is up to date."""
-        heap = self._heaps.get(parent, [])
-        while heap:
-            _, _, stamp, child = heap[0]
-            head = self._heads.get(child)
-            if self._stamps[child] == stamp and head is not None:
-                return head
-            heapq.heappop(heap)
-        return None
+    def _renew_head(self, branch: int) -> None:
+        """The head of a branch is that of its best child, whose entry is up to date."""
+        heap = self._heaps[branch]
+        while heap and self._stamps[heap[0][-1]] != heap[0][-2]:
+            heappop(heap)
+        self._heads[branch] = self._heads[heap[0][-1]] if heap else None

@@ -42,18 +42,19 @@ class Gate:
         self._rights = rights
         self._now = now
         self.head: Head | None = None
-        self._no_place: dict[tuple[Ask, bool], int] = {}
-        self._no_place_at = ledger.freed
+        self._no_place: dict[tuple[Ask, bool], tuple[int, int]] = {}
+        self._too_near: dict[tuple[Ask, int], tuple[PodPlacement, ...]] = {}
+        self._too_near_at = 0
 
     def keep_for(self, candidate: Candidate, kept: Kept) -> None:
         """Give the first blocked workload its start reservation."""
         self.head = Head(candidate, kept)
-        self._forget(masked_only=True)
+        self._forget_head()
 
     def open(self) -> None:
         """Forget the head: the queue is offered something from its beginning."""
         self.head = None
-        self._forget(masked_only=False)
+        self._forget_head()
 
     @property
     def shut(self) -> bool:
@@ -74,44 +75,65 @@ class Gate:
         ``in_time``: they are over before the head starts. ``domains`` instead of all that the ask allows;
         ``emptying`` false: on idle devices only.
         """
-        ledger, workload, ask, indexes = self._ledger, candidate.workload, candidate.ask, tuple(indexes)
+        ledger, ask, indexes = self._ledger, candidate.ask, tuple(indexes)
         remembered = domains is None
-        if remembered and self._fails_again(ask, len(indexes), masked=False):
+        if remembered and self.fails_again(ask, len(indexes), masked=False):
             return Cause.PLACE
         head = None if in_time else self.head
-        if head is not None and not (remembered and self._fails_again(ask, len(indexes), masked=True)):
-            placed = ledger.place(
-                workload, ask, indexes, domains=domains, kept=head.kept.spare, emptying=emptying
-            )
+        if head is not None and not (remembered and self.fails_again(ask, len(indexes), masked=True)):
+            placed = ledger.place(ask, indexes, domains=domains, kept=head.kept.spare, emptying=emptying)
             if placed is not None:
-                head.kept.take(ledger, workload, placed)
+                head.kept.take(ledger, ask, placed)
+                self._too_near.clear()
                 return placed
             self._remember(ask, len(indexes), masked=True, use=remembered)
-        placed = ledger.place(workload, ask, indexes, domains=domains, emptying=emptying)
+        if self._too_near_at != len(ledger.freed):
+            self._too_near_at = len(ledger.freed)
+            self._too_near.clear()
+        found = self._too_near.get((ask, len(indexes))) if remembered and head is not None else None
+        if head is not None and found is not None and not self._passes(candidate, found, held=False):
+            return Cause.BEHIND
+        placed = ledger.place(ask, indexes, domains=domains, emptying=emptying)
         if placed is None:
             self._remember(ask, len(indexes), masked=False, use=remembered)
             return Cause.PLACE
-        if head is None or (self.yields(candidate) and not self._wanted(workload, placed)):
+        if head is None or self._passes(candidate, placed, held=True):
+            self._too_near.clear()
             return placed
-        ledger.undo(workload, placed)
+        ledger.undo(ask, placed)
+        if remembered:
+            self._too_near[ask, len(indexes)] = placed
         head.held_back[ask] = None
         return Cause.BEHIND
 
-    def _fails_again(self, ask: Ask, pods: int, *, masked: bool) -> bool:
-        """Whether so many pods of the ask found no place before, and nothing has come free since."""
-        if self._no_place_at != self._ledger.freed:
-            self._forget(masked_only=False)
+    def _passes(self, candidate: Candidate, placed: Iterable[PodPlacement], *, held: bool) -> bool:
+        """Whether the candidate may take this place, although the head needs something of it."""
+        return self.yields(candidate) and not self._wanted(candidate.ask, placed, held=held)
+
+    def fails_again(self, ask: Ask, pods: int, *, masked: bool) -> bool:
+        """Whether so many pods of the ask found no place before, and no node that could hold one has come free since.
+
+        ``masked``: outside what is kept for the head.
+        """
         failed = self._no_place.get((ask, masked))
-        return failed is not None and pods >= failed
+        if failed is None or pods < failed[0]:
+            return False
+        freed, later = self._ledger.freed, self._ledger.later.rooms
+        for rank in freed[failed[1] :]:
+            if self._ledger.fleet.holds(ask, rank, later[rank]):
+                del self._no_place[ask, masked]
+                return False
+        self._no_place[ask, masked] = (failed[0], len(freed))
+        return True
 
     def _remember(self, ask: Ask, pods: int, *, masked: bool, use: bool) -> None:
         if use:
-            self._no_place[ask, masked] = min(pods, self._no_place.get((ask, masked), pods))
+            self._no_place[ask, masked] = (pods, len(self._ledger.freed))
 
-    def _forget(self, *, masked_only: bool) -> None:
-        kept = {key: pods for key, pods in self._no_place.items() if masked_only and not key[1]}
-        self._no_place = kept
-        self._no_place_at = self._ledger.freed
+    def _forget_head(self) -> None:
+        """Forget what depends on whose start is reserved, and where."""
+        self._no_place = {key: failed for key, failed in self._no_place.items() if not key[1]}
+        self._too_near.clear()
 
     def in_time(self, workload: Workload, standing: Standing | None = None) -> bool:
         """Whether a workload (placed already: ``standing``) is over before the head starts."""
@@ -130,18 +152,19 @@ class Gate:
         if self.head is None or candidate.reserved:
             return False
         head, policy, at = self.head.candidate, self._policy, self.head.kept.at
-        if not head.reserved:
-            most = policy.max_preemptions
-            if most is not None and candidate.workload.preemptions_24h >= most:
-                return False
-            if policy.min_runtime_ms and (at is None or self._now + policy.min_runtime_ms > at):
-                return False
+        if head.reserved:
+            return True
+        most = policy.max_preemptions
+        if most is not None and candidate.workload.preemptions_24h >= most:
+            return False
+        if policy.min_runtime_ms and (at is None or self._now + policy.min_runtime_ms > at):
+            return False
         path = (ROOT, *self._rights.accounts.tree.paths[candidate.leaf])
         counted = dict.fromkeys(path, -candidate.next_milli)
         return self._rights.rule(head.party(), candidate.party(), counted) is not None
 
-    def _wanted(self, workload: Workload, placed: Iterable[PodPlacement]) -> bool:
-        """Whether somebody who was held back could use what these pods of the workload take."""
+    def _wanted(self, taker: Ask, placed: Iterable[PodPlacement], *, held: bool) -> bool:
+        """Whether somebody who was held back could use what such pods take there (``held``: hold already)."""
         if self.head is None or not self.head.held_back:
             return False
         rooms: dict[int, Room] = {}
@@ -149,7 +172,8 @@ class Gate:
             spot = self._ledger.spot(pod)
             if spot is not None:
                 room = rooms.setdefault(spot[0], self._ledger.later.rooms[spot[0]].copy())
-                room.change(spot[1], workload.cpu_milli, workload.memory_mib, 1)
+                if held:
+                    room.change(spot[1], taker.cpu_milli, taker.memory_mib, 1)
         kind_of = self._ledger.fleet.kind_of
         return any(
             kind_of[rank] == usable.kind and pods_in(room, usable.costs, ask)

@@ -48,9 +48,9 @@ def choose_spot(
 def _spare_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
     """A place on the kept nodes that leaves them what they are kept for."""
     costs = {usable.kind: usable.costs for usable in domain.usable}
-    for rank in sorted(kept):
-        kind = space.fleet.kind_of[rank]
-        if kind in costs and domain.rank in (None, rank):
+    for rank in sorted(kept) if domain.rank is None else kept.keys() & {domain.rank}:
+        kind = next((kind for kind in space.fleet.kinds_of[rank] if kind in costs), None)
+        if kind is not None and pods_in(space.rooms[rank], costs[kind], ask):
             picks = pick_devices(space.rooms[rank].within(kept[rank]), costs[kind], ask)
             if picks is not None:
                 return rank, picks
@@ -91,12 +91,13 @@ def _scanned(space: Space, usable: Usable, ask: Ask, placement: Placement) -> It
     return sorted(found)
 
 
-def by_tightness(space: Space, domains: Iterable[Domain]) -> list[Domain]:
-    """The domains, the one with least free first, then by key."""
+def by_tightness(space: Space, domains: Iterable[Domain]) -> list[tuple[int, Domain]]:
+    """The domains with what is free in them, the one with least first, then by key."""
 
     def free(domain: Domain) -> int:
         if domain.rank is not None:
             return sum(max(0, left) for left in space.rooms[domain.rank].gpu)
         return sum(space.free[usable.kind] for usable in domain.usable)
 
-    return sorted(domains, key=lambda domain: (free(domain), domain.key))
+    found = [(free(domain), domain) for domain in domains]
+    return sorted(found, key=lambda entry: (entry[0], entry[1].key))

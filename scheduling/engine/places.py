@@ -2,84 +2,219 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from scheduling.engine.ask import Ask
-from scheduling.engine.capacity import Capacity
+from scheduling.engine.bounds import FREE, Bound
+from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain, Usable
-from scheduling.engine.ledger import Ledger
-from scheduling.engine.standing import Standing, Tier, units_of
+from scheduling.engine.rights import Party
+from scheduling.engine.standing import Standing
+from scheduling.engine.tree import ROOT
+from scheduling.engine.types import GPU_MILLI
+
+Place = tuple[Bound, Domain, list[Standing]]
+"""What victims there cost at least, the place, and whom the newcomer might take for it."""
 
 
-def places_for(
-    court: Court, plea: Plea, widest: Sequence[Domain], candidates: Sequence[Standing]
-) -> list[tuple[Tier, Domain, list[Standing]]]:
-    """The places that would do if all candidates there went, with those candidates, and a bound of the dearest one's
-    tier; cheapest bound first, then by key. A single pod looks for a device or node, a gang for a domain."""
-    passed = plea.ceiling_passed(court)
-    paths = court.rights.accounts.tree.paths
-    under = [each for each in candidates if passed and passed.branch in paths[each.leaf]]
-    on_rank = _by_rank(court.ledger, candidates)
-    if plea.pods > 1:
-        places = list(widest) if len(widest) > 1 else []
-    else:
-        ranks = frozenset(on_rank) - plea.closed
-        places = [
-            place for domain in widest for place in _single_places(court.ledger, plea.ask, domain, ranks)
+class Hearing:
+    """Whom a newcomer could take, and where.
+
+    ``under`` are those below the ceiling that he passes: wherever they lie, they may have to go. ``ranks`` are the
+    nodes of those whom he could ever take, if that is not just anybody.
+    """
+
+    def __init__(self, court: Court, plea: Plea) -> None:
+        self.court = court
+        self.plea = plea
+        self._cases: dict[tuple[int, int], tuple[bool, bool]] = {}
+        self._paths = court.rights.accounts.tree.paths
+        passed = plea.ceiling_passed(court)
+        self._limited = passed is not None
+        self.under = [
+            each
+            for each in court.roster
+            if passed and passed.branch in self._paths[each.leaf] and plea.may_take(each)
         ]
+        self.ranks: set[int] | None = None
+        self._relief: dict[int, int] = {}
+        if not (plea.party.reserved or self._limited):
+            self.ranks = {
+                rank
+                for branch, priority in self._groups()
+                for each in court.roster.within(branch, priority)
+                for rank in court.roster.ranks(each)
+            }
+        self._anybody_under = any(self.lawful(each) for each in self.under)
+
+    def places(self, widest: Tally) -> Iterator[Place]:
+        """The places that could do if all candidates there went, the least bound first.
+
+        A single pod looks for a device or node, a gang for a domain. Where nobody is a lawful victim to begin with,
+        there is no place.
+        """
+        yield from _domains(self, widest) if self.plea.pods > 1 else _nodes(self, widest)
+
+    def hopeless(self, widest: Tally) -> bool:
+        """Whether a single pod would fit nowhere even if all went whom it could ever take."""
+        if self.plea.pods > 1 or self.ranks is None:
+            return False
+        court, plea = self.court, self.plea
+        for rank in self.ranks:
+            if rank in widest.where and rank not in plea.closed:
+                costs = widest.where[rank][1]
+                free = court.bounds.of_devices(plea.ask, rank, costs, self._ever)
+                if sum(bound is not None for bound in free) >= max(plea.ask.whole, 1):
+                    return False
+        return True
+
+    def _groups(self) -> list[tuple[int, int | None]]:
+        """Whom he could ever take, by branch and priority: those of lower priority, those whom the fair-share rule
+        gives him, and those of whom it could as soon as others have left who are nearer to him in the tree."""
+        roster, rights, me = self.court.roster, self.court.rights, self.plea.party
+        ordered = self.plea.highest_victim is not None
+        priority = me.priority if ordered else None
+        path, children = self._paths[me.leaf], rights.accounts.tree.children
+        top = ROOT if ordered else me.leaf
+        lower = [(top, each) for each in roster.lower(top, me.priority)]
+        fair = dict(rights.fair_branches(me, {}))
+        later = {
+            branch: depth
+            for depth in range(len(path))
+            for branch in children[path[depth - 1] if depth else ROOT]
+            if branch != path[depth] and branch not in fair and rights.is_above(branch)
+        }
+        for depth, branch in enumerate(path):
+            nearer = [each for each, at in (*fair.items(), *later.items()) if at > depth]
+            mine = sum(roster.milli(branch if ordered else me.leaf, each) for _, each in lower)
+            self._relief[branch] = mine + sum(roster.milli(each, priority) for each in nearer)
+        ever = [
+            branch
+            for branch in later
+            if rights.rule(me, Party("", branch, me.priority, False, 0), self._relief, {}) is not None
+        ]
+        return [*lower, *((branch, priority) for branch in (*fair, *ever))]
+
+    def _leaving(self, standings: Iterable[Standing]) -> dict[int, int]:
+        """What goes of each branch when these go."""
+        leaving: dict[int, int] = {}
+        for each in standings:
+            for branch in (ROOT, *self._paths[each.leaf]):
+                leaving[branch] = leaving.get(branch, 0) + each.milli
+        return leaving
+
+    def lawful(self, standing: Standing) -> bool:
+        """Whether he may take the workload before he has taken anybody else."""
+        return self._case(standing)[0]
+
+    def _ever(self, standing: Standing) -> bool:
+        """Whether he may take it when everybody else has left whom he could take."""
+        return self._case(standing)[1]
+
+    def _case(self, standing: Standing) -> tuple[bool, bool]:
+        key = (standing.leaf, standing.workload.priority)
+        found = self._cases.get(key)
+        if found is None:
+            rule, me, other = self.court.rights.rule, self.plea.party, standing.party()
+            may = self.plea.may_take(standing)
+            lawful = may and rule(me, other, {}) is not None
+            ever = lawful or self.under or (may and rule(me, other, self._relief, {}) is not None)
+            found = self._cases[key] = (lawful, may and bool(ever))
+        return found
+
+    def on(self, rank: int) -> list[Standing]:
+        """Whom he could take on a node: nobody, if none of them is lawful to begin with."""
+        there = [pods[0][0] for pods in self.court.roster.on(rank)]
+        if self._anybody_under or any(self.lawful(each) for each in there):
+            return [each for each in there if self._ever(each)]
+        return []
+
+    def serve(self, rank: int, at: int, needed: int) -> bool:
+        """Whether those on one device would make room on it, all of them gone."""
+        if self.under or self.ranks is None:
+            return True
+        there = [
+            (pods[0][0], milli)
+            for pods in self.court.roster.on(rank)
+            for _, _, picks in pods
+            for position, milli in picks
+            if position == at and self._ever(pods[0][0])
+        ]
+        if not any(self.lawful(each) for each, _ in there):
+            return False
+        leaving = self._leaving({each.workload.id: each for each, _ in there}.values())
+        rule, me = self.court.rights.rule, self.plea.party
+        willing = [milli for each, milli in there if rule(me, each.party(), leaving, {}) is not None]
+        return self.court.ledger.later.rooms[rank].gpu[at] + sum(willing) >= needed
+
+    def and_under(self, nearby: Iterable[Standing]) -> list[Standing]:
+        """These and those under the ceiling, each once."""
+        return list({each.workload.id: each for each in (*nearby, *self.under)}.values())
+
+
+def _domains(hearing: Hearing, widest: Tally) -> Iterator[Place]:
+    """The domains of a level, if there are several."""
+    court, plea = hearing.court, hearing.plea
     found = []
-    for place in places:
-        there = court.ledger.fleet.ranks(place)
-        nearby = {each.workload.id: each for rank, _ in there for each in on_rank.get(rank, ())}
-        bound = _bound(court, plea, place, list(nearby.values()))
-        if bound is not None:
-            nearby.update((each.workload.id, each) for each in under)
-            found.append((bound, place, list(nearby.values())))
-    return sorted(found, key=lambda entry: (entry[0], entry[1].key))
+    for place in widest.domains if len(widest.domains) > 1 else ():
+        there = {
+            pods[0][0].workload.id: pods[0][0]
+            for rank, _ in court.ledger.fleet.ranks(place)
+            for pods in court.roster.on(rank)
+            if plea.may_take(pods[0][0])
+        }
+        nearby = hearing.and_under(there.values())
+        bound = _bound(court, plea, place, list(there.values()))
+        if bound is not None and any(hearing.lawful(each) for each in nearby):
+            found.append((bound, place, nearby))
+    yield from sorted(found, key=lambda entry: (entry[0], entry[1].key))
 
 
-def _single_places(ledger: Ledger, ask: Ask, domain: Domain, ranks: frozenset[int]) -> Iterable[Domain]:
-    """Where one pod may lie: each of these nodes in a domain, or each of their devices if it needs no more than
-    one."""
-    for rank, costs in ledger.fleet.ranks(domain):
-        if rank not in ranks:
-            continue
-        key = (*domain.key, ledger.fleet.nodes[rank].id)
-        kind = ledger.fleet.kind_of[rank]
-        if ask.whole > 1 or ask.cpu_milli or ask.memory_mib:
-            yield Domain(key, (Usable(kind, costs, uniform=False),), rank)
-        if ask.whole <= 1:
-            for at, cost in enumerate(costs):
-                if cost:
-                    only = tuple(cost if each == at else 0 for each in range(len(costs)))
-                    yield Domain((*key, f"{at:04d}"), (Usable(kind, only, uniform=False),), rank)
-
-
-def _by_rank(ledger: Ledger, candidates: Iterable[Standing]) -> dict[int, list[Standing]]:
-    """Who has pods on which node."""
-    found: dict[int, dict[str, Standing]] = {}
-    for standing in candidates:
-        for pod in standing.pods:
-            rank = ledger.fleet.rank.get(pod.node)
-            if rank is not None:
-                found.setdefault(rank, {})[standing.workload.id] = standing
-    return {rank: list(standings.values()) for rank, standings in found.items()}
-
-
-def _bound(court: Court, plea: Plea, place: Domain, nearby: Iterable[Standing]) -> Tier | None:
+def _bound(court: Court, plea: Plea, place: Domain, nearby: Iterable[Standing]) -> Bound | None:
     """The tier up to which the candidates of a place must go at least, ``None`` if even all of them are not
     enough."""
-    capacity = Capacity(court.ledger, plea.ask, [place], plea.closed)
-    tier: Tier = (False, 0, 0)
+    tally = Tally(court.ledger, plea.ask, [place])
+    capacity = Capacity(court.ledger, plea.ask, plea.pods, tally, plea.closed)
+    tier = FREE[0]
     gone: dict[str, set[int]] = {}
-    for unit in sorted(
-        (unit for each in nearby for unit in units_of(court.ledger, each)), key=lambda unit: unit.tier
-    ):
-        if capacity.holds(plea.pods):
+    units = [unit for each in nearby for unit in each.units(court.ledger)]
+    for unit in sorted(units, key=lambda unit: unit.tier):
+        if capacity.enough:
             break
         taken = gone.setdefault(unit.standing.workload.id, set())
-        capacity.change(unit.without(court.ledger, frozenset(taken)) if taken else unit, 1)
+        capacity.change(unit.without(frozenset(taken)) if taken else unit, 1)
         taken.update(pod.pod_index for pod in unit.pods)
         tier = unit.tier
-    return tier if capacity.holds(plea.pods) else None
+    return (tier, 0) if capacity.enough else None
+
+
+def _nodes(hearing: Hearing, widest: Tally) -> Iterator[Place]:
+    """The nodes of all domains and their devices."""
+    court, plea = hearing.court, hearing.plea
+    for bound, rank in court.bounds.by_cost(plea.ask, plea.highest_victim, hearing.ranks):
+        if rank in widest.where and rank not in plea.closed:
+            nearby = hearing.on(rank)
+            if nearby:
+                number, costs = widest.where[rank]
+                for place in _single_places(hearing, widest.domains[number], (rank, costs), nearby):
+                    yield bound, place, hearing.and_under(nearby) if hearing.under else nearby
+
+
+def _single_places(
+    hearing: Hearing, domain: Domain, node: tuple[int, Sequence[int]], nearby: list[Standing]
+) -> Iterator[Domain]:
+    """Where one pod could lie on a node (rank and costs) if these went: on the node, or on any of its devices if it
+    needs no more than one."""
+    (rank, costs), ask, court = node, hearing.plea.ask, hearing.court
+    bounds = court.bounds.of_devices(ask, rank, costs, nearby.__contains__)
+    if sum(bound is not None for bound in bounds) < max(ask.whole, 1):
+        return
+    key = (*domain.key, court.ledger.fleet.nodes[rank].id)
+    kind = court.ledger.fleet.kind_of[rank]
+    if ask.whole > 1 or ask.cpu_milli or ask.memory_mib:
+        yield Domain(key, (Usable(kind, tuple(costs), uniform=False),), rank)
+    if ask.whole <= 1:
+        for at, (cost, bound) in enumerate(zip(costs, bounds, strict=True)):
+            if bound is not None and hearing.serve(rank, at, GPU_MILLI if ask.whole else cost):
+                only = tuple(cost if each == at else 0 for each in range(len(costs)))
+                yield Domain((*key, f"{at:04d}"), (Usable(kind, only, uniform=False),), rank)

@@ -6,18 +6,21 @@ most above its entitlement (from the root down into the branch of highest U/E); 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.capacity import Capacity
+from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
-from scheduling.engine.places import places_for
-from scheduling.engine.standing import Standing, Tier, Unit, units_of
-from scheduling.engine.tree import ROOT
-from scheduling.engine.types import Rule
+from scheduling.engine.places import Hearing
+from scheduling.engine.roster import Roster
+from scheduling.engine.standing import Tier, Unit, UnitKey
+from scheduling.engine.tree import ROOT, Tree
+from scheduling.engine.types import ElasticPreemption, Rule
 
 Cost = tuple[Tier, int, int, tuple[str, ...]]
+First = Callable[[int, Sequence[Unit]], Unit | None]
+"""The first unit of a leaf that is there and of use, given the leaf and all its units in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,38 +49,68 @@ class Victims:
         )
 
 
+class Lineup:
+    """What one tier has for a newcomer: by leaf the first unit that is still there and of use to him.
+
+    ``lowest`` is the first key of each branch that has any: of equal branches that one decides.
+    """
+
+    def __init__(self, tree: Tree, leaves: Mapping[int, Sequence[Unit]], first: First) -> None:
+        self._tree = tree
+        self._leaves = leaves
+        self._first = first
+        self.units: dict[int, Unit] = {}
+        self.lowest: dict[int, UnitKey] = {}
+        for leaf, units in leaves.items():
+            unit = first(leaf, units)
+            if unit is not None:
+                self.units[leaf] = unit
+                for branch in (ROOT, *tree.paths[leaf]):
+                    lowest = self.lowest.get(branch)
+                    if lowest is None or unit.key < lowest:
+                        self.lowest[branch] = unit.key
+
+    def renew(self, leaf: int) -> None:
+        """Look again for the first unit of a leaf."""
+        unit = self._first(leaf, self._leaves.get(leaf, ()))
+        if unit is self.units.get(leaf):
+            return
+        if unit is None:
+            del self.units[leaf]
+            del self.lowest[leaf]
+        else:
+            self.units[leaf] = unit
+            self.lowest[leaf] = unit.key
+        for branch in reversed((ROOT, *self._tree.paths[leaf][:-1])):
+            keys = [self.lowest[child] for child in self._tree.children[branch] if child in self.lowest]
+            if keys:
+                self.lowest[branch] = min(keys)
+            else:
+                del self.lowest[branch]
+
+
 class Search:
     """One search for victims: inside given domains, among given workloads, by the order of this page."""
 
-    def __init__(
-        self,
-        court: Court,
-        plea: Plea,
-        domains: Sequence[Domain],
-        candidates: Iterable[Standing],
-    ) -> None:
+    def __init__(self, court: Court, plea: Plea, tally: Tally, roster: Roster) -> None:
         self._court = court
         self._plea = plea
         self._newcomer = plea.party
-        self._domains = tuple(domains)
-        self._capacity = Capacity(court.ledger, plea.ask, domains, plea.closed)
+        self._tree = court.rights.accounts.tree
+        self._domains = tally.domains
+        self._capacity = Capacity(court.ledger, plea.ask, plea.pods, tally, plea.closed)
         self._leaving: dict[int, int] = {}
         self._chosen: list[Unit] = []
+        self._taken: dict[str, set[int]] = {}
         self._gone: set[str] = set()
-        self._tiers: dict[Tier, dict[int, list[tuple[Unit, bool]]]] = {}
         self._under_ceilings = False
         self._under_ceilings = self._passed() is None
-        for standing in candidates:
-            for unit in units_of(court.ledger, standing):
-                concerned = self._capacity.concerns(unit)
-                if concerned or not self._under_ceilings:
-                    self._tiers.setdefault(unit.tier, {}).setdefault(standing.leaf, []).append(
-                        (unit, concerned)
-                    )
-        for leaves in self._tiers.values():
-            for entries in leaves.values():
-                entries.sort(key=lambda entry: entry[0].key, reverse=True)
-        self._order = [self._tiers[tier] for tier in sorted(self._tiers)]
+        self._shelves = roster.shelves()
+        most = plea.highest_victim
+        self._tiers = sorted(tier for tier in self._shelves if most is None or tier[2] <= most)
+        self._lineups: dict[Tier, Lineup] = {}
+        self._lineups_for: tuple[int | None, bool] | None = None
+        self._at: dict[tuple[Tier, int, bool], int] = {}
 
     def run(self) -> Victims | None:
         """The victims by the plain order, or ``None`` if the lawful ones do not make room for the newcomer."""
@@ -93,10 +126,7 @@ class Search:
         return Victims(tuple(self._chosen), tuple(rules), self._domains)
 
     def _enough(self) -> bool:
-        return self._fits() and self._passed() is None
-
-    def _fits(self) -> bool:
-        return self._capacity.holds(self._plea.pods)
+        return self._capacity.enough and self._passed() is None
 
     def _passed(self) -> int | None:
         """The branch whose ceiling the newcomer would still pass; none, if he passes none with nobody leaving."""
@@ -105,75 +135,102 @@ class Search:
         passed = self._plea.ceiling_passed(self._court, self._leaving)
         return None if passed is None else passed.branch
 
+    # --- The next in order ----------------------------------------------------------------------------------
+
     def _next(self) -> Unit | None:
         """The first unit of the order that is lawful and of use."""
-        fits, passed = self._fits(), self._passed()
-        for leaves in self._order:
-            first: dict[int, Unit] = {}
-            for leaf, entries in leaves.items():
-                under = passed is not None and passed in self._court.rights.accounts.tree.paths[leaf]
-                unit = self._first(entries, any_will_do=under, place_lacks=not fits)
-                if unit is not None:
-                    rule = self._court.rights.rule(self._newcomer, unit.party, self._leaving)
-                    if rule is not None:
-                        first[leaf] = unit
-            if first:
-                return self._most_above(first)
+        passed, lacks_place = self._passed(), not self._capacity.enough
+        if self._lineups_for != (passed, lacks_place):
+            self._lineups_for = (passed, lacks_place)
+            self._lineups.clear()
+        for tier in self._tiers:
+            lineup = self._lineups.get(tier)
+            if lineup is None:
+                lineup = self._lineups[tier] = self._line_up(tier, passed, lacks_place=lacks_place)
+            unit = self._choose(tier, lineup) if lineup.units else None
+            if unit is not None:
+                return unit
         return None
 
-    def _most_above(self, first: Mapping[int, Unit]) -> Unit:
-        """From the root down into the branch that is most above its entitlement; of equal ones whose unit comes
-        first."""
-        rights = self._court.rights
-        leaves, depth = list(first), 0
-        while len(leaves) > 1:
-            branches: dict[int, list[int]] = {}
-            for leaf in leaves:
-                branches.setdefault(rights.accounts.tree.paths[leaf][depth], []).append(leaf)
-            if len(branches) > 1:
-                leaves = min(
-                    branches.items(),
-                    key=lambda item: (
-                        -rights.above(item[0], self._newcomer, self._leaving),
-                        min(first[leaf].key for leaf in item[1]),
-                    ),
-                )[1]
-            depth += 1
-        return first[leaves[0]]
+    def _line_up(self, tier: Tier, passed: int | None, *, lacks_place: bool) -> Lineup:
+        """The first units of a tier: under a passed ceiling any will do, elsewhere what the newcomer could use."""
 
-    def _first(
-        self, entries: list[tuple[Unit, bool]], *, any_will_do: bool, place_lacks: bool
-    ) -> Unit | None:
-        """The first unit of a team's list, which stands in reverse, that is still there and of use."""
-        while entries and entries[-1][0].standing.workload.id in self._gone:
-            entries.pop()
-        if not (any_will_do or place_lacks):
+        def first(leaf: int, units: Sequence[Unit]) -> Unit | None:
+            any_will_do = passed is not None and passed in self._tree.paths[leaf]
+            if not (any_will_do or lacks_place):
+                return None
+            key = (tier, leaf, any_will_do)
+            at = self._at.get(key, 0)
+            while at < len(units) and not self._serves(units[at], any_will_do=any_will_do):
+                at += 1
+            self._at[key] = at
+            return units[at] if at < len(units) else None
+
+        return Lineup(self._tree, self._shelves[tier], first)
+
+    def _serves(self, unit: Unit, *, any_will_do: bool) -> bool:
+        """Whether a unit is still there and of use."""
+        id_ = unit.standing.workload.id
+        if id_ in self._gone or (not unit.whole and unit.pods[0].pod_index in self._taken.get(id_, ())):
+            return False
+        return any_will_do or self._capacity.concerns(unit)
+
+    def _choose(self, tier: Tier, lineup: Lineup) -> Unit | None:
+        """Of a tier's first units the lawful one of the team most above its entitlement."""
+        newcomer, priority = self._newcomer, tier[2]
+        mode = self._court.rights.policy.elastic_preemption
+        if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
+            return self._descend(lineup, ROOT)
+        fair = self._court.rights.fair_branches(newcomer, self._leaving)
+        lawful = {branch: lineup.lowest[branch] for branch, _ in fair if branch in lineup.lowest}
+        own = newcomer.leaf
+        if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority and own in lineup.lowest:
+            lawful[own] = lineup.lowest[own]
+        if not lawful:
             return None
-        return next(
-            (
-                unit
-                for unit, concerned in reversed(entries)
-                if (any_will_do or concerned) and unit.standing.workload.id not in self._gone
-            ),
-            None,
-        )
+        lowest = dict(lawful)
+        for branch in reversed((ROOT, *self._tree.paths[own][:-1])):
+            keys = [lowest[child] for child in self._tree.children[branch] if child in lowest]
+            if keys:
+                lowest[branch] = min(keys)
+        branch = ROOT
+        while branch not in lawful:
+            branch = self._most_above(branch, lowest)
+        return self._descend(lineup, branch)
+
+    def _descend(self, lineup: Lineup, branch: int) -> Unit:
+        """From a branch down into the one that is most above its entitlement."""
+        while branch not in lineup.units:
+            branch = self._most_above(branch, lineup.lowest)
+        return lineup.units[branch]
+
+    def _most_above(self, parent: int, lowest: Mapping[int, UnitKey]) -> int:
+        """The child that is most above its entitlement; of equal ones whose unit comes first."""
+        children = [child for child in self._tree.children[parent] if child in lowest]
+        if len(children) == 1:
+            return children[0]
+        above = self._court.rights.above
+        return min(children, key=lambda child: (-above(child, self._newcomer, self._leaving), lowest[child]))
+
+    # --- Taking and giving back -----------------------------------------------------------------------------
 
     def _take(self, unit: Unit) -> None:
         """Choose a unit. Of a workload that goes whole, only what was not chosen already counts."""
-        standing = unit.standing
+        id_ = unit.standing.workload.id
+        taken = self._taken.setdefault(id_, set())
         if unit.whole:
-            self._gone.add(standing.workload.id)
-            gone = {pod.pod_index for each in self._chosen if each.standing is standing for pod in each.pods}
-            unit = unit.without(self._court.ledger, frozenset(gone)) if gone else unit
-        else:
-            self._tiers[unit.tier][standing.leaf].remove((unit, self._capacity.concerns(unit)))
+            self._gone.add(id_)
+            unit = unit.without(frozenset(taken)) if taken else unit
+        taken.update(pod.pod_index for pod in unit.pods)
         self._chosen.append(unit)
         self._change(unit, 1)
+        for lineup in self._lineups.values():
+            lineup.renew(unit.standing.leaf)
 
     def _change(self, unit: Unit, sign: int) -> None:
         self._capacity.change(unit, sign)
         milli = sign * unit.milli
-        for branch in (ROOT, *self._court.rights.accounts.tree.paths[unit.standing.leaf]):
+        for branch in (ROOT, *self._tree.paths[unit.standing.leaf]):
             self._leaving[branch] = self._leaving.get(branch, 0) + milli
 
     def _give_back(self) -> None:
@@ -196,7 +253,7 @@ class Search:
             if rule is None:
                 return None
             rules.append(rule)
-            for branch in self._court.rights.accounts.tree.paths[unit.standing.leaf]:
+            for branch in self._tree.paths[unit.standing.leaf]:
                 before[branch] = before.get(branch, 0) + unit.milli
         return rules
 
@@ -210,38 +267,47 @@ class Search:
         )
 
 
-def find_victims(court: Court, plea: Plea, candidates: Sequence[Standing]) -> Victims | None:
+def find_victims(court: Court, plea: Plea) -> Victims | None:
     """The victims whose departure lets the newcomer start, ``None`` if nobody lawfully can.
 
     First by the plain order. Where that takes more than one, or none serves, and the newcomer needs one place (a
     device, a node, a domain), also in each place that would do; the cheapest set wins.
     """
-    levels = court.ledger.fleet.domains(plea.ask)
-    if not levels or not _any_lawful(court, plea, candidates):
+    widest = court.tally(plea.ask)
+    if widest is None:
         return None
-    widest = levels[-1]
-    best = Search(court, plea, widest, candidates).run()
+    hearing = Hearing(court, plea)
+    if hearing.hopeless(widest):
+        return None
+    best = Search(court, plea, widest, court.roster).run()
     if best is not None and len(best.units) == 1:
         return best
-    for bound, place, nearby in places_for(court, plea, widest, candidates):
-        if best is not None and bound > best.cost[0]:
+    where: tuple[str, ...] = ()
+    for bound, place, nearby in hearing.places(widest):
+        if best is not None and bound > best.cost[:2]:
             break
-        found = Search(court, plea, [place], nearby).run()
-        if found is not None and (best is None or found.cost < best.cost):
-            # Elsewhere fewer of them may do.
-            few = list({unit.standing.workload.id: unit.standing for unit in found.units}.values())
-            best = Search(court, plea, widest, few).run() or best
+        tally = Tally(court.ledger, plea.ask, [place])
+        found = Search(court, plea, tally, court.among(nearby)).run()
+        if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
+            continue
+        best, where = found, place.key
+        # Elsewhere fewer of them may do.
+        few = {unit.standing.workload.id: unit.standing for unit in found.units}.values()
+        less = Search(court, plea, widest, court.among(few)).run()
+        if less is not None and less.cost < best.cost:
+            best, where = less, ()
     return best
 
 
-def _any_lawful(court: Court, plea: Plea, candidates: Sequence[Standing]) -> bool:
+def any_lawful(court: Court, plea: Plea) -> bool:
     """Whether the newcomer may take anybody at all; what makes others lawful later is that somebody is taken
     first."""
-    asked: dict[tuple[int, int], bool] = {}
-    for standing in candidates:
-        key = (standing.leaf, standing.workload.priority)
-        if key not in asked:
-            asked[key] = court.rights.rule(plea.party, standing.party(), {}) is not None
-        if asked[key]:
-            return True
-    return False
+    roster, party = court.roster, plea.party
+    if party.reserved:
+        return bool(roster.within(ROOT))
+    mode = court.rights.policy.elastic_preemption
+    by_priority = mode is ElasticPreemption.PRIORITY
+    if roster.lower(ROOT if by_priority else party.leaf, party.priority):
+        return True
+    priority = party.priority if by_priority else None
+    return any(roster.within(branch, priority) for branch, _ in court.rights.fair_branches(party, {}))

@@ -27,12 +27,12 @@ class Kept:
     at: int | None
     spare: dict[int, Room]
 
-    def take(self, ledger: Ledger, workload: Workload, pods: Iterable[PodPlacement]) -> None:
+    def take(self, ledger: Ledger, ask: Ask, pods: Iterable[PodPlacement]) -> None:
         """Count what somebody who passes takes of the spare room."""
         for pod in pods:
             spot = ledger.spot(pod)
             if spot is not None and spot[0] in self.spare:
-                self.spare[spot[0]].change(spot[1], workload.cpu_milli, workload.memory_mib, -1)
+                self.spare[spot[0]].change(spot[1], ask.cpu_milli, ask.memory_mib, -1)
 
 
 def reserve_start(

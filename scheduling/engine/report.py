@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from heapq import merge
+from operator import attrgetter
 
 from scheduling.engine import reasons
 from scheduling.engine.candidate import Blocked, Cause
@@ -58,22 +60,18 @@ def plan_of(state: State, cycles: Mapping[str, PoolCycle], grown: Mapping[str, G
         keeps.extend(Keep(workload.id, pool_id, (), None) for workload in cycle.stopping)
         preemptions.extend(_preemptions(cycle, state.placed[pool_id]))
         waits.extend(_waits(cycle))
-    waits.extend(_out(entry) for entry in out)
     order = {pool.id: at for at, pool in enumerate(state.pools)}
-    waits.sort(
-        key=lambda each: (
-            order.get(each.pool or "", -1),
-            each.position is None,
-            each.position or 0,
-            each.workload,
-        )
+    rest = sorted(
+        (_out(entry) for entry in out), key=lambda each: (order.get(each.pool or "", -1), each.workload)
     )
+    waits = list(merge(waits, rest, key=lambda each: (order.get(each.pool or "", -1), each.position is None)))
+    by_id = attrgetter("workload")
     return Plan(
-        starts=tuple(sorted(starts, key=lambda each: each.workload)),
-        grows=tuple(sorted(grows, key=lambda each: each.workload)),
-        keeps=tuple(sorted(keeps, key=lambda each: each.workload)),
-        shrinks=tuple(sorted(shrinks, key=lambda each: each.workload)),
-        preemptions=tuple(sorted(preemptions, key=lambda each: each.workload)),
+        starts=tuple(sorted(starts, key=by_id)),
+        grows=tuple(sorted(grows, key=by_id)),
+        keeps=tuple(sorted(keeps, key=by_id)),
+        shrinks=tuple(sorted(shrinks, key=by_id)),
+        preemptions=tuple(sorted(preemptions, key=by_id)),
         waits=tuple(waits),
         reservations=tuple(_reservation(cycle) for cycle in cycles.values() if _reserves(cycle)),
         pools=tuple(pool_figures(cycle) for cycle in cycles.values()),
@@ -166,9 +164,23 @@ def _waits(cycle: PoolCycle) -> Iterable[Wait]:
     """Those whose turn came in vain, in the order in which it came."""
     forecast = Forecast(cycle)
     free = cycle.ledger.free_milli()
+    known: dict[tuple[Hashable, ...], Reason] = {}
     for position, blocked in enumerate(cycle.waiting.values(), start=1):
-        eta = forecast.next(blocked)
-        yield Wait(blocked.candidate.id, cycle.pool.id, position, _reason(cycle, blocked, free), eta)
+        alike = _alike(blocked)
+        reason = known.get(alike)
+        if reason is None:
+            reason = known[alike] = _reason(cycle, blocked, free)
+        yield Wait(blocked.candidate.id, cycle.pool.id, position, reason, forecast.next(blocked))
+
+
+def _alike(blocked: Blocked) -> tuple[Hashable, ...]:
+    """What the reason depends on."""
+    candidate, cause = blocked.candidate, blocked.cause
+    if cause is Cause.PLACE:
+        return (cause, candidate.next_milli, candidate.ask.topology.required)
+    if cause is Cause.BEHIND:
+        return (cause, candidate.next_milli, blocked.ahead)
+    return (cause, candidate.next_milli, candidate.leaf, blocked.available, blocked.ceiling)
 
 
 def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.tree import ROOT, Accounts
@@ -83,6 +83,26 @@ class Rights:
             used[branch] + newcomer.milli - leaving.get(branch, 0) <= due[branch] for branch in mine
         )
 
+    def is_above(self, branch: int) -> bool:
+        """Whether a branch has more than its entitlement, or than its guarantee."""
+        return self.accounts.usage.used[branch] > min(
+            self.entitled[branch], self.accounts.quotas.guarantee[branch]
+        )
+
+    def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """The branches beside the newcomer's way down whose workloads the fair-share rule gives him, as things stand,
+        priorities aside; each with the depth at which it parts from his."""
+        tree, used = self.accounts.tree, self.accounts.usage.used
+        path = tree.paths[newcomer.leaf]
+        for due in (self.entitled, self.accounts.quotas.guarantee):
+            for depth in range(len(path) - 1, -1, -1):
+                mine = path[depth]
+                if used[mine] + newcomer.milli - leaving.get(mine, 0) > due[mine]:
+                    break
+                for other in tree.children[path[depth - 1] if depth else ROOT]:
+                    if other != mine and used[other] - leaving.get(other, 0) > due[other]:
+                        yield other, depth
+
     def returns(self, newcomer: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
         """Whether the victim, once the newcomer has its place, could lawfully take it back from him."""
         after = dict(leaving)
@@ -112,6 +132,7 @@ class Rights:
         used = self.accounts.usage.used[branch] - leaving.get(branch, 0)
         if branch in self.accounts.tree.paths[newcomer.leaf]:
             used += newcomer.milli
-        if self.entitled[branch]:
-            return used / self.entitled[branch]
+        entitled = self.entitled[branch]
+        if entitled:
+            return used / entitled
         return float("inf") if used > 0 else 0.0

@@ -59,10 +59,16 @@ def empty_room(node: Node) -> Room:
 def pods_in(room: Room, costs: Sequence[int], ask: Ask) -> int:
     """How many pods of the ask the room holds, given its cost on each device."""
     if ask.whole:
-        free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == GPU_MILLI and cost)
+        if all(costs):
+            free = room.gpu.count(GPU_MILLI)
+        else:
+            free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == GPU_MILLI and cost)
         pods = free // ask.whole
     else:
-        pods = sum(left // cost for left, cost in zip(room.gpu, costs, strict=True) if left > 0 and cost)
+        pods = 0
+        for left, cost in zip(room.gpu, costs, strict=True):
+            if cost and left >= cost:
+                pods += left // cost
     if pods and ask.cpu_milli:
         pods = min(pods, max(0, room.cpu) // ask.cpu_milli)
     if pods and ask.memory_mib:
@@ -95,44 +101,52 @@ class Space:
     """The room of every node of a pool.
 
     For each kind, ``whole[kind][n]`` lists the nodes with n whole devices free and ``partly[kind][left]`` those with
-    a partly used device of which ``left`` is free, both by rank; ``free[kind]`` adds up what is free.
+    a partly used device of which ``left`` is free, both by rank; ``free[kind]`` adds up what is free. ``changed`` are
+    the nodes that have been changed, in order, for those who keep figures of their own.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, rooms: list[Room]) -> None:
         self.fleet = fleet
-        self.rooms = [empty_room(node) for node in fleet.nodes]
+        self.rooms = rooms
         self.whole: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
         self.partly: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
         self.free = [0] * len(fleet.kinds)
+        self.changed: list[int] = []
         self._standing: list[tuple[int, frozenset[int], int]] = [(0, frozenset(), 0)] * len(fleet.nodes)
         for rank in range(len(fleet.nodes)):
             self._index(rank)
 
+    def copy(self) -> Space:
+        """A space that can be changed without changing this one."""
+        return Space(self.fleet, [room.copy() for room in self.rooms])
+
     def change(self, rank: int, picks: Picks, cpu: int, memory: int, sign: int) -> None:
         """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""
         self.rooms[rank].change(picks, cpu, memory, sign)
+        self.changed.append(rank)
         self._index(rank)
 
     def _index(self, rank: int) -> None:
-        """Put a node where its room says it belongs."""
-        kind = self.fleet.kind_of[rank]
-        if kind < 0:
+        """Put a node where its room says it belongs, among all nodes of its kinds."""
+        kinds = self.fleet.kinds_of[rank]
+        if not kinds:
             return
         gpu = self.rooms[rank].gpu
-        partly = frozenset(left for left in gpu if 0 < left < GPU_MILLI)
-        standing = (gpu.count(GPU_MILLI), partly, sum(left for left in gpu if left > 0))
+        partly = frozenset([left for left in gpu if 0 < left < GPU_MILLI])
+        standing = (gpu.count(GPU_MILLI), partly, sum([left for left in gpu if left > 0]))
         before = self._standing[rank]
         if standing == before:
             return
-        if standing[0] != before[0]:
-            _take_out(self.whole[kind], before[0], rank)
-            _put_in(self.whole[kind], standing[0], rank)
-        for left in before[1] - partly:
-            _take_out(self.partly[kind], left, rank)
-        for left in partly - before[1]:
-            _put_in(self.partly[kind], left, rank)
-        self.free[kind] += standing[2] - before[2]
         self._standing[rank] = standing
+        for kind in kinds:
+            if standing[0] != before[0]:
+                _take_out(self.whole[kind], before[0], rank)
+                _put_in(self.whole[kind], standing[0], rank)
+            for left in before[1] - partly:
+                _take_out(self.partly[kind], left, rank)
+            for left in partly - before[1]:
+                _put_in(self.partly[kind], left, rank)
+            self.free[kind] += standing[2] - before[2]
 
 
 def _put_in(buckets: dict[int, list[int]], key: int, rank: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scheduling.engine.ledger import Ledger
@@ -13,11 +14,16 @@ COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
 
 Tier = tuple[bool, int, int]
 """What is dearest about a victim: whether it goes whole, its status, its priority."""
+UnitKey = tuple[int, str, int]
+"""What is lost, whose it is, minus the pod's index."""
 
 
 @dataclass(slots=True, eq=False)
 class Standing:
-    """A workload with an allocation. ``pods`` shrinks and grows with the plan, ``fresh`` ones were started by it."""
+    """A workload with an allocation. ``pods`` shrinks and grows with the plan, ``fresh`` ones were started by it.
+
+    ``milli`` is what it holds.
+    """
 
     workload: Workload
     leaf: int
@@ -27,24 +33,51 @@ class Standing:
     fresh: bool = False
     shrunk: bool = False
     victims: list[str] = field(default_factory=list)
-    units: tuple[Unit, ...] | None = None
-    """What can be taken of it, once somebody has asked; see :func:`units_of`."""
+    milli: int = field(init=False)
+    _units: tuple[Unit, ...] | None = None
+    _party: Party | None = None
+
+    def __post_init__(self) -> None:
+        self.milli = milli_of(self.pods)
 
     def lose(self, gone: frozenset[int]) -> None:
         """Give up the pods with these indexes."""
         self.pods = [pod for pod in self.pods if pod.pod_index not in gone]
         self.shrunk = True
-        self.units = None
+        self._changed()
 
-    @property
-    def milli(self) -> int:
-        """What it holds."""
-        return sum(pod.milli for pod in self.pods)
+    def grow(self, pod: PodPlacement) -> None:
+        """Get one more pod."""
+        self.pods.append(pod)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.milli = milli_of(self.pods)
+        self._units = self._party = None
 
     def party(self) -> Party:
         """It as a party to the rules: with its minimum of pods, as it would come back."""
-        needed = sum(pod.milli for pod in self.pods[: self.workload.min_pods])
-        return Party(self.workload.id, self.leaf, self.workload.priority, self.workload.reserved, needed)
+        if self._party is None:
+            workload = self.workload
+            needed = milli_of(self.pods[: workload.min_pods])
+            self._party = Party(workload.id, self.leaf, workload.priority, workload.reserved, needed)
+        return self._party
+
+    def tier_of(self, pod_index: int) -> Tier:
+        """The tier of a pod: lower for one above the minimum."""
+        whole = True
+        if len(self.pods) > self.workload.min_pods:
+            indexes = sorted(pod.pod_index for pod in self.pods)
+            whole = indexes.index(pod_index) < self.workload.min_pods
+        return (whole, COST_OF_STATUS[self.workload.status], self.workload.priority)
+
+    def units(self, ledger: Ledger) -> tuple[Unit, ...]:
+        """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
+        if self._units is None:
+            pods = sorted(self.pods, key=lambda pod: pod.pod_index)
+            spare = [Unit(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
+            self._units = (*spare, Unit(ledger, self, tuple(pods), whole=True))
+        return self._units
 
     def ends_at(self, now: int, default_limit_ms: int | None) -> int | None:
         """When its time is over at the latest, never in the past; ``None`` if it has no limit."""
@@ -75,59 +108,48 @@ def protected(workload: Workload, policy: Policy, now: int) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def milli_of(pods: Iterable[PodPlacement]) -> int:
+    """What these pods hold."""
+    return sum([share.milli for pod in pods for share in pod.devices])
+
+
 class Unit:
     """What can be taken at once: one pod above a workload's minimum, or (``whole``) the workload.
 
     ``tier`` and ``key`` are its place in the order of victims: before the team decides, and inside the team (least
-    work lost, id; of one workload the last pod first). ``spots`` are where the pods lie, as far as their nodes are
-    there.
+    work lost, id; of one workload the last pod first).
     """
 
-    standing: Standing
-    party: Party
-    pods: tuple[PodPlacement, ...]
-    whole: bool
-    milli: int
-    lost_gpu_ms: int
-    tier: Tier
-    key: tuple[int, str, int]
-    spots: tuple[Spot, ...]
+    __slots__ = ("_ledger", "_spots", "key", "lost_gpu_ms", "milli", "pods", "standing", "tier", "whole")
 
-    @classmethod
-    def of(
-        cls, ledger: Ledger, standing: Standing, party: Party, pods: tuple[PodPlacement, ...], *, whole: bool
-    ) -> Unit:
-        """These pods of a workload as one unit."""
+    def __init__(
+        self, ledger: Ledger, standing: Standing, pods: tuple[PodPlacement, ...], *, whole: bool
+    ) -> None:
         workload = standing.workload
-        milli = sum(pod.milli for pod in pods)
-        lost = milli * standing.lost_ms // GPU_MILLI
-        return cls(
-            standing,
-            party,
-            pods,
-            whole,
-            milli,
-            lost,
-            tier=(whole, COST_OF_STATUS[workload.status], workload.priority),
-            key=(lost, workload.id, -pods[0].pod_index if pods else 0),
-            spots=tuple(spot for pod in pods if (spot := ledger.spot(pod)) is not None),
-        )
+        self._ledger = ledger
+        self._spots: tuple[Spot, ...] | None = None
+        self.standing = standing
+        self.pods = pods
+        self.whole = whole
+        self.milli = milli_of(pods)
+        self.lost_gpu_ms = self.milli * standing.lost_ms // GPU_MILLI
+        self.tier: Tier = (whole, COST_OF_STATUS[workload.status], workload.priority)
+        self.key: UnitKey = (self.lost_gpu_ms, workload.id, -pods[0].pod_index if pods else 0)
 
-    def without(self, ledger: Ledger, gone: frozenset[int]) -> Unit:
+    @property
+    def party(self) -> Party:
+        """The workload as a party to the rules."""
+        return self.standing.party()
+
+    @property
+    def spots(self) -> tuple[Spot, ...]:
+        """Where the pods lie, as far as their nodes are there."""
+        if self._spots is None:
+            found = [self._ledger.spot(pod) for pod in self.pods]
+            self._spots = tuple([spot for spot in found if spot is not None])
+        return self._spots
+
+    def without(self, gone: frozenset[int]) -> Unit:
         """The same, less the pods with these indexes."""
         rest = tuple(pod for pod in self.pods if pod.pod_index not in gone)
-        return Unit.of(ledger, self.standing, self.party, rest, whole=self.whole)
-
-
-def units_of(ledger: Ledger, standing: Standing) -> tuple[Unit, ...]:
-    """Everything that can be taken of a workload: the pods above its minimum one by one, and the whole."""
-    if standing.units is None:
-        party = standing.party()
-        pods = sorted(standing.pods, key=lambda pod: pod.pod_index)
-        spare = [
-            Unit.of(ledger, standing, party, (pod,), whole=False)
-            for pod in pods[standing.workload.min_pods :]
-        ]
-        standing.units = (*spare, Unit.of(ledger, standing, party, tuple(pods), whole=True))
-    return standing.units
+        return Unit(self._ledger, self.standing, rest, whole=self.whole)

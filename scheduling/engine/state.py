@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
+from scheduling.engine.ask import Asks
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import Node, Pool, Snapshot, Status, Workload
+from scheduling.engine.types import Node, Pool, Snapshot, Status, Topology, Workload
+
+ANYWHERE = Topology()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class State:
     whole_fleets: dict[str, Fleet]
     placed: dict[str, list[Workload]]
     pending: tuple[Workload, ...]
+    asks: Asks
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> State:
@@ -31,13 +36,11 @@ class State:
         topological = False
         placed: dict[str, list[Workload]] = {pool.id: [] for pool in snapshot.pools}
         pending = []
-        for workload in sorted(snapshot.workloads, key=lambda workload: workload.id):
-            keys.update((key, None) for key, _ in workload.node_selector)
-            topological = (
-                topological
-                or workload.topology.required is not None
-                or workload.topology.preferred is not None
-            )
+        for workload in sorted(snapshot.workloads, key=attrgetter("id")):
+            if workload.node_selector:
+                keys.update((key, None) for key, _ in workload.node_selector)
+            if not topological and workload.topology != ANYWHERE:
+                topological = True
             if workload.status is Status.PENDING:
                 pending.append(workload)
             elif workload.pool in placed:
@@ -49,8 +52,7 @@ class State:
         fleets, whole = {}, {}
         for pool in snapshot.pools:
             nodes = by_pool[pool.id]
-            wanted = {*keys, *(pool.topology if topological else ())}
-            fleets[pool.id] = whole[pool.id] = Fleet(pool, nodes, wanted)
+            fleets[pool.id] = whole[pool.id] = Fleet(pool, nodes, keys, topological=topological)
             if any(not node.cluster_online for node in nodes):
-                whole[pool.id] = Fleet(pool, nodes, wanted, offline_too=True)
-        return cls(snapshot.pools, Tree(snapshot.teams), fleets, whole, placed, tuple(pending))
+                whole[pool.id] = Fleet(pool, nodes, keys, topological=topological, offline_too=True)
+        return cls(snapshot.pools, Tree(snapshot.teams), fleets, whole, placed, tuple(pending), Asks())

@@ -20,7 +20,8 @@ NAMELESS = Team("", "the organisation")
 class Tree:
     """The expanded tree, the same in all pools.
 
-    ``paths[branch]`` is the way down from below the root to the branch itself; ``chain(leaf)`` the teams upwards.
+    ``paths[branch]`` is the way down from below the root to the branch itself; ``chains[leaf]`` are the branches of
+    real teams from the leaf's own team up to its top team.
     """
 
     def __init__(self, teams: Iterable[Team]) -> None:
@@ -34,6 +35,7 @@ class Tree:
         self.parents: list[int] = [-1]
         self.children: list[list[int]] = [[]]
         self.paths: list[tuple[int, ...]] = [()]
+        self.chains: list[tuple[int, ...]] = [()]
         self.team_branch: dict[str, int] = {}
         self.leaf_of: dict[str, int] = {}
         waiting = [(ROOT, team) for team in reversed(below.get(None, []))]
@@ -57,11 +59,8 @@ class Tree:
         self.children.append([])
         self.children[parent].append(branch)
         self.paths.append((*self.paths[parent], branch))
+        self.chains.append(self.chains[parent] if own else (branch, *self.chains[parent]))
         return branch
-
-    def chain(self, leaf: int) -> tuple[int, ...]:
-        """The branches of real teams from the leaf's own team up to its top team."""
-        return tuple(branch for branch in reversed(self.paths[leaf]) if not self.own[branch])
 
     def parting(self, leaf: int, other: int) -> int:
         """How many branches the two paths have in common: the index at which they part."""
@@ -152,6 +151,13 @@ class Usage:
         self.used = [0] * len(self.tree)
         self.reserved = [0] * len(self.tree)
         self.above = [0] * len(self.tree)
+
+    def roll_up(self) -> None:
+        """Count in every branch what has been counted in its leaves only."""
+        for branch in range(len(self.tree) - 1, 0, -1):
+            parent = self.tree.parents[branch]
+            self.used[parent] += self.used[branch]
+            self.reserved[parent] += self.reserved[branch]
 
     def add(self, leaf: int, milli: int, *, reserved: bool) -> None:
         """Count (or, negative, take back) an allocation in the leaf and every branch above it."""

@@ -251,3 +251,15 @@ def test_a_queued_victim_is_gone_at_once() -> None:
     rows = [placed("queued", "a", on="n0:0", status=Status.QUEUED), waiting("w", "b", priority=100)]
     found = plan([node("n0", 1)], [team("a"), team("b", reserved=1)], rows)
     assert (preempted(found), found.starts[0].waits_for_victims) == ({"queued"}, False)
+
+
+def test_where_those_of_the_cheapest_place_would_do_elsewhere_at_a_higher_price_they_go_there() -> None:
+    """w needs one GPU: the spare pod of g and y on n1, or g as a whole, of which much is lost, on n0."""
+    rows = [
+        placed("g", "a", 0.5, on="n0:0 n0:0 n1:0", min_pods=2, started=60),
+        placed("y", "b", 0.5, on="n1:0", started=1),
+        waiting("w", "res", priority=100),
+    ]
+    found = plan([node("n0", 1), node("n1", 1)], [team("res", reserved=1), team("a"), team("b")], rows)
+    assert (preempted(found), [shrink.workload for shrink in found.shrinks]) == ({"y"}, ["g"])
+    assert nodes_of(found, "w") == ["n1"]

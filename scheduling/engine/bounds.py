@@ -1,0 +1,131 @@
+"""What a place costs at least: where it is worth to search for victims (section 7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.roster import Roster
+from scheduling.engine.standing import Standing, Tier
+from scheduling.engine.types import GPU_MILLI, Request
+
+Bound = tuple[Tier, int]
+"""A tier and GPU-milliseconds: the dearest victim of any set that would do is of no lower tier; where it is of this
+one, no less is lost."""
+FREE: Bound = ((False, 0, 0), 0)
+Sort = tuple[int | None, int, Request | None, tuple[str, ...]]
+"""What newcomers of one table have in common: whom they may take at most, and what their pods ask of devices."""
+
+
+class Bounds:
+    """For each node what a place for one pod costs at least; kept up to date while victims go."""
+
+    def __init__(self, ledger: Ledger, roster: Roster) -> None:
+        self.fleet = ledger.fleet
+        self._later = ledger.later
+        self._roster = roster
+        self._tables: dict[Sort, _Table] = {}
+
+    @property
+    def changes(self) -> tuple[list[int], list[int]]:
+        """The nodes whose room has changed, and those where others lie than before, each in order."""
+        return self._later.changed, self._roster.changed
+
+    def by_cost(
+        self, ask: Ask, highest_victim: int | None, among: Iterable[int] | None = None
+    ) -> Sequence[tuple[Bound, int]]:
+        """The nodes (or those ``among`` some) with devices for a pod if all it may take went, the least bound first;
+        whether the node lets it in does not count."""
+        sort = (highest_victim, ask.whole, None if ask.whole else ask.request, ask.gpu_types)
+        table = self._tables.get(sort)
+        if table is None:
+            table = self._tables[sort] = _Table(self, ask, highest_victim)
+        return table.refreshed() if among is None else table.refreshed_among(among)
+
+    def of_devices(
+        self, ask: Ask, rank: int, costs: Sequence[int], may_go: Callable[[Standing], bool]
+    ) -> list[Bound | None]:
+        """What each device of a node costs at least; ``None`` for those that a pod of the ask could not use even if
+        all went that may."""
+        free = self._later.rooms[rank].gpu
+        most = list(free)
+        lying: list[list[Bound]] = [[] for _ in free]
+        for pods in self._roster.on(rank):
+            standing = pods[0][0]
+            if may_go(standing):
+                for _, pod_index, picks in pods:
+                    tier = standing.tier_of(pod_index)
+                    for at, milli in picks:
+                        most[at] += milli
+                        lying[at].append((tier, milli * standing.lost_ms // GPU_MILLI))
+        return [
+            _of_device(free[at], most[at], GPU_MILLI if ask.whole and cost else cost, lying[at])
+            for at, cost in enumerate(costs)
+        ]
+
+
+class _Table:
+    """The nodes by their bounds, for one sort of newcomers."""
+
+    def __init__(self, bounds: Bounds, ask: Ask, highest_victim: int | None) -> None:
+        self._bounds = bounds
+        self._ask = ask
+        self._highest = highest_victim
+        self._costs = [kind.costs(ask) for kind in bounds.fleet.kinds]
+        self._of: dict[int, Bound] = {}
+        for rank in range(len(bounds.fleet.nodes)):
+            bound = self._bound(rank)
+            if bound is not None:
+                self._of[rank] = bound
+        self._sorted = sorted((bound, rank) for rank, bound in self._of.items())
+        self._seen = tuple(len(changes) for changes in bounds.changes)
+
+    def refreshed(self) -> Sequence[tuple[Bound, int]]:
+        """All of them, after another look at the nodes that have changed."""
+        rooms, rows = self._bounds.changes
+        if self._seen != (len(rooms), len(rows)):
+            for rank in {*rooms[self._seen[0] :], *rows[self._seen[1] :]}:
+                self._renew(rank)
+            self._seen = (len(rooms), len(rows))
+        return self._sorted
+
+    def refreshed_among(self, ranks: Iterable[int]) -> Sequence[tuple[Bound, int]]:
+        """Those of these nodes that are there, likewise."""
+        self.refreshed()
+        return sorted([(self._of[rank], rank) for rank in ranks if rank in self._of])
+
+    def _renew(self, rank: int) -> None:
+        bound, before = self._bound(rank), self._of.pop(rank, None)
+        if before is not None:
+            del self._sorted[bisect_left(self._sorted, (before, rank))]
+        if bound is not None:
+            self._of[rank] = bound
+            insort(self._sorted, (bound, rank))
+
+    def _may_go(self, standing: Standing) -> bool:
+        return self._highest is None or standing.workload.priority <= self._highest
+
+    def _bound(self, rank: int) -> Bound | None:
+        """That of the cheapest devices which are enough for one pod."""
+        kind = self._bounds.fleet.kind_of[rank]
+        if kind < 0:
+            return None
+        devices = self._bounds.of_devices(self._ask, rank, self._costs[kind], self._may_go)
+        found = sorted([bound for bound in devices if bound is not None])
+        needed = max(self._ask.whole, 1)
+        if len(found) < needed:
+            return None
+        return (found[needed - 1][0], sum(sorted([lost for _, lost in found])[:needed]))
+
+
+def _of_device(free: int, most: int, needed: int, lying: Sequence[Bound]) -> Bound | None:
+    """All must go where a whole device is needed, somebody at least where a part will do."""
+    if not needed or most < needed:
+        return None
+    if free >= needed:
+        return FREE
+    if needed == GPU_MILLI:
+        return (max(tier for tier, _ in lying), sum(lost for _, lost in lying))
+    return (min(tier for tier, _ in lying), min(lost for _, lost in lying))

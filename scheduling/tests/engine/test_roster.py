@@ -1,0 +1,89 @@
+"""What is kept up to date between two searches for victims is what one would find anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.bounds import Bounds
+from scheduling.engine.capacity import Tally
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.roster import Roster
+from scheduling.engine.standing import Standing, lost_ms
+from scheduling.engine.state import State
+from scheduling.engine.types import PLACED, Share, Snapshot, Workload
+from scheduling.tests.engine.build import NOW, waiting
+from scheduling.tests.engine.worlds import worlds
+
+WHOLE, HALF = Ask.of(waiting("whole", "left-a", 1)), Ask.of(waiting("half", "left-a", 0.5))
+
+
+class Searching:
+    """A ledger, those who lie there, and everything that searches keep."""
+
+    def __init__(self, world: Snapshot) -> None:
+        self.state = State.of(world)
+        self.pool = world.pools[0].id
+        self.rows: list[Workload] = self.state.placed[self.pool]
+        self.ledger = Ledger(self.state.fleets[self.pool], self.rows)
+        self.standings = [self.standing(row) for row in self.rows if row.status in PLACED]
+        self.roster = Roster(self.ledger, self.state.tree, self.standings)
+        self.bounds = Bounds(self.ledger, self.roster)
+        self.tallies = [Tally(self.ledger, ask, self.ledger.fleet.domains(ask)[-1]) for ask in (WHOLE, HALF)]
+
+    def standing(self, row: Workload) -> Standing:
+        return Standing(row, self.state.tree.leaf_of[row.team], list(row.placements), lost_ms(row, NOW))
+
+    def figures(self) -> list[object]:
+        """All that a search reads of it."""
+        leaves = range(len(self.state.tree))
+        return [
+            [tally.refresh().totals for tally in self.tallies],
+            [self.bounds.by_cost(ask, highest) for ask in (WHOLE, HALF) for highest in (None, 50)],
+            [sorted(each.workload.id for each in self.roster.within(leaf)) for leaf in leaves],
+            [self.roster.milli(leaf, 50) for leaf in leaves],
+            [
+                (tier, leaf, [unit.key for unit in units])
+                for tier, shelf in sorted(self.roster.shelves().items())
+                for leaf, units in sorted(shelf.items())
+                if units
+            ],
+        ]
+
+    def let_go(self, standing: Standing, pods: int) -> None:
+        """Let the last pods of a workload go, and the workload with its last."""
+        gone = tuple(standing.pods[-pods:])
+        self.roster.drop(standing)
+        standing.lose(frozenset(pod.pod_index for pod in gone))
+        self.ledger.leave(standing.workload, gone)
+        if standing.pods:
+            self.roster.add(standing)
+
+
+@given(worlds(several_pools=False), st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3)), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_after_any_departures_all_figures_are_those_of_a_fresh_look(
+    world: Snapshot, departures: list[tuple[int, int]]
+) -> None:
+    kept = Searching(world)
+    kept.figures()
+    for at, pods in departures:
+        if at < len(kept.standings) and kept.standings[at].pods:
+            kept.let_go(kept.standings[at], pods)
+            kept.figures()
+    left = {each.workload.id: tuple(each.pods) for each in kept.standings}
+    rows = [
+        replace(row, placements=left.get(row.id, row.placements))
+        for row in world.workloads
+        if left.get(row.id, True)
+    ]
+    assert kept.figures() == Searching(replace(world, workloads=tuple(rows))).figures()
+
+
+def test_workloads_that_ask_the_same_share_one_ask() -> None:
+    rows = [waiting(name, "left-a", cpu_milli=500) for name in ("a", "b")]
+    state = State.of(Snapshot((), (), (), tuple(rows)))
+    assert state.asks.of(rows[0]) is state.asks.of(replace(rows[1], request=Share(1000)))
