@@ -6,12 +6,11 @@ batches in which a database takes rows, and a few for each gang that grows or sh
 """
 
 import logging
-import os
-import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -21,19 +20,23 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.assignments import NewAssignment
 from chamber import live
-from scheduling import narrate
-from scheduling.codec import encode_plan, encode_snapshot
+from scheduling import narrate, turn
+from scheduling.codec import encode_snapshot
 from scheduling.decide import Decided
 from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle
 from scheduling.settle import Standing, as_json, decisions_of, parts, settle, upkeep
+from scheduling.tally import Tally, promises
+from scheduling.told import pack, tell
 from teams.actors import Actor
 from workloads import lifecycle
 from workloads.models import Attempt, Workload
+from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
 
 SCHEDULER = Actor.system("scheduler")
+SNAPSHOT_STORED_EVERY = timedelta(seconds=10)
 
 
 class LostTurn(Exception):  # noqa: N818 - an outcome, not a fault
@@ -63,8 +66,7 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
     `piecemeal`: each part that depends on no other is written by itself, and what the database refuses is left
     out; for the plan that could not be written as a whole.
     """
-    # Packed before the transaction: nobody waits for the compression of a large snapshot.
-    packed = encode_plan(decided.plan), encode_snapshot(decided.picture.snapshot)
+    packed = _packed(decided)  # before the transaction: nobody waits for the compression
     with transaction.atomic():
         number = fence(decided.picture.cycle)
         writing = _Writing(decided, number)
@@ -72,15 +74,31 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
         undone = writing.write_parts(standing) if piecemeal else writing.write(standing)
         failed = writing.upkeep(standing.starts)
         applied = Applied(number, standing.decisions - undone, standing.left_out + undone, failed)
-        _record(decided, applied, packed)
+        _record(decided, applied, writing.tally, packed)
         if applied.decisions or standing.left_out or applied.failed:
             # A next cycle may do more: the preempted join the queue, who changed meanwhile is looked at again.
             live.ring()
     return applied
 
 
-def _record(decided: Decided, applied: Applied, packed: tuple[bytes, bytes]) -> None:
-    """Store the cycle with its figures, its plan and its snapshot, from which it can be replayed."""
+def _packed(decided: Decided) -> tuple[bytes, bytes]:
+    """Return what is stored of the plan, and of the snapshot: nothing, but where somebody yields and now and then.
+
+    A snapshot is large, and what it explains is in the events; it is kept to replay what somebody may dispute.
+    """
+    plan, snapshot, at = decided.plan, decided.picture.snapshot, decided.picture.taken_at
+    since = at - SNAPSHOT_STORED_EVERY
+    disputed = bool(plan.preemptions or plan.shrinks)
+    if (
+        disputed
+        or not Cycle.objects.filter(began_at__gt=since, began_at__lte=at).exclude(snapshot=b"").exists()
+    ):
+        return pack(tell(plan, snapshot)), encode_snapshot(snapshot)
+    return pack(tell(plan, snapshot)), b""
+
+
+def _record(decided: Decided, applied: Applied, tally: Tally, packed: tuple[bytes, bytes]) -> None:
+    """Store the cycle with its figures, what its plan tells, and the snapshot from which it can be replayed."""
     took = timezone.now() - decided.picture.taken_at
     plan, snapshot = packed
     Cycle.objects.create(
@@ -88,8 +106,8 @@ def _record(decided: Decided, applied: Applied, packed: tuple[bytes, bytes]) -> 
         began_at=decided.picture.taken_at,
         took_ms=max(0, round(took.total_seconds() * 1000)),
         decide_ms=decided.decide_ms,
-        ran_by=ran_by(),
-        figures=figures(decided, applied),
+        ran_by=turn.me(),
+        figures=figures(decided, applied) | {"tally": tally.as_json()},
         plan=plan,
         snapshot=snapshot,
         decisions=applied.decisions,
@@ -97,28 +115,58 @@ def _record(decided: Decided, applied: Applied, packed: tuple[bytes, bytes]) -> 
     )
 
 
+class _Found(NamedTuple):
+    """What a locked workload's row says: its version, and what the tally tells of a start."""
+
+    version: int
+    status_since: datetime
+    priority: int
+    job_class: str
+
+
 class _Writing:
     """One plan being written, in the caller's transaction."""
 
     def __init__(self, decided: Decided, number: int) -> None:
         self.picture, self.plan, self.number = decided.picture, decided.plan, number
-        self.names = narrate.Names(self.picture.snapshot)
+        self.names = narrate.Names.of(self.picture.snapshot)
         self.placements = {workload.id: workload.placements for workload in self.picture.snapshot.workloads}
         self.at = timezone.now()
+        self.found: dict[UUID, _Found] = {}
+        self.tally = Tally()
 
     def unchanged(self) -> Callable[[str], bool]:
-        """Lock the rows that the plan changes; return which are still as the picture has them (1 query)."""
+        """Lock the rows that the plan is about, those who yield and their clusters among them; return which of those
+        that it changes are still as the picture has them (3 queries).
+
+        All of each kind at once, in the order in which everybody locks (ADR 5).
+        """
         plan, rows = self.plan, self.picture.rows
         changing = {decision.workload for decision in decisions_of(plan)}
-        wanted = Workload.objects.select_for_update().filter(pk__in=[rows[key].id for key in changing])
-        versions = dict(wanted.order_by("pk").values_list("pk", "version"))
+        ids = [rows[key].id for key in changing | {preemption.by for preemption in plan.preemptions}]
+        wanted = Workload.objects.select_for_update().filter(pk__in=ids)
+        fields = ("version", "status_since", "priority", "job_class")
+        self.found = {key: _Found(*row) for key, *row in wanted.order_by("pk").values_list("pk", *fields)}
+        assignments.lock_clusters(self._clusters(changing))
+        versions = {key: found.version for key, found in self.found.items()}
         same = {key for key in changing if versions.get(rows[key].id) == rows[key].version}
         return same.__contains__
+
+    def _clusters(self, changing: Collection[str]) -> set[UUID]:
+        """Return the clusters where these workloads lie or are to lie."""
+        placed: list[engine.Start | engine.Grow] = [*self.plan.starts, *self.plan.grows]
+        lying = [pod for decision in placed for pod in decision.placements]
+        lying += [pod for key in changing for pod in self.placements[key]]
+        devices = (self.picture.devices.get((pod.node, pod.devices[0].index)) for pod in lying)
+        return {device.cluster_id for device in devices if device is not None}
 
     def write(self, standing: Standing) -> int:
         """Write all of it; return how many decisions could not be."""
         self.yields(standing)
-        return self.starts(standing.starts) + self.grows(standing.grows)
+        admitted = self.starts(standing.starts)
+        undone = len(standing.starts) - len(admitted) + self.grows(standing.grows)
+        self.count(admitted, standing.preemptions)
+        return undone
 
     def write_parts(self, standing: Standing) -> int:
         """Write each part by itself; return how many decisions could not be."""
@@ -144,15 +192,15 @@ class _Writing:
         for shrink in standing.shrinks:
             self._shrink(shrink)
 
-    def starts(self, starts: Sequence[engine.Start]) -> int:
-        """Admit who starts, and send where their pods lie to the clusters; return how many could not be."""
+    def starts(self, starts: Sequence[engine.Start]) -> list[engine.Start]:
+        """Admit who starts, and send where their pods lie to the clusters; return those for whom it could be done."""
         if not starts:
-            return 0
+            return []
         admissions = [self._admission(start) for start in starts]
         attempts = lifecycle.admit_many(admissions, by=SCHEDULER, at=self.at)
         admitted = [(start, attempts.get(self.picture.rows[start.workload].id)) for start in starts]
         assignments.assign_many([self._assignment(start, attempt) for start, attempt in admitted if attempt])
-        return len(starts) - len(attempts)
+        return [start for start, attempt in admitted if attempt]
 
     def grows(self, grows: Sequence[engine.Grow]) -> int:
         """Add pods to gangs; return to how many it could not be done."""
@@ -165,6 +213,22 @@ class _Writing:
             milli = sum(pod.milli for pod in (*self.placements[grow.workload], *grow.placements))
             self._resize(attempt_id, milli, grow.allocation, narrate.grown(grow, self.names))
         return undone
+
+    def count(self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]) -> None:
+        """Add what was written to the cycle's tally."""
+        for start in starts:
+            found = self.found[self.picture.rows[start.workload].id]
+            self.tally.started(
+                start,
+                waited_seconds=(self.at - found.status_since).total_seconds(),
+                reserved=found.priority >= RESERVED_FROM,
+                job_class=found.job_class,
+            )
+            late_seconds = promises.late_seconds(start.workload, self.at)
+            if late_seconds is not None:
+                self.tally.promised(late_seconds)
+        for preemption in preemptions:
+            self.tally.preempted(preemption)
 
     def upkeep(self, starts: Sequence[engine.Start]) -> int:
         """Store charges and reasons that differ, and end who is given up; return how many ended."""
@@ -215,7 +279,8 @@ class _Writing:
         )
 
     def _admission(self, start: engine.Start) -> lifecycle.Admission:
-        row = self.picture.rows[start.workload]
+        row, promised = self.picture.rows[start.workload], promises.of(start.workload)
+        data = {"cycle": self.number, "nodes": sorted({pod.node for pod in start.placements})}
         return lifecycle.Admission(
             workload_id=row.id,
             version=row.version,
@@ -223,7 +288,7 @@ class _Writing:
             allocation=as_json(start.allocation),
             gpus_milli=sum(pod.milli for pod in start.placements),
             message=narrate.started(start, self.names),
-            data={"cycle": self.number, "nodes": sorted({pod.node for pod in start.placements})},
+            data=data | {"eta": promised.isoformat()} if promised else data,
         )
 
     def _assignment(self, start: engine.Start, attempt: Attempt) -> NewAssignment:
@@ -243,11 +308,6 @@ class _Writing:
             for pod in placements
             for share in pod.devices
         ]
-
-
-def ran_by() -> str:
-    """Return the name of this process, for records."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def figures(decided: Decided, applied: Applied) -> dict[str, Any]:

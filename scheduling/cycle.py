@@ -1,11 +1,15 @@
 """One cycle: snapshot, decide, apply; one at a time in a process, and one winner among processes.
 
-Whoever rings while a cycle runs has it run once more. A cycle that finds nothing changed ends after a few sums; one
-that decides nothing is stored at most once a minute.
+Who rings while a cycle runs has it run once more. Without a ring, a cycle that finds nothing changed ends after a few
+sums; one that decides nothing is stored at most once a minute.
 """
 
+import gc
 import logging
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,22 +19,30 @@ from django.db.models import Q
 from django.utils import timezone
 
 from agentlink import inventory
-from chamber import live
-from scheduling import changes, memory
-from scheduling.apply import Applied, LostTurn, apply, fence, ran_by
+from agentlink.pace import Pace
+from chamber import live, logs
+from scheduling import bells, changes, memory, turn
+from scheduling.apply import Applied, LostTurn, apply, fence
 from scheduling.codec import encode_snapshot
 from scheduling.decide import Decided, decide
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
 from scheduling.models import Cycle
+from scheduling.picture import Picture
 from scheduling.settle import upkeep
-from scheduling.snapshot import Picture, take
+from scheduling.snapshot import take
+from scheduling.tally import promises
 from teams.models import Pool
 
 logger = logging.getLogger(__name__)
 
 IDLE_STORED_EVERY = timedelta(minutes=1)
 FAILURE_STORED_EVERY = timedelta(minutes=1)
+CYCLES_AT_ONCE = 3
+CYCLES_EVERY_SECONDS = 0.2
+"""How fast cycles follow each other: a submission is looked at once, many in a second share a few cycles."""
+LONGEST_RUN_SECONDS = 5.0
+"""A message is answered by so many seconds of cycles at most, so that the worker can stop in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,68 +55,141 @@ class CycleResult:
     decide_ms: int
 
 
-_turn = threading.Lock()
-_rung = threading.Event()
-_seen: tuple[tuple[Any, ...], datetime] | None = None
-"""The fingerprint that the last cycle looked at, and until when that is good enough."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the last look answered: so many rings, the tables with this fingerprint (None: not taken), until then."""
 
+    rings: int
+    mark: tuple[Any, ...] | None
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What people see of a plan: who waits where and why, by pool, and the figures of teams."""
+
+    queues: dict[str | None, list[tuple[Any, ...]]]
+    teams: tuple[engine.TeamFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The last cycle that this process stored."""
+
+    number: int
+    began_at: datetime
+    shown: _Shown
+
+
+_pace = Pace(at_once=CYCLES_AT_ONCE, every_seconds=CYCLES_EVERY_SECONDS)
+_running = threading.Lock()
+_again = threading.Event()
+_seen: _Seen | None = None
 _pools_seen: list[tuple[Any, ...]] | None = None
+_last: _Last | None = None
 
 
 def run_cycle() -> CycleResult | None:
-    """Run cycles until nothing rang meanwhile; return what the last one that wrote something did.
+    """Run cycles until all rings are answered; return what the last one that wrote something did.
 
-    Where a cycle is under way in this process, it is asked to run once more, and None is returned at once.
+    Where a cycle is under way in this process, it is asked to run once more, and None is returned at once; where it
+    is another process's turn, too. Whoever rings without end has the next message answer him: after five seconds.
     """
-    global _seen  # noqa: PLW0603 - one per process
-    _rung.set()
+    began = time.monotonic()
     result = None
-    while _rung.is_set():
-        if not _turn.acquire(blocking=False):
+    _again.set()
+    while _again.is_set():
+        if not _running.acquire(blocking=False):
             return result
         try:
-            _rung.clear()
-            result = _one_cycle() or result
-        except LostTurn:
-            logger.info("Another process had its turn; looking again.")
-            _seen = None
-            _rung.set()
-        except Exception:
-            # What was looked at was not acted on: the next call looks again.
-            _seen = None
-            raise
+            _again.clear()
+            if not turn.take():
+                return result
+            _pace.step()
+            with _no_collections():
+                result = _answer() or result
         finally:
-            _turn.release()
+            _running.release()
+        if _again.is_set() and time.monotonic() - began > LONGEST_RUN_SECONDS:
+            bells.ring()
+            return result
+        if _again.is_set():
+            rest()
+    return result
+
+
+def rest() -> None:
+    """Wait until the next cycle may begin: rings gather meanwhile, and are answered together."""
+    time.sleep(_pace.rest_seconds())
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep the garbage collector out of a cycle: it would walk over all that is kept of the tables, again and again.
+
+    What a cycle leaves is taken up after it.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _answer() -> CycleResult | None:
+    """Run one cycle; have another one follow where somebody rang meanwhile, or another process came first."""
+    global _seen  # noqa: PLW0603 - one per process
+    rung = bells.hear()
+    try:
+        result = _one_cycle(rung)
+    except LostTurn:
+        logger.info("Another process had its turn; looking again.")
+        _seen, result = None, None
+        _again.set()
+    except Exception:
+        # What was looked at was not acted on: the next call looks again.
+        _seen = None
+        raise
+    turn.looked()
+    if bells.rings() != rung:
+        _again.set()
     return result
 
 
 def forget() -> None:
     """Have the next cycle look at the tables whatever it has seen before."""
-    global _seen, _pools_seen  # noqa: PLW0603 - one per process
-    _seen = _pools_seen = None
+    global _seen, _pools_seen, _last  # noqa: PLW0603 - one per process
+    _seen = _pools_seen = _last = None
 
 
-def _one_cycle() -> CycleResult | None:
-    global _seen  # noqa: PLW0603 - one per process
+def _one_cycle(rung: int) -> CycleResult | None:
+    global _seen, _last  # noqa: PLW0603 - one per process
     now = timezone.now()
-    mark = changes.fingerprint()
-    if _seen is not None and _seen[0] == mark and now < _seen[1]:
-        return None
+    mark: tuple[Any, ...] | None = None
+    if _seen is None or _seen.rings == rung:
+        # Nobody rang: whether there is anything to look at, only the tables can tell.
+        mark = changes.fingerprint()
+        if _seen is not None and _seen.mark == mark and now < _seen.until:
+            return None
     _reassign_nodes()
     picture = take(now)
-    _seen = mark, changes.due(picture.snapshot, now, picture.now)
+    _seen = _Seen(rung, mark, changes.due(picture.snapshot, now, picture.now))
     try:
         decided = decide(picture)
     except Exception as error:
         logger.exception("The engine failed; its snapshot is stored to be replayed.")
         _store_failure(picture, error)
         return None
-    before = memory.last()
-    if not _is_worth_storing(decided, before, now):
-        if before is not None:
-            memory.keep(LastCycle(before.number, before.began_at, picture.snapshot, decided.plan))
+    before, shown = _before(), _shown_by(decided.plan)
+    if before is not None and not _is_worth_storing(decided, shown, before):
+        memory.keep(LastCycle.of(before.number, before.began_at, decided.plan, picture.snapshot))
         return None
-    applied = _apply(decided, before)
+    with logs.bind(cycle=picture.cycle + 1):
+        applied = _apply(decided)
+    _last = _Last(applied.number, picture.taken_at, shown)
+    _announce(applied, before.shown if before else None, shown)
     return CycleResult(applied.number, applied.decisions, applied.left_out, decided.decide_ms)
 
 
@@ -117,18 +202,23 @@ def _reassign_nodes() -> None:
         _pools_seen = pools
 
 
-def _is_worth_storing(decided: Decided, before: LastCycle | None, now: datetime) -> bool:
+def _before() -> _Last | None:
+    """Return the last cycle that was stored, where it was this process's (1 query)."""
+    newest = Cycle.objects.exclude(plan=b"").order_by("-number").values_list("number", flat=True).first()
+    return _last if _last is not None and _last.number == newest else None
+
+
+def _is_worth_storing(decided: Decided, shown: _Shown, before: _Last) -> bool:
     """Return whether the plan changes anything, or what it tells those who wait, or a minute has passed."""
     plan = decided.plan
-    if before is None or now - before.began_at >= IDLE_STORED_EVERY:
+    if decided.picture.taken_at - before.began_at >= IDLE_STORED_EVERY:
         return True
     if plan.starts or plan.grows or plan.shrinks or plan.preemptions or upkeep(decided.picture, plan):
         return True
-    return _told(plan) != _told(before.plan) or plan.teams != before.plan.teams
+    return shown != before.shown
 
 
-def _told(plan: engine.Plan) -> dict[str | None, list[tuple[Any, ...]]]:
-    """Return what people see of the queues, by pool: who waits where, and why."""
+def _shown_by(plan: engine.Plan) -> _Shown:
     found: dict[str | None, list[tuple[Any, ...]]] = {}
     for wait in plan.waits:
         why = wait.reason
@@ -136,11 +226,11 @@ def _told(plan: engine.Plan) -> dict[str | None, list[tuple[Any, ...]]]:
         found.setdefault(wait.pool, []).append((wait.workload, wait.position, *numbers))
     for kept in plan.reservations:
         found.setdefault(kept.pool, []).append((kept.workload, kept.nodes))
-    return found
+    return _Shown(found, plan.teams)
 
 
-def _apply(decided: Decided, before: LastCycle | None) -> Applied:
-    """Write the plan, keep it for those who ask why, and tell the pages."""
+def _apply(decided: Decided) -> Applied:
+    """Write the plan, and keep it for those who ask why."""
     picture = decided.picture
     try:
         applied = apply(decided)
@@ -149,20 +239,19 @@ def _apply(decided: Decided, before: LastCycle | None) -> Applied:
     except Exception:
         logger.exception("The plan cannot be written as a whole; its parts are tried one by one.")
         applied = apply(decided, piecemeal=True)
-    after = LastCycle(applied.number, picture.taken_at, picture.snapshot, decided.plan)
-    memory.keep(after)
-    _announce(applied, before, after)
+    memory.keep(LastCycle.of(applied.number, picture.taken_at, decided.plan, picture.snapshot))
+    promises.told(decided.plan.waits)
     return applied
 
 
-def _announce(applied: Applied, before: LastCycle | None, after: LastCycle) -> None:
+def _announce(applied: Applied, before: _Shown | None, after: _Shown) -> None:
     """Announce what the cycle changed: the figures of teams and pools, and the queues that read differently."""
-    told, told_before = _told(after.plan), _told(before.plan) if before else {}
+    told, told_before = after.queues, before.queues if before else {}
     differing = {pool for pool in {*told, *told_before} if told.get(pool) != told_before.get(pool)}
     slugs = dict(Pool.objects.values_list("id", "slug"))
     # Who is in no pool's queue stands below each of them.
     queues = [slug for key, slug in slugs.items() if str(key) in differing or None in differing]
-    moved = applied.decisions or before is None or before.plan.teams != after.plan.teams
+    moved = applied.decisions or before is None or before.teams != after.teams
     figures = ("overview", "teams", "pools") if moved else ("overview",) if queues else ()
     live.announce(*figures, *(f"queue:{slug}" for slug in sorted(queues)))
 
@@ -178,7 +267,7 @@ def _store_failure(picture: Picture, error: Exception) -> None:
             began_at=picture.taken_at,
             took_ms=0,
             decide_ms=0,
-            ran_by=ran_by(),
+            ran_by=turn.me(),
             figures={"error": repr(error)},
             plan=b"",
             snapshot=encode_snapshot(picture.snapshot),

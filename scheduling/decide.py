@@ -1,12 +1,15 @@
 """Asking the engine, and not letting one workload that it stumbles over stop everybody."""
 
+import gc
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
-from scheduling.snapshot import LeftAside, Picture
+from scheduling.picture import LeftAside, Picture
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +39,8 @@ def decide(picture: Picture) -> Decided:
             picture, {key for key, version in _stumbled_over.items() if _is(picture, key, version)}
         )
         try:
-            plan = schedule(picture.snapshot, picture.now)
+            with _without_collecting():
+                plan = schedule(picture.snapshot, picture.now)
         except Exception as error:
             culprit = _culprit(picture)
             if culprit is None:
@@ -49,6 +53,18 @@ def decide(picture: Picture) -> Decided:
         else:
             return Decided(picture, plan, round((time.monotonic() - began) * 1000))
     raise failure
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Put the garbage collector off: the engine makes millions of small rows and no cycles (a quarter of its time)."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def forget() -> None:

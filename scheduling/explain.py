@@ -7,7 +7,7 @@ anybody may know of a workload in the pool: team, class, priority and GPUs.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from scheduling import memory
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
-from scheduling.narrate import Names
+from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
 
@@ -130,7 +130,7 @@ def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explana
             return HELD
         return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
     if workload.status == Status.QUEUED:
-        reason = last.placed.get(key) if last else None
+        reason = last.placed(key) if last else None
         return reader.of_reason(reason) if reason and workload.reason_code == EMPTYING else LET_GO
     if workload.is_open or not workload.reason:
         return None
@@ -149,7 +149,7 @@ class Reader:
 
     def __init__(self, user: "User | AnonymousUser", last: LastCycle | None) -> None:
         self._user = user
-        self._names = Names(last.snapshot) if last else None
+        self._names = last.names if last else None
         self._called: dict[str, str] = {}
         self._now = timezone.now()
 
@@ -217,11 +217,6 @@ def eta_in_words(eta: engine.Eta, now: datetime) -> str:
     if latest - earliest < timedelta(minutes=1):
         return f"in about {until}, at {latest:%H:%M} UTC"
     return f"in {soonest} to {until}" if soonest else f"within about {until}"
-
-
-def moment(milliseconds: int | None) -> datetime | None:
-    """Return a time of the engine's."""
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _length(ahead: timedelta) -> str:

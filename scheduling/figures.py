@@ -5,8 +5,8 @@ those of the last cycle's plan.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -50,12 +50,12 @@ class PoolBar:
     """
 
     pool: Pool
-    capacity_milli: int
-    unavailable_milli: int
-    reserved_milli: int
-    elastic_milli: int
-    burst_milli: int
-    waiting: int
+    capacity_milli: int = 0
+    unavailable_milli: int = 0
+    reserved_milli: int = 0
+    elastic_milli: int = 0
+    burst_milli: int = 0
+    waiting: int = 0
 
     @property
     def in_use_milli(self) -> int:
@@ -68,7 +68,11 @@ class PoolBar:
         return max(0, self.capacity_milli - self.unavailable_milli - self.in_use_milli)
 
 
-@dataclass(slots=True)
+PoolSums = dict[UUID, dict[str, int]]
+"""The fields of `PoolBar` that are not zero, by pool."""
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """How many workloads of a team and all below it wait in a pool's queue, and for how many milli-GPUs."""
 
@@ -128,37 +132,40 @@ class _Group:
             yield (None if team is None else UUID(team)), int(entry["milli"]) * self.attempts
 
 
-def pool_bars(user: "User | AnonymousUser") -> list[PoolBar]:
-    """Return the pools the user may see, in the organisation's order (5 queries)."""
+def pool_bars(user: "User | AnonymousUser", *, sums: Callable[[], PoolSums] | None = None) -> list[PoolBar]:
+    """Return the pools the user may see, in the organisation's order (5 queries).
+
+    `sums` may give what `pool_sums` returned before; it is the same for everybody.
+    """
     pools = list(Pool.objects.visible_to(user))
     if not pools:
         return []
+    found = (sums or pool_sums)()
+    return [PoolBar(pool, **found.get(pool.pk, {})) for pool in pools]
+
+
+def pool_sums() -> PoolSums:
+    """Return the numbers of the bar of every pool that has any, whoever looks (4 queries)."""
     uses: dict[UUID, Use] = defaultdict(Use)
     for group in _groups(Q()):
         for charged, milli in group.parts():
             _count(uses[group.pool_id], milli, reserved=group.reserved, covered=charged is not None)
-    devices = _devices()
+    found: PoolSums = {pool_id: asdict(use) for pool_id, use in uses.items()}
+    for pool_id, (capacity_milli, unavailable_milli) in _devices().items():
+        found.setdefault(pool_id, {}).update(
+            capacity_milli=capacity_milli, unavailable_milli=unavailable_milli
+        )
     last = memory.last()
-    return [_pool_bar(pool, devices.get(pool.pk, (0, 0)), uses[pool.pk], last) for pool in pools]
+    for key, queue in (last.content["queues"] if last else {}).items():
+        found.setdefault(UUID(key), {})["waiting"] = len(queue)
+    return found
 
 
-def _pool_bar(pool: Pool, devices: tuple[int, int], use: Use, last: memory.LastCycle | None) -> PoolBar:
-    capacity_milli, unavailable_milli = devices
-    queue = last.queues.get(str(pool.pk), []) if last else []
-    return PoolBar(
-        pool=pool,
-        capacity_milli=capacity_milli,
-        unavailable_milli=unavailable_milli,
-        reserved_milli=use.reserved_milli,
-        elastic_milli=use.elastic_milli,
-        burst_milli=use.burst_milli,
-        waiting=sum(wait.position is not None for wait in queue),
-    )
-
-
-def team_bars(user: "User | AnonymousUser", pool: Pool) -> list[TeamBar]:
-    """Return the teams the user may see with their part of the pool, in the order of the tree (5 queries)."""
-    teams = list(Team.objects.visible_to(user).active())
+def team_bars(
+    user: "User | AnonymousUser", pool: Pool, *, teams: Sequence[Team] | None = None
+) -> list[TeamBar]:
+    """Return the teams the user may see, or some of them, with their part of the pool (5 queries)."""
+    teams = list(Team.objects.visible_to(user).active()) if teams is None else teams
     if not teams:
         return []
     uses: dict[UUID, Use] = defaultdict(Use)
@@ -172,7 +179,7 @@ def team_bars(user: "User | AnonymousUser", pool: Pool) -> list[TeamBar]:
     capacity_milli, _ = _devices().get(pool.pk, (0, 0))
     last = memory.last()
     limits = last.teams if last else {}
-    waiting = _waiting(last, pool) if last else {}
+    waiting = last.waiting(str(pool.pk)) if last else {}
     return [
         TeamBar(
             team,
@@ -180,7 +187,7 @@ def team_bars(user: "User | AnonymousUser", pool: Pool) -> list[TeamBar]:
             capacity_milli,
             uses[team.pk],
             limits.get((str(team.pk), str(pool.pk)), NO_LIMITS),
-            waiting.get(str(team.pk), Waiting()),
+            Waiting(*waiting.get(str(team.pk), (0, 0))),
         )
         for team in teams
     ]
@@ -233,19 +240,3 @@ def _devices() -> dict[UUID, tuple[int, int]]:
     present = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
     rows = present.values_list("node__pool").annotate(devices=Count("id"), unavailable=Sum(unavailable))
     return {pool: (devices * WHOLE_DEVICE_MILLI, down_milli) for pool, devices, down_milli in rows}
-
-
-def _waiting(last: memory.LastCycle, pool: Pool) -> dict[str, Waiting]:
-    """Return how many wait in the pool's queue, and for how much, by team with all below it."""
-    parents = {team.id: team.parent for team in last.snapshot.teams}
-    found: dict[str, Waiting] = defaultdict(Waiting)
-    for wait in last.queues.get(str(pool.pk), []):
-        if wait.position is None:
-            continue
-        workload = last.workloads[wait.workload]
-        team: str | None = workload.team
-        while team is not None:
-            found[team].workloads += 1
-            found[team].milli += wait.reason.asked_milli or 0
-            team = parents.get(team)
-    return found

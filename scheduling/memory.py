@@ -1,60 +1,88 @@
-"""The last cycle, kept by each process: what pages and the API explain from.
+"""What the last cycle told, kept by each process: what pages and the API explain from.
 
 The process that ran the cycle has it at once; others read its row when they see that there is a newer one.
 """
 
 import threading
-from collections import defaultdict
+from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
 
-from scheduling.codec import decode_plan, decode_snapshot
+from scheduling import told
 from scheduling.engine import types as engine
 from scheduling.models import Cycle
+from scheduling.narrate import Names
 
 
 class LastCycle:
-    """A plan with the snapshot that it was made for, and the look-ups that pages need. Never written to."""
+    """What a cycle told, and the look-ups that pages need. Never written to."""
 
-    def __init__(self, number: int, began_at: datetime, snapshot: engine.Snapshot, plan: engine.Plan) -> None:
-        self.number, self.began_at = number, began_at
-        self.snapshot, self.plan = snapshot, plan
+    def __init__(self, number: int, began_at: datetime, tell: Callable[[], told.Json]) -> None:
+        self.number, self.began_at, self._tell = number, began_at, tell
+
+    @classmethod
+    def of(cls, number: int, began_at: datetime, plan: engine.Plan, snapshot: engine.Snapshot) -> "LastCycle":
+        """Return what a plan tells; worked out when somebody asks."""
+        return cls(number, began_at, lambda: told.tell(plan, snapshot))
 
     @cached_property
-    def waits(self) -> dict[str, engine.Wait]:
+    def content(self) -> told.Json:
+        """All of it, as it is stored."""
+        return self._tell()
+
+    @cached_property
+    def names(self) -> Names:
+        """What teams, pools and the nodes that are kept for somebody are called."""
+        names = self.content["names"]
+        return Names({key: name for key, (name, _) in names["teams"].items()}, names["pools"], names["nodes"])
+
+    @cached_property
+    def waits(self) -> told.Waits:
         """Who waits, by workload."""
-        return {wait.workload: wait for wait in self.plan.waits}
+        return told.Waits.of(self.content)
+
+    def placed(self, workload: str) -> engine.Reason | None:
+        """Return why one with an allocation is not let go yet; None: nothing keeps it."""
+        number = self.content["placed"].get(workload)
+        return None if number is None else told.reason_of(self.content, number)
+
+    def queue(self, pool: str) -> list[str]:
+        """Return who waits in a pool's queue, in its order."""
+        return [row[0] for row in self.content["queues"].get(pool, [])]
+
+    def outside(self, pool: str) -> list[str]:
+        """Return who accepts the pool, but waits for something else before he joins its queue."""
+        accepts = self.content["accepts"]
+        anywhere = [row[0] for row in self.content["aside"].get("", [])]
+        here = [key for key in anywhere if accepts[key] is None or pool in accepts[key]]
+        return [row[0] for row in self.content["aside"].get(pool, [])] + here
+
+    def waiting(self, pool: str) -> dict[str, tuple[int, int]]:
+        """Return how many wait in the pool's queue, and for how many milli-GPUs, by team with all below it."""
+        parents = {key: parent for key, (_, parent) in self.content["names"]["teams"].items()}
+        found: dict[str, tuple[int, int]] = {}
+        for own, (count, milli) in self.content["waiting"].get(pool, {}).items():
+            team: str | None = own
+            while team is not None:
+                workloads, gpus = found.get(team, (0, 0))
+                found[team] = workloads + count, gpus + milli
+                team = parents.get(team)
+        return found
 
     @cached_property
-    def placed(self) -> dict[str, engine.Reason | None]:
-        """Why those with an allocation are not let go yet (None: nothing keeps them), by workload."""
-        started = {start.workload: start.reason for start in self.plan.starts}
-        return {keep.workload: keep.reason for keep in self.plan.keeps} | started
-
-    @cached_property
-    def workloads(self) -> dict[str, engine.Workload]:
-        """What each workload asked for, by id."""
-        return {workload.id: workload for workload in self.snapshot.workloads}
-
-    @cached_property
-    def queues(self) -> dict[str | None, list[engine.Wait]]:
-        """Who waits in each pool: the queue in its order, then those who are in no queue."""
-        queues: dict[str | None, list[engine.Wait]] = defaultdict(list)
-        for wait in self.plan.waits:
-            queues[wait.pool].append(wait)
-        for queue in queues.values():
-            queue.sort(key=lambda wait: (wait.position is None, wait.position, wait.workload))
-        return queues
+    def reservations(self) -> list[engine.StartReservation]:
+        """What is kept for the first who finds no place."""
+        return told.reservations_of(self.content["reservations"])
 
     @cached_property
     def pools(self) -> dict[str, engine.PoolFigures]:
         """The pools after the plan."""
-        return {figures.pool: figures for figures in self.plan.pools}
+        return {row[0]: engine.PoolFigures(*row) for row in self.content["pools"]}
 
     @cached_property
     def teams(self) -> dict[tuple[str, str], engine.TeamFigures]:
         """The teams after the plan, by (team, pool)."""
-        return {(figures.team, figures.pool): figures for figures in self.plan.teams}
+        return {(row[0], row[1]): engine.TeamFigures(*row) for row in self.content["teams"]}
 
 
 _lock = threading.Lock()
@@ -76,8 +104,10 @@ def last() -> LastCycle | None:
     kept = _kept
     if kept is not None and (kept.number, kept.began_at) == stored:
         return kept
-    cycle = Cycle.objects.get(number=stored[0])
-    found = LastCycle(cycle.number, cycle.began_at, decode_snapshot(cycle.snapshot), decode_plan(cycle.plan))
+    content = told.unpack(Cycle.objects.values_list("plan", flat=True).get(number=stored[0]))
+    if content is None:
+        return None
+    found = LastCycle(*stored, lambda: content)
     keep(found)
     return found
 

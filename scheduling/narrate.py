@@ -1,6 +1,6 @@
 """The sentences that a cycle writes into events. They name teams, pools and nodes, never a foreign workload."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scheduling.engine import types as engine
 from scheduling.engine.quantities import gpus, in_gpus
@@ -9,12 +9,19 @@ NODES_NAMED = 4
 
 
 class Names:
-    """What the ids of a snapshot are called."""
+    """What the ids of teams, pools and nodes are called."""
 
-    def __init__(self, snapshot: engine.Snapshot) -> None:
-        self.teams = {team.id: team.name for team in snapshot.teams}
-        self.pools = {pool.id: pool.name for pool in snapshot.pools}
-        self.nodes = {node.id: node.name for node in snapshot.nodes}
+    def __init__(self, teams: Mapping[str, str], pools: Mapping[str, str], nodes: Mapping[str, str]) -> None:
+        self.teams, self.pools, self.nodes = teams, pools, nodes
+
+    @classmethod
+    def of(cls, snapshot: engine.Snapshot) -> "Names":
+        """Return the names in a snapshot."""
+        return cls(
+            {team.id: team.name for team in snapshot.teams},
+            {pool.id: pool.name for pool in snapshot.pools},
+            {node.id: node.name for node in snapshot.nodes},
+        )
 
     def level(self, level: str | None) -> str:
         """Return what a level of a reason is called: a team, a pool, or a topology level as it stands."""

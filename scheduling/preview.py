@@ -13,7 +13,9 @@ from scheduling.engine import types as engine
 from scheduling.engine.quantities import gpus
 from scheduling.explain import Explanation, Reader
 from scheduling.narrate import Names
-from scheduling.snapshot import ASKED, Picture, dependency_of, take
+from scheduling.picture import Picture
+from scheduling.reading import ASKED
+from scheduling.snapshot import dependency_of, take
 from scheduling.translate import Circumstances
 from teams.actors import Actor
 from workloads.models import Workload
@@ -70,7 +72,7 @@ def _picture() -> Picture:
 
 
 def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) -> Preview:
-    names = Names(snapshot)
+    names = Names.of(snapshot)
     given = narrate.given(start, names)
     if start.victims:
         return Preview("preempts", f"{_victims(start, snapshot, names)} Then it starts with {given}.")
@@ -99,7 +101,7 @@ def _victims(start: engine.Start, snapshot: engine.Snapshot, names: Names) -> st
 
 def _waits(wait: engine.Wait, picture: Picture, by: Actor) -> Preview:
     assert by.user is not None  # noqa: S101 - `prepare` refuses a submission without a person
-    last = memory.LastCycle(picture.cycle, picture.taken_at, picture.snapshot, engine.Plan())
+    last = memory.LastCycle.of(picture.cycle, picture.taken_at, engine.Plan(), picture.snapshot)
     reader = Reader(by.user, last)
     explanation = reader.explanation(wait)
     reader.learn([explanation.sentence])

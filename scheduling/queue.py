@@ -8,9 +8,9 @@ from uuid import UUID
 
 from chamber.errors import NotVisible
 from scheduling import memory
-from scheduling.explain import Explanation, called, explain_many, label, moment
+from scheduling.explain import Explanation, called, explain_many, label
 from scheduling.memory import LastCycle
-from scheduling.narrate import Names
+from scheduling.translate import moment
 from teams.models import Pool
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
@@ -108,7 +108,7 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
     found = Workload.objects.filter(pk__in=shown, status=Status.PENDING).select_related("team", "owner")
     by_id = {row.pk: row for row in found}
     rows = _rows([by_id[key] for key in shown if key in by_id], user, last)
-    waiting = sum(wait.position is not None for wait in last.queues.get(str(pool.pk), [])) if last else 0
+    waiting = len(last.queue(str(pool.pk))) if last else 0
     return QueuePage(
         pool=pool,
         rows=rows,
@@ -124,9 +124,7 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
 def _waits(last: LastCycle, pool: Pool) -> list[str]:
     """Return who waits here: the queue in its order, then those whom something keeps out of it."""
     key = str(pool.pk)
-    elsewhere = [wait.workload for wait in last.queues.get(None, [])]
-    accepts = [name for name in elsewhere if (pools := last.workloads[name].pools) is None or key in pools]
-    return [wait.workload for wait in last.queues.get(key, [])] + accepts
+    return last.queue(key) + last.outside(key)
 
 
 def _rows(
@@ -155,11 +153,11 @@ def _row(workload: Workload, explanation: Explanation, user: "User | AnonymousUs
 
 def _kept(last: LastCycle, pool: Pool, user: "User | AnonymousUser") -> list[Kept]:
     """Return the pool's start reservation, for this reader (1 query where there is one)."""
-    reservations = [kept for kept in last.plan.reservations if kept.pool == str(pool.pk)]
+    reservations = [kept for kept in last.reservations if kept.pool == str(pool.pk)]
     if not reservations:
         return []
     holders = Workload.objects.select_related("team").in_bulk([UUID(kept.workload) for kept in reservations])
-    nodes = Names(last.snapshot).nodes
+    nodes = last.names.nodes
     return [
         Kept(
             called=called(holders[UUID(kept.workload)], user),

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling.engine import types as engine
-from scheduling.snapshot import Picture
+from scheduling.picture import Picture
 from workloads.lifecycle import WaitingFailure
 from workloads.models import Status
 

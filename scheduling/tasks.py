@@ -1,19 +1,33 @@
 """Bells for Celery and the embedded timer; each calls one function."""
 
+import logging
+import time
 from datetime import timedelta
 
 from celery import shared_task
+from celery.signals import worker_shutdown
+from django.conf import settings
+from django.db import DatabaseError
 from django.utils import timezone
 
-from scheduling import cycle, usage
+from scheduling import bells, cycle, turn, usage
+
+logger = logging.getLogger(__name__)
 
 CYCLES_KEPT = timedelta(days=7)
+STANDS_BY_SECONDS = 0.5
+"""How long a process whose turn it is not leaves the queue to the other one, after each message."""
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
 def run_cycle() -> None:
-    """Run a scheduling cycle."""
+    """Run a scheduling cycle, at the pace of cycles."""
+    cycle.rest()
     cycle.run_cycle()
+    if settings.REDIS and not turn.is_mine():
+        # Both wait at the same queue: the message goes to the other one, who takes it while this one sleeps.
+        bells.hand_on()
+        time.sleep(STANDS_BY_SECONDS)
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
@@ -23,6 +37,21 @@ def sample_usage() -> None:
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def roll_up_usage() -> None:
+    """Keep samples by the hour of what is older than a day."""
+    usage.roll_up(timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
 def prune_cycles() -> None:
     """Delete cycles that nobody will replay any more."""
     cycle.prune(older_than=CYCLES_KEPT, now=timezone.now())
+
+
+@worker_shutdown.connect  # type: ignore[untyped-decorator]  # celery has no types
+def give_turn_back(**_: object) -> None:
+    """Let another worker take over at once when this one stops in order."""
+    try:
+        turn.give_back()
+    except DatabaseError:
+        logger.info("The turn could not be given back; it ends by itself within seconds.")

@@ -7,12 +7,12 @@ engine names one to somebody who may not see it: `scheduling.explain` puts in na
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from scheduling.engine import types as engine
-from teams.models import Pool, PoolPolicy, Share, Team
+from teams.models import Pool, PoolPolicy
 from workloads.models import Phase
 
 SECOND_MS = 1000
@@ -25,6 +25,11 @@ Row = Mapping[str, Any]
 def milliseconds(at: datetime | None) -> int | None:
     """Return a time as the engine counts it, whole milliseconds since the epoch."""
     return None if at is None else round(at.timestamp() * SECOND_MS)
+
+
+def moment(at: int | None) -> datetime | None:
+    """Return a time that the engine counts."""
+    return None if at is None else datetime.fromtimestamp(at / SECOND_MS, UTC)
 
 
 def policy(rules: PoolPolicy) -> engine.Policy:
@@ -70,9 +75,9 @@ def _pool(row: Pool, rules: PoolPolicy | None, sizes: Counter[int]) -> engine.Po
 
 
 def teams(
-    rows: Iterable[Team], shares: Iterable[Share], usage: Mapping[tuple[str, str], int]
+    rows: Iterable[Any], shares: Iterable[Any], usage: Mapping[tuple[str, str], int]
 ) -> tuple[engine.Team, ...]:
-    """Return the tree. `usage` is decayed GPU-milliseconds by team and pool."""
+    """Return the tree, from rows of `Team` and `Share`. `usage` is decayed GPU-milliseconds by team and pool."""
     kept: dict[str, dict[str, engine.TeamShare]] = defaultdict(dict)
     for share in shares:
         pool = str(share.pool_id)
@@ -82,13 +87,13 @@ def teams(
         kept[team][pool] = engine.TeamShare(pool, before.reservation_milli, before.maximum_milli, used)
     return tuple(
         engine.Team(
-            id=str(row.pk),
+            id=str(row.id),
             name=row.name,
             parent=None if row.parent_id is None else str(row.parent_id),
             weight=row.bursting_priority,
             burst_limit_percent=row.burst_limit_percent,
             maximum_milli=row.maximum_milli,
-            shares=tuple(share for _, share in sorted(kept[str(row.pk)].items())),
+            shares=tuple(share for _, share in sorted(kept[str(row.id)].items())),
         )
         for row in rows
     )
@@ -130,12 +135,11 @@ def node(row: Row, devices: Sequence[Row]) -> engine.Node:
     )
 
 
-def placements(rows: Iterable[Row]) -> tuple[engine.PodPlacement, ...]:
-    """Return where an attempt's pods lie. A pod lies on one node."""
+def placements(rows: Iterable[tuple[int, str, int, int]]) -> tuple[engine.PodPlacement, ...]:
+    """Return where an attempt's pods lie, from pod index, node, device index and share. A pod lies on one node."""
     pods: dict[int, tuple[str, list[engine.DeviceShare]]] = {}
-    for row in rows:
-        _, shares = pods.setdefault(row["pod_index"], (str(row["device__node_id"]), []))
-        shares.append(engine.DeviceShare(row["device__index"], row["share_milli"]))
+    for pod, node, device, share in rows:
+        pods.setdefault(pod, (node, []))[1].append(engine.DeviceShare(device, share))
     return tuple(
         engine.PodPlacement(index, at, tuple(sorted(shares, key=lambda share: share.index)))
         for index, (at, shares) in sorted(pods.items())

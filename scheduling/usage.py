@@ -1,13 +1,16 @@
 """How much teams have used: a sample each minute, and the decayed sum that fairness by usage goes by."""
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Sum
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Sum
 
 from scheduling.models import UsageSample
 from teams.models import PoolPolicy
@@ -15,6 +18,11 @@ from workloads.models import Attempt
 from workloads.models.workload import RESERVED_FROM
 
 MINUTE_MS = 60_000
+SAMPLES_KEPT = timedelta(days=1)
+"""How long each minute has a row of its own."""
+ROLLS_UP_FOR_SECONDS = 30.0
+BATCH = 5000
+
 HALF_LIVES_READ = 8
 """What is older weighs less than half a percent of what it was."""
 
@@ -43,6 +51,50 @@ def sample(now: datetime) -> int:
     before = UsageSample.objects.filter(minute=minute).count()
     UsageSample.objects.bulk_create(rows, ignore_conflicts=True)
     return UsageSample.objects.filter(minute=minute).count() - before
+
+
+def roll_up(now: datetime) -> int:
+    """Make one row of each hour's samples that are older than a day, and delete what is older than history is kept;
+    return how many hours. In short transactions, for half a minute at most; what is left comes with the next time.
+    """
+    until = time.monotonic() + ROLLS_UP_FOR_SECONDS
+    recent = (now - SAMPLES_KEPT).replace(minute=0, second=0, microsecond=0)
+    each = UsageSample.objects.filter(minutes=1, minute__lt=recent).order_by("minute")
+    hours = 0
+    while time.monotonic() < until and (oldest := each.values_list("minute", flat=True).first()):
+        hours += _roll_up_hour(oldest.replace(minute=0))
+    old = UsageSample.objects.filter(minute__lt=now - timedelta(days=settings.CHAMBER_KEEP_DAYS)).order_by(
+        "minute"
+    )
+    while time.monotonic() < until and (found := list(old.values_list("pk", flat=True)[:BATCH])):
+        UsageSample.objects.filter(pk__in=found).delete()
+    return hours
+
+
+@transaction.atomic
+def _roll_up_hour(hour: datetime) -> bool:
+    """Put the mean of an hour's samples in their place; False where somebody else was quicker."""
+    sampled = UsageSample.objects.filter(minutes=1, minute__gte=hour, minute__lt=hour + timedelta(hours=1))
+    sums = sampled.order_by().values("pool_id", "team_id")
+    groups = list(sums.annotate(n=Count("pk"), reserved=Sum("reserved_milli"), elastic=Sum("elastic_milli")))
+    deleted, _ = sampled.delete()
+    if deleted != sum(group["n"] for group in groups):
+        transaction.set_rollback(True)
+        return False
+    means = [
+        UsageSample(
+            minute=hour,
+            minutes=60,
+            pool_id=group["pool_id"],
+            team_id=group["team_id"],
+            reserved_milli=round(group["reserved"] / 60),
+            elastic_milli=round(group["elastic"] / 60),
+        )
+        for group in groups
+    ]
+    # An hour that was rolled up before keeps its mean: what comes late comes from a clock that went back.
+    UsageSample.objects.bulk_create(means, ignore_conflicts=True)
+    return True
 
 
 @dataclass(slots=True)
@@ -98,7 +150,7 @@ def _add(sampled: UsageSample) -> None:
         factor = _decay(sampled.minute - kept.at, kept.half_life)
         kept.by_team = {team: used * factor for team, used in kept.by_team.items()}
         kept.at = sampled.minute
-    used = (sampled.reserved_milli + sampled.elastic_milli) * MINUTE_MS / 1000
+    used = (sampled.reserved_milli + sampled.elastic_milli) * sampled.minutes * MINUTE_MS / 1000
     kept.by_team[sampled.team_id] = kept.by_team.get(sampled.team_id, 0.0) + used
 
 

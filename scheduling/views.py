@@ -6,15 +6,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from chamber import live
 from chamber.errors import NotVisible, Refusal
-from chamber.http import page
+from chamber.http import Watched, page
 from scheduling import explain as explaining
 from scheduling import figures
 from scheduling.preview import Preview, preview
 from scheduling.queue import pool_for, queues_of, read_queue
 from teams.actors import Actor, Via
-from teams.models import Pool
+from teams.models import Pool, Team
+from teams.rows import teams_of_table
 from workloads.forms import requests_from
 from workloads.models import Workload
 
@@ -28,13 +28,13 @@ PLACEHOLDER = "preview"
 def queue(request: HttpRequest, slug: str | None = None) -> HttpResponse:
     """Who waits in a pool, in which order and why; live."""
     pool = pool_for(request.user, slug)
+    watched = Watched.now(f"queue:{pool.slug}") if pool else None
     context = {
         "pools": Pool.objects.visible_to(request.user),
         "pool": pool,
         "queue": pool and read_queue(request.user, pool, cursor=request.GET.get("cursor", "")),
-        "live_version": pool and live.version(f"queue:{pool.slug}"),
     }
-    return page(request, "scheduling/queue.html", context, fragment="scheduling/_queue.html")
+    return page(request, "scheduling/queue.html", context, fragment="scheduling/_queue.html", watched=watched)
 
 
 @require_safe
@@ -43,18 +43,31 @@ def explain(request: HttpRequest, slug: str) -> HttpResponse:
     workload = Workload.objects.visible_to(request.user).filter(slug=slug).first()
     if workload is None:
         raise NotVisible(f"There is no workload {slug!r}.")
-    reason = explaining.explain(workload, request.user)
-    topics = " ".join([f"workload:{workload.pk}", *(f"queue:{queue}" for queue in queues_of(workload))])
-    context = {"workload": workload, "reason": reason, "topics": topics}
-    return page(request, "scheduling/explain.html", context, fragment="scheduling/_explain.html")
+    queues = [f"queue:{queue}" for queue in queues_of(workload)]
+    watched = Watched.now(f"workload:{workload.pk}", *queues)
+    workload.refresh_from_db()  # what was read before the versions may be older than they say
+    context = {"workload": workload, "reason": explaining.explain(workload, request.user)}
+    return page(
+        request, "scheduling/explain.html", context, fragment="scheduling/_explain.html", watched=watched
+    )
 
 
 @require_safe
 def team_figures(request: HttpRequest) -> HttpResponse:
-    """A cell with a bar for each team that the viewer may see: parts of the page of teams, swapped by their ids."""
+    """A cell with a bar for each row of the page of teams: parts of it, swapped in by their ids."""
+    watched = Watched.now("teams", "overview")
     pool = pool_for(request.user, request.GET.get("pool") or None)
-    bars = figures.team_bars(request.user, pool) if pool else []
-    return page(request, "scheduling/_team_figures.html", {"bars": bars})
+    bars = figures.team_bars(request.user, pool, teams=_teams_of(request)) if pool else []
+    return page(request, "scheduling/_team_figures.html", {"bars": bars}, watched=watched)
+
+
+def _teams_of(request: HttpRequest) -> list[Team]:
+    """Return the teams that have a row on the page that asks."""
+    under = request.GET.get("under")
+    top = Team.objects.visible_to(request.user).filter(slug=under).first() if under else None
+    if under and top is None:
+        raise NotVisible(f"There is no team {under!r} that you may see.")
+    return teams_of_table(cast("User", request.user), under=top)
 
 
 @require_POST

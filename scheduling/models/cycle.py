@@ -20,7 +20,11 @@ class Clock(models.Model):
 
 
 class Cycle(models.Model):
-    """One run of snapshot, decide, apply. `plan` and `snapshot` are compressed JSON."""
+    """One run of snapshot, decide, apply.
+
+    `plan` is what it tells people (`scheduling.told`), empty where the engine failed; `snapshot` what it was made for,
+    kept where somebody had to yield, where the engine failed, and now and then. Both are compressed JSON.
+    """
 
     number = models.PositiveBigIntegerField(primary_key=True)
     began_at = models.DateTimeField(db_index=True)

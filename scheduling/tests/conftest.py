@@ -7,7 +7,7 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import cycle, decide, memory, usage
+from scheduling import cycle, decide, memory, snapshot, turn, usage
 from scheduling.tests.factories import make_cluster, make_nodes
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_org, make_pool, make_team, make_user, member, set_share
@@ -18,6 +18,8 @@ def _scheduler_without_memory() -> Iterator[None]:
     """What the process keeps between cycles does not leak from one test into the next."""
     yield
     cycle.forget()
+    turn.forget()
+    snapshot.forget()
     usage.forget()
     memory.forget()
     decide.forget()

@@ -5,7 +5,7 @@ import pytest
 from scheduling.engine import types as engine
 from scheduling.narrate import Names, grown, started
 
-NAMES = Names(
+NAMES = Names.of(
     engine.Snapshot(
         pools=(engine.Pool("p", "Main"),),
         teams=(engine.Team("t", "NLP"), engine.Team("u", "Research")),

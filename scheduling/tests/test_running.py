@@ -1,18 +1,21 @@
 """How cycles run: one at a time, again when rung, past a workload that the engine stumbles over, and pruned."""
 
 import threading
+import time
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from agentlink.models import Device
-from scheduling import changes, cycle, decide, tasks
+from agentlink.pace import Pace
+from scheduling import bells, changes, cycle, decide, tasks
 from scheduling.cycle import prune, run_cycle
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle, UsageSample
-from scheduling.snapshot import Picture, take
+from scheduling.picture import Picture
+from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme
 from teams.models import Pool, Team
 from teams.tests.factories import make_pool
@@ -20,12 +23,13 @@ from workloads.models import Status, Workload
 from workloads.tests.factories import make_workload
 
 
+@pytest.mark.django_db
 def test_who_rings_during_a_cycle_returns_at_once_and_has_it_run_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runs: list[str] = []
 
-    def one_cycle() -> None:
+    def one_cycle(rung: int) -> None:
         runs.append(threading.current_thread().name)
         if len(runs) == 1:
             other = threading.Thread(target=run_cycle, name="other")
@@ -38,6 +42,42 @@ def test_who_rings_during_a_cycle_returns_at_once_and_has_it_run_once_more(
     run_cycle()
 
     assert runs == [threading.current_thread().name] * 2
+
+
+@pytest.mark.django_db
+def test_messages_that_come_one_after_the_other_are_answered_at_the_pace_of_cycles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(time, "sleep", rests.append)
+    monkeypatch.setattr(cycle, "_pace", Pace(at_once=2, every_seconds=0.2, clock=lambda: 0.0))
+
+    for _ in range(4):
+        tasks.run_cycle()
+
+    assert rests == pytest.approx([0, 0, 0.2, 0.2])
+
+
+@pytest.mark.django_db
+def test_who_rings_without_end_is_answered_by_the_next_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    rings: list[str] = []
+    monkeypatch.setattr(cycle, "_one_cycle", lambda _: cycle._again.set())
+    monkeypatch.setattr(cycle, "LONGEST_RUN_SECONDS", 0.5)
+    monkeypatch.setattr(bells, "ring", lambda: rings.append("rung"))
+    sleep = time.sleep
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", rest)
+
+    run_cycle()
+
+    assert rings == ["rung"]
+    assert 0 < max(rests) <= cycle.CYCLES_EVERY_SECONDS + 1e-9
+    assert len(rests) <= cycle.CYCLES_AT_ONCE + 0.5 / cycle.CYCLES_EVERY_SECONDS
 
 
 def test_a_cycle_that_lost_its_turn_looks_again(acme: Acme, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +272,7 @@ def test_a_queue_is_announced_when_it_reads_differently_and_only_then(
     assert "queue:lab" not in topics
 
     topics.clear()
-    cycle.forget()
+    monkeypatch.setattr(cycle, "_seen", None)
     run_cycle()
     assert topics == []
 

@@ -12,7 +12,8 @@ from agentlink import assignments
 from agentlink.models import Node
 from scheduling.cycle import run_cycle
 from scheduling.engine import types as engine
-from scheduling.snapshot import Picture, take
+from scheduling.picture import Picture
+from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from scheduling.translate import stopping_id

@@ -1,0 +1,196 @@
+"""A picture read with what was kept of the last one is the picture that the tables alone give."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from agentlink import assignments
+from agentlink.models import Assignment, Device, Hold, Node, Placement
+from scheduling import snapshot
+from scheduling.cycle import run_cycle
+from scheduling.engine import types as engine
+from scheduling.picture import Picture
+from scheduling.snapshot import take
+from scheduling.tests.conftest import Acme
+from scheduling.tests.factories import make_nodes, pods_gone, run_pods
+from teams.actors import Actor, Via
+from workloads import actions, lifecycle
+from workloads.models import Attempt, Dependency, Status, Workload
+from workloads.tests.factories import finish, make_workload
+
+
+class World:
+    """Does what can happen to the tables, one thing at a time, drawn by chance."""
+
+    def __init__(self, acme: Acme, seed: int) -> None:
+        self.acme, self.chance = acme, random.Random(seed)
+
+    def some(self, **wanted: object) -> Workload | None:
+        rows = list(Workload.objects.filter(**wanted).order_by("pk"))
+        return self.chance.choice(rows) if rows else None
+
+    def submit(self) -> None:
+        acme = self.acme
+        team, owner = self.chance.choice([(acme.research, acme.owner), (acme.production, acme.outsider)])
+        pods = self.chance.choice([1, 1, 3])
+        workload = make_workload(
+            team,
+            owner,
+            pods=pods,
+            min_pods=1,
+            gpu_milli=self.chance.choice([250, 1000, 2000]),
+            priority=self.chance.choice([50, 60, 100]),
+            node_selector=self.chance.choice([{}, {"kind": "a100"}]),
+            tolerations=self.chance.choice([[], ["spot"], [7]]),
+        )
+        needed = self.some()
+        if self.chance.random() < 0.2 and needed is not None and needed != workload:
+            Dependency.objects.create(workload=workload, needs=needed)
+
+    def cycle(self) -> None:
+        run_cycle()
+
+    def run(self) -> None:
+        queued = self.some(status=Status.QUEUED, attempt__assignment__let_go=True)
+        if queued is not None:
+            run_pods([queued])
+
+    def finish(self) -> None:
+        running = self.some(status=Status.RUNNING)
+        if running is not None and running.attempt is not None:
+            finish(running.attempt, exit_code=self.chance.choice([0, 1]))
+
+    def checkpoint(self) -> None:
+        Attempt.objects.filter(phase="running").update(checkpointed_at=timezone.now())
+
+    def gone(self) -> None:
+        stopping = Assignment.objects.filter(wanted=False, gone=False).values_list("attempt", flat=True)
+        pods_gone(Attempt.objects.filter(pk__in=list(stopping[:1])))
+
+    def shrink(self) -> None:
+        gang = self.some(status=Status.RUNNING, pods=3)
+        if gang is not None and gang.attempt is not None:
+            with transaction.atomic():
+                assignments.remove_pods(gang.attempt.pk, [2])
+
+    def preempt(self) -> None:
+        victim, winner = self.some(status=Status.RUNNING), self.some(status=Status.PENDING)
+        if victim is None or winner is None:
+            return
+        order = lifecycle.PreemptionOrder(victim.pk, victim.version, "Reclaimed.", winner.pk, "reserved")
+        with transaction.atomic():
+            lifecycle.preempt_many([order], by=Actor.system("scheduler"), at=timezone.now())
+
+    def hold(self) -> None:
+        waiting = self.some(status=Status.PENDING)
+        if waiting is not None:
+            act = actions.release if waiting.held else actions.hold
+            act(by=Actor.person(waiting.owner, Via.PAGE), workload=waiting)
+
+    def cancel(self) -> None:
+        workload = self.some(status__in=("pending", "queued", "running"))
+        if workload is not None:
+            actions.cancel(by=Actor.person(workload.owner, Via.PAGE), workload=workload)
+
+    def node(self) -> None:
+        node = self.chance.choice(list(Node.objects.order_by("pk")))
+        change: dict[str, Any] = self.chance.choice(
+            [
+                {"ready": not node.ready},
+                {"labels": {"kind": self.chance.choice(["a100", "h100"])}},
+                {"taints": self.chance.choice([[], ["spot"], [{"not": "text"}]])},
+                {"gone_at": None if node.gone_at else timezone.now()},
+            ]
+        )
+        Node.objects.filter(pk=node.pk).update(**change)
+
+    def more_nodes(self) -> None:
+        if Node.objects.count() < 6:
+            make_nodes(self.acme.cluster, self.acme.pool, 1)
+        Device.objects.filter(index=self.chance.randrange(4)).update(foreign=self.chance.random() < 0.3)
+
+    def share(self) -> None:
+        self.acme.pool.shares.update(
+            reservation_milli=self.chance.choice([2000, 4000]), version=F("version") + 1
+        )
+
+    def cluster(self) -> None:
+        self.acme.cluster.connected = not self.acme.cluster.connected
+        self.acme.cluster.save()
+
+    def anything(self) -> None:
+        acts: list[Callable[[], None]] = [
+            self.submit, self.submit, self.cycle, self.cycle, self.run, self.run, self.finish, self.checkpoint,
+            self.gone, self.shrink, self.preempt, self.hold, self.cancel, self.node, self.more_nodes, self.share,
+            self.cluster,
+        ]  # fmt: skip
+        self.chance.choice(acts)()
+
+
+def as_sets(picture: Picture) -> tuple[object, ...]:
+    """Return the picture without the order of its rows, which means nothing."""
+    rows = picture.snapshot
+    return (
+        rows.pools,
+        set(rows.teams),
+        set(rows.nodes),
+        {row.id: row for row in rows.workloads},
+        dict(picture.rows),
+        dict(picture.devices),
+        set(picture.left_aside),
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_the_kept_picture_is_the_cold_one(acme: Acme, seed: int) -> None:
+    world = World(acme, seed)
+    for act in (*[world.submit] * 6, world.cycle, *[world.run] * 6):
+        act()
+    for _ in range(30):
+        world.anything()
+        now = timezone.now()
+        warm = take(now)
+        kept = snapshot._memory
+        snapshot.forget()
+        assert as_sets(warm) == as_sets(take(now))
+        snapshot._memory = kept
+
+
+def test_what_did_not_change_is_the_very_object_of_before(acme: Acme) -> None:
+    stays = make_workload(acme.research, acme.owner)
+    before = take(timezone.now()).snapshot
+    make_workload(acme.research, acme.owner)
+
+    after = take(timezone.now()).snapshot
+
+    rows: list[engine.Workload] = [row for row in after.workloads if row.id == str(stays.pk)]
+    assert rows[0] is before.workloads[0]
+    assert after.nodes is before.nodes
+    assert after.teams is before.teams
+
+
+def test_a_placement_on_a_node_that_is_gone_keeps_its_place(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner)
+    run_cycle()
+    lying = Placement.objects.get(attempt__workload=workload, hold=Hold.HELD)
+    Node.objects.filter(pk=lying.device.node_id).update(gone_at=timezone.now())
+
+    row = take(timezone.now()).snapshot.workloads[0]
+
+    assert [pod.node for pod in row.placements] == [str(lying.device.node_id)]
+
+
+def test_a_row_that_cannot_be_read_is_noted_in_each_picture_and_logged_once(
+    acme: Acme, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_workload(acme.research, acme.owner, tolerations=[7])
+
+    notes = [take(timezone.now()).left_aside for _ in range(3)]
+
+    assert [len(each) for each in notes] == [1, 1, 1]
+    assert caplog.text.count("cannot be read") == 1

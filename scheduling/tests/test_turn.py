@@ -1,0 +1,138 @@
+"""Whose turn it is to run cycles: one process's, until it gives it back or is silent for too long."""
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from chamber.celery import app
+from scheduling import tasks, turn
+from scheduling.cycle import run_cycle
+from scheduling.models import Cycle, Turn
+from scheduling.tests.conftest import Acme
+from workloads.tests.factories import make_workload
+
+pytestmark = pytest.mark.django_db
+
+
+def held_by_another(*, until: timedelta) -> None:
+    Turn.objects.update_or_create(
+        pk=1, defaults={"held_by": "elsewhere:1", "held_until": timezone.now() + until}
+    )
+
+
+def test_nobodys_turn_is_taken_for_ten_seconds_and_asked_for_once() -> None:
+    assert turn.take()
+
+    held = Turn.objects.get()
+    assert held.held_by == turn.me()
+    assert held.held_until is not None
+    assert timedelta(seconds=9) < held.held_until - timezone.now() <= timedelta(seconds=10)
+    with CaptureQueriesContext(connection) as queries:
+        assert turn.take()
+    assert len(queries) == 0
+
+
+def test_while_another_process_has_the_turn_no_cycle_runs(acme: Acme) -> None:
+    make_workload(acme.research, acme.owner)
+    held_by_another(until=timedelta(seconds=5))
+
+    assert run_cycle() is None
+
+    assert not Cycle.objects.exists()
+
+
+def test_the_turn_of_a_process_that_was_silent_is_taken_over() -> None:
+    held_by_another(until=timedelta(seconds=-1))
+
+    assert turn.take()
+
+    assert Turn.objects.get().held_by == turn.me()
+
+
+def test_a_turn_that_was_given_back_is_free_at_once() -> None:
+    turn.take()
+
+    turn.give_back()
+
+    assert (Turn.objects.get().held_by, Turn.objects.get().held_until) == ("", None)
+
+
+def test_a_worker_that_stops_in_order_gives_its_turn_back() -> None:
+    turn.take()
+
+    tasks.give_turn_back()
+
+    assert Turn.objects.get().held_by == ""
+
+
+def test_a_worker_stops_though_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(turn, "give_back", away)
+
+    tasks.give_turn_back()
+
+
+def test_looking_prolongs_the_turn_and_is_noted_now_and_then() -> None:
+    turn.take()
+    Turn.objects.update(held_until=timezone.now() + timedelta(seconds=1))
+
+    turn.looked()
+
+    held = Turn.objects.get()
+    assert held.looked_at is not None
+    assert held.held_until is not None
+    assert held.held_until - held.looked_at == turn.LEASE
+    with CaptureQueriesContext(connection) as queries:
+        turn.looked()
+    assert len(queries) == 0
+
+
+def test_whoever_lost_his_turn_while_he_looked_asks_again() -> None:
+    turn.take()
+    held_by_another(until=timedelta(seconds=5))
+
+    turn.looked()
+
+    assert not turn.take()
+
+
+def test_what_a_cycle_that_finds_nothing_changed_leaves_is_that_it_looked(acme: Acme) -> None:
+    run_cycle()
+    run_cycle()
+    Turn.objects.update(looked_at=None)
+    turn.forget()
+
+    assert run_cycle() is None
+
+    assert Turn.objects.get().looked_at is not None
+
+
+@pytest.fixture
+def handed_on(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The messages that were sent again, of a worker among several processes that does not wait."""
+    monkeypatch.setattr(tasks, "settings", SimpleNamespace(REDIS="redis://nowhere"))
+    messages: list[str] = []
+    monkeypatch.setattr(app, "send_task", lambda name, **_: messages.append(name))
+    monkeypatch.setattr(tasks, "STANDS_BY_SECONDS", 0)
+    return messages
+
+
+def test_a_message_that_came_to_who_stands_by_goes_to_the_other_one(handed_on: list[str]) -> None:
+    held_by_another(until=timedelta(seconds=5))
+
+    tasks.run_cycle()
+
+    assert handed_on == ["scheduling.tasks.run_cycle"]
+
+
+def test_a_message_that_came_to_whose_turn_it_is_goes_no_further(handed_on: list[str]) -> None:
+    tasks.run_cycle()
+
+    assert turn.is_mine()
+    assert handed_on == []
