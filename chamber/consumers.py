@@ -2,90 +2,196 @@
 
 import asyncio
 import json
-from typing import Any
+import random
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, TypeVar
+from uuid import UUID
 
+from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import DatabaseError
 
-from chamber import live
+from chamber import live, sessions
+from chamber.live.hub import Reader, here
+from teams.models import Pool
+from teams.permissions import Permission, may_anywhere
+from workloads.models import Workload
+
+Answer = TypeVar("Answer")
 
 MAX_TOPICS = 50
 MAX_TOPIC_LENGTH = 200
-SIGNED_OUT = 4401
+MAX_PAGES_OF_USER = 100
+MAX_MESSAGES, MAX_MESSAGES_SECONDS = 20, 10.0
+SLOW_SECONDS = 10.0
+"""How long a page may leave unread what it is told."""
+CHECK_SECONDS = 60.0
+"""How often it is looked again whether the page may stay open, give or take a quarter; at an alarm, at once."""
+
 BAD_MESSAGE = 4400
-COALESCE_SECONDS = 1.0
+SIGNED_OUT = 4401
+SLOW = 4408
+TOO_MANY = 4429
+
+SHARED_TOPICS = frozenset({"overview", "teams", "pools", "workloads"})
+"""Topics of what everybody who is signed in may ask for, each seeing a part of their own."""
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
     """One open page. Carries no data: the page fetches what changed over HTTP, where permission is checked.
 
-    At most one message a second and topic: the first at once, what follows within the second as one.
+    A topic that its reader may not watch is answered like one that there is not: with version 0, and nothing after.
+    Everything is said by one task, so that whoever does not read holds up nobody, and keeps the latest versions only.
     """
 
+    channel_layer_alias = "none"  # the hub hears for all pages of the process
+    reader: Reader | None = None
+    slow = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve until the socket closes, or its reader has left unread for too long what it was told."""
+        try:
+            await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self.slow:
+                raise
+        finally:
+            await self.disconnect(SLOW)
+
     async def connect(self) -> None:
-        """Take in whoever is signed in; close with 4401 otherwise."""
-        self.topics: set[str] = set()
-        self.waiting: dict[str, int] = {}
-        self.quiet: dict[str, asyncio.TimerHandle] = {}
+        """Take in whoever is signed in; close with 4401 otherwise, with 4429 who has too many pages open."""
         await self.accept()
-        user = self.scope.get("user")
-        if user is None or not user.is_authenticated:
+        self.user = self.scope.get("user")
+        if self.user is None or not self.user.is_authenticated:
             await self.close(SIGNED_OUT)
+            return
+        self.hub = here()
+        if self.hub.owners[self.user.pk] >= MAX_PAGES_OF_USER:
+            await self.close(TOO_MANY)
+            return
+        session = self.scope.get("session")
+        self.session_key: str = (session and session.session_key) or ""
+        self.asked: frozenset[str] = frozenset()
+        self.heard_at: deque[float] = deque(maxlen=MAX_MESSAGES)
+        self.reader = Reader(self.user.pk, {f"user:{self.user.pk}", live.session_topic(self.session_key)})
+        self.hub.enter(self.reader)
+        main = asyncio.current_task()
+        self.speaking = asyncio.create_task(self._speak(self.reader))
+        self.speaking.add_done_callback(lambda _: self.slow and main and main.cancel())
 
     async def disconnect(self, code: int) -> None:  # noqa: ARG002 - the signature is Channels'
-        """Forget the page."""
-        for handle in self.quiet.values():
-            handle.cancel()
-        for topic in self.topics:
-            await self.channel_layer.group_discard(live.group(topic), self.channel_name)
+        """Forget the page; once is enough."""
+        reader, self.reader = self.reader, None
+        if reader is not None:
+            self.speaking.cancel()
+            await self.hub.leave(reader)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:  # noqa: ARG002
-        """Watch the topics named; anything else closes the socket with 4400."""
+        """Watch the topics named; anything else closes the socket with 4400, and too many messages with 4429."""
+        if self.reader is None:
+            return
         topics = _topics(text_data)
         if topics is None:
             await self.close(BAD_MESSAGE)
             return
-        for topic in self.topics - topics:
-            await self.channel_layer.group_discard(live.group(topic), self.channel_name)
-        for topic in topics - self.topics:
-            await self.channel_layer.group_add(live.group(topic), self.channel_name)
-        self.topics = topics
-        for topic in sorted(topics):
-            await self._say(topic, live.version(topic))
-
-    async def live_changed(self, event: dict[str, Any]) -> None:
-        """Pass on an announcement, at once or with the next one of its second."""
-        topic, version = str(event["topic"]), int(event["version"])
-        if topic not in self.topics:
+        if self._hurries():
+            await self.close(TOO_MANY)
             return
-        if topic in self.quiet:
-            self.waiting[topic] = version
-            return
-        self._hush(topic)
-        await self._say(topic, version)
+        self.asked = topics
+        allowed = await _allowed(self.user, topics)
+        found = await self.hub.watch(self.reader, allowed)
+        self.reader.say(dict.fromkeys(topics - allowed, live.UNKNOWN) | found)
 
-    def _hush(self, topic: str) -> None:
-        loop = asyncio.get_running_loop()
-        self.quiet[topic] = loop.call_later(COALESCE_SECONDS, lambda: loop.create_task(self._flush(topic)))
+    def _hurries(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        full = len(self.heard_at) == MAX_MESSAGES
+        hurries = full and now - self.heard_at[0] < MAX_MESSAGES_SECONDS
+        self.heard_at.append(now)
+        return hurries
 
-    async def _flush(self, topic: str) -> None:
-        self.quiet.pop(topic, None)
-        version = self.waiting.pop(topic, None)
-        if version is not None and topic in self.topics:
-            self._hush(topic)
-            await self._say(topic, version)
+    async def _speak(self, reader: Reader) -> None:
+        """Say what the hub hands over, and look now and then whether the page may stay."""
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(CHECK_SECONDS * random.uniform(0.75, 1.25)):  # noqa: S311
+                        await reader.news.wait()
+                except TimeoutError:
+                    reader.alarmed = True
+                if reader.alarmed and not await self._may_stay(reader):
+                    await self.close(SIGNED_OUT)
+                    return
+                async with asyncio.timeout(SLOW_SECONDS):
+                    for topic, version in reader.take():
+                        await self.send(json.dumps({"topic": topic, "version": version}))
+        except TimeoutError:
+            self.slow = True
 
-    async def _say(self, topic: str, version: int) -> None:
-        await self.send(json.dumps({"topic": topic, "version": version}))
+    async def _may_stay(self, reader: Reader) -> bool:
+        """Look whether the session and its user still are; stop what the user may no longer watch."""
+        reader.alarmed = False
+        try:
+            async with self.hub.checks:
+                self.user = await _user_of(self.session_key) if self.session_key else self.user
+                if self.user is None:
+                    return False
+                allowed = await _allowed(self.user, self.asked)
+        except DatabaseError:
+            return True  # the next look is soon enough
+        if allowed != reader.topics:
+            await self.hub.watch(reader, allowed)
+        return True
 
 
-def _topics(text: str | None) -> set[str] | None:
+def _topics(text: str | None) -> frozenset[str] | None:
     """Return the topics that a message asks for; None where it is not of the protocol."""
     try:
         asked = json.loads(text or "")["watch"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not isinstance(asked, list) or len(asked) > MAX_TOPICS:
         return None
     if not all(isinstance(topic, str) and 0 < len(topic) <= MAX_TOPIC_LENGTH for topic in asked):
         return None
-    return set(asked)
+    return frozenset(asked)
+
+
+def _in_thread(ask: Callable[..., Answer]) -> Callable[..., Coroutine[Any, Any, Answer]]:
+    """Return `ask` as a coroutine that runs in a thread of the pool, with a database connection of its own."""
+    asked: Callable[..., Coroutine[Any, Any, Answer]] = database_sync_to_async(ask, thread_sensitive=False)
+    return asked
+
+
+_user_of = _in_thread(sessions.user_of)
+
+
+async def _allowed(user: Any, topics: Collection[str]) -> frozenset[str]:
+    """Return those topics that are about something the user may see."""
+    allowed = SHARED_TOPICS.intersection(topics) | ({f"owner:{user.pk}"} & set(topics))
+    others = [topic for topic in topics if topic.startswith(("workload:", "queue:"))]
+    return allowed | (await _visible(user, others) if others else set())
+
+
+@_in_thread
+def _visible(user: Any, topics: Collection[str]) -> set[str]:
+    """Return those topics of workloads and queues that the user may see (at most three queries)."""
+    named = [topic.partition(":") for topic in topics]
+    slugs = [name for kind, _, name in named if kind == "queue"]
+    ids = [found for kind, _, name in named if kind == "workload" and (found := _uuid(name))]
+    visible = set()
+    if slugs and may_anywhere(user, Permission.VIEW_TEAM):
+        visible |= {
+            f"queue:{slug}" for slug in Pool.objects.filter(slug__in=slugs).values_list("slug", flat=True)
+        }
+    if ids:
+        seen = Workload.objects.visible_to(user).filter(pk__in=ids).values_list("pk", flat=True)
+        visible |= {f"workload:{pk}" for pk in seen}
+    return visible & set(topics)
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

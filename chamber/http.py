@@ -2,10 +2,51 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+
+from chamber import live
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The topics of what a view shows, with their versions from before it read any row.
+
+    Whoever holds the same roles on the same teams is shown the same, so their answers may be kept for each other
+    (`chamber.fragments`); but for `only`, whose own things are shown, and `never`, who may do more with it than others.
+    """
+
+    topics: tuple[str, ...]
+    versions: tuple[int, ...]
+    only: UUID | None = None
+    never: UUID | None = None
+
+    @classmethod
+    def now(cls, *topics: str, only: UUID | None = None) -> Self:
+        """Return the topics with their versions of this moment (one round trip, where there is Redis)."""
+        return cls(topics, tuple(live.versions(*topics)), only=only)
+
+    def but_for(self, user_id: UUID) -> Self:
+        """Return the same, with this user's answers not for others, nor others' for this user."""
+        return replace(self, never=user_id)
+
+    def seen_by(self, user_id: UUID) -> Self:
+        """Return whose the answer to this user is: theirs alone where they are who may do more with it."""
+        return replace(self, only=user_id, never=None) if self.never == user_id else self
+
+    @property
+    def stamp(self) -> str:
+        """The versions as a section carries them (`data-live-version`)."""
+        return " ".join(map(str, self.versions))
+
+    @property
+    def heard(self) -> str:
+        """Topics and versions as a request names them (`X-Chamber-Heard`)."""
+        return " ".join(f"{topic}={number}" for topic, number in zip(self.topics, self.versions, strict=True))
 
 
 def wants_fragment(request: HttpRequest) -> bool:
@@ -22,10 +63,22 @@ def page(
     *,
     fragment: str | None = None,
     status: int = 200,
+    watched: Watched | None = None,
 ) -> HttpResponse:
-    """Render `template`, or only `fragment` where a part was asked for; both get the same context."""
-    name = fragment if fragment and wants_fragment(request) else template
-    response = render(request, name, dict(context), status=status)
+    """Render `template`, or only `fragment` where a part was asked for; both get the same context.
+
+    With `watched`, templates find its topics as `live_topics` and its versions as `live_version`, and what is
+    answered to a GET may be kept for others: a fragment of it holds no token against forgery, for scripts add it.
+    """
+    part = fragment if fragment and wants_fragment(request) else None
+    values = dict(context)
+    if watched is not None:
+        values |= {"live_topics": " ".join(watched.topics), "live_version": watched.stamp}
+        if part and request.method == "GET":
+            values["csrf_token"] = ""
+    response = render(request, part or template, values, status=status)
+    if watched is not None:
+        response.watched = watched  # type: ignore[attr-defined]
     response["Vary"] = "Cookie, HX-Request, X-Chamber-Fragment"
     response["Cache-Control"] = "private, no-cache"
     return response

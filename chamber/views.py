@@ -1,6 +1,7 @@
 """Pages that belong to no app: the overview, and in the demo the switch of a simulated agent."""
 
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -9,10 +10,9 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from chamber import live
-from chamber.http import page
+from chamber import fragments
+from chamber.http import Watched, page, wants_fragment
 from scheduling import figures
-from teams.models import Team
 from teams.permissions import Permission, may_anywhere
 from workloads.models import Event, EventKind, Workload
 
@@ -20,17 +20,42 @@ from workloads.models import Event, EventKind, Workload
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     """One screen: how full the pools are, why who waits, what happened lately, and my own workloads."""
+    watched = Watched.now("overview")
     now = timezone.now()
-    visible = Workload.objects.visible_to(request.user)
     context = {
-        "pools": figures.pool_bars(request.user),
+        "pools": _pools(request, watched),
         "waiting": figures.queue_by_reason(request.user),
         "events": _latest_changes(request, since=now - timedelta(hours=1)),
-        "mine": visible.filter(owner=request.user.pk).select_related("team", "pool")[:8],
-        "has_teams": Team.objects.visible_to(request.user).exists(),
-        "live_version": live.version("overview"),
+        "has_teams": may_anywhere(request.user, Permission.VIEW_TEAM),
+        # A part of its own, which the fragment leaves alone: the rest is the same for many.
+        "own": None if wants_fragment(request) else _own(request),
     }
-    return page(request, "chamber/overview.html", context, fragment="chamber/_overview.html")
+    return page(request, "chamber/overview.html", context, fragment="chamber/_overview.html", watched=watched)
+
+
+def _pools(request: HttpRequest, watched: Watched) -> list[figures.PoolBar]:
+    """Return the bars of the pools; open pages share what is added up for them, for it is nobody's own."""
+    if not wants_fragment(request):
+        return figures.pool_bars(request.user)
+    return figures.pool_bars(
+        request.user, sums=lambda: fragments.alike("pool-sums", watched, figures.pool_sums)
+    )
+
+
+@require_safe
+def mine(request: HttpRequest) -> HttpResponse:
+    """My newest workloads: a part of the overview."""
+    own = _own(request)
+    return page(
+        request, "chamber/_mine.html", {"own": own}, fragment="chamber/_mine.html", watched=own["watched"]
+    )
+
+
+def _own(request: HttpRequest) -> dict[str, Any]:
+    user_id = request.user.pk
+    watched = Watched.now(f"owner:{user_id}", only=user_id)
+    rows = Workload.objects.visible_to(request.user).filter(owner=user_id).select_related("team", "pool")[:8]
+    return {"watched": watched, "workloads": rows}
 
 
 def _latest_changes(request: HttpRequest, *, since: object) -> list[Event]:

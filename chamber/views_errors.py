@@ -1,12 +1,23 @@
 """Answers to requests that no view gets to see."""
 
+import sys
+from http import HTTPStatus
+
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.views.defaults import page_not_found
 
+from chamber import logs
 from chamber.errors import Refusal, TooLarge
+from chamber.http import toast, wants_fragment
+from chamber.serving.outages import outage
+from chamber.transactions import is_unavailable
+
+RETRY_AFTER_SECONDS = 1
+BUSY = "The database did not answer in time; nothing was done. Try again in a moment."
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
@@ -26,11 +37,41 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Say that there is nothing at this address: to programs as a problem, to people as a page."""
     if not request.path.startswith("/api/"):
         return page_not_found(request, exception)
+    return _problem(404, "The API has nothing at this address.", "not-found")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Say that the fault is ours, with the id under which the log has it; 503 where the database was not to be had."""
+    error = sys.exc_info()[1]
+    if is_unavailable(error) or outage(error) is not None:
+        return _busy(request)
+    if not request.path.startswith("/api/"):
+        # Without the request: what the pages' chrome asks of the database may be what failed.
+        return HttpResponse(
+            render_to_string("500.html", {"request_id": logs.bound("request_id")}), status=500
+        )
+    return _problem(500, "The server could not answer. It is logged under the request's id.", "fault")
+
+
+def _busy(request: HttpRequest) -> HttpResponse:
+    """Say that nothing was done and that the same may succeed soon."""
+    if request.path.startswith("/api/"):
+        answer: HttpResponse = _problem(503, BUSY, "busy")
+    elif wants_fragment(request):
+        answer = toast(HttpResponse(BUSY, status=503), BUSY, level="error")
+    else:
+        answer = HttpResponse(render_to_string("errors/503.html", {"text": BUSY}), status=503)
+    answer["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return answer
+
+
+def _problem(status: int, detail: str, code: str) -> JsonResponse:
     problem = {
         "type": "about:blank",
-        "title": "Not Found",
-        "status": 404,
-        "detail": "The API has nothing at this address.",
-        "code": "not-found",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "request_id": logs.bound("request_id"),
     }
-    return JsonResponse(problem, status=404, content_type="application/problem+json")
+    return JsonResponse(problem, status=status, content_type="application/problem+json")

@@ -3,12 +3,14 @@
 from typing import Any
 
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import ValidationError
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from rest_framework.exceptions import Throttled
 
+from chamber import live
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS, sign_in
+from chamber.fragments import forget_session
 
 
 class SignInForm(AuthenticationForm):
@@ -44,4 +46,17 @@ class SignIn(LoginView):
         response.status_code = 422 if wait is None else 429
         if wait is not None:
             response["Retry-After"] = str(wait)
+        return response
+
+
+class SignOut(LogoutView):
+    """Django's sign-out; the session's other open pages are closed, and get no part any more."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """End the session, then say so."""
+        key = request.session.session_key
+        response = super().post(request, *args, **kwargs)
+        if key:
+            forget_session(key)
+            live.announce(live.session_topic(key))
         return response

@@ -25,6 +25,17 @@ document.addEventListener("submit", (event) => {
   }, { once: true });
 }, true);
 
+// Parts that were fetched again hold no token against forgery, for they are the same for many: it is the page's own.
+document.addEventListener("submit", ({ target: form }) => {
+  const known = JSON.parse(document.body.getAttribute("hx-headers") ?? "{}")["X-CSRFToken"];
+  if (!known || form.method !== "post" || form.elements.csrfmiddlewaretoken) return;
+  const token = document.createElement("input");
+  token.type = "hidden";
+  token.name = "csrfmiddlewaretoken";
+  token.value = known;
+  form.append(token);
+});
+
 document.addEventListener("click", async (event) => {
   const target = event.target.closest("[data-answer], [data-open], [data-copy]");
   if (!target) return;

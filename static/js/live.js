@@ -1,14 +1,18 @@
 // Keeps marked parts of a page true. <section id="..." data-live="topic topic" data-live-url="/part/"> is fetched
-// again when the socket announces a newer version of a topic; without a socket, every 15 s. See docs/look.md.
+// again when the socket announces another version of a topic; without a socket, every 15 s. See docs/look.md.
 import { prepare } from "./forms.js";
 import { morph } from "./morph.js";
 import { freshen } from "./times.js";
 
 const FETCH_GAP_MS = 1000;
 const POLL_MS = 15000;
+const SLOW_POLL_MS = 60000; // with a socket: what was never announced is found, too
+const MOST_TRIES = 3;
 const FIRST_RETRY_MS = 1000;
 const LAST_RETRY_MS = 30000;
+const RETURN_MS = 5000; // after a restart of the server its viewers return over so long a time
 const SUMMARY_GAP_MS = 15000;
+const RESTARTING = 1012;
 const SIGNED_OUT = 4401;
 
 const indicator = document.getElementById("live-status");
@@ -22,25 +26,29 @@ const isLive = () => socket?.readyState === WebSocket.OPEN;
 
 function stateOf(section) {
   if (!states.has(section)) {
-    states.set(section, { etag: section.dataset.liveEtag ?? "", seen: new Map(), wanted: false, busy: false, timer: 0, fetchedAt: 0, told: section.dataset.liveSummary });
+    states.set(section, { etag: "", announced: new Map(), shown: versionsIn(section), tries: 0, wanted: false, busy: false, timer: 0, fetchedAt: 0, told: section.dataset.liveSummary });
   }
   return states.get(section);
 }
 
-// What the server rendered (data-live-version, one number per topic in their order) or what was last announced.
-function knownVersion(section, topic) {
-  const announced = stateOf(section).seen.get(topic);
-  return announced ?? section.dataset.liveVersion?.split(/\s+/)[topicsOf(section).indexOf(topic)];
+// What the server rendered: data-live-version has a number for each topic, in their order.
+function versionsIn(section) {
+  const numbers = section.dataset.liveVersion?.split(/\s+/) ?? [];
+  return new Map(topicsOf(section).map((topic, place) => [topic, Number(numbers[place])]));
 }
 
 function heard({ topic, version }) {
   for (const section of sections()) {
     if (!topicsOf(section).includes(topic)) continue;
-    const known = knownVersion(section, topic);
-    stateOf(section).seen.set(topic, String(version));
-    if (known !== String(version)) want(section);
+    const state = stateOf(section);
+    state.announced.set(topic, version);
+    state.tries = 0;
+    if (state.shown.get(topic) !== version) want(section);
   }
 }
+
+// An answer may be older than what was announced while it was on its way, or kept for others: then once more, soon.
+const isBehind = (state) => [...state.announced].some(([topic, version]) => state.shown.get(topic) < version);
 
 /** Fetch `section` soon: at most once a second, one request at a time, never in a hidden tab. */
 function want(section) {
@@ -61,23 +69,26 @@ async function refresh(section, state) {
   try {
     const headers = { "X-Chamber-Fragment": "1", Accept: "text/html" };
     if (state.etag) headers["If-None-Match"] = state.etag;
+    const known = [...state.announced].filter(([, version]) => version > 0);
+    if (known.length && isLive()) headers["X-Chamber-Heard"] = known.map((pair) => pair.join("=")).join(" ");
     const response = await fetch(section.dataset.liveUrl, { headers, cache: "no-store", redirect: "manual" });
     await take(section, state, response);
   } catch {
     setTimeout(() => section.isConnected && want(section), POLL_MS);
   }
   state.busy = false;
-  if (state.wanted) want(section);
+  if (state.wanted || (isBehind(state) && ++state.tries < MOST_TRIES)) want(section);
 }
 
 async function take(section, state, response) {
   if (response.type === "opaqueredirect" || response.status === 401) return location.reload();
   if (response.status === 403 || response.status === 404) return retire(section, response.status);
-  if (response.status === 304) return;
+  if (response.status === 304) return void state.announced.forEach((version, topic) => state.shown.set(topic, version));
   if (!response.ok) throw new Error(`The fragment answered ${response.status}.`);
   const html = await response.text();
   state.etag = response.headers.get("ETag") ?? "";
   swap(section, html);
+  state.shown = versionsIn(section);
   if (section.dataset.liveSummary && section.dataset.liveSummary !== state.told) tell(section, state);
 }
 
@@ -103,6 +114,7 @@ function retire(section, status) {
   note.className = "live-note";
   note.textContent = status === 403 ? "You may no longer see this part." : "This is gone, or no longer visible to you.";
   section.removeAttribute("data-live");
+  stateOf(section).announced.clear();
   section.prepend(note);
 }
 
@@ -153,7 +165,7 @@ function connect() {
     lostAt ??= new Date();
     show();
     // Full jitter: after a restart of the server its viewers do not return in one moment.
-    const bound = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures++);
+    const bound = Math.min(LAST_RETRY_MS, code === RESTARTING ? RETURN_MS : FIRST_RETRY_MS * 2 ** failures++);
     setTimeout(connect, FIRST_RETRY_MS / 2 + Math.random() * bound);
   });
 }
@@ -171,6 +183,7 @@ if (document.body.dataset.liveSocket && sections().length) {
   connect();
   show();
   setInterval(() => isLive() || catchUp(), POLL_MS);
+  setInterval(() => isLive() && !document.hidden && sections().forEach(want), SLOW_POLL_MS * (0.75 + Math.random() / 2));
   document.addEventListener("visibilitychange", catchUp);
   document.addEventListener("htmx:load", watch);
   addEventListener("pagehide", () => socket?.close());

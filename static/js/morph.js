@@ -29,12 +29,12 @@ function morphAttributes(from, to) {
   }
 }
 
-function morphNode(from, to) {
+function morphNode(from, to, asked = false) {
   if (from.nodeType !== Node.ELEMENT_NODE) {
     if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;
     return;
   }
-  if ("liveKeep" in from.dataset || from.isEqualNode(to)) return;
+  if (("liveKeep" in from.dataset && !asked) || from.isEqualNode(to)) return;
   if (from.matches("input, textarea, select") && isEdited(from)) return;
   morphAttributes(from, to);
   morphChildren(from, to);
@@ -67,6 +67,6 @@ function morphChildren(from, to) {
 /** Make `from` like `to`; what is being edited, opened or focused stays so. */
 export function morph(from, to) {
   const focused = from.contains(document.activeElement) ? document.activeElement : null;
-  morphNode(from, to);
+  morphNode(from, to, true);
   if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
 }

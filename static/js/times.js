@@ -19,9 +19,13 @@ export function relative(seconds, date) {
 export function duration(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < MINUTE) return `${whole} s`;
-  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} min ${two(whole % MINUTE)} s`;
-  if (whole < DAY) return `${Math.floor(whole / HOUR)} h ${two(Math.floor((whole % HOUR) / MINUTE))} min`;
-  return `${Math.floor(whole / DAY)} d ${Math.floor((whole % DAY) / HOUR)} h`;
+  const inTwo = (size, unit, part, smaller, write) => {
+    const rest = Math.floor((whole % size) / part);
+    return `${Math.floor(whole / size)} ${unit}${rest ? ` ${write(rest)} ${smaller}` : ""}`;
+  };
+  if (whole < HOUR) return inTwo(MINUTE, "min", 1, "s", two);
+  if (whole < DAY) return inTwo(HOUR, "h", MINUTE, "min", two);
+  return inTwo(DAY, "d", HOUR, "h", String);
 }
 
 /** Rewrite the times inside `root` that read differently by now. */

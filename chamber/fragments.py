@@ -1,0 +1,326 @@
+"""Fragments of live pages, rendered once for all who would be shown the same.
+
+A thousand open pages fetch their parts again after each change. Whoever holds the same roles on the same teams is shown
+the same, so an answer is kept for ten seconds, by address and kind of viewer, with the versions of the topics that it
+shows. A page says which versions it was told of (`X-Chamber-Heard`); a kept answer that is at least as new is what it
+wants, and costs no query: neither for the part, nor for session, user and roles, which are remembered for thirty
+seconds as long as nothing was announced of the session, the user, or who may do what.
+
+What is kept holds no cookie and no token. Where the cache is away, everything is rendered as if there were none.
+"""
+
+import hashlib
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from redis import RedisError
+
+from chamber import __version__, live, sessions
+from chamber.http import Watched, wants_fragment
+from teams.permissions import roles_by_path
+
+logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+KEPT_SECONDS = 10
+VIEWER_SECONDS = 30
+USER_SECONDS = SHARED_SECONDS = 86_400
+ETAG_SECONDS = 60
+"""A page gets its part anew once in this time though no topic changed: an announcement may have been lost."""
+RENDER_SECONDS = 2.0
+"""How long others wait for who renders the same part."""
+LOOK_AGAIN_SECONDS = 0.1
+LONGEST_ADDRESS = 500
+MOST_HEARD = 100
+AWAY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who asks, as far as it matters here: whose roles are the same are of one kind.
+
+    `versions` are those of the session, of who has which role, and of the user: as long as they stay, this holds.
+    """
+
+    user_id: UUID
+    kind: str
+    versions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, user: Any, versions: tuple[int, ...]) -> "Viewer":
+        """Return the kind of a user whose request was just answered."""
+        roles = sorted((path, sorted(roles)) for path, roles in roles_by_path(user).items())
+        return cls(user.pk, _digest(repr(roles), str(user.is_superuser)), versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer with the versions of what it shows."""
+
+    body: bytes
+    headers: dict[str, str]
+    etag: str
+    watched: Watched
+
+    def suits(self, viewer: Viewer, heard: Mapping[str, int]) -> bool:
+        """Return whether this is the viewer's to see, and as new as what the page was told of, or as what there is."""
+        if self.watched.never == viewer.user_id or self.watched.only not in {None, viewer.user_id}:
+            return False
+        silent = [topic for topic in self.watched.topics if topic not in heard]
+        least = dict(heard) | dict(zip(silent, live.versions(*silent), strict=True))
+        return live.UNKNOWN not in self.watched.versions and all(
+            number >= least[topic] != live.UNKNOWN
+            for topic, number in zip(self.watched.topics, self.watched.versions, strict=True)
+        )
+
+    def answer(self, request: HttpRequest) -> HttpResponse:
+        """Return the answer; 304 where the page has just this."""
+        if request.headers.get("If-None-Match") == self.etag:
+            response: HttpResponse = HttpResponseNotModified()
+            for name in self.headers.keys() & {"Vary", "Cache-Control"}:
+                response[name] = self.headers[name]
+        else:
+            response = HttpResponse(self.body, headers=self.headers)
+        response["ETag"] = self.etag
+        return response
+
+
+class FragmentMiddleware:
+    """Stands before sessions and sign-in: a kept answer is given without either."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer from what is kept, or keep what is answered."""
+        session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+        address = f"{request.scheme}://{request.get_host()}{request.get_full_path()}"
+        part = request.method == "GET" and wants_fragment(request) and len(address) <= LONGEST_ADDRESS
+        if not part or not session_key:
+            return self.get_response(request)
+        session = _Session(session_key)
+        if session.viewer is None:
+            session.look()
+        if session.viewer is None:
+            return self._render(request, address, session)
+        return self._found_or_rendered(request, address, session, session.viewer)
+
+    def _found_or_rendered(
+        self, request: HttpRequest, address: str, session: "_Session", viewer: Viewer
+    ) -> HttpResponse:
+        """Answer what is kept; of those who find nothing, one renders and the others wait for it."""
+        heard = _heard(request.headers.get("X-Chamber-Heard", ""))
+        kept, is_shared = _find(address, viewer, heard)
+        if kept is not None:
+            return kept.answer(request)
+        if not is_shared:
+            return self._render(request, address, session)
+        with _turn(
+            f"rendering:{_digest(address, viewer.kind)}", lambda: _find(address, viewer, heard)[0]
+        ) as found:
+            return found.answer(request) if found else self._render(request, address, session)
+
+    def _render(self, request: HttpRequest, address: str, session: "_Session") -> HttpResponse:
+        """Have the views answer, and keep what may be kept for those to whom it would be answered."""
+        response = self.get_response(request)
+        watched: Watched | None = getattr(response, "watched", None)
+        user = getattr(request, "user", None)
+        if response.status_code != 200 or watched is None or user is None or not user.is_authenticated:
+            return response
+        # By the roles that the answer was rendered with, whatever was remembered before.
+        viewer = Viewer.of(user, session.versions)
+        session.remember(viewer)
+        watched = watched.seen_by(viewer.user_id)
+        minute = str(time.time() // ETAG_SECONDS)
+        etag = f'"{_digest(address, viewer.kind, repr(watched), minute)}"'
+        kept = Kept(response.content, dict(response.items()), etag, watched)
+        _keep(kept, address, viewer)
+        answer = kept.answer(request)
+        answer.cookies = response.cookies
+        return answer
+
+
+def alike(name: str, watched: Watched, read: Callable[[], Answer]) -> Answer:
+    """Return what `read` returned at these versions: what is the same whoever looks, for all kinds of viewers.
+
+    `watched` names every topic that announces a change of it. Nothing that depends on the reader may be in it.
+    """
+    if live.UNKNOWN in watched.versions:
+        return read()
+    key = f"alike:{name}:{_digest(watched.heard)}"
+    with _alone(key):
+        found: Answer | None = _safely(lambda: cache.get(key), otherwise=None)
+        if found is not None:
+            return found
+        answer = read()
+        _safely(lambda: cache.set(key, answer, KEPT_SECONDS), otherwise=None)
+        return answer
+
+
+@contextmanager
+def _turn(name: str, look: Callable[[], Kept | None]) -> Iterator[Kept | None]:
+    """Give what `look` finds once another has rendered it; None to the one whose turn it is to render.
+
+    Within the process others wait without looking; one of each process looks a few times a second what others did.
+    """
+    deadline = time.monotonic() + RENDER_SECONDS
+    mine = False
+    with _alone(name):
+        try:
+            while not (found := look()) and time.monotonic() < deadline:
+                mine = _safely(lambda: cache.add(name, 1, RENDER_SECONDS), otherwise=True)
+                if mine:
+                    break
+                time.sleep(LOOK_AGAIN_SECONDS)
+            yield found
+        finally:
+            if mine:
+                _safely(lambda: cache.delete(name), otherwise=False)
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Wait for the others of this process that do the same, at most for `RENDER_SECONDS`."""
+    with _lock:
+        lock = _locks.setdefault(name, _Lock())
+    alone = lock.acquire(timeout=RENDER_SECONDS)
+    try:
+        yield
+    finally:
+        if alone:
+            lock.release()
+
+
+class _Lock:
+    """A lock that is forgotten when nobody holds or awaits it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.acquire, self.release = self._lock.acquire, self._lock.release
+
+
+_lock = threading.Lock()
+_locks: "weakref.WeakValueDictionary[str, _Lock]" = weakref.WeakValueDictionary()
+
+
+class _Session:
+    """What is remembered of a session: whose it was last, and, for as long as that holds, of which kind they are."""
+
+    def __init__(self, key: str) -> None:
+        self._key, self._topic = key, live.session_topic(key)
+        self._viewer_key, self._user_key = _viewer_key(self._topic), f"viewer-id:{self._topic}"
+        keys = [self._viewer_key, self._user_key]
+        found: dict[str, Any] = _safely(lambda: cache.get_many(keys), otherwise={})
+        self._user_id: UUID | None = found.get(self._user_key)
+        self.versions = self._versions()
+        viewer: Viewer | None = found.get(self._viewer_key)
+        self.viewer = (
+            viewer if viewer is not None and self._holds and viewer.versions == self.versions else None
+        )
+
+    def look(self) -> None:
+        """Find out who asks, and remember it (3 queries; 2 more where it was not known whose versions to look at)."""
+        if self._user_id is None:
+            user = sessions.user_of(self._key)
+            if user is None:
+                return
+            _safely(lambda: cache.set(self._user_key, user.pk, USER_SECONDS), otherwise=None)
+            self._user_id = user.pk
+            self.versions = self._versions()
+        user = sessions.user_of(self._key) if self._holds else None
+        if user is not None and user.pk == self._user_id:
+            self.viewer = Viewer.of(user, self.versions)
+            self.remember(self.viewer)
+
+    def _versions(self) -> tuple[int, ...]:
+        """Return the versions by which what is remembered holds; read before session, user and roles are."""
+        if self._user_id is None:
+            return ()
+        return tuple(live.versions(self._topic, "teams", f"user:{self._user_id}"))
+
+    @property
+    def _holds(self) -> bool:
+        return bool(self.versions) and live.UNKNOWN not in self.versions
+
+    def remember(self, viewer: Viewer) -> None:
+        """Keep who asks; their kind only where it was known before whose versions to look at."""
+        if viewer.user_id != self._user_id:
+            _safely(lambda: cache.set(self._user_key, viewer.user_id, USER_SECONDS), otherwise=None)
+        elif live.UNKNOWN not in viewer.versions:
+            _safely(lambda: cache.set(self._viewer_key, viewer, VIEWER_SECONDS), otherwise=None)
+
+
+def forget_session(key: str) -> None:
+    """Drop what is remembered of a session that ends, at once and for all processes."""
+    _safely(lambda: cache.delete(_viewer_key(live.session_topic(key))), otherwise=False)
+
+
+def _keep(kept: Kept, address: str, viewer: Viewer) -> None:
+    """Keep an answer, and remember for longer that at this address there is something to share."""
+    if live.UNKNOWN in kept.watched.versions:
+        return
+    _safely(lambda: cache.set(_key(address, viewer, kept.watched.only), kept, KEPT_SECONDS), otherwise=None)
+    if kept.watched.only is None:
+        _safely(lambda: cache.set(_shared_key(address), True, SHARED_SECONDS), otherwise=None)
+
+
+def _find(address: str, viewer: Viewer, heard: Mapping[str, int]) -> tuple[Kept | None, bool]:
+    """Return the kept answer that suits, and whether one may be expected from others who ask at this address."""
+    keys = [_key(address, viewer, viewer.user_id), _key(address, viewer, None), _shared_key(address)]
+    found: dict[str, Any] = _safely(lambda: cache.get_many(keys), otherwise={})
+    answers: list[Kept] = [found[key] for key in keys[:2] if key in found]
+    suiting = next((kept for kept in answers if kept.suits(viewer, heard)), None)
+    return suiting, keys[2] in found
+
+
+def _viewer_key(topic: str) -> str:
+    return f"viewer:{__version__}:{topic}"
+
+
+def _shared_key(address: str) -> str:
+    return f"shared:{_digest(address)}"
+
+
+def _key(address: str, viewer: Viewer, only: UUID | None) -> str:
+    return f"part:{_digest(address, viewer.kind, str(only))}"
+
+
+def _heard(text: str) -> dict[str, int]:
+    """Return the versions that a request names by topic; what is not understood is left out."""
+    pairs = (entry.rpartition("=") for entry in text.split()[:MOST_HEARD])
+    return {
+        topic: int(number)
+        for topic, _, number in pairs
+        if number.isascii() and number.isdigit() and len(number) < 20
+    }
+
+
+def _digest(*parts: str) -> str:
+    # While two versions run, neither reads what the other one kept: it may be made otherwise.
+    return hashlib.sha256("\0".join((__version__, *parts)).encode()).hexdigest()[:32]
+
+
+_ask_from = 0.0
+
+
+def _safely(ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """Return what the cache answers; `otherwise` where it is away, and for a second after."""
+    global _ask_from  # noqa: PLW0603 - one cache serves the process
+    if time.monotonic() < _ask_from:
+        return otherwise
+    try:
+        return ask()
+    except (RedisError, OSError) as error:
+        _ask_from = time.monotonic() + AWAY_SECONDS
+        logger.warning("The cache is away, every part of a page is rendered anew: %s", error)
+        return otherwise
