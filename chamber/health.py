@@ -1,10 +1,20 @@
 """For load balancers and probes: alive, and ready to answer."""
 
+from contextlib import closing
+
+import redis
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
+
+from chamber.serving.surroundings import compare_migrations
+
+REDIS_PATIENCE_SECONDS = 1.0
+
+_fitted = False
+"""Whether the database has been what this code expects: a newer one that comes later is an upgrade under way."""
 
 
 @require_safe
@@ -16,14 +26,46 @@ def livez(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - a view takes 
 
 @require_safe
 @login_not_required
-def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - a view takes the request
-    """Return 200 when the database answers and has every migration, else 503 with a sentence."""
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Return 200 when this process can do its work, else 503 with a sentence.
+
+    The live part needs Redis besides the database: without it, its pages would hear of nothing.
+    """
+    sentence = _database() or (_redis() if _is_live(request) else None)
+    status = 503 if sentence else 200
+    answer = HttpResponse(f"{sentence or 'ok'}\n", status=status, content_type="text/plain")
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _database() -> str | None:
+    """Return what is wrong with the database, if anything (2 queries)."""
+    global _fitted  # noqa: PLW0603 - one per process
     try:
-        executor = MigrationExecutor(connection)
-        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        missing, unknown = compare_migrations(connection)
     except DatabaseError:
-        return HttpResponse("The database does not answer.\n", status=503, content_type="text/plain")
+        return "The database does not answer."
     if missing:
-        text = f"{len(missing)} migrations are not applied; run `manage.py migrate`.\n"
-        return HttpResponse(text, status=503, content_type="text/plain")
-    return HttpResponse("ok\n", content_type="text/plain")
+        return f"{len(missing)} migrations are not applied; run `chamber migrate`."
+    if unknown and not _fitted:
+        return f"The database has {len(unknown)} migrations that this version does not know; start the newer version."
+    _fitted = True
+    return None
+
+
+def _is_live(request: HttpRequest) -> bool:
+    """Return whether this is the part with the sockets: the one that is served over ASGI."""
+    return hasattr(request, "scope")
+
+
+def _redis() -> str | None:
+    """Return what is wrong with Redis, if anything; nothing where there is none to be."""
+    if not settings.REDIS:
+        return None
+    patience = {"socket_timeout": REDIS_PATIENCE_SECONDS, "socket_connect_timeout": REDIS_PATIENCE_SECONDS}
+    try:
+        with closing(redis.Redis.from_url(settings.REDIS, **patience)) as client:
+            client.ping()
+    except redis.RedisError:
+        return "Redis does not answer."
+    return None

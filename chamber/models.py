@@ -1,15 +1,16 @@
-"""Accounts: who signs in, and the tokens of the API and the command line."""
+"""Accounts: who signs in, and the tokens of the API and the command line; what a deployment notes of itself."""
 
 import hashlib
 import secrets
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
 
+from chamber import live
 from chamber.ids import new_id
 
 
@@ -26,6 +27,13 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Store the row; where password or activity may have changed, the user's open pages are looked at again."""
+        known, fields = not self._state.adding, kwargs.get("update_fields")
+        super().save(*args, **kwargs)
+        if known and (fields is None or {"password", "is_active"}.intersection(fields)):
+            live.announce(f"user:{self.pk}")
 
 
 class Scope(models.TextChoices):
@@ -73,3 +81,39 @@ class ApiToken(models.Model):
     def is_valid(self, now: datetime) -> bool:
         """Return whether the token may still be used at `now`."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+class Mark(models.Model):
+    """When a part of a deployment last showed that it works, and which process that was.
+
+    Names: `beat`, and `worker:<queue>` for each queue that carries the heartbeat. The scheduler's own trace is its
+    `Turn` and its cycles.
+    """
+
+    name = models.CharField(primary_key=True, max_length=60)
+    at = models.DateTimeField()
+    said_by = models.CharField(max_length=200)
+    details = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name} by {self.said_by} at {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class Total(models.Model):
+    """A running total of /metrics that only grows, whatever history is pruned: a counter, or a histogram.
+
+    `labels` is canonical JSON. `count` says how often something happened and `amount` how much of it, all added up;
+    `buckets` counts what was observed by its upper bound ("+Inf" is above all), each observation once.
+    """
+
+    name = models.CharField(max_length=60)
+    labels = models.CharField(max_length=300)
+    count = models.PositiveBigIntegerField(default=0)
+    amount = models.FloatField(default=0.0)
+    buckets = models.JSONField(default=dict)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["name", "labels"], name="total_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.labels}"

@@ -1,0 +1,167 @@
+"""The database: whether it answers, fits this version, keeps the time, and is not about to stop."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from chamber.doctor.finding import Finding, seconds_text
+from chamber.serving import surroundings
+from chamber.serving.outages import first_line
+
+SKEW_SECONDS = 2.0
+LONG_TRANSACTION_SECONDS = 60
+LEAST_FREE_BYTES = 1 << 30
+LEAST_FREE_PART = 0.1
+MOST_CONNECTIONS_PART = 0.9
+OWN_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
+
+REFUSALS = (
+    (
+        ("password authentication failed", "no password supplied"),
+        "Correct the password in CHAMBER_DATABASE_PASSWORD",
+    ),
+    (("does not exist",), "Make the database and its user, or correct their names in CHAMBER_DATABASE"),
+    (("no pg_hba.conf entry",), "Allow this machine to connect in the server's pg_hba.conf"),
+    (("too many clients", "remaining connection slots"), "Raise max_connections, or run fewer processes"),
+    (
+        ("could not translate host name", "failed to resolve host", "Name or service not known"),
+        "Correct the host's name in CHAMBER_DATABASE",
+    ),
+    (("starting up", "shutting down", "recovery mode"), "Wait until the server has started"),
+    (("unable to open database file",), "Let this user write to the folder that CHAMBER_DATA names"),
+)
+"""What a server's refusal contains, and what to do about it."""
+
+
+def on_postgresql() -> bool:
+    """Return whether the database is a server, and not a file."""
+    return bool(settings.DATABASES["default"]["ENGINE"].endswith("postgresql"))
+
+
+def answers() -> Iterator[Finding]:
+    """Look whether a connection can be made, and to a server that is new enough."""
+    try:
+        with closing(surroundings.connection_without_pool()) as found:
+            found.ensure_connection()
+            for sentence in surroundings.too_old(found):
+                yield Finding(sentence, "Upgrade the server.")
+    except DatabaseError as error:
+        text = str(error)
+        advice = next((advice for signs, advice in REFUSALS if any(sign in text for sign in signs)), None)
+        start = "Start the server, or correct its address in CHAMBER_DATABASE"
+        yield Finding(f"The database does not answer: {first_line(error)}", f"{advice or start}.")
+
+
+def migrations() -> Iterator[Finding]:
+    """Look whether the tables are those of this version."""
+    with closing(surroundings.connection_without_pool()) as found:
+        missing, unknown = surroundings.compare_migrations(found)
+    if missing:
+        yield Finding(
+            f"{len(missing)} migrations are not applied, the first of them {missing[0]}.",
+            "Run `chamber migrate`.",
+        )
+    if unknown:
+        yield Finding(
+            f"The database has {len(unknown)} migrations that this version does not know, the first of them "
+            f"{unknown[0]}.",
+            "Start the newer version that applied them, or restore a backup from before.",
+        )
+
+
+def clock() -> Iterator[Finding]:
+    """Look whether this machine and the database's agree on the time."""
+    if not on_postgresql():
+        return
+    before = datetime.now(UTC)
+    [(theirs,)] = _rows("SELECT clock_timestamp()")
+    after = datetime.now(UTC)
+    if theirs < before:
+        ahead_seconds = (before - theirs).total_seconds()
+    else:
+        ahead_seconds = -max(0.0, (theirs - after).total_seconds())
+    yield from skew("the database's machine", ahead_seconds)
+
+
+def skew(whose: str, ahead_seconds: float) -> Iterator[Finding]:
+    """Return a finding where this machine's clock is ahead of another's, or behind, by more than two seconds."""
+    if abs(ahead_seconds) > SKEW_SECONDS:
+        word = "ahead of" if ahead_seconds > 0 else "behind"
+        yield Finding(
+            f"The clock of this machine is {seconds_text(abs(ahead_seconds))} {word} that of {whose}.",
+            "Have all machines keep the time by NTP.",
+        )
+
+
+def transactions() -> Iterator[Finding]:
+    """Look for transactions that stay open, and with them their locks."""
+    if not on_postgresql():
+        return
+    rows = _rows(
+        "SELECT pid, coalesce(nullif(application_name, ''), usename::text, 'unknown'), state, "
+        "extract(epoch FROM clock_timestamp() - xact_start) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' "
+        "AND xact_start < clock_timestamp() - make_interval(secs => %s) ORDER BY xact_start",
+        [LONG_TRANSACTION_SECONDS],
+    )
+    for pid, name, state, seconds in rows:
+        yield Finding(
+            f"A transaction of {name} (process {pid} of the database, {state}) is open for "
+            f"{seconds_text(float(seconds))}.",
+            f"If it is not a backup, end it: SELECT pg_terminate_backend({pid}).",
+        )
+
+
+def connections() -> Iterator[Finding]:
+    """Look whether there is room for further processes."""
+    if not on_postgresql():
+        return
+    [(used, most)] = _rows(
+        "SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend'"
+    )
+    if used > MOST_CONNECTIONS_PART * most:
+        yield Finding(
+            f"{used} of the database's {most} connections are taken.",
+            "Raise max_connections, or lower CHAMBER_DATABASE_CONNECTIONS.",
+        )
+
+
+def disk() -> Iterator[Finding]:
+    """Look how full the disk of the database is, where it is one of this machine's."""
+    folder = _data_folder()
+    if folder is None:
+        return
+    usage = shutil.disk_usage(folder)
+    if usage.free < max(LEAST_FREE_BYTES, LEAST_FREE_PART * usage.total):
+        yield Finding(
+            f"The disk of the database has {usage.free / (1 << 30):.1f} GiB free of {usage.total / (1 << 30):.1f}.",
+            "Make room: a database whose disk is full takes no workloads and no reports.",
+        )
+
+
+def _data_folder() -> Path | None:
+    """Return where the database keeps its files; None where that cannot be known from here."""
+    chosen: dict[str, Any] = settings.DATABASES["default"]
+    if not on_postgresql():
+        return Path(chosen["NAME"]).resolve().parent
+    if chosen["HOST"] not in OWN_MACHINE and not chosen["HOST"].startswith("/"):
+        return None
+    try:
+        [(folder,)] = _rows("SELECT current_setting('data_directory')")
+    except DatabaseError:  # only who may read all settings may
+        return None
+    # A server in a container has its files elsewhere: what is there by that name must be a database's.
+    return Path(folder) if (Path(folder) / "PG_VERSION").exists() else None
+
+
+def _rows(sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
+    with closing(surroundings.connection_without_pool()) as found, found.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())

@@ -1,0 +1,124 @@
+"""What the settings alone tell: the secret, debugging, who may reach it and how, and names that mean nothing."""
+
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from chamber import env
+from chamber.doctor.database import on_postgresql
+from chamber.doctor.finding import Finding
+from chamber.serving.secret import weakness
+
+OF_COMMANDS = frozenset(
+    {
+        "CHAMBER_DEMO_URL",
+        "CHAMBER_GRACE_SECONDS",
+        "CHAMBER_HSTS_SECONDS",
+        "CHAMBER_LISTEN_HOST",
+        "CHAMBER_LISTEN_PORT",
+        "CHAMBER_TEST_REQUIRE",
+        "CHAMBER_TOKEN",
+        "CHAMBER_URL",
+        "CHAMBER_WEB_WORKERS",
+        "CHAMBER_WORKER_THREADS",
+    }
+)
+"""Names that single commands read, besides those of the settings."""
+
+
+def secret() -> Iterator[Finding]:
+    """Look at the key that signs sessions."""
+    if not settings.DEMO and (problem := weakness(settings.GIVEN_SECRET_KEY)) is not None:
+        sentence, _, advice = problem.partition(". ")
+        yield Finding(f"{sentence}.", advice)
+
+
+def debug() -> Iterator[Finding]:
+    """Look whether faults are shown to whoever causes them."""
+    if settings.DEBUG:
+        yield Finding(
+            "Debugging is on: whoever meets a fault is shown settings and code.", "Remove CHAMBER_DEBUG."
+        )
+
+
+def hosts() -> Iterator[Finding]:
+    """Look by which names it may be reached."""
+    names = set(settings.ALLOWED_HOSTS)
+    if "*" in names:
+        yield Finding(
+            "Any host name is accepted: links in answers can be made to point elsewhere.",
+            "Name the hosts in CHAMBER_HOSTS.",
+        )
+    elif _is_shared() and not _public_hosts():
+        yield Finding(
+            "It can only be reached by the names of this machine itself.",
+            "Give the host name that people use in CHAMBER_HOSTS, such as chamber.example.org.",
+        )
+
+
+def origins() -> Iterator[Finding]:
+    """Look whether forms are taken from where they are shown."""
+    for origin in settings.CSRF_TRUSTED_ORIGINS:
+        parts = urlsplit(origin)
+        if not parts.scheme or not parts.hostname:
+            yield Finding(
+                f"CHAMBER_ORIGINS has {origin!r}, which is no origin.",
+                "Write it with its scheme, such as https://chamber.example.org.",
+            )
+        elif parts.hostname.lstrip("*.") not in {host.lstrip(".") for host in settings.ALLOWED_HOSTS}:
+            yield Finding(
+                f"CHAMBER_ORIGINS names {parts.hostname}, which CHAMBER_HOSTS does not.",
+                "Name it in both, or in neither.",
+            )
+    if settings.TLS and not settings.TRUSTED_PROXIES and not settings.CSRF_TRUSTED_ORIGINS:
+        yield Finding(
+            "Pages are reached over TLS, but no request is known to be: forms will be refused.",
+            "Name the proxy in CHAMBER_TRUSTED_PROXIES, or the pages' origin in CHAMBER_ORIGINS.",
+        )
+
+
+def tls() -> Iterator[Finding]:
+    """Look whether cookies travel in the clear."""
+    if _is_shared() and _public_hosts() and not settings.SESSION_COOKIE_SECURE:
+        yield Finding(
+            "Cookies of a session are sent over plain HTTP, where others can read them.",
+            "Put a proxy with TLS in front, and set CHAMBER_TRUSTED_PROXIES (or CHAMBER_TLS=1).",
+        )
+
+
+def proxies() -> Iterator[Finding]:
+    """Look whether a proxy in front is believed, and nobody else."""
+    if settings.TLS and not settings.TRUSTED_PROXIES:
+        yield Finding(
+            "No proxy is trusted, so that every client seems to have the proxy's address.",
+            "Name the proxy's address or network in CHAMBER_TRUSTED_PROXIES.",
+        )
+    for network in settings.TRUSTED_PROXIES:
+        if network.prefixlen == 0:
+            yield Finding(
+                f"CHAMBER_TRUSTED_PROXIES has {network}, which is everybody: each client may make up its address.",
+                "Name only the proxy's own address or network.",
+            )
+
+
+def names() -> Iterator[Finding]:
+    """Look for names that were probably misspelt."""
+    known = env.asked | OF_COMMANDS
+    for name in sorted(os.environ):
+        if not name.startswith("CHAMBER_") or name in known:
+            continue
+        near = get_close_matches(name, known, n=1)
+        advice = f"Did you mean {near[0]}?" if near else "Remove it."
+        yield Finding(f"{name} is set, but nothing has that name.", advice)
+
+
+def _is_shared() -> bool:
+    """Return whether this is more than a process on somebody's own machine."""
+    return bool(settings.REDIS) or on_postgresql()
+
+
+def _public_hosts() -> set[str]:
+    return set(settings.ALLOWED_HOSTS) - set(settings.OWN_HOSTS)

@@ -1,0 +1,58 @@
+"""All checks in order, each made only where what it needs was found in order."""
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from chamber.doctor import bell, database, environment, processes
+from chamber.doctor.finding import Check, Examination, Finding, Needs
+
+logger = logging.getLogger(__name__)
+
+CHECKS = (
+    Check("secret", environment.secret),
+    Check("debug", environment.debug),
+    Check("hosts", environment.hosts),
+    Check("origins", environment.origins),
+    Check("tls", environment.tls),
+    Check("proxies", environment.proxies),
+    Check("names", environment.names),
+    Check("database", database.answers, gives=Needs.DATABASE),
+    Check("migrations", database.migrations, Needs.DATABASE, gives=Needs.TABLES),
+    Check("database-clock", database.clock, Needs.DATABASE),
+    Check("transactions", database.transactions, Needs.DATABASE),
+    Check("connections", database.connections, Needs.DATABASE),
+    Check("disk", database.disk, Needs.DATABASE),
+    Check("redis", bell.answers, gives=Needs.REDIS),
+    Check("redis-clock", bell.clock, Needs.REDIS),
+    Check("channel-layer", bell.channel_layer, Needs.REDIS),
+    Check("beat", processes.beat, Needs.TABLES),
+    Check("scheduler", processes.scheduler, Needs.TABLES),
+    Check("clusters", processes.clusters, Needs.TABLES),
+)
+
+
+def examine(checks: Iterable[Check] = CHECKS) -> Examination:
+    """Make the checks; one that fails by itself is a finding too."""
+    result = Examination()
+    given = {Needs.NOTHING}
+    for check in checks:
+        if check.needs not in given:
+            result.left_out.append(check.name)
+            continue
+        found = list(_look(check))
+        result.made.append(check.name)
+        result.findings += [(check.name, finding) for finding in found]
+        if check.gives is not None and not found:
+            given.add(check.gives)
+    return result
+
+
+def _look(check: Check) -> Iterator[Finding]:
+    try:
+        yield from check.look()
+    except Exception as error:
+        logger.debug("The check %r failed.", check.name, exc_info=error)
+        yield Finding(
+            f"The check {check.name!r} failed: {type(error).__name__}: {error}".rstrip(".") + ".",
+            "Run `chamber doctor` with CHAMBER_LOG_LEVEL=DEBUG for the whole of it, and report it.",
+        )

@@ -1,0 +1,50 @@
+"""What a check is, what it finds, and what all of them found."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Needs(StrEnum):
+    """What must be in order before a check can look at anything."""
+
+    NOTHING = "nothing"
+    DATABASE = "the database"
+    TABLES = "the tables of this version"
+    REDIS = "Redis"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong: a sentence, and one with what to do."""
+
+    problem: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question. `gives` is what may be relied on where it finds nothing."""
+
+    name: str
+    look: Callable[[], Iterable[Finding]]
+    needs: Needs = Needs.NOTHING
+    gives: Needs | None = None
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found, by the check that found it; which checks were made, and which could not be."""
+
+    findings: list[tuple[str, Finding]] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def seconds_text(seconds: float) -> str:
+    """Return how long something is, in its largest unit."""
+    whole = round(seconds)
+    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if whole >= 2 * size:
+            return f"{whole // size} {unit}"
+    return f"{whole} seconds"

@@ -1,0 +1,106 @@
+"""The other processes, by what they leave behind: the beat, the workers of both queues, the clusters' agents."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+
+import redis
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from agentlink import protocol
+from agentlink.models import AgentToken, Cluster
+from chamber import marks
+from chamber.doctor import bell
+from chamber.doctor.finding import Finding, seconds_text
+from chamber.models import Mark
+from scheduling.models import Turn
+
+DUTIES, SCHEDULING = "celery", "scheduling"
+"""The queues as the broker names them."""
+
+AHEAD_SECONDS = 5.0
+"""How far in the future a mark may lie before its maker's clock counts as wrong."""
+
+
+def beat() -> Iterator[Finding]:
+    """Look whether the duties are carried out: sent by one beat, and run by a worker."""
+    mark, now = Mark.objects.filter(pk="beat").first(), _now()
+    if mark is None or now - mark.at > marks.SILENT_AFTER:
+        yield _silent("carried out a duty", mark.at if mark else None, now, queue=DUTIES, worker="duties")
+        return
+    several = marks.at_once(mark.details, now)
+    if len(several) > 1:
+        yield Finding(f"{len(several)} beats run at once: {', '.join(several)}.", "Stop all but one.")
+    if (ahead := (mark.at - now).total_seconds()) > AHEAD_SECONDS:
+        yield Finding(
+            f"The clock of the worker {mark.said_by} is {seconds_text(ahead)} ahead of the database's.",
+            "Have all machines keep the time by NTP.",
+        )
+
+
+def scheduler() -> Iterator[Finding]:
+    """Look whether somebody runs cycles."""
+    looked_at, now = Turn.objects.filter(pk=1).values_list("looked_at", flat=True).first(), _now()
+    if looked_at is None or now - looked_at > marks.SILENT_AFTER:
+        yield _silent("run a cycle", looked_at, now, queue=SCHEDULING, worker="scheduling")
+
+
+def clusters() -> Iterator[Finding]:
+    """Look whether the clusters' agents are in touch, and speak this version's protocol."""
+    now = _now()
+    with_token = set(AgentToken.objects.filter(revoked_at__isnull=True).values_list("cluster", flat=True))
+    for cluster in Cluster.objects.order_by("name"):
+        if cluster.last_seen_at is None:
+            step = (
+                "Start its agent" if cluster.pk in with_token else "Make a token for its agent and start it"
+            )
+            yield Finding(f"The cluster {cluster.name} has never connected.", f"{step}: `chamber agent`.")
+        elif not cluster.connected or now - cluster.last_seen_at > marks.SILENT_AFTER:
+            ago = seconds_text((now - cluster.last_seen_at).total_seconds())
+            yield Finding(
+                f"The agent of the cluster {cluster.name} was last heard {ago} ago; nothing starts there.",
+                "Look into its agent's log, and whether it reaches this server.",
+            )
+        if cluster.protocol not in {None, protocol.VERSION}:
+            yield Finding(
+                f"The agent of the cluster {cluster.name} speaks protocol {cluster.protocol}, "
+                f"this version speaks {protocol.VERSION}.",
+                "Bring agent and server to the same version.",
+            )
+
+
+def _now() -> datetime:
+    """Return the database's time: this machine's clock may be what is wrong."""
+    if connection.vendor != "postgresql":
+        return timezone.now()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+        return now
+
+
+def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worker: str) -> Finding:
+    """Return who is missing: messages that wait say that a beat sends them and no worker takes them."""
+    since = f"Nobody has {did}" + (f" for {seconds_text((now - last).total_seconds())}." if last else " yet.")
+    if not settings.REDIS:
+        return Finding(since, "Start `chamber serve --part all`.")
+    waiting = _waiting(queue)
+    if waiting:
+        return Finding(
+            f"{since} {waiting} messages wait in the queue, so the beat sends but no worker takes them.",
+            f"Start `chamber worker --queue {worker}`.",
+        )
+    return Finding(
+        f"{since} No message waits in the queue, so the beat is silent.",
+        "Start `chamber beat`, or look into its log.",
+    )
+
+
+def _waiting(queue: str) -> int:
+    try:
+        with closing(bell.client()) as client:
+            return int(client.llen(queue))
+    except redis.RedisError:
+        return 0

@@ -1,0 +1,62 @@
+"""What the parts of a deployment leave behind in `Mark`, so that others can tell that they live."""
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from chamber.models import Mark
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 5.0
+SILENT_AFTER = timedelta(seconds=30)
+"""A part that left no mark for so long is silent: a restart takes less."""
+
+REMEMBERED = timedelta(seconds=60)
+"""How long a beat that fell silent stands beside the one that beats now."""
+
+
+def beaten(*, now: datetime, sent_by: str | None = None, run_by: str | None = None) -> None:
+    """Mark the beat and the worker of the duties' queue as alive (2 queries); both are this process by default."""
+    here = f"{socket.gethostname()}:{os.getpid()}"
+    sender, runner = sent_by or here, run_by or here
+    before = Mark.objects.filter(pk="beat").values_list("details", flat=True).first() or {}
+    beats = _with(before.get("beats", {}), sender, now)
+    rivals = at_once({"beats": beats}, now)
+    if len(rivals) > max(1, len(at_once(before, now))):
+        logger.error("More than one beat sends the duties (%s); stop all but one.", ", ".join(rivals))
+    found = [
+        Mark(name="beat", at=now, said_by=sender, details={"beats": beats}),
+        Mark(name="worker:duties", at=now, said_by=runner),
+    ]
+    Mark.objects.bulk_create(
+        found, update_conflicts=True, unique_fields=["name"], update_fields=["at", "said_by", "details"]
+    )
+
+
+def _with(beats: Mapping[str, Any], sender: str, now: datetime) -> dict[str, Any]:
+    """Return the beats that were heard of late, `sender` just now."""
+    known = {name: seen for name, seen in beats.items() if _time(seen["last"]) > now - REMEMBERED}
+    since = known[sender]["since"] if sender in known else now.isoformat()
+    return {**known, sender: {"since": since, "last": now.isoformat()}}
+
+
+def at_once(details: Mapping[str, Any], now: datetime) -> list[str]:
+    """Return the beats of a `beat` mark that send at the same time: each went on after all of them had begun.
+
+    One that follows another, after a restart, leaves a single one.
+    """
+    beats = {
+        name: seen
+        for name, seen in details.get("beats", {}).items()
+        if _time(seen["last"]) > now - SILENT_AFTER
+    }
+    newest = max((_time(seen["since"]) for seen in beats.values()), default=now)
+    return sorted(name for name, seen in beats.items() if _time(seen["last"]) >= newest)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,33 @@
+"""The collector: all families, read when Prometheus asks. What fails leaves out its own part and says so."""
+
+import logging
+from collections.abc import Iterator
+
+from django.db import DatabaseError
+from django.utils import timezone
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from chamber import __version__
+from chamber.metrics import history, processes, tables
+
+logger = logging.getLogger(__name__)
+
+
+class Deployment(Collector):
+    """Everything that is known of a deployment, from its database and its Redis, whichever process is asked."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Return all families (10 queries); without the database, those that need none."""
+        yield InfoMetricFamily("chamber_build", "The version that answers.", value={"version": __version__})
+        try:
+            names = tables.Names.read()
+            families = [*tables.read(names, timezone.now()), *history.read(names)]
+        except DatabaseError as error:
+            logger.warning("The database does not answer, /metrics goes without what it tells: %s", error)
+            families = []
+        yield GaugeMetricFamily(
+            "chamber_database_up", "1 while the database answers, else 0.", value=int(bool(families))
+        )
+        yield from families
+        yield from processes.read()

@@ -1,0 +1,39 @@
+"""Duties of the project itself, and what all duties have in common under Celery."""
+
+from contextlib import AbstractContextManager
+
+from celery import Task, shared_task
+from celery.signals import task_postrun, task_prerun
+from django.utils import timezone
+
+from chamber import logs, marks
+from chamber.metrics import totals
+
+_bindings: dict[str, AbstractContextManager[None]] = {}
+
+
+@shared_task(bind=True)  # type: ignore[untyped-decorator]  # celery has no types
+def heartbeat(self: Task) -> None:
+    """Note that a beat sent this and that a worker of the duties' queue ran it."""
+    # A task that was sent names who sent it and who runs it; called by the embedded timer, both are this process.
+    marks.beaten(sent_by=self.request.origin, run_by=self.request.hostname, now=timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def add_up_cycles() -> None:
+    """Add what new cycles did to the totals of /metrics."""
+    totals.add_up()
+
+
+@task_prerun.connect  # type: ignore[untyped-decorator]  # celery has no types
+def begin(task_id: str, **_: object) -> None:
+    """Have what a duty logs, its failure included, carry its id as a request's records carry theirs."""
+    _bindings[task_id] = logs.bind(request_id=task_id)
+    _bindings[task_id].__enter__()
+
+
+@task_postrun.connect  # type: ignore[untyped-decorator]  # celery has no types
+def end(task_id: str, **_: object) -> None:
+    """Take the id off again."""
+    if (binding := _bindings.pop(task_id, None)) is not None:
+        binding.__exit__(None, None, None)
