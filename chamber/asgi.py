@@ -14,16 +14,21 @@ from django.urls import path  # noqa: E402
 
 from agentlink.consumers import AgentConsumer  # noqa: E402
 from chamber.consumers import LiveConsumer  # noqa: E402
+from chamber.request_id import SocketRequestId  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": http,
-        "websocket": URLRouter(
-            [
-                # Agents are programs with a token of their own: no session, no browser's origin.
-                path("ws/agent/", AgentConsumer.as_asgi()),
-                path("ws/live/", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))),
-            ]
+        "websocket": SocketRequestId(
+            URLRouter(
+                [
+                    # Agents are programs with a token of their own: no session, no browser's origin.
+                    path("ws/agent/", AgentConsumer.as_asgi()),
+                    path(
+                        "ws/live/", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))
+                    ),
+                ]
+            )
         ),
     }
 )

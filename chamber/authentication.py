@@ -1,12 +1,16 @@
 """Who asks: bearer tokens of the API, what their scope lets through, and how fast a password may be tried."""
 
 import hashlib
+import threading
 import time
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from ipaddress import IPv4Address, ip_address, ip_network
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import redis
 from django.contrib.auth import authenticate
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models import Q
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -15,17 +19,28 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
 from chamber.models import ApiToken, Scope, User
+from chamber.transactions import if_free
 
 if TYPE_CHECKING:
+    from django.core.cache.backends.base import BaseCache
     from django.http import HttpRequest
     from drf_spectacular.openapi import AutoSchema
     from rest_framework.request import Request
     from rest_framework.views import APIView
 
+T = TypeVar("T")
+
 LAST_USED_EVERY = timedelta(minutes=1)
 SIGN_IN_WINDOW_SECONDS = 300
 TRIES_PER_NAME = 10
 TRIES_PER_ADDRESS = 100
+TRIES_PER_NAME_FROM_EVERYWHERE = 200
+ADDRESS_KNOWN_SECONDS = 30 * 24 * 3600
+OWN_BITS = 64
+"""Of an IPv6 address: the network that whoever has one address has."""
+AWAY_SECONDS = 2.0
+COMPARISONS_AT_ONCE = 3
+"""Of passwords, in one process: fewer than it has threads."""
 
 _RANK = {Scope.READ: 0, Scope.SUBMIT: 1, Scope.MANAGE: 2}
 
@@ -52,13 +67,20 @@ class TokenAuthentication(BaseAuthentication):
         if token is None or not token.is_valid(now) or not token.user.is_active:
             raise exceptions.AuthenticationFailed("The token is unknown, expired or revoked: sign in again.")
         if token.last_used_at is None or now - token.last_used_at >= LAST_USED_EVERY:
-            unused = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_EVERY)
-            ApiToken.objects.filter(unused, pk=token.pk).update(last_used_at=now)
+            if_free(lambda: _note_use(token, now))
         return token.user, token
 
     def authenticate_header(self, request: "Request") -> str:  # noqa: ARG002 - DRF's signature
         """Return the challenge that makes a missing or bad token a 401."""
         return "Bearer"
+
+
+def _note_use(token: ApiToken, now: datetime) -> None:
+    """Note when the token was used, unless another request did, or is just doing it."""
+    due = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_EVERY)
+    rows = ApiToken.objects.select_for_update(skip_locked=True, no_key=True).filter(due, pk=token.pk)
+    if free := list(rows.values_list("pk", flat=True)):
+        ApiToken.objects.filter(pk__in=free).update(last_used_at=now)
 
 
 class TokenScope(BasePermission):
@@ -91,31 +113,86 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 def sign_in(request: "HttpRequest", username: str, password: str) -> User | None:
     """Return the user whose password this is, else None; raise `Throttled` after too many tries.
 
-    Counted by name and address together, so that nobody can lock somebody else out, and by address alone.
-    Every try counts before its password is looked at; a right one empties the name's count.
+    Counted by name and address together, by address alone, and by name alone. The last is for tries from everywhere,
+    and spares addresses from which this name signed in before: nobody can lock somebody else out. Every try counts
+    before its password is looked at; a right one empties the name's count at its address.
     """
-    address = str(request.META.get("REMOTE_ADDR", ""))
+    address = _whereabouts(str(request.META.get("REMOTE_ADDR", "")))
+    name = username.strip().casefold()
     window, elapsed = divmod(time.time(), SIGN_IN_WINDOW_SECONDS)
-    by_name = _key(window, address, username.strip().casefold())
-    if _count(by_name) > TRIES_PER_NAME or _count(_key(window, address)) > TRIES_PER_ADDRESS:
+    here, known = _key("here", window, address, name), _key("known", address, name)
+    tries = [(here, TRIES_PER_NAME), (_key("address", window, address), TRIES_PER_ADDRESS)]
+    if not _cached(lambda cache: cache.get(known)):
+        tries.append((_key("name", window, name), TRIES_PER_NAME_FROM_EVERYWHERE))
+    if any(_count(key) > most for key, most in tries):
         raise exceptions.Throttled(
             wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts to sign in."
         )
-    user = authenticate(request, username=username, password=password)
+    user = _authenticate(request, username, password)
     if user is not None:
-        cache.delete(by_name)
+        _cached(lambda cache: cache.delete(here))
+        _cached(lambda cache: cache.set(known, True, ADDRESS_KNOWN_SECONDS))
+    return user
+
+
+def _whereabouts(address: str) -> str:
+    """Return that of an address which a client cannot choose: of IPv6, each has a whole /64 to himself."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv4Address):
+        return address
+    return str(found.ipv4_mapped or ip_network((found, OWN_BITS), strict=False))
+
+
+def _authenticate(request: "HttpRequest", username: str, password: str) -> User | None:
+    """Compare the password; raise `Throttled` where this process compares as many as it may.
+
+    A comparison takes a processor for a good part of a second, on purpose; whoever wants something else goes first.
+    """
+    if not _comparing.acquire(blocking=False):
+        raise exceptions.Throttled(wait=1, detail="Very many sign in at this moment.")
+    try:
+        user = authenticate(request, username=username, password=password)
+    finally:
+        _comparing.release()
     return user if isinstance(user, User) else None
 
 
-def _key(window: float, *parts: str) -> str:
-    return "sign-in:" + hashlib.sha256(repr((window, parts)).encode()).hexdigest()
+_comparing = threading.BoundedSemaphore(COMPARISONS_AT_ONCE)
+
+
+def _key(kind: str, *parts: object) -> str:
+    return f"sign-in:{kind}:" + hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _count(key: str) -> int:
     """Add one to a counter of the cache and return it."""
-    cache.add(key, 0, SIGN_IN_WINDOW_SECONDS)
-    try:
-        return cache.incr(key)
-    except ValueError:
-        # It expired between the two lines: a new window began.
-        return 1
+
+    def count(cache: "BaseCache") -> int:
+        cache.add(key, 0, SIGN_IN_WINDOW_SECONDS)
+        try:
+            return cache.incr(key)
+        except ValueError:
+            # It expired between the two lines: a new window began.
+            return 1
+
+    return _cached(count)
+
+
+_ask_from = 0.0
+
+
+def _cached(use: "Callable[[BaseCache], T]") -> "T":
+    """Return what `use` makes of the cache that all processes share; of this process's own while that one is away.
+
+    One that does not answer is waited for once, not at each look of a sign-in.
+    """
+    global _ask_from  # noqa: PLW0603 - one cache serves the process
+    if time.monotonic() >= _ask_from:
+        try:
+            return use(caches["default"])
+        except (redis.RedisError, OSError):
+            _ask_from = time.monotonic() + AWAY_SECONDS
+    return use(caches["process"])

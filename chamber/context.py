@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 
 from chamber import __version__
 from teams.models import Team
@@ -19,7 +20,8 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
     return {
         "chamber_version": __version__,
         "demo": settings.DEMO,
-        "organisation": Team.objects.filter(depth=0).only("name").first(),
+        # Asked for by whole pages only.
+        "organisation": SimpleLazyObject(Team.objects.filter(depth=0).only("name").first),
         "role_names": ", ".join(sorted(role.label for role in roles)) or "No role yet",
         "may_submit": may_anywhere(user, Permission.SUBMIT),
         "may_audit": may_anywhere(user, Permission.VIEW_AUDIT),

@@ -14,6 +14,10 @@ from django.conf import settings
 from django.db import close_old_connections, connections
 from django.utils.module_loading import import_string
 
+from chamber import logs
+from chamber.ids import new_id
+from chamber.transactions import tried_again
+
 logger = logging.getLogger(__name__)
 
 RUNG_DUTY = "schedule"
@@ -59,12 +63,13 @@ class Timer:
 def _perform(name: str, duty: Callable[[], Any]) -> None:
     """Run one duty in a thread of its own, as Celery would around a task."""
     close_old_connections()
-    try:
-        duty()
-    except Exception:
-        logger.exception("The duty %r failed; it runs again at its next turn.", name)
-    finally:
-        connections.close_all()
+    with logs.bind(request_id=new_id().hex):
+        try:
+            tried_again(name, duty)
+        except Exception:
+            logger.exception("The duty %r failed; it runs again at its next turn.", name)
+        finally:
+            connections.close_all()
 
 
 _timer: Timer | None = None

@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import IO, Any
 
 from django.core.exceptions import PermissionDenied
-from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.pagination import CursorPagination
@@ -15,7 +14,9 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from chamber import logs
 from chamber.errors import Conflict, Refusal, StaleVersion, TooLarge
+from chamber.transactions import is_unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,8 @@ def problem(
         body["code"] = code
     if fields:
         body["errors"] = fields
+    if request_id := logs.bound("request_id"):
+        body["request_id"] = request_id
     return Response(body, status=status, content_type="application/problem+json")
 
 
@@ -76,7 +79,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         error = exceptions.NotFound("There is no such thing, or not for you.")
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied()
-    elif isinstance(error, OperationalError):
+    elif is_unavailable(error):
         logger.error("The database did not answer in time.", exc_info=error)
         error = _Busy()
     if not isinstance(error, exceptions.APIException):
@@ -91,6 +94,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         value = getattr(error, attribute, None)
         if value:
             answer[header] = str(value)
+    if isinstance(error, _Busy):
+        answer._has_been_logged = True  # type: ignore[attr-defined]  # said above, with its cause
     return answer
 
 

@@ -1,19 +1,20 @@
 """Settings of both ways to run; everything that differs is read from the environment through `chamber.env`."""
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from chamber import __version__, env
+from chamber import __version__, env, logs, stores
+from chamber.serving.secret import FOR_DEVELOPMENT
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.text("CHAMBER_DATA", str(BASE_DIR / ".demo"))).resolve()
 
 DEBUG = env.flag("CHAMBER_DEBUG", default=False)
-SECRET_KEY = env.text("CHAMBER_SECRET_KEY", "for-development-and-tests-only-" + "x" * 32)
-ALLOWED_HOSTS = env.words("CHAMBER_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = env.words("CHAMBER_ORIGINS", "")
+# What is served to others needs one of its own: `chamber.serving.start` refuses to start without.
+GIVEN_SECRET_KEY = env.text("CHAMBER_SECRET_KEY", "")
+SECRET_KEY = GIVEN_SECRET_KEY or FOR_DEVELOPMENT
+OWN_HOSTS = ["localhost", "127.0.0.1", "[::1]"]  # probes of the machine itself
+ALLOWED_HOSTS = list(dict.fromkeys([*env.words("CHAMBER_HOSTS", ""), *OWN_HOSTS]))
 # The embedded default supervises simulated agents and offers to stop and start them.
 DEMO = env.flag("CHAMBER_DEMO", default=False)
 
@@ -35,9 +36,12 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "chamber.request_id.RequestIdMiddleware",
+    "chamber.serving.proxies.TrustedProxies",
     "django.middleware.security.SecurityMiddleware",
     "chamber.middleware.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
+    "chamber.fragments.FragmentMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -69,22 +73,17 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": DATA_DIR / "chamber.sqlite3",
-        "OPTIONS": {
-            # Writers queue at BEGIN instead of failing midway; readers never wait for them.
-            "transaction_mode": "IMMEDIATE",
-            "timeout": 30,
-            "init_command": (
-                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; "
-                "PRAGMA mmap_size=134217728; PRAGMA cache_size=-32000;"
-            ),
-        },
-        # A file, as in use: a test's threads have connections of their own, and several runs may go on at once.
-        "TEST": {"NAME": str(Path(tempfile.gettempdir()) / f"chamber-test-{os.getpid()}.sqlite3")},
-    }
+    "default": stores.database(
+        env.text("CHAMBER_DATABASE", ""),
+        DATA_DIR,
+        password=env.text("CHAMBER_DATABASE_PASSWORD", ""),
+        pool=env.integer("CHAMBER_DATABASE_CONNECTIONS", 10, low=2, high=500),
+    )
 }
+# Redis carries announcements and bells between processes, and what may be lost; without it, one process is all.
+REDIS = stores.redis_url(env.text("CHAMBER_REDIS", ""))
+CACHES = stores.caches(REDIS)
+CHANNEL_LAYERS = stores.channel_layers(REDIS)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "chamber.User"
@@ -95,6 +94,13 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "chamber:overview"
 LOGOUT_REDIRECT_URL = "login"
+# TLS ends at a proxy: whose word counts for the client's address and scheme (CIDRs); nobody else's does.
+TRUSTED_PROXIES = env.networks("CHAMBER_TRUSTED_PROXIES")
+TLS = env.flag("CHAMBER_TLS", default=bool(TRUSTED_PROXIES))
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
+SECURE_HSTS_SECONDS = env.integer("CHAMBER_HSTS_SECONDS", 2_592_000, low=0, high=63_072_000) if TLS else 0
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
+CSRF_TRUSTED_ORIGINS = env.words("CHAMBER_ORIGINS", "")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
@@ -126,24 +132,48 @@ CONTENT_SECURITY_POLICY = {
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
-CHANNEL_LAYERS = {
-    "default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}
-}
-
-# Named here, imported by nobody below: how a ring reaches the scheduler. The embedded default wakes its timer.
-CHAMBER_RING = env.text("CHAMBER_RING", "chamber.embedded.ring")
+# Named here, imported by nobody below: how a ring reaches the scheduler. The embedded default wakes its timer; of
+# several processes each raises a version in the database and sends a message, by this Celery application.
+CHAMBER_RING = env.text("CHAMBER_RING", "scheduling.bells.ring" if REDIS else "chamber.embedded.ring")
+CHAMBER_CELERY = "chamber.celery.app"
+CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 # How a lower room has the pods of an ended attempt stopped: workloads calls it by name, inside its transaction.
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
+# How long finished workloads, their events and the audit trail are kept.
+CHAMBER_KEEP_DAYS = env.integer("CHAMBER_KEEP_DAYS", 365, low=30, high=36_500)
 # One table of duties for both ways to run: Celery beat's, and the embedded timer's.
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    "schedule": {"task": "scheduling.tasks.run_cycle", "schedule": 1.0},
-    "enforce time limits": {"task": "workloads.tasks.enforce_time_limits", "schedule": 1.0},
-    "watch heartbeats": {"task": "agentlink.tasks.watch_heartbeats", "schedule": 5.0},
-    "sample usage": {"task": "scheduling.tasks.sample_usage", "schedule": 60.0},
-    "prune cycles": {"task": "scheduling.tasks.prune_cycles", "schedule": 3600.0},
+    "schedule": stores.duty("scheduling.tasks.run_cycle", every_seconds=1),
+    "enforce time limits": stores.duty("workloads.tasks.enforce_time_limits", every_seconds=1),
+    "watch heartbeats": stores.duty("agentlink.tasks.watch_heartbeats", every_seconds=5),
+    "beat": stores.duty("chamber.tasks.heartbeat", every_seconds=5),
+    "add up cycles": stores.duty("chamber.tasks.add_up_cycles", every_seconds=10),
+    "sample usage": stores.duty("scheduling.tasks.sample_usage", every_seconds=60),
+    "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),
+    "roll up usage": stores.duty("scheduling.tasks.roll_up_usage", every_seconds=3600),
+    "prune cycles": stores.duty("scheduling.tasks.prune_cycles", every_seconds=3600),
 }
-CELERY_BROKER_URL = env.text("CHAMBER_BROKER", "memory://")
+CELERY_BROKER_URL = REDIS or "memory://"
+CELERY_BROKER_USE_SSL = stores.broker_tls(REDIS)
+CELERY_BROKER_TRANSPORT_OPTIONS = stores.BROKER_OPTIONS
+CELERY_BROKER_CONNECTION_TIMEOUT = stores.CONNECT_SECONDS
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker outlives any absence of Redis
+# A ring or a beat that cannot be sent is not waited for: the next beat comes within a second.
+CELERY_TASK_PUBLISH_RETRY_POLICY = {
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.1,
+    "interval_max": 0.2,
+}
+CELERY_TASK_ROUTES = {"scheduling.tasks.run_cycle": {"queue": "scheduling"}}
+CELERY_TASK_DEFAULT_QUEUE = "celery"
+CELERY_TASK_QUEUES = stores.queues("scheduling", "celery")
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_RESULT_BACKEND = None
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 
 REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -172,17 +202,11 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
 }
+# Who may read /metrics from elsewhere; without one, only programs on this machine.
+METRICS_TOKEN = env.text("CHAMBER_METRICS_TOKEN", "")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.text("CHAMBER_LOG_LEVEL", "INFO")},
-    "loggers": {
-        "django.request": {"level": "ERROR"},
-        "httpx": {"level": "WARNING"},
-        "uvicorn": {"level": "WARNING"},
-    },
-}
+LOGGING = logs.configuration(
+    env.choice("CHAMBER_LOG_FORMAT", "line", logs.FORMS),
+    env.choice("CHAMBER_LOG_LEVEL", "INFO", logs.LEVELS),
+)

@@ -1,13 +1,14 @@
 """Every URL: each app's pages, its part of the API, and the project's own."""
 
-from django.contrib.auth import views as auth
 from django.urls import include, path
 
 from chamber import health, views, views_sign_in, views_tokens
+from chamber.metrics.view import metrics
 
 chamber_patterns = (
     [
         path("", views.overview, name="overview"),
+        path("mine/", views.mine, name="mine"),
         path("tokens/", views_tokens.tokens, name="tokens"),
         path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),
         path("clusters/<slug:name>/simulated-agent/", views.demo_agent, name="demo-agent"),
@@ -18,7 +19,7 @@ chamber_patterns = (
 urlpatterns = [
     path("", include(chamber_patterns)),
     path("sign-in/", views_sign_in.SignIn.as_view(), name="login"),
-    path("sign-out/", auth.LogoutView.as_view(), name="logout"),
+    path("sign-out/", views_sign_in.SignOut.as_view(), name="logout"),
     path("teams/", include("teams.urls")),
     path("workloads/", include("workloads.urls")),
     path("", include("agentlink.urls")),
@@ -26,7 +27,9 @@ urlpatterns = [
     path("api/v1/", include("chamber.api")),
     path("livez", health.livez, name="livez"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics, name="metrics"),
 ]
 
 handler400 = "chamber.views_errors.bad_request"
+handler500 = "chamber.views_errors.server_error"
 handler404 = "chamber.views_errors.not_found"

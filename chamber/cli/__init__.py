@@ -36,6 +36,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": (f"{_COMMANDS}.operate:demo", "Run Chamber with an example organisation on this machine."),
         "agent": (f"{_COMMANDS}.operate:agent", "Run the agent that connects a cluster to a server."),
     },
+    "Deploying": {
+        "serve": (f"{_COMMANDS}.serve:serve", "Serve pages, API and sockets."),
+        "worker": (f"{_COMMANDS}.serve:worker", "Run the scheduler, or the other duties."),
+        "beat": (f"{_COMMANDS}.serve:beat", "Send each duty at its interval."),
+        "migrate": (f"{_COMMANDS}.serve:migrate", "Bring the database up to date with this version."),
+        "setup": (f"{_COMMANDS}.serve:setup", "Make the organisation and its first admin."),
+        "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is wrong with a deployment."),
+    },
 }
 
 EPILOG = """

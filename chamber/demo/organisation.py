@@ -62,7 +62,7 @@ def set_up() -> Setting:
     """Make what is not there yet, and return the clusters with the tokens of their agents."""
     if not Team.objects.filter(depth=0).exists():
         with transaction.atomic():
-            _make_organisation()
+            make_organisation()
     tokens = _tokens(settings.DATA_DIR / "agent-tokens.json")
     clusters = tuple(
         DemoCluster(name, tokens[name], _simulation(name, nodes)) for name, nodes in _machines().items()
@@ -76,7 +76,7 @@ def greeting(url: str) -> str:
     return f"Chamber runs at {url} (Ctrl-C stops it). Sign in as {people}."
 
 
-def _make_organisation() -> None:
+def make_organisation() -> None:
     """Make the tree, the people, the pools and the shares, through the same actions as everybody."""
     teams = {"Acme": actions.create_organisation(by=SETUP, name="Acme")}
     for name, parent, weight, _ in TEAMS:

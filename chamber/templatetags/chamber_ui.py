@@ -81,7 +81,10 @@ def memory(mib: int | Missing) -> str:
 
 @register.filter
 def duration(length: timedelta | float | Missing) -> str:
-    """Return a length of time (timedelta or seconds) in its two largest units: "2 h 05 min"; "" for None."""
+    """Return a length of time (timedelta or seconds) in its two largest units, the second unless it is nothing.
+
+    "2 h 05 min", "10 min"; "" for None.
+    """
     if length is None or length == "":
         return ""
     seconds = int(length.total_seconds() if isinstance(length, timedelta) else length)
@@ -90,10 +93,12 @@ def duration(length: timedelta | float | Missing) -> str:
     if seconds < MINUTE:
         return f"{seconds} s"
     if seconds < HOUR:
-        return f"{seconds // MINUTE} min {seconds % MINUTE:02d} s"
-    if seconds < DAY:
-        return f"{seconds // HOUR} h {seconds % HOUR // MINUTE:02d} min"
-    return f"{seconds // DAY} d {seconds % DAY // HOUR} h"
+        words, rest = f"{seconds // MINUTE} min", f"{seconds % MINUTE:02d} s"
+    elif seconds < DAY:
+        words, rest = f"{seconds // HOUR} h", f"{seconds % HOUR // MINUTE:02d} min"
+    else:
+        words, rest = f"{seconds // DAY} d", f"{seconds % DAY // HOUR} h"
+    return words if int(rest.split()[0]) == 0 else f"{words} {rest}"
 
 
 # Times

@@ -1,15 +1,26 @@
 """Bearer tokens, their scopes, and signing in for one."""
 
 from datetime import timedelta
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+import redis
+from django.core.cache import cache, caches
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from chamber.authentication import TRIES_PER_ADDRESS, TRIES_PER_NAME, TokenScope, includes
+from chamber import authentication
+from chamber.authentication import (
+    COMPARISONS_AT_ONCE,
+    TRIES_PER_ADDRESS,
+    TRIES_PER_NAME,
+    TRIES_PER_NAME_FROM_EVERYWHERE,
+    TokenScope,
+    includes,
+)
 from chamber.models import ApiToken, Scope, User
 from chamber.tokens import create_token
 from teams.models import Role
@@ -21,8 +32,13 @@ LOGIN = "/api/v1/login/"
 
 
 @pytest.fixture(autouse=True)
-def _no_tries_yet() -> None:
+def _no_tries_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
+    # No window ends in the middle of a test.
+    monkeypatch.setattr(
+        authentication, "time", SimpleNamespace(time=lambda: 300_000_100.0, monotonic=monotonic)
+    )
+    monkeypatch.setattr(authentication, "_ask_from", 0.0)
 
 
 @pytest.fixture
@@ -206,6 +222,22 @@ def test_too_many_names_from_one_address_are_refused(client: Client, ada: User) 
     assert sign_in(client).status_code == 429
 
 
+def test_the_addresses_of_one_ipv6_network_count_as_one(client: Client, ada: User) -> None:
+    statuses = [
+        client.post(
+            LOGIN,
+            {"username": f"nobody-{n}", "password": "x"},
+            content_type="application/json",
+            REMOTE_ADDR=f"2001:db8::{n:x}",
+        ).status_code
+        for n in range(TRIES_PER_ADDRESS + 1)
+    ]
+
+    assert statuses[-2:] == [401, 429]
+    client.defaults["REMOTE_ADDR"] = "2001:db8:0:1::1"
+    assert sign_in(client).status_code == 201
+
+
 def test_the_right_password_empties_the_count(client: Client, ada: User) -> None:
     for _ in range(3):
         for _ in range(TRIES_PER_NAME - 1):
@@ -241,3 +273,71 @@ def test_me_lists_roles_and_where_which_priorities_are_allowed(client: Client, d
     assert me["may_submit_to"][1]["elastic_max"] == 60
     assert me["may_submit_to"][1]["tiers"] == {"low": 25, "normal": 50}
     assert vision.slug not in str(me)
+
+
+def test_tries_at_one_name_from_everywhere_are_bounded_too(client: Client, ada: User) -> None:
+    statuses = [
+        sign_in_from(client, f"192.0.2.{number // 5}", password="wrong")
+        for number in range(TRIES_PER_NAME_FROM_EVERYWHERE + 1)
+    ]
+
+    assert statuses == [401] * TRIES_PER_NAME_FROM_EVERYWHERE + [429]
+
+
+def test_nobody_is_locked_out_where_he_signed_in_before(client: Client, ada: User) -> None:
+    assert sign_in_from(client, "198.51.100.7") == 201
+    for number in range(TRIES_PER_NAME_FROM_EVERYWHERE + 1):
+        sign_in_from(client, f"192.0.2.{number // 5}", password="wrong")
+
+    assert sign_in_from(client, "203.0.113.9") == 429
+    assert sign_in_from(client, "198.51.100.7") == 201
+
+
+def test_only_a_few_passwords_are_compared_at_once(
+    client: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(COMPARISONS_AT_ONCE):
+        authentication._comparing.acquire()
+    try:
+        answer = sign_in(client)
+    finally:
+        for _ in range(COMPARISONS_AT_ONCE):
+            authentication._comparing.release()
+
+    assert (answer.status_code, answer["Retry-After"]) == (429, "1")
+    assert sign_in(client).status_code == 201
+
+
+def test_tries_are_counted_by_the_process_itself_while_redis_is_away(
+    client: Client, ada: User, settings: Any
+) -> None:
+    away = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}
+    settings.CACHES = {**settings.CACHES, "default": away}
+    caches["process"].clear()
+
+    statuses = [sign_in(client, password="wrong").status_code for _ in range(TRIES_PER_NAME + 1)]
+
+    assert statuses == [401] * TRIES_PER_NAME + [429]
+
+
+def test_a_cache_that_does_not_answer_is_waited_for_once_by_a_sign_in(
+    client: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[str] = []
+
+    class Hung:
+        def __getattr__(self, name: str) -> Any:
+            waited.append(name)
+            raise redis.TimeoutError
+
+    monkeypatch.setattr(authentication, "caches", {"default": Hung(), "process": caches["process"]})
+
+    assert sign_in(client).status_code == 201
+
+    assert len(waited) == 1
+
+
+def sign_in_from(client: Client, address: str, **body: object) -> int:
+    content = {"username": "ada", "password": "difference engine", **body}
+    answer = client.post(LOGIN, content, content_type="application/json", REMOTE_ADDR=address)
+    return int(answer.status_code)

@@ -4,13 +4,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from chamber import consumers, live
+from chamber.live import hub
 from chamber.models import User
 
 
@@ -33,19 +34,23 @@ def test_nothing_is_announced_before_commit(
 ) -> None:
     with django_capture_on_commit_callbacks() as callbacks:
         live.announce("teams")
-    assert live.version("teams") == 0
+    before = live.version("teams")
     callbacks[0]()
+    live.flush()
     first = live.version("teams")
     callbacks[0]()
-    assert 0 < first < live.version("teams")
+    live.flush()
+    assert before < first < live.version("teams")
 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_is_rolled_back_is_not_announced() -> None:
+    before = live.version("teams")
     with transaction.atomic():
         live.announce("teams")
         transaction.set_rollback(True)
-    assert live.version("teams") == 0
+    live.flush()
+    assert live.version("teams") == before
 
 
 @pytest.mark.django_db(transaction=True)
@@ -54,26 +59,30 @@ async def test_a_page_hears_what_it_watches_and_nothing_else() -> None:
     socket = page(User(username="ada"))
     await socket.connect()
     await socket.send_json_to({"watch": ["teams"]})
-    assert await socket.receive_json_from() == {"topic": "teams", "version": 0}
-    await sync_to_async(live.announce, thread_sensitive=False)("pools", "teams")
+    known = await socket.receive_json_from()
+    await database_sync_to_async(live.announce, thread_sensitive=False)("pools", "teams")
     heard = await socket.receive_json_from()
-    assert heard["topic"] == "teams"
-    assert heard["version"] == live.version("teams")
+    assert heard["topic"] == known["topic"] == "teams"
+    assert heard["version"] == live.version("teams") > known["version"]
     assert await socket.receive_nothing()
     await socket.disconnect()
 
 
 @pytest.mark.django_db(transaction=True)
 async def test_announcements_within_a_second_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "COALESCE_SECONDS", 0.2)
+    monkeypatch.setattr(hub, "ROUND_SECONDS", 0.2)
     live.bind(asyncio.get_running_loop())
     socket = page(User(username="ada"))
     await socket.connect()
     await socket.send_json_to({"watch": ["teams"]})
     await socket.receive_json_from()
+    announce = database_sync_to_async(live.announce, thread_sensitive=False)
+    await announce("teams")
+    first = await socket.receive_json_from()
     for _ in range(20):
-        await sync_to_async(live.announce, thread_sensitive=False)("teams")
-    first, second = await socket.receive_json_from(), await socket.receive_json_from()
+        await announce("teams")
+    second = await socket.receive_json_from()
+    live.flush()
     assert first["version"] < second["version"] == live.version("teams")
     assert await socket.receive_nothing(timeout=0.5)
     await socket.disconnect()

@@ -115,7 +115,8 @@ def test_a_newer_version_fetches_the_part_and_an_old_one_does_not(site: Site) ->
 def test_many_announcements_become_one_fetch_with_the_last_etag(site: Site) -> None:
     def answer(request: Request) -> dict[str, Any]:
         unchanged = request.headers.get("if-none-match") == '"a"'
-        return {"status": 304} if unchanged else {"body": part("new"), "headers": {"ETag": '"a"'}}
+        answer = {"body": part("new", version=2), "headers": {"ETag": '"a"'}}
+        return {"status": 304} if unchanged else answer
 
     site.pages["/part/"] = answer
     page = site.open(part("old"))
@@ -127,6 +128,41 @@ def test_many_announcements_become_one_fetch_with_the_last_etag(site: Site) -> N
     page.wait_for_timeout(1500)
     assert [request.headers.get("if-none-match") for request in site.fetched("/part/")] == [None, '"a"']
     expect(page.locator("#part")).to_have_text("new")
+
+
+def test_an_answer_older_than_what_was_announced_is_fetched_once_more(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"body": part("kept for others", version=2)}
+    page = site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.announce("queue:main", 3)
+    expect(page.locator("#part")).to_have_text("kept for others")
+    site.pages["/part/"] = lambda _: {"body": part("new", version=3)}
+    expect(page.locator("#part")).to_have_text("new")
+    page.wait_for_timeout(1500)
+    assert [request.headers["x-chamber-heard"] for request in site.fetched("/part/")] == ["queue:main=3"] * 2
+
+
+def test_other_numbers_than_before_are_another_version_even_smaller_ones(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"body": part("after a restart", version=3)}
+    page = site.open(part("old", version=5))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.announce("queue:main", 3)
+    expect(page.locator("#part")).to_have_text("after a restart")
+    assert len(site.fetched("/part/")) == 1
+
+
+def test_a_form_of_a_fetched_part_posts_the_token_of_its_page(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {
+        "body": part('<form method="post" action="/act/"><button>Act</button></form>')
+    }
+    site.pages["/act/"] = lambda _: {"body": "done"}
+    page = site.open(part("old"))
+    page.evaluate("""document.body.setAttribute("hx-headers", '{"X-CSRFToken": "t0ken"}')""")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.announce("queue:main", 2)
+    with page.expect_navigation():
+        page.click("#part button")
+    assert site.fetched("/act/")[0].post_data == "csrfmiddlewaretoken=t0ken"
 
 
 def test_what_the_reader_is_doing_survives_a_change(site: Site) -> None:

@@ -1,0 +1,79 @@
+"""What every process of a deployment does before its own work: refuse a bad configuration, load Django, look around.
+
+What only an operator can put right (a missing secret, a URL that is none) ends the process with status 2. What may heal
+by itself (a server that is away, migrations under way) is said once, and the process goes on.
+"""
+
+import logging
+import os
+import socket
+
+from chamber.cli.status import Exit
+from chamber.serving.secret import weakness
+
+logger = logging.getLogger(__name__)
+
+
+class CannotStart(Exception):  # noqa: N818 - an answer to whoever started the process
+    """Why a process cannot start, as a sentence with what to do; with its exit status."""
+
+    def __init__(self, message: str, status: Exit = Exit.FAILED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def prepare(*, shares_work: bool) -> None:
+    """Load Django with its settings, and log what is not ready yet; raise `CannotStart`.
+
+    `shares_work`: the process works together with others, so that there must be a Redis between them.
+    """
+    load()
+    from django.conf import settings
+
+    wrong = None if settings.DEMO or settings.DEBUG else weakness(settings.GIVEN_SECRET_KEY)
+    if wrong is not None:
+        raise CannotStart(wrong, Exit.USAGE)
+    if shares_work and not settings.REDIS:
+        raise CannotStart(
+            "Several processes need a Redis between them: set CHAMBER_REDIS to redis://host:6379/0, or run all in one "
+            "process by `chamber serve --part all`.",
+            Exit.USAGE,
+        )
+    if shares_work and settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+        raise CannotStart(
+            "Several processes need PostgreSQL: set CHAMBER_DATABASE to postgresql://user:password@host:5432/name, or "
+            "run all in one process by `chamber serve --part all`.",
+            Exit.USAGE,
+        )
+    from chamber.serving import surroundings
+
+    for sentence in surroundings.complaints():
+        logger.warning("%s", sentence)
+
+
+def load() -> None:
+    """Load Django; raise `CannotStart` where the settings cannot be used."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chamber.settings")
+    import django
+
+    try:
+        django.setup()
+    except SystemExit as stop:
+        raise CannotStart(str(stop), Exit.USAGE) from stop
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there; raise `CannotStart` where the address is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise CannotStart(
+            f"Chamber cannot listen on {host} port {port}: {error.strerror or error}."
+        ) from error
+    listener.set_inheritable(True)
+    return listener

@@ -1,0 +1,108 @@
+"""What a process finds when it starts: do database and Redis answer, and do the migrations fit the code."""
+
+from collections.abc import Set
+from contextlib import closing
+from functools import cache
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
+from django.db.utils import ConnectionHandler
+
+from chamber.serving.outages import first_line
+
+LEAST_POSTGRESQL = 14
+"""The oldest PostgreSQL that Django's release works with."""
+
+
+def complaints() -> list[str]:
+    """Return a sentence for each thing that is not as it should be, at most five seconds' waiting each."""
+    return [*_of_database(), *_of_redis()]
+
+
+def connection_without_pool() -> BaseDatabaseWrapper:
+    """Return a new connection that no pool and no other thread knows; the caller closes it.
+
+    A process that will fork must not have opened its pool before.
+    """
+    alone: dict[str, Any] = dict(settings.DATABASES["default"])
+    alone["OPTIONS"] = {key: value for key, value in alone.get("OPTIONS", {}).items() if key != "pool"}
+    return ConnectionHandler({"default": alone})["default"]
+
+
+def _of_database() -> list[str]:
+    try:
+        with closing(connection_without_pool()) as connection:
+            return [*too_old(connection), *_of_migrations(connection)]
+    except DatabaseError as error:
+        return [f"The database does not answer: {first_line(error)}"]
+
+
+def too_old(connection: BaseDatabaseWrapper) -> list[str]:
+    """Return a sentence where the server is a PostgreSQL that is older than what is supported."""
+    if connection.vendor != "postgresql":
+        return []
+    connection.ensure_connection()
+    major = connection.connection.info.server_version // 10_000
+    if major >= LEAST_POSTGRESQL:
+        return []
+    return [f"The database is PostgreSQL {major}; Chamber needs {LEAST_POSTGRESQL} or newer."]
+
+
+def _of_migrations(connection: BaseDatabaseWrapper) -> list[str]:
+    missing, unknown = compare_migrations(connection)
+    found = []
+    if missing:
+        found.append(
+            f"{len(missing)} migrations are not applied, the first of them {missing[0]}; run `chamber migrate`."
+        )
+    if unknown:
+        found.append(
+            f"The database has {len(unknown)} migrations that this Chamber does not know, the first of them "
+            f"{unknown[0]}: a newer one has migrated it."
+        )
+    return found
+
+
+def compare_migrations(connection: BaseDatabaseWrapper) -> tuple[list[str], list[str]]:
+    """Return the migrations that the database lacks, and those of our apps that it has beyond the code's."""
+    known, apps = _of_this_code()
+    applied = _applied(connection)
+    unknown = {key for key in applied - known if key[0] in apps}
+    return _names(known - applied), _names(unknown)
+
+
+@cache
+def _of_this_code() -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
+    """Return the migrations on disk and the apps that have any: read once, for probes ask every few seconds."""
+    loader = MigrationLoader(None)
+    return frozenset(loader.disk_migrations), frozenset(loader.migrated_apps)
+
+
+def _applied(connection: BaseDatabaseWrapper) -> set[tuple[str, str]]:
+    # Django's own recorder asks by the connection's alias, and so opens the pool.
+    with connection.cursor() as cursor:
+        if "django_migrations" not in connection.introspection.table_names(cursor):
+            return set()
+        cursor.execute("SELECT app, name FROM django_migrations")
+        return set(cursor.fetchall())
+
+
+def _names(keys: Set[tuple[str, str]]) -> list[str]:
+    return [f"{app}.{name}" for app, name in sorted(keys)]
+
+
+def _of_redis() -> list[str]:
+    if not settings.REDIS:
+        return []
+    try:
+        with closing(
+            redis.Redis.from_url(settings.REDIS, socket_timeout=5, socket_connect_timeout=5)
+        ) as client:
+            client.ping()
+    except (redis.RedisError, OSError, ValueError) as error:
+        return [f"Redis does not answer: {first_line(error)}"]
+    return []

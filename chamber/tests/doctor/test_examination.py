@@ -1,0 +1,46 @@
+"""The order of the checks: what cannot be looked at is left out, and a check that fails is a finding."""
+
+from collections.abc import Iterator
+
+from chamber.doctor.examination import CHECKS, examine
+from chamber.doctor.finding import Check, Finding, Needs
+
+
+def well() -> Iterator[Finding]:
+    yield from ()
+
+
+def wrong() -> Iterator[Finding]:
+    yield Finding("It is wrong.", "Mend it.")
+
+
+def broken() -> Iterator[Finding]:
+    raise RuntimeError("seven")
+    yield
+
+
+def test_what_needs_something_that_is_wrong_is_left_out() -> None:
+    checks = (
+        Check("database", wrong, gives=Needs.DATABASE),
+        Check("tables", well, Needs.DATABASE, gives=Needs.TABLES),
+        Check("marks", well, Needs.TABLES),
+        Check("redis", well, gives=Needs.REDIS),
+        Check("layer", well, Needs.REDIS),
+    )
+    result = examine(checks)
+    assert result.findings == [("database", Finding("It is wrong.", "Mend it."))]
+    assert (result.made, result.left_out) == (["database", "redis", "layer"], ["tables", "marks"])
+
+
+def test_a_check_that_fails_says_so_and_the_others_go_on() -> None:
+    result = examine((Check("first", broken), Check("second", wrong)))
+    [(name, finding), _] = result.findings
+    assert (name, finding.problem) == ("first", "The check 'first' failed: RuntimeError: seven.")
+
+
+def test_names_come_once_and_everything_needed_is_given_before() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+    given = {Needs.NOTHING}
+    for check in CHECKS:
+        assert check.needs in given
+        given |= {check.gives} if check.gives else set()

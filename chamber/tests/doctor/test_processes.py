@@ -1,0 +1,133 @@
+"""What the doctor says of other processes, by what they leave behind."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+import redis
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from agentlink.models import AgentToken, Cluster
+from chamber import marks
+from chamber.doctor import processes
+from chamber.doctor.finding import Finding
+from rig import servers
+from scheduling.models import Turn
+
+pytestmark = pytest.mark.django_db
+
+
+def only(check: Callable[[], Iterator[Finding]]) -> Finding:
+    [found] = check()
+    return found
+
+
+@pytest.fixture
+def bell(settings: Settings) -> Iterator[redis.Redis]:
+    """A Redis that the settings name."""
+    with servers.redis() as running, redis.Redis.from_url(running.url) as client:
+        settings.REDIS = running.url
+        yield client
+
+
+@pytest.fixture
+def embedded(settings: Settings) -> None:
+    settings.REDIS = ""
+
+
+def looked(**ago: float) -> None:
+    Turn.objects.update_or_create(pk=1, defaults={"looked_at": timezone.now() - timedelta(**ago)})
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_beat_and_a_scheduler_that_live() -> None:
+    marks.beaten(now=timezone.now())
+    looked(seconds=5)
+    assert list(processes.beat()) == list(processes.scheduler()) == []
+
+
+@pytest.mark.usefixtures("embedded")
+def test_the_embedded_default_that_was_never_started() -> None:
+    assert only(processes.beat) == Finding(
+        "Nobody has carried out a duty yet.", "Start `chamber serve --part all`."
+    )
+
+
+@pytest.mark.redis
+def test_a_silent_beat(bell: redis.Redis) -> None:
+    marks.beaten(now=timezone.now() - timedelta(minutes=5))
+    assert only(processes.beat) == Finding(
+        "Nobody has carried out a duty for 5 minutes. No message waits in the queue, so the beat is silent.",
+        "Start `chamber beat`, or look into its log.",
+    )
+
+
+@pytest.mark.redis
+def test_no_worker_for_the_duties(bell: redis.Redis) -> None:
+    marks.beaten(now=timezone.now() - timedelta(minutes=5))
+    bell.rpush("celery", "1", "2", "3")
+    assert only(processes.beat) == Finding(
+        "Nobody has carried out a duty for 5 minutes. 3 messages wait in the queue, "
+        "so the beat sends but no worker takes them.",
+        "Start `chamber worker --queue duties`.",
+    )
+
+
+@pytest.mark.redis
+def test_no_worker_for_cycles(bell: redis.Redis) -> None:
+    looked(seconds=90)
+    bell.rpush("scheduling", "1")
+    found = only(processes.scheduler)
+    assert found.problem.startswith("Nobody has run a cycle for 90 seconds. 1 messages wait")
+    assert found.advice == "Start `chamber worker --queue scheduling`."
+
+
+@pytest.mark.redis
+def test_a_scheduler_that_nobody_rings(bell: redis.Redis) -> None:
+    assert only(processes.scheduler).advice == "Start `chamber beat`, or look into its log."
+
+
+@pytest.mark.usefixtures("embedded")
+def test_two_beats() -> None:
+    now = timezone.now()
+    for sender, seconds in (("gen7@a", 12), ("gen9@b", 10), ("gen7@a", 7), ("gen9@b", 5)):
+        marks.beaten(now=now - timedelta(seconds=seconds), sent_by=sender, run_by="w")
+    assert only(processes.beat) == Finding("2 beats run at once: gen7@a, gen9@b.", "Stop all but one.")
+
+
+@pytest.mark.usefixtures("embedded")
+def test_a_worker_whose_clock_is_ahead() -> None:
+    marks.beaten(now=timezone.now() + timedelta(minutes=10), run_by="duties@b", sent_by="duties@b")
+    assert only(processes.beat).problem == (
+        "The clock of the worker duties@b is 10 minutes ahead of the database's."
+    )
+
+
+def test_a_cluster_that_never_connected() -> None:
+    cluster = Cluster.objects.create(name="east")
+    assert only(processes.clusters) == Finding(
+        "The cluster east has never connected.", "Make a token for its agent and start it: `chamber agent`."
+    )
+    AgentToken.objects.create(cluster=cluster, token_hash="x", prefix="cha_")
+    assert only(processes.clusters).advice == "Start its agent: `chamber agent`."
+
+
+def test_a_cluster_that_fell_silent() -> None:
+    seen = timezone.now() - timedelta(minutes=7)
+    Cluster.objects.create(name="east", connected=False, last_seen_at=seen, protocol=1)
+    assert only(processes.clusters).problem == (
+        "The agent of the cluster east was last heard 7 minutes ago; nothing starts there."
+    )
+
+
+def test_an_agent_of_another_protocol() -> None:
+    Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now(), protocol=2)
+    assert only(processes.clusters).problem == (
+        "The agent of the cluster east speaks protocol 2, this version speaks 1."
+    )
+
+
+def test_a_cluster_in_touch() -> None:
+    Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now(), protocol=1)
+    assert list(processes.clusters()) == []

@@ -1,0 +1,93 @@
+"""Totals: every cycle is added once, and pruning takes nothing away."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from chamber.metrics import totals
+from chamber.models import Total
+from scheduling.cycle import prune
+from scheduling.models import Cycle
+from scheduling.tally import WAIT_BOUNDS, Tally
+
+pytestmark = pytest.mark.django_db
+
+
+def store(number: int, *waits: float, took_ms: int = 40, **figures: Any) -> Cycle:
+    """Store a cycle that ended waits of so many seconds."""
+    counted = Tally()
+    for seconds in waits:
+        counted.observe("wait", seconds, WAIT_BOUNDS, charge="burst", job_class="training")
+    return Cycle.objects.create(
+        number=number,
+        began_at=timezone.now() - timedelta(days=30),
+        took_ms=took_ms,
+        decide_ms=1,
+        ran_by="a:1",
+        figures={"tally": counted.as_json(), **figures},
+        plan=b"plan",
+        snapshot=b"",
+        decisions=len(waits),
+        left_out=1,
+    )
+
+
+def total(name: str) -> tuple[int, float, dict[str, int]]:
+    row = Total.objects.get(name=name)
+    return row.count, row.amount, row.buckets
+
+
+def test_what_cycles_did_is_added_up() -> None:
+    store(1, 3.0, 40.0)
+    store(2, 50.0, took_ms=2000)
+    assert totals.add_up() == 2
+    assert total("wait") == (3, 93.0, {"5": 1, "60": 2})
+    assert total("cycle") == (2, 2.04, {"0.05": 1, "2.5": 1})
+    assert total("decision")[1] == 3
+    assert total("left-out")[1] == 2
+    assert Total.objects.get(name="wait").labels == '{"charge":"burst","job_class":"training"}'
+
+
+def test_no_cycle_is_added_twice() -> None:
+    store(1, 3.0)
+    totals.add_up()
+    assert totals.add_up() == 0
+    store(2, 7.0)
+    assert totals.add_up() == 1
+    assert total("wait") == (2, 10.0, {"5": 1, "15": 1})
+
+
+def test_pruning_takes_nothing_away() -> None:
+    store(1, 3.0)
+    totals.add_up()
+    prune(older_than=timedelta(days=7), now=timezone.now())
+    assert not Cycle.objects.exists()
+    store(2, 4.0)
+    totals.add_up()
+    assert total("wait")[:2] == (2, 7.0)
+
+
+def test_a_failed_cycle_counts_as_a_failure_only() -> None:
+    store(1, error="ValueError('seven')")
+    totals.add_up()
+    assert total("cycle-failure")[0] == 1
+    assert not Total.objects.exclude(name="cycle-failure").exists()
+
+
+def test_cycles_from_before_tallies_count_by_their_time() -> None:
+    cycle = store(1, 3.0)
+    cycle.figures = {}
+    cycle.save(update_fields=["figures"])
+    totals.add_up()
+    assert total("cycle")[0] == 1
+    assert not Total.objects.filter(name="wait").exists()
+
+
+def test_more_cycles_than_one_transaction_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "AT_ONCE", 2)
+    for number in range(1, 6):
+        store(number, 1.0)
+    assert totals.add_up() == 5
+    assert total("wait")[0] == 5

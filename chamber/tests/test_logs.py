@@ -1,0 +1,74 @@
+"""The log's two forms, and what is bound to its records."""
+
+import io
+import json
+import logging
+import logging.config
+from collections.abc import Iterator
+
+import pytest
+
+from chamber import logs
+
+
+@pytest.fixture
+def lines() -> Iterator[dict[str, io.StringIO]]:
+    """Both forms of what is logged by `quiet`, a logger of this test's own."""
+    written, handlers = {}, []
+    logger = logging.getLogger("quiet")
+    for form in logs.FORMS:
+        chosen = logs.configuration(form, "INFO")
+        configurator = logging.config.DictConfigurator(chosen)
+        written[form] = io.StringIO()
+        handler = logging.StreamHandler(written[form])
+        handler.setFormatter(configurator.configure_formatter(chosen["formatters"]["chosen"]))
+        handler.addFilter(logs.Bound())
+        logger.addHandler(handler)
+        handlers.append(handler)
+    yield written
+    for handler in handlers:
+        logger.removeHandler(handler)
+
+
+def test_what_is_bound_stands_behind_the_message_for_people(lines: dict[str, io.StringIO]) -> None:
+    with logs.bind(cycle=12), logs.bind(workload="bert-x7k2qd"):
+        logging.getLogger("quiet").warning("It cannot be read.")
+    assert (
+        lines["line"].getvalue().endswith(" WARNING quiet It cannot be read. cycle=12 workload=bert-x7k2qd\n")
+    )
+
+
+def test_a_record_for_programs_has_every_field(lines: dict[str, io.StringIO]) -> None:
+    with logs.bind(cluster="alpha"):
+        logging.getLogger("quiet").error("GPUs of %s – gone.", "alpha")
+    record = json.loads(lines["json"].getvalue())
+    assert record.pop("time").endswith("+00:00")
+    assert record == {
+        "level": "ERROR",
+        "logger": "quiet",
+        "message": "GPUs of alpha – gone.",
+        "request_id": "",
+        "cycle": "",
+        "workload": "",
+        "cluster": "alpha",
+    }
+
+
+def test_a_fault_is_one_record_with_its_traceback(lines: dict[str, io.StringIO]) -> None:
+    try:
+        raise ValueError("seven")
+    except ValueError:
+        logging.getLogger("quiet").exception("It failed.", extra={"request": object(), "status_code": 500})
+    [line] = lines["json"].getvalue().splitlines()
+    record = json.loads(line)
+    assert record["traceback"].endswith("ValueError: seven")
+    assert record["status_code"] == 500
+    assert "request" not in record
+
+
+def test_what_was_bound_outside_holds_again_after_a_block() -> None:
+    with logs.bind(request_id="outer"):
+        with logs.bind(request_id="inner"):
+            assert logs.bound("request_id") == "inner"
+        assert logs.bound("request_id") == "outer"
+    assert logs.bound("request_id") == ""

@@ -1,0 +1,112 @@
+"""A server that is away: one line in the log, 503 over HTTP."""
+
+import logging
+import time
+from unittest.mock import patch
+
+import pytest
+import redis
+from celery.utils.serialization import UnpickleableExceptionWrapper
+from django.db import OperationalError, ProgrammingError
+from django.test import Client
+
+from chamber.serving import outages
+
+
+def logged(
+    error: BaseException | None, message: str = "It failed.", brief: outages.Brief | None = None
+) -> str | None:
+    """Return what the filter makes of a record, with its traceback; None where it is left out."""
+    info = (type(error), error, error.__traceback__) if error else None
+    record = logging.LogRecord("a", logging.ERROR, "p", 1, message, None, info)
+    if not (brief or outages.Brief()).filter(record):
+        return None
+    return logging.Formatter().format(record)
+
+
+def raised(error: Exception, cause: Exception | None = None) -> Exception:
+    try:
+        if cause is None:
+            raise error
+        raise error from cause
+    except Exception as caught:
+        return caught
+
+
+def test_an_outage_is_one_line() -> None:
+    error = raised(OperationalError("connection refused\n\tIs the server running\n"))
+    assert logged(error) == "It failed. connection refused Is the server running."
+
+
+def test_an_outage_behind_another_error_is_one_line_too() -> None:
+    error = raised(RuntimeError("cannot send"), redis.ConnectionError("Error 111"))
+    assert logged(error) == "It failed. Error 111."
+
+
+def test_what_celery_wraps_is_known_by_its_name() -> None:
+    wrapped = UnpickleableExceptionWrapper(
+        "django.db.utils", "OperationalError", ("away",), "OperationalError('away')"
+    )
+    assert logged(raised(wrapped)) == "It failed. OperationalError('away')."
+
+
+def test_the_pools_tries_are_one_line_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = outages.Brief()
+    record = logging.LogRecord(
+        "psycopg.pool", logging.WARNING, "p", 1, "refused\n\tIs it %s?\n", ("running",), None
+    )
+    again = logging.makeLogRecord(record.__dict__)
+    assert brief.filter(record)
+    assert record.getMessage() == "refused Is it running?"
+    assert not brief.filter(again)
+
+
+def test_a_fault_of_ours_keeps_its_traceback() -> None:
+    text = logged(raised(ValueError("ours")))
+    assert text is not None
+    assert "Traceback" in text
+
+
+def test_the_same_outage_is_said_again_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    brief, error = outages.Brief(), raised(OperationalError("away"))
+    assert logged(error, brief=brief) is not None
+    assert logged(error, brief=brief) is None
+    assert logged(raised(OperationalError("other")), brief=brief) is not None
+    later = time.monotonic() + outages.SAY_EVERY_SECONDS
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert logged(error, brief=brief) is not None
+
+
+def test_an_error_handled_on_purpose_is_no_outage() -> None:
+    def refuses() -> None:
+        try:
+            raise OperationalError("away")
+        except OperationalError:
+            raise ValueError("ours") from None
+
+    with pytest.raises(ValueError, match="ours") as caught:
+        refuses()
+    assert outages.outage(caught.value) is None
+
+
+@pytest.mark.parametrize("sqlstate", ["42P01", "42703"])
+def test_a_missing_table_or_column_is_an_outage_until_it_is_migrated(sqlstate: str) -> None:
+    cause = Exception()
+    cause.sqlstate = sqlstate  # type: ignore[attr-defined]
+    assert outages.outage(raised(ProgrammingError('relation "x" does not exist'), cause)) is not None
+    assert outages.outage(raised(ProgrammingError("syntax error"), Exception())) is None
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), redis.ConnectionError("away")])
+@pytest.mark.parametrize("place", ["chamber.views_sign_in.sign_in", "chamber.serving.proxies.take_word"])
+def test_an_outage_is_503_with_retry_after_in_a_view_and_in_a_middleware(
+    client: Client, db: None, place: str, error: Exception
+) -> None:
+    client.raise_request_exception = False
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with patch(place, fail):
+        answer = client.post("/sign-in/", {"username": "ada", "password": "x"})
+    assert (answer.status_code, int(answer["Retry-After"]) > 0) == (503, True)

@@ -1,0 +1,30 @@
+"""Which secret keys are refused."""
+
+import secrets
+
+import pytest
+
+from chamber.serving.secret import FOR_DEVELOPMENT, weakness
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("", "No secret key is given"),
+        (FOR_DEVELOPMENT, "one for development"),
+        ("django-insecure-" + secrets.token_urlsafe(50), "one for development"),
+        (secrets.token_urlsafe(50)[:31], "has 31 characters; the least is 32"),
+        ("abcdefghi" * 6, "has 9 different characters; the least is 10"),
+    ],
+    ids=["none", "for development", "insecure", "short", "monotonous"],
+)
+def test_a_weak_key_is_refused_with_a_sentence_that_does_not_show_it(key: str, said: str) -> None:
+    sentence = weakness(key)
+    assert sentence is not None
+    assert said in sentence
+    assert "CHAMBER_SECRET_KEY" in sentence
+    assert not key or key not in sentence
+
+
+def test_a_random_one_is_taken() -> None:
+    assert weakness(secrets.token_urlsafe(50)) is None

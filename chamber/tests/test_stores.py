@@ -1,0 +1,43 @@
+"""Settings made from URLs: what cannot be read is said without the password that may stand in it."""
+
+from pathlib import Path
+
+import pytest
+
+from chamber import stores
+
+UNREADABLE = ("se/cret", "se#cret", "se?cret", "se]cret[", "[secret")
+
+
+@pytest.mark.parametrize("password", UNREADABLE)
+def test_a_url_of_redis_with_an_unquoted_password_is_refused_without_showing_it(password: str) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        stores.redis_url(f"redis://:{password}@host:6379/0")
+
+    assert "CHAMBER_REDIS cannot be read as a URL" in str(refusal.value)
+    assert "cret" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+@pytest.mark.parametrize("password", UNREADABLE)
+def test_a_url_of_the_database_with_an_unquoted_password_is_refused_without_showing_it(
+    password: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        stores.database(f"postgresql://chamber:{password}@host:5432/chamber", tmp_path, pool=2)
+
+    assert "CHAMBER_DATABASE cannot be read as a URL" in str(refusal.value)
+    assert "cret" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+def test_celery_checks_the_certificate_of_a_redis_over_tls_as_the_url_says() -> None:
+    assert stores.broker_tls("redis://host:6379/0") is None
+    assert stores.broker_tls("") is None
+    assert stores.broker_tls("rediss://host:6379/0") == {"ssl_cert_reqs": "required"}
+    given = stores.broker_tls("rediss://host:6379/0?ssl_ca_certs=/etc/ca.pem&ssl_check_hostname=false")
+    assert given == {
+        "ssl_cert_reqs": "required",
+        "ssl_ca_certs": "/etc/ca.pem",
+        "ssl_check_hostname": False,
+    }

@@ -1,0 +1,8 @@
+"""HTTP to Django, for servers with threads."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chamber.settings")
+application = get_wsgi_application()
