@@ -1,11 +1,14 @@
 # The whole project from a fresh clone: `make demo` runs it, `make test` tests it.
 PYTHON ?= python3
 PORT ?= 8000
+SECONDS ?= 300
+SEED ?= 1
+EXAMPLES ?= 20000
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test lint types bench lock clean
+.PHONY: help setup setup-dev demo test test-production chaos plants fuzz lint types bench lock clean
 
 help:  ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -32,6 +35,22 @@ demo: setup  ## Run Chamber with an example organisation (PORT=8000, RESET=1 sta
 test: setup-dev  ## Run all tests; what the machine lacks is skipped by name
 	$(BIN)/python -m pytest $(ARGS)
 
+# Not a second time: what starts servers of its own, and what knows no database.
+ONCE := --ignore-glob='tests/test_deployment*' --ignore-glob='tests/test_chaos*' --ignore=tests/test_browser.py \
+	--ignore=scheduling/tests/engine --ignore=scheduling/tests/scenario
+
+test-production: setup-dev  ## The tests again on PostgreSQL and Redis, started for the run
+	$(BIN)/python -m rig.servers $(BIN)/python -m pytest $(ONCE) $(ARGS)
+
+chaos: setup  ## Kill, cut and fill whatever can fail under a load, then check the truths (SECONDS=300 SEED=1 FAULTS=words)
+	$(BIN)/python -m chaos --seconds $(SECONDS) --seed $(SEED) --faults "$(FAULTS)"
+
+plants: setup  ## Plant bugs, one after the other: chaos has to catch each
+	$(BIN)/python -m chaos.plants
+
+fuzz: setup-dev  ## The agents' link under many thousands of wrong messages (EXAMPLES=20000)
+	CHAMBER_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest agentlink/tests/test_fuzz.py -q
+
 lint: setup-dev  ## ruff, import rules, missing migrations
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,9 +60,8 @@ lint: setup-dev  ## ruff, import rules, missing migrations
 types: setup-dev  ## mypy --strict
 	$(BIN)/mypy .
 
-bench: setup  ## Figures of a demo that runs on PORT without its stream, as JSON (NODES= and PODS= add the openb trace)
-	@$(BIN)/python -m bench.latency --url http://127.0.0.1:$(PORT)
-	@$(if $(NODES),$(BIN)/python -m bench.openb --url http://127.0.0.1:$(PORT) --nodes $(NODES) --pods $(PODS),true)
+bench: setup-dev  ## Every figure as JSON, on servers of its own (FIGURES="kueue pages" chooses)
+	@$(BIN)/python -m bench $(FIGURES)
 
 lock: setup-dev  ## Rewrite the lock files from requirements*.in
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements.in -o requirements.txt

@@ -4,32 +4,60 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from django.db.backends.sqlite3.operations import DatabaseOperations
+from django.conf import settings
+from django.core.cache import caches
+from django.db import connection
 
 from chamber import live
+from rig import servers
+from workloads import known
 
-PARTS: dict[str, Callable[[], str | None]] = {"chromium": lambda: shutil.which("chromium")}
+PARTS: dict[str, Callable[[], object]] = {
+    "chromium": lambda: shutil.which("chromium"),
+    "postgres": servers.postgresql_folder,
+    "redis": servers.redis_program,
+    "nginx": servers.nginx_program,
+}
+VENDORS = {"sqlite": "sqlite", "postgresql": "postgres"}
 REQUIRED = {part for part in os.environ.get("CHAMBER_TEST_REQUIRE", "").split(",") if part}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip by name what needs a part that this machine lacks, unless CHAMBER_TEST_REQUIRE names it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is about the other database; skip by name what needs a part that this machine lacks, unless
+    CHAMBER_TEST_REQUIRE names it.
+    """
+    other = ({"sqlite_only", "postgres_only"} - {f"{VENDORS[connection.vendor]}_only"}).pop()
+    elsewhere = [item for item in items if item.get_closest_marker(other)]
+    if elsewhere:
+        items[:] = [item for item in items if not item.get_closest_marker(other)]
+        config.hook.pytest_deselected(items=elsewhere)
     lacking = {part for part, found in PARTS.items() if not found() and part not in REQUIRED}
     for item in items:
         for part in lacking & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.skip(reason=f"this machine lacks {part}"))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Refuse a required part that nobody knows: a spelling mistake would skip in silence."""
+    for name in VENDORS.values():
+        config.addinivalue_line("markers", f"{name}_only: is about that database; deselected on the other")
     unknown = REQUIRED - PARTS.keys()
     if unknown:
         allowed = ", ".join(sorted(PARTS))
         raise pytest.UsageError(
             f"CHAMBER_TEST_REQUIRE names {', '.join(sorted(unknown))}; allowed: {allowed}."
         )
+    _share_no_redis(os.environ.get("PYTEST_XDIST_WORKER", ""))
+
+
+def _share_no_redis(worker: str) -> None:
+    """Give each of several test processes names of its own in the one Redis: no test hears another's announcements."""
+    if settings.REDIS:
+        settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] += worker
+        settings.CACHES["default"]["KEY_PREFIX"] += worker
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -44,9 +72,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_topics() -> Iterator[None]:
-    """Versions of live topics do not leak from one test into the next."""
+    """Versions of live topics, and what a process remembers, do not leak from one test into the next."""
     yield
-    live._versions.clear()
+    live.forget()
+    known.forget()
+    caches["process"].clear()
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +85,32 @@ def _quick_passwords(settings: object) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:  # noqa: ARG001
+    """Before a database of PostgreSQL is dropped, end what threads of event loops have left connected to it."""
+    yield
+    if connection.vendor != "postgresql":
+        return
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _append_only_tables_are_emptied_between_tests() -> Iterator[None]:
-    """On SQLite, triggers refuse to empty the tables of events: they are set aside while a test's rows are removed."""
-    flush = DatabaseOperations.execute_sql_flush
+    """On SQLite, triggers refuse to empty the tables of events: they are set aside while a test's rows are removed.
 
-    def without_triggers(self: DatabaseOperations, sql_list: list[str]) -> None:
+    PostgreSQL empties tables by TRUNCATE, which rows' triggers do not see.
+    """
+    if connection.vendor != "sqlite":
+        yield
+        return
+    operations = type(connection.ops)
+    flush = operations.execute_sql_flush
+
+    def without_triggers(self: Any, sql_list: list[str]) -> None:
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
             triggers = cursor.fetchall()
@@ -70,6 +120,6 @@ def _append_only_tables_are_emptied_between_tests() -> Iterator[None]:
             for _, sql in triggers:
                 cursor.execute(sql)
 
-    DatabaseOperations.execute_sql_flush = without_triggers  # type: ignore[method-assign,assignment]
+    operations.execute_sql_flush = without_triggers  # type: ignore[method-assign,assignment]
     yield
-    DatabaseOperations.execute_sql_flush = flush  # type: ignore[method-assign]
+    operations.execute_sql_flush = flush  # type: ignore[method-assign]

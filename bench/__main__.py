@@ -1,0 +1,62 @@
+"""Every figure, one after the other: `python -m bench [NAME ...]` prints one JSON object; `--list` says what there is.
+
+Each runs by itself, on servers and processes of its own, which end with it. Nothing else should run on the machine.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+FIGURES = {
+    "latency": ["bench.latency"],
+    "latency-embedded": ["bench.latency", "--embedded"],
+    "kueue": ["bench.kueue", "--quota", "100", "--runtime", "0", "--part", "0.2"],
+    "kueue-single": ["bench.kueue", "--quota", "100", "--runtime", "0", "--single", "--count", "600"],
+    "cycle": ["bench.cycle"],
+    "pages": ["bench.pages"],
+    "live": ["bench.live"],
+    "metrics": ["bench.metrics"],
+    "link": ["bench.link"],
+    "engine": ["bench.engine", "--scale", "0.1", "--starts", "1000"],
+    "engine-preemption": ["bench.engine", "--mode", "preemption"],
+}
+"""What is run for each figure of the operations page; `bench.openb` needs a trace and is run by hand."""
+
+
+def main() -> int:
+    """Run what is asked for, everything by default; return 1 where something failed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIGURES)}")
+    parser.add_argument("--list", action="store_true", help="print what would be run")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in FIGURES]
+    if unknown:
+        parser.error(f"unknown is {', '.join(unknown)}; allowed are {', '.join(FIGURES)}")
+    chosen = {name: FIGURES[name] for name in given.names or FIGURES}
+    if given.list:
+        print("\n".join(f"{name}: python -m {' '.join(words)}" for name, words in chosen.items()))
+        return 0
+    found = {name: run(name, words) for name, words in chosen.items()}
+    print(json.dumps(found, indent=2))
+    return 1 if any("failed" in figures for figures in found.values()) else 0
+
+
+def run(name: str, words: list[str]) -> dict[str, Any]:
+    """Return what a bench printed, with its command and its seconds; where it failed, its last lines."""
+    print(f"{name} ...", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
+    told: dict[str, Any] = {
+        "command": f"python -m {' '.join(words)}",
+        "seconds": round(time.monotonic() - began),
+    }
+    if done.returncode != 0:
+        return told | {"failed": done.stderr[-2000:]}
+    return told | {"figures": json.loads(done.stdout)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

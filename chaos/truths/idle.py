@@ -1,0 +1,116 @@
+"""Truths 2 and 5: no GPU is idle that somebody waits for, and nobody waits for his guarantee while others burst."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from uuid import UUID
+
+from chaos.truths.quotas import Quotas
+from chaos.truths.records import Records
+from chaos.truths.tables import WHOLE_MILLI, Device, Node, Placement, Tables, Workload
+from chaos.truths.violation import Violation
+
+FOR_ROOM = frozenset({"waiting-for-gpus", "fragmented", "waiting-for-topology"})
+FOR_GUARANTEE = FOR_ROOM | {"waiting-for-reservation", ""}
+
+
+def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG001 - all checks take both
+    """Try to place who waits, on what is free or, inside a guarantee, on what elastic work holds."""
+    floor, quotas = _Floor(tables), Quotas(tables)
+    for workload in tables.workloads:
+        if workload.status != "pending" or workload.held or not workload.gpu_milli:
+            continue
+        for pool in tables.pools:
+            if pool.paused or (workload.pool_choice and str(pool.id) not in workload.pool_choice):
+                continue
+            limited = quotas.is_limited(pool.id, workload.team_id)
+            if workload.is_reserved:
+                yield from _below_guarantee(tables, floor, quotas, workload, pool.id)
+            elif workload.reason_code in FOR_ROOM and not limited and floor.holds(workload, pool.id, {}):
+                sentence = f"{workload.slug} waits ({workload.reason_code}), and there is room for it in {pool.slug}."
+                yield Violation(5, sentence, (str(workload),))
+
+
+def _below_guarantee(
+    tables: Tables, floor: "_Floor", quotas: Quotas, workload: Workload, pool_id: UUID
+) -> Iterator[Violation]:
+    """Reserved work that fits what is left of its team's own part takes elastic work's place."""
+    held = _reserved_charges(tables, pool_id, workload.team_id)
+    left = quotas.own_part(pool_id, workload.team_id) - held
+    size = workload.pods * (workload.gpu_milli or 0)
+    limited = quotas.is_limited(pool_id, workload.team_id)
+    if size > left or limited or workload.reason_code not in FOR_GUARANTEE:
+        return
+    elastic = floor.elastic(pool_id)
+    if floor.holds(workload, pool_id, elastic):
+        team = tables.team[workload.team_id].slug
+        bursting = [row for rows in elastic.values() for row in rows]
+        sentence = f"{workload.slug} waits for {size} milli-GPUs; {team} has {left} of its guarantee left."
+        yield Violation(2, sentence, (str(workload), *map(str, bursting[:5])))
+
+
+def _reserved_charges(tables: Tables, pool_id: UUID, team_id: UUID) -> int:
+    """Return what open reserved attempts are charged to the team's own part."""
+    reserved = [
+        attempt
+        for attempt in tables.attempts
+        if attempt.ended_at is None
+        and attempt.pool_id == pool_id
+        and tables.workload[attempt.workload_id].is_reserved
+    ]
+    parts = [part for attempt in reserved for part in attempt.allocation if part["team"] == str(team_id)]
+    return sum(part["milli"] for part in parts)
+
+
+class _Floor:
+    """Machines that take pods now, and what lies on their devices."""
+
+    def __init__(self, tables: Tables) -> None:
+        connected = {cluster.id for cluster in tables.clusters if cluster.connected}
+        self._nodes: dict[UUID, list[Node]] = defaultdict(list)
+        for node in tables.nodes:
+            usable = node.gone_at is None and node.ready and not node.cordoned
+            if usable and node.pool_id is not None and node.cluster_id in connected:
+                self._nodes[node.pool_id].append(node)
+        self._devices: dict[UUID, list[Device]] = defaultdict(list)
+        for device in tables.devices:
+            if not device.foreign:
+                self._devices[device.node_id].append(device)
+        self._lying: dict[UUID, list[Placement]] = defaultdict(list)
+        for row in tables.placements:
+            if row.hold != "released":
+                self._lying[row.device_id].append(row)
+        self._tables = tables
+
+    def elastic(self, pool_id: UUID) -> dict[UUID, list[Placement]]:
+        """Return by device what running elastic work holds: it goes where a guarantee asks for it."""
+        found: dict[UUID, list[Placement]] = {}
+        for node in self._nodes[pool_id]:
+            for device in self._devices[node.id]:
+                rows = [row for row in self._lying[device.id] if row.hold == "held" and self._is_elastic(row)]
+                if rows:
+                    found[device.id] = rows
+        return found
+
+    def _is_elastic(self, row: Placement) -> bool:
+        attempt = self._tables.attempt[row.attempt_id]
+        return not self._tables.workload[attempt.workload_id].is_reserved
+
+    def holds(self, workload: Workload, pool_id: UUID, going: dict[UUID, list[Placement]]) -> bool:
+        """Return whether all pods fit, with `going` out of the way; gangs stay in one cluster."""
+        pods: dict[UUID, int] = defaultdict(int)
+        for node in self._nodes[pool_id]:
+            if all(node.labels.get(key) == value for key, value in workload.node_selector.items()):
+                free = [self._free(device, going.get(device.id, [])) for device in self._devices[node.id]]
+                pods[node.cluster_id] += _pods_on(free, workload.gpu_milli or 0)
+        return any(number >= workload.pods for number in pods.values())
+
+    def _free(self, device: Device, going: list[Placement]) -> int:
+        staying = [row.share_milli for row in self._lying[device.id] if row not in going]
+        return WHOLE_MILLI - sum(staying)
+
+
+def _pods_on(free: list[int], milli: int) -> int:
+    """Return how many pods of this size a machine takes."""
+    if milli < WHOLE_MILLI:
+        return sum(max(0, left) // milli for left in free)
+    return sum(left == WHOLE_MILLI for left in free) // (milli // WHOLE_MILLI)

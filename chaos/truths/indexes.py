@@ -1,0 +1,20 @@
+"""Truth 6: finished work is out of the indexes that each cycle reads."""
+
+from collections.abc import Iterator
+
+from chaos.truths.records import Records
+from chaos.truths.tables import Tables
+from chaos.truths.violation import Violation
+
+HOT = ("workload_open", "attempt_on_devices", "assignment_desired", "placement_open", "placement_on_devices")
+
+
+def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG001 - all checks take both
+    """Find hot indexes that are gone, broken, or hold everything."""
+    found = {index.name: index for index in tables.indexes}
+    for name in HOT:
+        index = found.get(name)
+        if index is None:
+            yield Violation(6, f"The index {name} is not there.")
+        elif not index.valid or not index.predicate:
+            yield Violation(6, f"The index {name} holds finished work as well, or is broken.", (str(index),))

@@ -1,0 +1,136 @@
+"""What tests of a whole deployment share: a team of processes with an agent, and how to follow workloads in it."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+import redis
+
+from rig import deployment, servers
+from rig.deployment import Deployment, Service
+from tests.conftest import until
+
+CLUSTER = "east"
+PARTS = ("web", "live", "worker", "scheduler", "beat")
+KEY = "an-example-of-a-long-enough-key-0123456789"
+
+
+@pytest.fixture(scope="session")
+def team() -> Iterator[Deployment]:
+    """A deployment with the demo's people and one simulated cluster; who stops a part of it starts it again."""
+    with deployment.running() as running:
+        running.add_agent(CLUSTER, deployment.nodes(CLUSTER, 4))
+        yield running
+
+
+def submit(team: Deployment, **body: Any) -> str:
+    """Submit a workload as rosa of NLP and return its slug."""
+    asked = {"name": "try", "team": "nlp", "image": "demo/trainer:1", "gpus": 1, "command": ["sleep", "1"]}
+    with team.api("rosa") as api:
+        answer = api.post("workloads/", json={**asked, **body})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["slug"])
+
+
+def status_of(team: Deployment, slug: str) -> str:
+    """Return a workload's status; an empty text while nobody answers."""
+    try:
+        with team.api("rosa") as api:
+            answer = api.get(f"workloads/{slug}/")
+    except httpx.HTTPError:
+        return ""
+    return str(answer.json()["status"]) if answer.status_code == 200 else ""
+
+
+def becomes(team: Deployment, slug: str, status: str, *, seconds: float = 60) -> None:
+    """Wait until the workload has the status."""
+    until(lambda: status_of(team, slug) == status, seconds=seconds)
+
+
+@contextmanager
+def held(team: Deployment, statement: str) -> Iterator[None]:
+    """Keep a lock of the database inside the block: whoever needs it waits."""
+    with psycopg.connect(team.database.url) as connection:
+        connection.execute(statement.encode())
+        yield
+        connection.rollback()
+
+
+def waits_for_a_lock(team: Deployment) -> bool:
+    """Return whether a process of the deployment waits for a lock of the database now."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'chamber'"
+    with psycopg.connect(team.database.url, autocommit=True) as connection:
+        row = connection.execute(query).fetchone()
+    return row is not None and row[0] > 0
+
+
+@pytest.fixture
+def mended(team: Deployment) -> Iterator[None]:
+    """After the test, everything runs again whatever it stopped."""
+    yield
+    for server in (team.database, team.redis):
+        if server.process is None:
+            server.start()
+    for service in [*team.services.values(), *team.agents.values()]:
+        service.resume()
+        service.start()
+    for name in ("web", "live"):
+        team.services[name].wait_for("/readyz")
+
+
+def chamber(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command with nothing but this environment, and return how it went."""
+    kept = {"PATH": "/usr/bin:/bin", "CHAMBER_SECRET_KEY": KEY, **environment}
+    command = [sys.executable, "-m", "chamber.cli", *words]
+    return subprocess.run(
+        command, env=kept, cwd=deployment.ROOT, capture_output=True, text=True, timeout=90, check=False
+    )
+
+
+def refused(status: int, *words: str, **environment: str) -> str:
+    """Return the one sentence by which a command refuses, with its status."""
+    done = chamber(*words, **environment)
+    assert done.returncode == status, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+@contextmanager
+def started(team: Deployment, name: str, **environment: str) -> Iterator[Service]:
+    """Run one more process of a kind with another environment, and stop it."""
+    port = {"CHAMBER_LISTEN_PORT": str(servers.free_port())} if name in {"web", "live"} else {}
+    folder = team.folder / f"extra-{time.monotonic_ns()}"
+    folder.mkdir()
+    again = team.services[name]
+    service = Service(name, again.command, {**again.environment, **port, **environment}, folder)
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def told(service: Service, *, least: str = "WARNING") -> list[str]:
+    """Return the messages that a process logged from this level on; a line that is no record is an error."""
+    levels = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+    records = [json.loads(line) for line in service.printed().splitlines()]
+    assert not [record for record in records if "traceback" in record], service.printed()
+    return [record["message"] for record in records if levels.index(record["level"]) >= levels.index(least)]
+
+
+def says(service: Service, sentence: str) -> bool:
+    """Return whether a process warned with this sentence."""
+    return any(sentence in message for message in told(service))
+
+
+def queued(team: Deployment) -> int:
+    """Return how many messages wait in Redis."""
+    with redis.Redis(port=team.redis.port) as client:
+        return sum(int(client.llen(name)) for name in ("celery", "scheduling"))

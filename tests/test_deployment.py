@@ -1,0 +1,93 @@
+"""The compose file's very commands as processes: they come up, work together, lose nothing when killed, and stop."""
+
+import pytest
+
+from rig import deployment
+from rig.deployment import Deployment
+from tests.conftest import until
+from tests.deployment_fixtures import CLUSTER, PARTS, becomes, status_of, submit, team
+
+__all__ = ["team"]
+pytestmark = [pytest.mark.postgres, pytest.mark.redis]
+
+
+def test_the_compose_file_has_these_services_and_no_others() -> None:
+    services = deployment.compose()["services"]
+    commands = {
+        name: " ".join(service["command"]) for name, service in services.items() if "build" in service
+    }
+    assert set(services) == {*PARTS, "db", "redis", "migrate", "proxy", "agent"}
+    assert commands == {
+        "migrate": "chamber migrate --wait 60",
+        "web": "chamber serve --part web",
+        "live": "chamber serve --part live",
+        "worker": "chamber worker --queue duties",
+        "scheduler": "chamber worker --queue scheduling",
+        "beat": "chamber beat",
+        "agent": (
+            "chamber agent --simulate /etc/chamber/nodes.json --state-file /var/lib/chamber/example.json "
+            "--token-file /run/secrets/agent_token"
+        ),
+    }
+
+
+def test_every_service_gets_longer_to_stop_than_it_takes() -> None:
+    """Compose kills after `stop_grace_period`; the commands' own grace is 20 s."""
+    services = deployment.compose()["services"]
+    assert {services[name]["stop_grace_period"] for name in PARTS} == {"30s"}
+
+
+def test_web_and_live_say_that_they_are_ready(team: Deployment) -> None:
+    for name in ("web", "live"):
+        team.services[name].wait_for("/readyz")
+
+
+def test_what_is_submitted_runs_and_completes(team: Deployment) -> None:
+    slug = submit(team)
+    becomes(team, slug, "running")
+    becomes(team, slug, "completed")
+
+
+@pytest.mark.parametrize("name", [*PARTS, "agent"])
+def test_a_part_that_is_killed_and_started_again_loses_nothing(team: Deployment, name: str) -> None:
+    part = team.agents[CLUSTER] if name == "agent" else team.services[name]
+    long, short = submit(team, command=["sleep", "600"]), submit(team, command=["sleep", "3"])
+    becomes(team, long, "running")
+    part.kill()
+    meanwhile = None if name == "web" else submit(team)
+    part.start()
+    becomes(team, short, "completed")
+    if meanwhile is not None:
+        becomes(team, meanwhile, "completed")
+    assert status_of(team, long) == "running"
+    with team.api("rosa") as api:
+        attempts = api.get(f"workloads/{long}/attempts/").json()["results"]
+        assert len(attempts) == 1, "a killed process costs no attempt"
+        assert api.post(f"workloads/{long}/cancel/").status_code == 200
+
+
+def test_each_part_stops_by_itself_when_asked_and_nothing_is_wrong_in_its_log(team: Deployment) -> None:
+    for name in PARTS:
+        part = team.services[name]
+        assert part.stop(seconds=25) == 0, part.printed()[-2000:]
+    for name in PARTS:
+        team.services[name].start()
+    becomes(team, submit(team), "completed")
+    for name in PARTS:
+        assert "Traceback" not in team.services[name].printed()
+
+
+def test_all_parts_stopped_at_once_start_again_where_they_were(team: Deployment) -> None:
+    slug = submit(team, command=["sleep", "600"])
+    becomes(team, slug, "running")
+    team.stop()
+    team.start()
+    team.agents[CLUSTER].start()
+    until(lambda: connected(team))
+    assert status_of(team, slug) == "running"
+    becomes(team, submit(team), "completed")
+
+
+def connected(team: Deployment) -> bool:
+    with team.api("olga") as api:
+        return bool(api.get(f"clusters/{CLUSTER}/").json()["connected"])

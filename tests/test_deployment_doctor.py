@@ -1,0 +1,132 @@
+"""`chamber doctor` beside a running deployment: well, and with each part of it missing."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import psycopg
+import pytest
+
+from rig.deployment import Deployment
+from tests.conftest import until
+from tests.deployment_fixtures import team
+
+__all__ = ["team"]
+pytestmark = [pytest.mark.postgres, pytest.mark.redis]
+
+
+def findings(team: Deployment) -> dict[str, str]:
+    """Return what the doctor finds, by check; over plain HTTP on loopback, cookies are what they are."""
+    done = team.run("-m", "chamber.cli", "doctor", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == (1 if told["findings"] else 0), done.stderr
+    return {
+        found["check"]: f"{found['problem']} {found['advice']}"
+        for found in told["findings"]
+        if found["check"] != "tls"
+    }
+
+
+def well(team: Deployment) -> None:
+    """Wait until the doctor finds nothing; what an earlier test stopped may still be on its way up."""
+    deadline = time.monotonic() + 60
+    while found := findings(team):
+        assert time.monotonic() < deadline, found
+
+
+def long_ago(team: Deployment, statement: str) -> None:
+    """Have what was marked lately be five minutes old: silence counts from 30 seconds."""
+    with psycopg.connect(team.database.url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+MARKS = "UPDATE chamber_mark SET at = at - interval '5 minutes' WHERE name <> 'totals'"
+TURN = "UPDATE scheduling_turn SET looked_at = looked_at - interval '5 minutes'"
+
+
+@contextmanager
+def stopped(team: Deployment, name: str) -> Iterator[None]:
+    """Stop a service inside the block."""
+    team.services[name].stop()
+    try:
+        yield
+    finally:
+        team.services[name].start()
+
+
+def test_a_deployment_that_runs_is_well(team: Deployment) -> None:
+    well(team)
+
+
+def test_a_beat_that_stopped_is_silent(team: Deployment) -> None:
+    well(team)
+    with stopped(team, "beat"):
+        until(lambda: _waiting(team, "celery") == 0)
+        long_ago(team, MARKS)
+        assert findings(team)["beat"].endswith(
+            "so the beat is silent. Start `chamber beat`, or look into its log."
+        )
+
+
+def test_a_worker_that_stopped_leaves_messages_waiting(team: Deployment) -> None:
+    well(team)
+    with stopped(team, "worker"):
+        until(lambda: _waiting(team, "celery") > 0)
+        long_ago(team, MARKS)
+        assert findings(team)["beat"].endswith(
+            "so the beat sends but no worker takes them. Start `chamber worker --queue duties`."
+        )
+
+
+def test_a_scheduler_that_stopped_runs_no_cycles(team: Deployment) -> None:
+    well(team)
+    with stopped(team, "scheduler"):
+        until(lambda: _waiting(team, "scheduling") > 0)
+        long_ago(team, TURN)
+        assert findings(team)["scheduler"].endswith("Start `chamber worker --queue scheduling`.")
+
+
+def test_redis_that_was_dropped(team: Deployment) -> None:
+    team.redis.stop()
+    try:
+        assert findings(team)["redis"].startswith("Redis does not answer: ")
+        page = httpx.get(f"{team.web_url}/metrics", timeout=30).text
+    finally:
+        team.redis.start()
+    assert "\nchamber_redis_up 0.0\n" in page
+    assert "\nchamber_database_up 1.0\n" in page
+
+
+def test_what_every_process_knows_is_on_one_page(team: Deployment) -> None:
+    until(lambda: 'chamber_worker_last_seen_timestamp_seconds{queue="duties"}' in _page(team))
+    page = _page(team)
+    assert 'chamber_cluster_connected{cluster="east"} 1.0' in page
+    assert "chamber_cycle_last_success_timestamp_seconds 1." in page
+    assert 'chamber_queue_messages{queue="scheduling"} ' in page
+
+
+def test_records_of_all_processes_are_json_with_the_same_fields(team: Deployment) -> None:
+    for service in team.services.values():
+        lines = [line for line in service.printed().splitlines() if line]
+        for line in lines:
+            assert {
+                "time",
+                "level",
+                "logger",
+                "message",
+                "request_id",
+                "cycle",
+                "workload",
+                "cluster",
+            } <= json.loads(line).keys(), f"{service.name}: {line}"
+
+
+def _page(team: Deployment) -> str:
+    return httpx.get(f"{team.web_url}/metrics", timeout=30).text
+
+
+def _waiting(team: Deployment, queue: str) -> int:
+    marker = f'chamber_queue_messages{{queue="{queue}"}} '
+    return int(float(_page(team).split(marker)[1].split("\n")[0]))

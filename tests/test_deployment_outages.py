@@ -1,0 +1,115 @@
+"""Servers that are away, and processes that are there twice: delay, and nothing else."""
+
+import signal
+import time
+
+import pytest
+
+from rig import servers
+from rig.deployment import Deployment
+from tests.conftest import until
+from tests.deployment_fixtures import (
+    PARTS,
+    becomes,
+    mended,
+    queued,
+    says,
+    started,
+    status_of,
+    submit,
+    team,
+    told,
+)
+
+__all__ = ["mended", "team"]
+pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
+
+
+def test_redis_wrong_at_the_start_is_said_and_found_when_it_comes(team: Deployment) -> None:
+    later = servers.Redis(team.folder)
+    for name in PARTS:
+        with started(team, name, CHAMBER_REDIS=later.url) as service:
+            until(lambda service=service: says(service, "Redis"))  # type: ignore[misc]
+            assert service.running
+            if name == "web":
+                service.wait_for("/readyz", seconds=20)
+
+
+def test_redis_away_for_a_while_costs_delay_only(team: Deployment) -> None:
+    before = submit(team, command=["sleep", "600"])
+    becomes(team, before, "running")
+    team.redis.stop(signal.SIGKILL)
+    during = submit(team)
+    time.sleep(6)
+    assert all(team.services[name].running for name in PARTS)
+    assert status_of(team, before) == "running"
+    team.redis.start()
+    becomes(team, during, "completed", seconds=45)
+    becomes(team, submit(team), "completed")
+    for name in PARTS:
+        told(team.services[name])
+    with team.api("rosa") as api:
+        api.post(f"workloads/{before}/cancel/")
+
+
+def test_postgresql_restarted_under_load_costs_delay_only(team: Deployment) -> None:
+    before = [submit(team, command=["sleep", "3"]) for _ in range(5)]
+    team.database.stop(signal.SIGQUIT)
+    answers = set()
+    with team.api("rosa") as api:
+        until_back = time.monotonic() + 6
+        while time.monotonic() < until_back:
+            answers.add(api.get("workloads/").status_code)
+            time.sleep(0.3)
+    team.database.start()
+    assert answers == {503}
+    for name in ("web", "live"):
+        team.services[name].wait_for("/readyz", seconds=30)
+    for slug in [*before, submit(team)]:
+        becomes(team, slug, "completed", seconds=60)
+    for name in PARTS:
+        assert team.services[name].running
+        told(team.services[name])
+
+
+def test_every_part_stops_in_order_while_its_servers_are_away(team: Deployment) -> None:
+    team.redis.stop(signal.SIGKILL)
+    team.database.stop(signal.SIGQUIT)
+    time.sleep(3)
+    assert [team.services[name].stop(seconds=25) for name in PARTS] == [0] * len(PARTS)
+
+
+def test_two_beats_and_two_schedulers_are_harmless(team: Deployment) -> None:
+    with (
+        started(team, "beat") as beat,
+        started(team, "scheduler") as scheduler,
+        started(team, "worker") as worker,
+    ):
+        slugs = [submit(team, command=["sleep", "2"]) for _ in range(8)]
+        for slug in slugs:
+            becomes(team, slug, "completed")
+        with team.api("rosa") as api:
+            attempts = [api.get(f"workloads/{slug}/attempts/").json()["results"] for slug in slugs]
+        assert [len(tries) for tries in attempts] == [1] * len(slugs)
+        assert all(one.running for one in (beat, scheduler, worker))
+        assert queued(team) < 20
+
+
+def test_the_other_scheduler_takes_over_when_the_first_one_stalls(team: Deployment) -> None:
+    with started(team, "scheduler"):
+        team.services["scheduler"].pause()
+        becomes(team, submit(team), "completed", seconds=45)
+        team.services["scheduler"].resume()
+        becomes(team, submit(team), "completed", seconds=45)
+
+
+def test_nothing_piles_up_while_no_worker_runs(team: Deployment) -> None:
+    team.services["worker"].stop()
+    team.services["scheduler"].stop()
+    time.sleep(8)
+    waiting = queued(team)
+    team.services["worker"].start()
+    team.services["scheduler"].start()
+    until(lambda: queued(team) < 5, seconds=20)
+    assert waiting < 60
+    becomes(team, submit(team), "completed")

@@ -1,0 +1,150 @@
+"""The proxy of `deploy/`, run for real: TLS outside; sockets and long polls to the live part, the rest to the web."""
+
+import asyncio
+import os
+import re
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import expect, sync_playwright
+from websockets.asyncio.client import connect
+
+from rig import servers
+from rig.deployment import COMPOSE, Deployment
+from tests.conftest import until
+from tests.deployment_fixtures import started, submit, team  # noqa: F401 - a fixture
+from tests.test_browser import ARGUMENTS
+
+pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.nginx]
+TRUSTED = {"CHAMBER_TRUSTED_PROXIES": "127.0.0.1/32"}
+
+
+def configuration(folder: Path, *, ports: tuple[int, int], web: str, live: str) -> str:
+    """Return `deploy/nginx.conf` with this machine's addresses and folders instead of the compose file's."""
+    text = (COMPOSE.parent / "nginx.conf").read_text()
+    replaced = {
+        "user nginx;": "user root;" if os.geteuid() == 0 else "",
+        # Written so from nginx 1.25 on; Debian's is older and knows nothing of it.
+        "        http2 on;\n": "",
+        "/etc/nginx/tls": str(folder),
+        "/var/log/nginx": str(folder),
+        "listen 80 ": f"listen 127.0.0.1:{ports[0]} ",
+        "listen 443 ": f"listen 127.0.0.1:{ports[1]} ",
+        "web:8000": web.removeprefix("http://"),
+        "live:8000": live.removeprefix("http://"),
+    }
+    for written, here in replaced.items():
+        assert written in text, written
+        text = text.replace(written, here)
+    return text
+
+
+def certificate(folder: Path) -> None:
+    """Write a certificate that vouches for itself, and its key."""
+    names = ["-keyout", f"{folder}/chamber.key", "-out", f"{folder}/chamber.crt", "-subj", "/CN=localhost"]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names],
+        check=True,
+        capture_output=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def ports(team: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:  # noqa: F811
+    """Nginx before a web and a live process that believe it; its ports for HTTP and HTTPS."""
+    folder = tmp_path_factory.mktemp("nginx")
+    found = servers.free_port(), servers.free_port()
+    with started(team, "web", **TRUSTED) as web, started(team, "live", **TRUSTED) as live:
+        certificate(folder)
+        config = folder / "nginx.conf"
+        config.write_text(configuration(folder, ports=found, web=web.url, live=live.url))
+        command = [str(servers.nginx_program()), "-p", str(folder), "-c", str(config)]
+        command += ["-g", f"daemon off; pid {folder}/nginx.pid;"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            try:
+                until(lambda: answers(found[1]), seconds=20)
+                yield found
+            finally:
+                process.terminate()
+
+
+def answers(port: int) -> bool:
+    with browser(port) as client, suppress(httpx.HTTPError):
+        return client.get("/livez").status_code == 200
+    return False
+
+
+def browser(port: int) -> httpx.Client:
+    return httpx.Client(base_url=f"https://localhost:{port}", verify=False, timeout=20)  # noqa: S501 - its own
+
+
+def test_a_person_signs_in_over_tls_with_cookies_that_only_tls_carries(ports: tuple[int, int]) -> None:
+    with browser(ports[1]) as client:
+        form = client.get("/sign-in/")
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form.text)
+        assert token is not None
+        body = {"csrfmiddlewaretoken": token[1], "username": "rosa", "password": "chamber-demo"}
+        answer = client.post("/sign-in/", data=body, headers={"Origin": f"https://localhost:{ports[1]}"})
+        assert answer.status_code == 302, answer.text
+        cookies = answer.headers.get_list("set-cookie")
+        assert [cookie for cookie in cookies if "sessionid" in cookie and "Secure" in cookie]
+        page = client.get("/")
+    assert page.status_code == 200
+    assert "max-age=" in page.headers["strict-transport-security"]
+
+
+def test_plain_http_is_sent_to_https(ports: tuple[int, int]) -> None:
+    answer = httpx.get(f"http://localhost:{ports[0]}/teams/")
+    assert (answer.status_code, answer.headers["location"]) == (308, "https://localhost/teams/")
+
+
+def test_metrics_are_not_for_outside(ports: tuple[int, int]) -> None:
+    with browser(ports[1]) as client:
+        assert client.get("/metrics").status_code == 404
+
+
+def test_a_long_poll_reaches_the_live_part(ports: tuple[int, int]) -> None:
+    with browser(ports[1]) as client:
+        answer = client.post("/agent/v1/sync", json=[], headers={"Authorization": "Bearer nobody"})
+    assert answer.status_code == 401
+    assert answer.json()[0]["code"] == "not-authorised"
+
+
+def test_a_socket_reaches_the_live_part(ports: tuple[int, int]) -> None:
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+
+    async def heard() -> str:
+        url = f"wss://localhost:{ports[1]}/ws/agent/"
+        headers = {"Authorization": "Bearer nobody"}
+        async with connect(url, ssl=unverified, additional_headers=headers) as socket:
+            return str(await socket.recv())
+
+    assert "not-authorised" in asyncio.run(heard())
+
+
+@pytest.mark.chromium
+def test_an_open_page_follows_a_workload_through_all_processes(
+    team: Deployment,  # noqa: F811
+    ports: tuple[int, int],
+) -> None:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        context = running.new_context(base_url=f"https://localhost:{ports[1]}", ignore_https_errors=True)
+        page = context.new_page()
+        page.goto("/sign-in/")
+        page.get_by_label("Username").fill("rosa")
+        page.get_by_label("Password").fill("chamber-demo")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator("#live-status")).to_have_text("Live", timeout=20_000)
+        slug = submit(team, name="followed", command=["sleep", "3"])
+        page.goto(f"/workloads/{slug}/")
+        page.evaluate("window.neverReloaded = true")
+        expect(page.locator("#workload")).to_contain_text("Completed", timeout=60_000)
+        assert page.evaluate("window.neverReloaded") is True
+        running.close()

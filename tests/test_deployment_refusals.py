@@ -1,0 +1,191 @@
+"""Settings and databases that cannot be: one sentence, and the status or the answer that goes with it."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from rig import deployment, servers
+from rig.deployment import Deployment
+from tests.deployment_fixtures import KEY, chamber, mended, refused, says, started, team, told
+
+__all__ = ["mended", "team"]
+pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
+
+
+NOWHERE = {"CHAMBER_DATABASE": "postgresql://x@127.0.0.1:1/x", "CHAMBER_REDIS": "redis://127.0.0.1:1/0"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"CHAMBER_SECRET_KEY": ""}, "No secret key is given"),
+        ({"CHAMBER_SECRET_KEY": "short"}, "has 5 characters"),
+        (
+            {"CHAMBER_SECRET_KEY_FILE": "/nowhere"},
+            "CHAMBER_SECRET_KEY_FILE is '/nowhere'; allowed is a readable file",
+        ),
+        ({"CHAMBER_DATABASE": "mysql://x/y"}, "CHAMBER_DATABASE begins with 'mysql'"),
+        ({"CHAMBER_DATABASE": "postgresql://host:port/x"}, "CHAMBER_DATABASE cannot be read as a URL"),
+        ({"CHAMBER_DATABASE": "postgresql://host"}, "CHAMBER_DATABASE names no database"),
+        ({"CHAMBER_REDIS": "localhost:6379"}, "CHAMBER_REDIS cannot be read as a URL"),
+        ({"CHAMBER_REDIS": ""}, "need a Redis between them"),
+        ({"CHAMBER_DATABASE": ""}, "need PostgreSQL"),
+        ({"CHAMBER_TRUSTED_PROXIES": "10.0.0.0/99"}, "CHAMBER_TRUSTED_PROXIES is '10.0.0.0/99'"),
+        ({"CHAMBER_DATABASE_CONNECTIONS": "1"}, "allowed is a whole number from 2 to 500"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_one_sentence_and_status_2(
+    environment: dict[str, str], said: str
+) -> None:
+    assert said in refused(2, "beat", **{**NOWHERE, **environment})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("serve", "--part", "web"), ("serve", "--part", "all"), ("worker", "--queue", "duties"), ("beat",)],
+)
+def test_nothing_is_served_without_a_secret_key(words: tuple[str, ...]) -> None:
+    port = {"CHAMBER_LISTEN_PORT": str(servers.free_port())}
+    assert "No secret key is given" in refused(2, *words, **NOWHERE, **port, CHAMBER_SECRET_KEY="")
+
+
+def test_a_port_that_is_taken_is_one_sentence_and_status_1(team: Deployment) -> None:
+    port = team.services["web"].environment["CHAMBER_LISTEN_PORT"]
+    sentence = refused(1, "serve", "--part", "live", "--port", port)
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in sentence
+
+
+def url(team: Deployment, **parts: Any) -> str:
+    found = {"user": "chamber", "port": team.database.port, "name": "chamber", **parts}
+    return "postgresql://{user}@127.0.0.1:{port}/{name}".format(**found)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"port": 1}, "refused"),
+        ({"user": "nobody"}, 'role "nobody" does not exist'),
+        ({"name": "nothing"}, 'database "nothing" does not exist'),
+    ],
+)
+def test_a_database_that_cannot_be_had_is_said_and_503(
+    team: Deployment, parts: dict[str, Any], said: str
+) -> None:
+    with started(team, "web", CHAMBER_DATABASE=url(team, **parts)) as web:
+        assert httpx.get(f"{web.url}/livez").status_code == 200
+        ready = httpx.get(f"{web.url}/readyz", timeout=30)
+        assert ready.status_code == 503
+        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=30)
+        assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
+        assert int(answer.headers["retry-after"]) > 0
+        page = httpx.get(f"{web.url}/", cookies={"sessionid": "x" * 32}, timeout=30)
+        assert (page.status_code, "text/html" in page.headers["content-type"]) == (503, True)
+        assert says(web, "The database does not answer: ")
+        assert any(said in line for line in told(web))
+    assert said in refused(1, "migrate", CHAMBER_DATABASE=url(team, **parts))
+
+
+def test_a_wrong_password_is_said_without_showing_it(team: Deployment, tmp_path: Path) -> None:
+    with psycopg.connect(team.database.url, autocommit=True) as connection:
+        connection.execute("ALTER ROLE chamber PASSWORD 'right'")
+    rules = team.database.folder / "data" / "pg_hba.conf"
+    before = rules.read_text()
+    rules.write_text("host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    try:
+        reread_rules(team)
+        secret = tmp_path / "password"
+        secret.write_text("wrong-one\n")
+        sentence = refused(
+            1, "migrate", CHAMBER_DATABASE=url(team), CHAMBER_DATABASE_PASSWORD_FILE=str(secret)
+        )
+        assert "password authentication failed" in sentence
+        assert "wrong-one" not in sentence
+        secret.write_text("right\n")
+        done = chamber("migrate", CHAMBER_DATABASE=url(team), CHAMBER_DATABASE_PASSWORD_FILE=str(secret))
+        assert done.stdout == "The database is up to date.\n"
+    finally:
+        rules.write_text(before)
+        reread_rules(team)
+
+
+def reread_rules(team: Deployment) -> None:
+    assert team.database.process is not None
+    team.database.process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+
+
+@contextmanager
+def another_database(team: Deployment, name: str) -> Iterator[str]:
+    """Make a database beside the deployment's, and return its URL."""
+    with psycopg.connect(team.database.url_of("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    yield team.database.url_of(name)
+    with psycopg.connect(team.database.url_of("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def execute(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def test_migrations_that_are_missing_are_503_until_they_are_applied(team: Deployment) -> None:
+    with another_database(team, "empty") as empty, started(team, "web", CHAMBER_DATABASE=empty) as web:
+        ready = httpx.get(f"{web.url}/readyz")
+        assert ready.status_code == 503
+        assert "migrat" in ready.text
+        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"})
+        assert answer.status_code == 503
+        assert says(web, "migrations are not applied")
+        assert chamber("migrate", CHAMBER_DATABASE=empty).returncode == 0
+        web.wait_for("/readyz")
+        assert httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}).status_code == 401
+
+
+def test_a_database_that_a_newer_version_migrated_is_said_by_whoever_starts_on_it(team: Deployment) -> None:
+    newer = "INSERT INTO django_migrations (app, name, applied) VALUES ('teams', '0999_newer', now())"
+    execute(team.database.url, newer)
+    try:
+        with started(team, "web") as web:
+            web.wait_for("/readyz", status=503)
+            assert httpx.get(f"{web.url}/api/v1/me/").status_code == 401
+            team.services["web"].wait_for("/readyz")
+            assert says(web, "migrations that this Chamber does not know, the first of them teams.0999_newer")
+        done = chamber("migrate", CHAMBER_DATABASE=team.database.url)
+        assert (done.returncode, "migrated by a newer Chamber" in done.stderr) == (0, True)
+        execute(team.database.url, "DELETE FROM django_migrations WHERE app = 'scheduling'")
+        assert "belongs to another version" in refused(1, "migrate", CHAMBER_DATABASE=team.database.url)
+    finally:
+        execute(team.database.url, "DELETE FROM django_migrations WHERE name = '0999_newer'")
+        assert chamber_fakes(team, "scheduling").returncode == 0
+
+
+def chamber_fakes(team: Deployment, app: str) -> "subprocess.CompletedProcess[str]":
+    """Write an app's migrations into the list again, without running them."""
+    return team.run("manage.py", "migrate", app, "--fake")
+
+
+def test_a_migration_that_is_half_there_is_one_sentence_and_leaves_the_rest_alone(team: Deployment) -> None:
+    with another_database(team, "half") as half:
+        assert chamber("migrate", CHAMBER_DATABASE=half).returncode == 0
+        execute(half, "DELETE FROM django_migrations WHERE app = 'scheduling'")
+        sentence = refused(1, "migrate", CHAMBER_DATABASE=half)
+        assert "A migration failed and was undone" in sentence
+        assert "already exists" in sentence
+
+
+def test_several_that_migrate_at_once_do_it_once(team: Deployment) -> None:
+    with another_database(team, "fresh") as fresh:
+        command = [sys.executable, "-m", "chamber.cli", "migrate"]
+        environment = {"PATH": "/usr/bin:/bin", "CHAMBER_SECRET_KEY": KEY, "CHAMBER_DATABASE": fresh}
+        both = [subprocess.Popen(command, env=environment, cwd=deployment.ROOT) for _ in range(2)]
+        assert [one.wait(120) for one in both] == [0, 0]
