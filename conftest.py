@@ -21,6 +21,8 @@ PARTS: dict[str, Callable[[], object]] = {
     "redis": servers.redis_program,
     "nginx": servers.nginx_program,
 }
+MOST_IN_USE = 3
+"""Of the pool's connections between two tests: the test process itself needs one."""
 VENDORS = {"sqlite": "sqlite", "postgresql": "postgres"}
 REQUIRED = {part for part in os.environ.get("CHAMBER_TEST_REQUIRE", "").split(",") if part}
 
@@ -56,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _share_no_redis(worker: str) -> None:
     """Give each of several test processes names of its own in the one Redis: no test hears another's announcements."""
     if settings.REDIS:
+        # No thread of this process rings behind a test's back; `scheduling.bells` has tests of its own.
+        settings.CHAMBER_RING = "chamber.embedded.ring"
         settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] += worker
         settings.CACHES["default"]["KEY_PREFIX"] += worker
 
@@ -77,6 +81,17 @@ def _fresh_topics() -> Iterator[None]:
     live.forget()
     known.forget()
     caches["process"].clear()
+
+
+@pytest.fixture(autouse=True)
+def _leaked_connections() -> Iterator[None]:
+    """Give the pool up where threads that ended with their event loop have taken its connections along."""
+    yield
+    pool = getattr(connection, "_connection_pools", {}).get(connection.alias)
+    if pool is not None:
+        counts = pool.get_stats()
+        if counts["pool_size"] - counts["pool_available"] > MOST_IN_USE:
+            connection.close_pool()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)

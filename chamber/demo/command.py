@@ -109,6 +109,9 @@ def _configure(folder: Path, host: str, port: int) -> None:
     os.environ["CHAMBER_DATA"] = str(folder)
     os.environ["CHAMBER_SECRET_KEY_FILE"] = str(key)
     os.environ["CHAMBER_DEMO"] = "1"
+    # An example organisation has no business in anybody's servers: the demo is one process with a file.
+    for name in ("CHAMBER_DATABASE", "CHAMBER_DATABASE_FILE", "CHAMBER_REDIS", "CHAMBER_REDIS_FILE"):
+        os.environ.pop(name, None)
     os.environ.setdefault("CHAMBER_HOSTS", f"localhost,127.0.0.1,[::1],{host}")
     os.environ["CHAMBER_DEMO_URL"] = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     import django
