@@ -8,6 +8,7 @@ from celery.apps.worker import Worker
 from celery.exceptions import CDeprecationWarning, CPendingDeprecationWarning, SecurityWarning
 from celery.worker import state
 from celery.worker.consumer import Consumer
+from django.db import connection
 
 from chamber.celery import app
 from chamber.serving.grace import Grace
@@ -18,6 +19,8 @@ SCHEDULING = "scheduling"
 DUTIES = "duties"
 QUEUES = {SCHEDULING: "scheduling", DUTIES: app.conf.task_default_queue}
 LOOK_FOR_REDIS_EVERY_SECONDS = 1
+LEAVING_SECONDS = 1
+"""How long a worker that was asked to stop waits for a connection to the database, at each try."""
 
 
 def run(*, queue: str, concurrency: int, grace_seconds: int) -> int:
@@ -35,6 +38,8 @@ def run(*, queue: str, concurrency: int, grace_seconds: int) -> int:
         quiet=True,
         without_gossip=True,
         without_mingle=True,
+        # Told to nobody, and while Redis is away it would be tried for ever: the worker could not stop.
+        without_heartbeat=True,
         grace_seconds=grace_seconds,
     )
     logger.info("This worker takes %s.", "cycles" if queue == SCHEDULING else "duties")
@@ -60,6 +65,9 @@ class _Worker(Worker):
     def _ask(self) -> None:
         """Have the loop end once it comes round: with one thread, after the task under way."""
         state.should_stop = 0
+        pool = getattr(connection, "pool", None)
+        if pool is not None:
+            pool.timeout = LEAVING_SECONDS
 
 
 class _Consumer(Consumer):
