@@ -19,10 +19,13 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
+from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster, Device, Hold, Placement
 from agentlink.models.node import WHOLE_DEVICE_MILLI
 from chamber import live
+from chamber.bulk import insert_each
+from chamber.ids import new_id
 from teams.actors import Actor
 from workloads import lifecycle
 from workloads.lifecycle.journal import Journal
@@ -33,6 +36,11 @@ LINK = Actor.system("agent link")
 
 PlacedShare = tuple[int, UUID, int]
 """A pod's index, a device, and the share of it in milli-GPUs."""
+
+ASSIGNED = (
+    "attempt", "cluster", "generation", "let_go", "wanted", "report_sequence", "pods", "gone", "given_up", "created_at",
+)  # fmt: skip
+PLACED = ("id", "attempt", "pod_index", "device", "share_milli", "hold", "created_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +65,48 @@ def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
     may = set(alone.values_list("pk", flat=True))
     room = _Room(share[1] for item in items for share in item.placements)
     free = {item.attempt_id for item in items if item.attempt_id in may and room.take(item.placements)}
-    Assignment.objects.bulk_create(
-        Assignment(
-            attempt_id=item.attempt_id,
-            cluster_id=item.cluster_id,
-            generation=generations[item.cluster_id],
-            let_go=item.attempt_id in free,
-        )
+    now = timezone.now()
+    assigned = (
+        _assigned(item, generations[item.cluster_id], let_go=item.attempt_id in free, at=now)
         for item in items
     )
-    Placement.objects.bulk_create(
-        row
+    insert_each(Assignment, ASSIGNED, assigned)
+    _place(
+        (item.attempt_id, share, Hold.HELD if item.attempt_id in free else Hold.PROMISED)
         for item in items
-        for row in _rows(
-            item.attempt_id, item.placements, Hold.HELD if item.attempt_id in free else Hold.PROMISED
-        )
+        for share in item.placements
     )
     _announce(generations)
     return free
 
 
-def stop(attempt_ids: Iterable[UUID], *, at: datetime) -> None:
-    """Take the pods of ended attempts, whose workloads are locked, away; what was never let go is released at once."""
-    rows = list(Assignment.objects.filter(attempt__in=list(attempt_ids), wanted=True).order_by("attempt"))
-    generations = _raise_generations(row.cluster_id for row in rows)
-    let_go = [row.attempt_id for row in rows if row.let_go]
-    waiting = [row.attempt_id for row in rows if not row.let_go]
-    Placement.objects.filter(attempt__in=waiting, hold=Hold.PROMISED).update(hold=Hold.RELEASED)
-    Placement.objects.filter(attempt__in=let_go, hold=Hold.HELD).update(hold=Hold.LEAVING)
+def stop(attempt_ids: Iterable[UUID], *, at: datetime, gone: Collection[UUID] = ()) -> None:
+    """Take the pods of ended attempts, whose workloads are locked, away; what was never let go is released at once.
+
+    Of those in `gone` the cluster told that no pod is left, and their workloads' events tell it already.
+    """
+    found = Assignment.objects.filter(attempt__in=list(attempt_ids), wanted=True)
+    rows = list(found.values_list("attempt", "cluster", "let_go"))
+    generations = _raise_generations(cluster_id for _, cluster_id, _ in rows)
+    stopping = [attempt_id for attempt_id, _, let_go in rows if let_go and attempt_id not in gone]
+    waiting = [attempt_id for attempt_id, _, let_go in rows if not let_go and attempt_id not in gone]
+    over = [*waiting, *(attempt_id for attempt_id, _, _ in rows if attempt_id in gone)]
+    _move(stopping, Hold.HELD, to=Hold.LEAVING)
+    _move(over, Hold.PROMISED, Hold.HELD, Hold.LEAVING, to=Hold.RELEASED)
     for cluster_id, generation in generations.items():
         ours = Assignment.objects.filter(cluster=cluster_id)
-        ours.filter(attempt__in=let_go).update(wanted=False, generation=generation)
-        ours.filter(attempt__in=waiting).update(wanted=False, gone=True, generation=generation)
+        if stopping:
+            ours.filter(attempt__in=stopping).update(wanted=False, generation=generation)
+        if over:
+            ours.filter(attempt__in=over).update(wanted=False, gone=True, pods=[], generation=generation)
     if waiting:
         lifecycle.released(waiting, at, by=LINK)
     _announce(generations)
+
+
+def _move(attempt_ids: Collection[UUID], *holds: Hold, to: Hold) -> None:
+    if attempt_ids:
+        Placement.objects.filter(attempt__in=attempt_ids, hold__in=holds).update(hold=to)
 
 
 def release(attempt_ids: Collection[UUID], *, at: datetime, by: Actor) -> set[UUID]:
@@ -119,19 +134,20 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
     The oldest is served first. Level-triggered: asked after each release and at each heartbeat, so that a process
     that died in between costs delay only. One query where nobody waits.
     """
-    waiting = _alone(
-        Attempt.objects.filter(
-            assignment__cluster=cluster_id,
-            assignment__wanted=True,
-            assignment__let_go=False,
-            ended_at__isnull=True,
-        )
-    )
+    # By a question of their own: who waits are few, and a join with all that ever ran is easily planned wrong.
+    kept = Assignment.objects.filter(cluster=cluster_id, wanted=True, let_go=False)
+    ids = list(kept.values_list("attempt", flat=True))
+    if not ids:
+        return set()
+    kept_back = {"assignment__wanted": True, "assignment__let_go": False}
+    waiting = _alone(Attempt.objects.filter(pk__in=ids, ended_at__isnull=True, **kept_back))
     workloads = lock(waiting.values_list("workload", flat=True))
     if not workloads:
         return set()
     lock_clusters([cluster_id])
-    attempts = {attempt.pk: attempt for attempt in waiting.order_by("queued_at", "pk")}
+    # Not those that nothing is in the way of since a moment ago only: their workloads are not locked.
+    locked = waiting.filter(workload__in=list(workloads)).order_by("queued_at", "pk")
+    attempts = {attempt.pk: attempt for attempt in locked}
     promised: dict[UUID, list[PlacedShare]] = {attempt_id: [] for attempt_id in attempts}
     rows = Placement.objects.filter(attempt__in=attempts, hold=Hold.PROMISED)
     for attempt_id, pod_index, device_id, share in rows.values_list(
@@ -169,7 +185,7 @@ def add_pods(attempt_id: UUID, placements: Sequence[PlacedShare]) -> bool:
     if same.exclude(hold=Hold.RELEASED).exists():
         return False
     same.delete()  # a placement is unique by pod and device, and this pod may come back to where it was
-    Placement.objects.bulk_create(_rows(attempt_id, placements, Hold.HELD))
+    _place((attempt_id, share, Hold.HELD) for share in placements)
     return True
 
 
@@ -195,11 +211,15 @@ def _touch(row: Assignment) -> None:
     _announce([row.cluster_id])
 
 
-def _rows(attempt_id: UUID, shares: Sequence[PlacedShare], hold: Hold) -> list[Placement]:
-    return [
-        Placement(attempt_id=attempt_id, pod_index=pod_index, device_id=device, share_milli=share, hold=hold)
-        for pod_index, device, share in shares
-    ]
+def _assigned(item: NewAssignment, generation: int, *, let_go: bool, at: datetime) -> tuple[object, ...]:
+    """Return the values of `ASSIGNED`: wanted, and not reported on yet."""
+    return (item.attempt_id, item.cluster_id, generation, let_go, True, 0, [], False, False, at)
+
+
+def _place(shares: Iterable[tuple[UUID, PlacedShare, Hold]]) -> None:
+    now = timezone.now()
+    rows = ((new_id(), attempt_id, *share, hold, now) for attempt_id, share, hold in shares)
+    insert_each(Placement, PLACED, rows)
 
 
 def lock_clusters(cluster_ids: Iterable[UUID]) -> dict[UUID, int]:

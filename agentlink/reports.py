@@ -66,16 +66,13 @@ def _take_chunk(
 ) -> set[UUID]:
     """Take in a few reports; return the clusters where somebody may be let go by them."""
     ours = Assignment.objects.filter(cluster=cluster.pk, attempt__in={report.attempt for report in reports})
-    # In the one order in which everybody locks: workloads first, their cluster after them; rows are read after both.
+    # In the one order in which everybody locks: workloads first, their cluster after them, which others wait for and
+    # is therefore locked late. An assignment's reports are guarded by its workload.
     workloads = list(ours.values_list("attempt__workload", flat=True))
     locked = Workload.objects.select_for_update(no_key=True).filter(pk__in=workloads).order_by("pk")
     list(locked.values_list("pk", flat=True))
-    # A newer agent may have been told how far the reports were: what an older one still says would be taken for its.
-    row = Cluster.objects.select_for_update(no_key=True).filter(pk=cluster.pk)
-    if row.values_list("connection", flat=True).first() != connection:
-        raise Superseded
     found = {row.attempt_id: row for row in ours.select_related("attempt")}
-    taking = _Taking(cluster)
+    taking = _Taking(cluster, connection)
     for report in reports:
         known = found.get(report.attempt)
         if known is None or (known.attempt.workload_id, known.attempt.number) != (
@@ -105,8 +102,8 @@ def _not_ours(cluster: Cluster, report: Report) -> Error:
 class _Taking:
     """Reports of one transaction: what they say is gathered, then written for all of them together."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._by, self._cluster_id = Actor.agent(cluster.name), cluster.pk
+    def __init__(self, cluster: Cluster, connection: UUID | None) -> None:
+        self._by, self._cluster_id, self._connection = Actor.agent(cluster.name), cluster.pk, connection
         self._now = timezone.now()
         self._rows: dict[UUID, Assignment] = {}
         self._progress: dict[UUID, lifecycle.Progress] = {}
@@ -117,7 +114,8 @@ class _Taking:
     def report(self, row: Assignment, report: Report) -> None:
         """Take in one report that is newer than the last of its attempt."""
         row.report_sequence = report.sequence
-        row.pods = [pod.model_dump(mode="json", exclude_defaults=True) for pod in report.pods]
+        pods = () if report.frees_devices else report.pods
+        row.pods = [pod.model_dump(mode="json", exclude_defaults=True) for pod in pods]
         self._rows[row.attempt_id] = row
         if row.attempt.ended_at is None:
             self._gather(row, report)
@@ -129,15 +127,26 @@ class _Taking:
     def finish(self) -> set[UUID]:
         """Write what was reported, free what is free; return the clusters where somebody may be let go by that."""
         if not self._rows:
+            self._hear_no_other()
             return set()
-        update_each(self._rows.values(), ["report_sequence", "pods"])
-        lifecycle.progress_many(list(self._progress.values()), by=self._by, at=self._now)
+        moved = lifecycle.progress_many(list(self._progress.values()), by=self._by, at=self._now)
         self._end()
+        self._hear_no_other()
+        update_each(self._rows.values(), ["report_sequence", "pods"])
         live.announce(*{f"workload:{row.attempt.workload_id}" for row in self._rows.values()})
-        freed = {self._cluster_id} if self._release_shrunk() else set()
-        if self._gone:
-            freed |= assignments.release(self._gone, at=self._now, by=self._by)
-        return freed
+        freed = {key for key in moved if self._progress[key].gone}
+        left = self._gone - freed
+        clusters = {self._cluster_id} if self._release_shrunk() or freed else set()
+        return clusters | assignments.release(left, at=self._now, by=self._by) if left else clusters
+
+    def _hear_no_other(self) -> None:
+        """Lock the cluster's row; raise `Superseded` where a newer agent was heard.
+
+        It may have been told how far the reports were: what an older one still says would be taken for its.
+        """
+        row = Cluster.objects.select_for_update(no_key=True).filter(pk=self._cluster_id)
+        if row.values_list("connection", flat=True).first() != self._connection:
+            raise Superseded
 
     def _gather(self, row: Assignment, report: Report) -> None:
         """Note how far the report says that the attempt has come, and how it ended where it did not go well."""
@@ -151,6 +160,7 @@ class _Taking:
                 created_at=self._at(row, created),
                 running_at=self._at(row, report.running_at) if report.running_at is not None else None,
                 completed_at=self._at(row, report.ended_at or self._now) if succeeded else None,
+                gone=succeeded and report.frees_devices,
             )
         if report.phase in OVER and not succeeded:
             self._ends[row.attempt_id] = report

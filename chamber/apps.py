@@ -2,8 +2,14 @@
 
 from django.apps import AppConfig
 
+from chamber import lookups
+
 
 class ChamberConfig(AppConfig):
     """Name and label of the app."""
 
     name = "chamber"
+
+    def ready(self) -> None:
+        """Have ids looked up as arrays."""
+        lookups.register()

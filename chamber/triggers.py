@@ -1,4 +1,4 @@
-"""A migration operation for triggers, written once per database that Chamber runs on."""
+"""Migration operations written once per database that Chamber runs on: for triggers, and for what only one has."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 from django.db import migrations
 
 
-class Trigger(migrations.RunPython):
-    """Create what `create` holds for the database in use (`sqlite` or `postgresql`), and drop it on the way back."""
+class PerDatabase(migrations.RunPython):
+    """Run the statements of `create` for the database in use (`sqlite` or `postgresql`), those of `drop` on the way
+    back.
+    """
 
     def __init__(self, *, create: Mapping[str, list[str]], drop: Mapping[str, list[str]]) -> None:
         self.create, self.drop = create, drop
@@ -24,6 +26,10 @@ class Trigger(migrations.RunPython):
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
         """Return how a migration file writes this operation."""
         return self.__class__.__name__, [], {"create": self.create, "drop": self.drop}
+
+
+class Trigger(PerDatabase):
+    """Create triggers, and drop them on the way back."""
 
 
 def refuse_changes(table: str, sentence: str) -> Trigger:

@@ -229,9 +229,9 @@ def let_go_early() -> Mapping[str, Change]:
 
     def change(assignments: Any) -> None:
         def made(right: Any) -> Any:
-            def stop(attempt_ids: Any, *, at: Any) -> None:
+            def stop(attempt_ids: Any, *, at: Any, **given: Any) -> None:
                 ids = list(attempt_ids)
-                right(ids, at=at)
+                right(ids, at=at, **given)
                 if armed():
                     assignments.release(ids, at=at, by=assignments.LINK)
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from chamber.errors import NotVisible
 from teams import rules
 from teams.actors import Actor
+from teams.durations import duration_text
 from teams.models import Team
 from teams.permissions import Permission, may, require, roles_on
 from teams.rules import EffectiveRules, PriorityLimits
@@ -18,7 +19,7 @@ from workloads import known
 from workloads.known import KnownPools
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
-from workloads.quantities import WHOLE_MILLI, duration_text, gpus_text
+from workloads.quantities import WHOLE_MILLI, gpus_text
 from workloads.requests import SubmissionRequest
 
 

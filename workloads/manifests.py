@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from chamber.errors import Refusal, TooLarge
+from teams.durations import duration_text
 from workloads import quantities
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest, parse_many
@@ -150,7 +151,7 @@ def content_of(workload: Workload, pool_slugs: Mapping[str, str]) -> dict[str, A
         "topology_required": workload.topology_required,
         "topology_preferred": workload.topology_preferred,
         "pools": [pool_slugs[str(pool)] for pool in workload.pool_choice if str(pool) in pool_slugs],
-        "time_limit": quantities.duration_text(workload.time_limit_seconds).replace(" ", "") or None,
+        "time_limit": duration_text(workload.time_limit_seconds).replace(" ", "") or None,
         "grace_seconds": workload.grace_seconds,
         "on_preemption": str(workload.on_preemption),
         "max_requeues": workload.max_requeues,

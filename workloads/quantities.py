@@ -1,4 +1,4 @@
-"""GPUs and durations between what people write and what is stored: milli-GPUs, seconds."""
+"""GPUs and memory between what people write and what is stored: milli-GPUs, MiB."""
 
 import re
 from decimal import Decimal, InvalidOperation
@@ -10,9 +10,7 @@ MOST_GPUS = 1024
 _LONGEST = 40
 """Longest text that can be an amount: what is longer is nonsense, or a float that overflows."""
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([MGT])(?:i?B|i)?)?", re.ASCII | re.IGNORECASE)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
 
 
 def gpus(milli: int) -> int | float:
@@ -82,30 +80,3 @@ def mib(value: str) -> int:
         raise ValueError(f"{value!r} is not an amount of memory: write MiB, or for example 64 GiB.")
     size = {"m": 1, "g": 1024, "t": 1024 * 1024}[(found[2] or "m").lower()]
     return round(float(found[1]) * size)
-
-
-def seconds(value: object) -> int:
-    """Return a duration as seconds: a number of them, or "90s", "30m", "4h", "2d", "1h 30m"."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"{value!r} is not a duration: write seconds, or for example 30m, 4h or 2d.")
-    text = str(value).strip().lower()
-    parts = _DURATION.findall(text) if len(text) <= _LONGEST else []
-    if (
-        not parts
-        or _DURATION.sub("", text).strip()
-        or (len(parts) > 1 and not all(unit for _, unit in parts))
-    ):
-        raise ValueError(f"{value!r} is not a duration: write seconds, or for example 30m, 4h or 2d.")
-    return round(sum(float(number) * _UNITS[unit or "s"] for number, unit in parts))
-
-
-def duration_text(length: int | None) -> str:
-    """Return seconds as they are written in a form: "4h", "1h 30m", "45s"; "" for None."""
-    if length is None:
-        return ""
-    parts = []
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, length = divmod(length, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts) or "0s"

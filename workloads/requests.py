@@ -20,6 +20,7 @@ from pydantic import ValidationInfo as Info
 from pydantic_core import ErrorDetails
 
 from chamber.errors import Refusal
+from teams import durations
 from teams.rules import TIERS
 from workloads import quantities
 from workloads.models import JobClass, OnPreemption
@@ -50,7 +51,7 @@ def _mib(value: object) -> object:
 
 
 def _seconds(value: object) -> object:
-    return None if value is None else quantities.seconds(value)
+    return None if value is None else durations.seconds(value)
 
 
 def _command(value: object) -> object:

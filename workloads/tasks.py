@@ -10,9 +10,9 @@ from django.utils import timezone
 from chamber import logs
 from teams import retention
 from teams.actors import Actor
+from teams.durations import duration_text
 from workloads import lifecycle
 from workloads.models import Status, Workload
-from workloads.quantities import duration_text
 from workloads.retention import forget_keys, forget_workloads
 
 CLOCK = Actor.system("time limits")

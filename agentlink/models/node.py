@@ -54,7 +54,7 @@ class Device(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices", db_index=False)
     index = models.PositiveSmallIntegerField()
     gpu_type = models.CharField(max_length=60, blank=True)
     memory_mib = models.PositiveIntegerField(null=True)

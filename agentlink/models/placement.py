@@ -17,7 +17,7 @@ class Assignment(models.Model):
     attempt = models.OneToOneField(
         Attempt, primary_key=True, on_delete=models.CASCADE, related_name="assignment"
     )
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="assignments")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="assignments", db_index=False)
     generation = models.PositiveBigIntegerField(
         help_text="The cluster's desired generation that brought its last change."
     )
@@ -37,6 +37,9 @@ class Assignment(models.Model):
     class Meta:
         indexes: ClassVar = [
             models.Index(fields=["cluster"], condition=Q(wanted=True), name="assignment_desired"),
+            models.Index(
+                fields=["cluster"], condition=Q(wanted=True, let_go=False), name="assignment_waiting"
+            ),
             models.Index(fields=["cluster", "generation"], name="assignment_by_generation"),
         ]
         constraints: ClassVar = [
@@ -62,7 +65,7 @@ class Placement(models.Model):
     """A share of one device for one pod; a pod of several whole GPUs has a row for each."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements", db_index=False)
     pod_index = models.PositiveIntegerField()
     device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="placements")
     share_milli = models.PositiveIntegerField()

@@ -1,5 +1,6 @@
 """Where attempts lie: promised, held, leaving, released, and what the database refuses."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
@@ -15,6 +16,7 @@ from agentlink.tests.factories import make_cluster, make_node
 from agentlink.tests.factories import place as put
 from chamber.ids import new_id
 from workloads import lifecycle
+from workloads.lifecycle import status
 from workloads.models import Attempt, Event, EventKind, Workload
 from workloads.tests.factories import admit as admit_only
 from workloads.tests.factories import make_workload
@@ -91,6 +93,31 @@ def test_an_attempt_waits_for_the_pods_of_the_one_before_it_in_another_cluster(p
         freed = assignments.release([old.pk], at=timezone.now(), by=SCHEDULER)
     assert freed == {place.cluster.pk, west.pk}
     assert assignments.let_go_waiting(west.pk, at=timezone.now()) == {new.pk}
+
+
+def test_who_may_be_let_go_only_since_the_others_were_locked_waits_for_the_next_look(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    west = make_cluster("west")
+    node = make_node(west, "w1", pool=place.pool, gpus=2)
+    first, second = Device.objects.filter(node=node)
+    elsewhere = start(place, devices_of(place.cluster, "n1")[0])
+    cancel(elsewhere)
+    with transaction.atomic():
+        lifecycle.requeue_many([elsewhere.workload_id], by=SCHEDULER, at=timezone.now())
+    again = Workload.objects.get(pk=elsewhere.workload_id)
+    cancel(admit(place.team, place.owner, place.pool, west, [first]))
+    admit(place.team, place.owner, place.pool, west, [first])
+    comes = admit(place.team, place.owner, place.pool, west, [second], workload=again)
+
+    def lock(ids: Iterable[UUID]) -> dict[UUID, Workload]:
+        rows = status.lock(ids)
+        gone(elsewhere)
+        return rows
+
+    monkeypatch.setattr(assignments, "lock", lock)
+    assert assignments.let_go_waiting(west.pk, at=timezone.now()) == set()
+    assert assignments.let_go_waiting(west.pk, at=timezone.now()) == {comes.pk}
 
 
 def test_who_was_never_let_go_is_released_at_once(place: Place) -> None:
@@ -208,6 +235,27 @@ def test_raw_sql_that_fills_a_device_beyond_itself_fails(
             insert()
     else:
         insert()
+
+
+def test_one_statement_moves_the_counters_of_all_its_devices_by_all_its_placements(place: Place) -> None:
+    first, second = devices_of(place.cluster, "n1")[:2]
+    node = place.cluster.nodes.get(name="n1")
+    for index, share in ((0, 250), (0, 500), (1, 1000)):
+        put(
+            admit_only(make_workload(place.team, place.owner), place.pool),
+            node,
+            index,
+            share=share,
+            hold=Hold.HELD,
+        )
+    Placement.objects.update(hold=Hold.LEAVING)
+    Placement.objects.filter(share_milli=500).update(hold=Hold.RELEASED)
+    counted = Device.objects.filter(pk__in=[first.pk, second.pk]).order_by("index")
+    assert list(counted.values_list("occupied_milli", "allocated_milli")) == [(250, 0), (1000, 0)]
+    Placement.objects.filter(hold=Hold.LEAVING).update(hold=Hold.HELD)
+    assert list(counted.values_list("occupied_milli", "allocated_milli")) == [(250, 250), (1000, 1000)]
+    Placement.objects.all().delete()
+    assert list(counted.values_list("occupied_milli", "allocated_milli")) == [(0, 0), (0, 0)]
 
 
 def test_raw_sql_that_changes_a_placement_is_refereed_too(place: Place) -> None:

@@ -80,6 +80,21 @@ def test_one_report_that_tells_all_takes_the_workload_through_all(place: Place, 
     assert told[-4:-1] == [Status.STARTING, Status.RUNNING, Status.COMPLETED]
 
 
+def test_a_completion_that_leaves_no_pod_writes_placements_and_devices_once(
+    place: Place, attempt: Attempt
+) -> None:
+    take(place, report(attempt, Phase.RUNNING, 1))
+    with CaptureQueriesContext(connection) as seen:
+        take(place, report(attempt, Phase.SUCCEEDED, 2))
+    written = [query["sql"] for query in seen.captured_queries if query["sql"].startswith("UPDATE")]
+    assert sum('"agentlink_placement"' in sql for sql in written) == 1
+    assert set(Placement.objects.values_list("hold", flat=True)) == {Hold.RELEASED}
+    row = Assignment.objects.get(attempt=attempt)
+    assert (row.report_sequence, row.wanted, row.gone, row.pods) == (2, False, True, [])
+    attempt.refresh_from_db()
+    assert attempt.released_at == Workload.objects.get(pk=attempt.workload_id).finished_at
+
+
 def test_a_failure_keeps_exit_code_and_reason(place: Place, attempt: Attempt) -> None:
     take(place, report(attempt, Phase.RUNNING, 1))
     take(

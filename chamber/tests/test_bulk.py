@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from chamber.bulk import update_each
+from chamber.bulk import insert_each, update_each
 from teams.models import Pool, Team
-from teams.tests.factories import make_org, make_pool, make_team
+from teams.tests.factories import make_org, make_pool, make_team, make_user
+from workloads.models import Event
+from workloads.tests.factories import make_workload
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -53,3 +55,39 @@ def test_rows_that_are_gone_are_not_counted_and_no_rows_are_no_query(
     assert update_each([Pool(order=3)], ["order"]) == 0
     with django_assert_num_queries(0):  # type: ignore[operator]
         assert update_each([], ["order"]) == 0
+
+
+@pytest.mark.parametrize("most", [25, 20_000])
+def test_rows_are_added_with_their_values(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("chamber.bulk.MOST_PARAMETERS", most)
+    workload = make_workload(make_team(make_org(), "Team"), make_user("rosa"))
+    fields = (
+        "workload",
+        "sequence",
+        "at",
+        "kind",
+        "user",
+        "actor",
+        "via",
+        "attempt_number",
+        "message",
+        "data",
+    )
+    rows = [
+        (
+            workload.pk,
+            number,
+            NOON,
+            "note",
+            None,
+            "rosa",
+            "web",
+            number if number > 8 else None,
+            "it's 1 %",
+            {"n": [number]},
+        )
+        for number in range(7, 10)
+    ]
+    insert_each(Event, fields, rows)
+    insert_each(Event, fields, [])
+    assert list(Event.objects.filter(kind="note").values_list(*fields)) == rows

@@ -8,9 +8,14 @@ from uuid import UUID
 from django.db.models import F
 
 from chamber import live
+from chamber.bulk import insert_each
 from teams.actors import Actor
 from workloads import known
-from workloads.models import Event, EventKind, Workload
+from workloads.models import Event, EventKind, Status, Workload
+
+WRITTEN = (
+    "workload", "sequence", "at", "kind", "user", "actor", "via", "attempt_number", "message", "data",
+)  # fmt: skip
 
 
 class Journal:
@@ -22,7 +27,7 @@ class Journal:
         """
         self.at = max([at, *(row.status_since for row in rows)])
         self._by = by
-        self._events: list[Event] = []
+        self._events: list[tuple[Any, ...]] = []
         self._rows: dict[UUID, Workload] = {}
         self._added: dict[UUID, int] = {}
 
@@ -37,32 +42,44 @@ class Journal:
     ) -> None:
         """Note what happened to `row`, whose `last_event` must be what the locked row holds."""
         self._added[row.pk] = self._added.get(row.pk, 0) + 1
-        row.last_event += 1
-        self._note(row, kind, message, attempt_number, data or {})
+        self.add_counted(row, kind, message, number=attempt_number, data=data)
 
     def add_change(
-        self, row: Workload, message: str, *, number: int | None = None, data: Mapping[str, Any] | None = None
+        self,
+        row: Workload,
+        message: str,
+        *,
+        number: int | None = None,
+        data: Mapping[str, Any] | None = None,
+        status: Status | None = None,
     ) -> None:
-        """Note the status that `row` has just been given by `status.change_status`, which counts this event."""
-        self._note(row, EventKind.STATUS, message, number, {**(data or {}), "status": row.status})
+        """Note the status that `row` has just been given by `status.change_status`, which counts this event; `status`
+        where it is one that the row went through.
+        """
+        told = {**(data or {}), "status": status or row.status}
+        self.add_counted(row, EventKind.STATUS, message, number=number, data=told)
+
+    def add_counted(
+        self,
+        row: Workload,
+        kind: EventKind,
+        message: str,
+        *,
+        number: int | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Note an event that the stored row counts already."""
+        row.last_event += 1
+        self._note(row, kind, message, number, data or {})
 
     def _note(
         self, row: Workload, kind: EventKind, message: str, number: int | None, data: Mapping[str, Any]
     ) -> None:
         self._rows[row.pk] = row
+        by = self._by
+        user = None if by.user is None else by.user.pk
         self._events.append(
-            Event(
-                workload=row,
-                sequence=row.last_event,
-                at=self.at,
-                kind=kind,
-                user=self._by.user,
-                actor=self._by.name,
-                via=self._by.via,
-                attempt_number=number,
-                message=message,
-                data=dict(data),
-            )
+            (row.pk, row.last_event, self.at, kind, user, by.name, by.via, number, message, dict(data))
         )
 
     def write(self, *, ring: bool = False) -> None:
@@ -71,7 +88,7 @@ class Journal:
         """
         if not self._rows:
             return
-        Event.objects.bulk_create(self._events)
+        insert_each(Event, WRITTEN, self._events)
         for count in sorted(set(self._added.values())):
             ids = [workload_id for workload_id, added in self._added.items() if added == count]
             Workload.objects.filter(pk__in=ids).update(last_event=F("last_event") + count)

@@ -1,5 +1,6 @@
 """The way of attempts that go well, many at once: pods created, running, completed."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,26 +12,30 @@ from teams.actors import Actor
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import change_status, lock
 from workloads.lifecycle.steps import stop
-from workloads.models import Attempt, EndReason, Phase, Status, Workload
+from workloads.models import Attempt, EndReason, EventKind, Phase, Status, Workload
+from workloads.quantities import gpus_text
 
-STEPS = (Status.STARTING, Status.RUNNING, Status.COMPLETED)
-FROM = {Status.STARTING: Status.QUEUED, Status.RUNNING: Status.STARTING, Status.COMPLETED: Status.RUNNING}
+STEPS = (Status.QUEUED, Status.STARTING, Status.RUNNING, Status.COMPLETED)
 MESSAGES = {
     Status.STARTING: "Its pods are being created.",
     Status.RUNNING: "All its pods run.",
     Status.COMPLETED: "Completed.",
 }
-WRITTEN = ("phase", "starting_at", "running_at", "ended_at", "end_reason", "exit_code")
+WRITTEN = ("phase", "starting_at", "running_at", "ended_at", "released_at", "end_reason", "exit_code")
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an attempt has come, and when: what was reached without being told was reached at the next known time."""
+    """How far an attempt has come, and when: what was reached without being told was reached at the next known time.
+
+    `gone`: it completed, and no pod of it is left.
+    """
 
     attempt_id: UUID
     created_at: datetime
     running_at: datetime | None = None
     completed_at: datetime | None = None
+    gone: bool = False
 
     @property
     def goal(self) -> Status:
@@ -41,37 +46,39 @@ class Progress:
 
 
 def progress_many(told: Sequence[Progress], *, by: Actor, at: datetime) -> set[UUID]:
-    """Take admitted workloads forward, step by step, each with its event; return the attempts that came further.
+    """Take admitted workloads forward, each step with its event; return the attempts that came further.
 
     Attempts that are over, or as far already, stay as they are. What is recorded is recorded `at`; the attempts keep
-    the times that were told.
+    the times that were told. A row that takes several steps is written once.
     """
     by_attempt = {progress.attempt_id: progress for progress in told}
     of_open = Attempt.objects.filter(pk__in=by_attempt, ended_at__isnull=True)
     locked = lock(of_open.values_list("workload", flat=True)).values()
-    moves = [
-        _Move(row, row.attempt, by_attempt[row.attempt.pk])
-        for row in locked
-        if row.attempt is not None and row.attempt.pk in by_attempt
-    ]
+    together: dict[tuple[tuple[Status, ...], bool], list[_Move]] = defaultdict(list)
+    for row in locked:
+        if row.attempt is not None and row.attempt.pk in by_attempt:
+            move = _Move(row, row.attempt, by_attempt[row.attempt.pk])
+            if move.steps:
+                together[move.steps, move.told.gone].append(move)
+    moves = [move for same in together.values() for move in same]
     journal = Journal(by=by, at=at, rows=[move.row for move in moves])
-    moved: dict[UUID, Attempt] = {}
-    for step in STEPS:
-        chosen = [move for move in moves if move.takes(step)]
-        if not chosen:
-            continue
-        reason: dict[str, Any] = {"reason": {}} if step is Status.COMPLETED else {}
-        change_status([move.row for move in chosen], step, at=journal.at, reason_code="", **reason)
-        for move in chosen:
-            move.write(step, at=journal.at)
-            data = {"exit_code": 0} if step is Status.COMPLETED else None
-            journal.add_change(move.row, MESSAGES[step], number=move.attempt.number, data=data)
-            moved[move.attempt.pk] = move.attempt
-    update_each(moved.values(), WRITTEN)
-    ended = [attempt.pk for attempt in moved.values() if attempt.ended_at is not None]
+    for (steps, gone), same in together.items():
+        _change([move.row for move in same], steps, gone=gone, at=journal.at)
+        for move in same:
+            move.tell(steps, journal)
+    update_each([move.attempt for move in moves], WRITTEN)
+    ended = [move.attempt.pk for move in moves if move.attempt.ended_at is not None]
     journal.write(ring=bool(ended))
-    stop(ended, at=journal.at)
-    return set(moved)
+    left = {move.attempt.pk for move in moves if move.attempt.released_at is not None}
+    stop(ended, at=journal.at, gone=left)
+    return {move.attempt.pk for move in moves}
+
+
+def _change(rows: Sequence[Workload], steps: Sequence[Status], *, gone: bool, at: datetime) -> None:
+    """Take rows that stand at one status all the steps."""
+    *through, to = steps
+    columns: dict[str, Any] = {"reason": {}} if to is Status.COMPLETED else {}
+    change_status(rows, to, at=at, through=through, further_events=int(gone), reason_code="", **columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +89,24 @@ class _Move:
     attempt: Attempt
     told: Progress
 
-    def takes(self, step: Status) -> bool:
-        """Return whether this step comes next, and was told."""
-        return self.row.status == FROM[step] and STEPS.index(self.told.goal) >= STEPS.index(step)
+    @property
+    def steps(self) -> tuple[Status, ...]:
+        """Return the statuses that lead from where it stands to what was told."""
+        stands = STEPS.index(Status(self.row.status))
+        return STEPS[stands + 1 : STEPS.index(self.told.goal) + 1]
 
-    def write(self, step: Status, *, at: datetime) -> None:
+    def tell(self, steps: Sequence[Status], journal: Journal) -> None:
+        """Note the steps, which the row has taken, in the attempt and in the journal."""
+        number = self.attempt.number
+        for step in steps:
+            self._write(step, at=journal.at)
+            data = {"exit_code": 0} if step is Status.COMPLETED else None
+            journal.add_change(self.row, MESSAGES[step], number=number, data=data, status=step)
+        if self.told.gone:
+            self.attempt.released_at = journal.at
+            journal.add_counted(self.row, EventKind.DEVICES_FREED, freed(self.attempt), number=number)
+
+    def _write(self, step: Status, *, at: datetime) -> None:
         """Note phase and time of the step in the attempt, in the order in which times must stand."""
         attempt, told = self.attempt, self.told
         if step is Status.STARTING:
@@ -100,3 +120,9 @@ class _Move:
             completed = told.completed_at or at
             attempt.phase, attempt.end_reason, attempt.exit_code = Phase.OVER, EndReason.COMPLETED, 0
             attempt.ended_at = min(at, max(completed, attempt.running_at or completed))
+
+
+def freed(attempt: Attempt) -> str:
+    """Return the sentence that an attempt's devices are free."""
+    gpus = f"{gpus_text(attempt.gpus_milli)} free"
+    return f"Its pods are gone: {gpus}." if attempt.starting_at else f"No pod is left: {gpus}."

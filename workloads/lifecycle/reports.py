@@ -7,10 +7,9 @@ from uuid import UUID
 from teams.actors import Actor, Via
 from workloads.lifecycle.failures import Ended, finish_many, refuse_many
 from workloads.lifecycle.journal import Journal
-from workloads.lifecycle.progress import Progress, progress_many
+from workloads.lifecycle.progress import Progress, freed, progress_many
 from workloads.lifecycle.status import lock
 from workloads.models import Attempt, EventKind
-from workloads.quantities import gpus_text
 
 AGENT = Actor(name="agent", via=Via.AGENT)
 
@@ -68,10 +67,7 @@ def released(attempt_ids: Iterable[UUID], at: datetime, *, by: Actor = AGENT) ->
     journal = Journal(by=by, at=at, rows=rows.values())
     Attempt.objects.filter(pk__in=found.keys(), released_at__isnull=True).update(released_at=journal.at)
     for attempt in found.values():
-        freed = f"{gpus_text(attempt.gpus_milli)} free"
-        message = f"Its pods are gone: {freed}." if attempt.starting_at else f"No pod is left: {freed}."
-        journal.add(
-            rows[attempt.workload_id], EventKind.DEVICES_FREED, message, attempt_number=attempt.number
-        )
+        row = rows[attempt.workload_id]
+        journal.add(row, EventKind.DEVICES_FREED, freed(attempt), attempt_number=attempt.number)
     journal.write(ring=True)
     return set(found)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 from uuid import UUID
 
@@ -43,24 +43,39 @@ def lock(ids: Iterable[UUID], *, skip_locked: bool = False) -> dict[UUID, Worklo
     return rows
 
 
-def change_status(rows: Sequence[Workload], to: Status, *, at: datetime, **columns: Any) -> None:
+def change_status(
+    rows: Sequence[Workload],
+    to: Status,
+    *,
+    at: datetime,
+    through: Sequence[Status] = (),
+    further_events: int = 0,
+    **columns: Any,
+) -> None:
     """Make locked rows `to`, one query for each status that they have now, and raise their versions.
 
-    It counts the event that tells of it: whoever calls adds it to a journal (`add_change`) before anything else.
-    `columns` are stored with it. Raises `IllegalChange` where the table of transitions does not allow it, and
+    Whoever is told of several steps at once names those before the last: `through` them the rows go in the same query,
+    each a change that raises the version. It counts the event that tells of each change, and `further_events` that are
+    told with them: whoever calls adds them to a journal (`add_change`, `add_counted`) before anything else. `columns`
+    are stored with it. Raises `IllegalChange` where the table of transitions does not allow it, and
     `Conflict` where a row is not what was looked at; then nothing may be kept of the transaction.
     """
     columns.setdefault("finished_at", None if to in OPEN else at)
     if to not in ADMITTED:
         columns["attempt"] = None
+    steps = (*through, to)
     for old, same in groupby(sorted(rows, key=lambda row: row.status), key=lambda row: row.status):
         group = list(same)
-        if to not in TRANSITIONS[Status(old)]:
-            raise IllegalChange(f"{group[0].slug} is {Status(old).label} and cannot become {to.label}.")
+        for before, after in pairwise((Status(old), *steps)):
+            if after not in TRANSITIONS[before]:
+                raise IllegalChange(f"{group[0].slug} is {before.label} and cannot become {after.label}.")
         looked_at = Workload.objects.filter(
             pk__in=[row.pk for row in group], status=old, version__in={row.version for row in group}
         )
-        raised = {"version": F("version") + 1, "last_event": F("last_event") + 1}
+        raised = {
+            "version": F("version") + len(steps),
+            "last_event": F("last_event") + len(steps) + further_events,
+        }
         changed = looked_at.update(status=to, status_since=at, **raised, **columns)
         if changed != len(group):
             raise Conflict(
@@ -68,7 +83,6 @@ def change_status(rows: Sequence[Workload], to: Status, *, at: datetime, **colum
             )
     for row in rows:
         row.status, row.status_since, row.finished_at = to, at, columns["finished_at"]
-        row.version += 1
-        row.last_event += 1
+        row.version += len(steps)
         if to not in ADMITTED:
             row.attempt = None

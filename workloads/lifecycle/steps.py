@@ -1,6 +1,6 @@
 """What the changes of a life have in common. Rows are locked by `status.lock`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -48,8 +48,10 @@ def end_attempts(
     return attempts
 
 
-def stop(attempt_ids: list[UUID], *, at: datetime) -> None:
-    """Have the room above take the pods of ended attempts away, inside this transaction."""
+def stop(attempt_ids: list[UUID], *, at: datetime, gone: Collection[UUID] = ()) -> None:
+    """Have the room above take the pods of ended attempts away, inside this transaction; of those in `gone` no pod is
+    left.
+    """
     if attempt_ids:
-        import_string(settings.CHAMBER_STOP_ATTEMPTS)(attempt_ids, at=at)
+        import_string(settings.CHAMBER_STOP_ATTEMPTS)(attempt_ids, at=at, gone=gone)
         live.announce("pools")

@@ -34,7 +34,7 @@ class Attempt(models.Model):
     """`ended_at` empties the quota; `released_at`, when the cluster reports the pods gone, the devices."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="attempts")
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="attempts")
     phase = models.CharField(max_length=8, choices=Phase.choices, default=Phase.QUEUED)

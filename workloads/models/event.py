@@ -28,7 +28,7 @@ class EventKind(models.TextChoices):
 class Event(models.Model):
     """One fact. `sequence` counts from 1 within a workload, without gaps."""
 
-    workload = models.ForeignKey(Workload, on_delete=models.DO_NOTHING, related_name="events")
+    workload = models.ForeignKey(Workload, on_delete=models.DO_NOTHING, related_name="events", db_index=False)
     sequence = models.PositiveIntegerField()
     at = models.DateTimeField()
     kind = models.CharField(max_length=16, choices=EventKind.choices)

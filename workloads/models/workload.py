@@ -59,8 +59,11 @@ class Workload(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     slug = models.SlugField(max_length=60, unique=True, help_text="The name in URLs and on the command line.")
     name = models.CharField(max_length=100)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads")
-    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="workloads")
+    # The references have no index of their own where one below begins with them.
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads", db_index=False
+    )
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="workloads", db_index=False)
     job_class = models.CharField(max_length=16, choices=JobClass.choices, default=JobClass.EXPERIMENT)
     priority = models.PositiveIntegerField(default=50)
 
@@ -114,7 +117,9 @@ class Workload(models.Model):
     backoff_until = models.DateTimeField(null=True)
     requeues = models.PositiveIntegerField(default=0)
     failures = models.PositiveIntegerField(default=0)
-    pool = models.ForeignKey(Pool, null=True, on_delete=models.PROTECT, related_name="workloads")
+    pool = models.ForeignKey(
+        Pool, null=True, on_delete=models.PROTECT, related_name="workloads", db_index=False
+    )
     attempt = models.OneToOneField("Attempt", null=True, on_delete=models.PROTECT, related_name="open_for")
     finished_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

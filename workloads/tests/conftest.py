@@ -1,6 +1,6 @@
 """The room above is played by a list: which attempts it was told to stop."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from teams.tests.factories import make_org, make_pool, make_team, member
 STOPPED: list[UUID] = []
 
 
-def stop(attempt_ids: Iterable[UUID], *, at: datetime) -> None:
+def stop(attempt_ids: Iterable[UUID], *, at: datetime, gone: Collection[UUID] = ()) -> None:
     STOPPED.extend(attempt_ids)
 
 

@@ -69,6 +69,17 @@ def test_every_change_of_status_in_the_table_is_taken(team: Team, owner: User, p
             assert workload.status == new
 
 
+def test_several_steps_at_once_are_taken_where_each_is_counted(team: Team, owner: User, pool: Pool) -> None:
+    steps = "status = 'running', version = version + %s, last_event = last_event + %s WHERE id = %s"
+    workload = led_to(Status.QUEUED, team, owner, pool)
+    for version, events in ((1, 2), (2, 1), (3, 3)):
+        with pytest.raises(IntegrityError, match="cannot change its status"):
+            sql(f"UPDATE workloads_workload SET {steps}", version, events, workload.pk)
+    sql(f"UPDATE workloads_workload SET {steps}", 2, 2, workload.pk)
+    workload.refresh_from_db()
+    assert workload.status == Status.RUNNING
+
+
 def led_to(status: Status, team: Team, owner: User, pool: Pool) -> Workload:
     """Return a workload with this status, made so by statements that keep every other rule."""
     workload = make_workload(team, owner)

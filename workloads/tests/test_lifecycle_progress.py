@@ -1,6 +1,7 @@
 """Attempts that go well, many at once: each keeps its own times, and whoever is further stays there."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.db import connection, transaction
@@ -42,6 +43,42 @@ def test_each_comes_as_far_as_was_told_with_its_own_times(attempts: list[Attempt
     assert statuses(attempts) == [Status.STARTING, Status.RUNNING, Status.COMPLETED]
     last = Attempt.objects.get(pk=attempts[2].pk)
     assert (last.starting_at, last.running_at, last.ended_at) == tuple(times)
+
+
+def test_several_steps_write_the_row_once_and_count_as_changes_of_their_own(
+    attempts: list[Attempt],
+) -> None:
+    now = timezone.now()
+    before = Workload.objects.get(pk=attempts[0].workload_id)
+    with transaction.atomic(), CaptureQueriesContext(connection) as seen:
+        lifecycle.progress_many([Progress(attempts[0].pk, now, now, now, gone=True)], by=SCHEDULER, at=now)
+    assert sum('UPDATE "workloads_workload"' in query["sql"] for query in seen.captured_queries) == 1
+    after = Workload.objects.get(pk=before.pk)
+    assert (after.version - before.version, after.last_event - before.last_event) == (3, 4)
+    told = after.events.filter(sequence__gt=before.last_event).values_list("sequence", "kind", "data__status")
+    numbers = iter(range(before.last_event + 1, after.last_event + 1))
+    assert list(told) == [
+        *((next(numbers), "status", status) for status in ("starting", "running", "completed")),
+        (next(numbers), "devices-freed", None),
+    ]
+
+
+def test_who_completed_and_left_no_pod_is_released_with_it(
+    attempts: list[Attempt], stopped: list[UUID]
+) -> None:
+    now = timezone.now()
+    with transaction.atomic():
+        lifecycle.progress_many(
+            [
+                Progress(attempts[0].pk, now, now, now, gone=True),
+                Progress(attempts[1].pk, now, now, now),
+            ],
+            by=SCHEDULER,
+            at=now,
+        )
+    released = Attempt.objects.filter(released_at__isnull=False).values_list("pk", flat=True)
+    assert list(released) == [attempts[0].pk]
+    assert set(stopped) == {attempts[0].pk, attempts[1].pk}
 
 
 def test_what_is_as_far_already_or_over_stays_as_it_is(attempts: list[Attempt]) -> None:

@@ -1,5 +1,6 @@
 """`chamber simulate` and the operators' commands: options go where they belong."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,44 @@ def test_simulate_refuses_what_is_no_scenario(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "99" in result.stderr
+
+
+def test_simulate_lets_a_clock_run(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("name,team,submitted,duration\njob,acme,10m,30m\n")
+
+    result = simulate(
+        tmp_path, "--until", "1h", "--interval", "30s", "--trace", str(trace), "--verify", "--format", "json"
+    )
+
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["summary"]["finished"] == 1
+    assert "no rule is broken in 3 plans" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--interval", "30s"),
+        ("--until", "1h", "--cycles", "2"),
+        ("--until", "1y"),
+        ("--until=-5m",),
+        ("--cycles", "0"),
+    ],
+)
+def test_simulate_refuses_options_that_make_no_sense(tmp_path: Path, options: tuple[str, ...]) -> None:
+    assert simulate(tmp_path, *options).exit_code == 2
+
+
+def test_simulate_reads_standard_input_once() -> None:
+    result = CliRunner().invoke(main, ["simulate", "-", "--trace", "-"], input=SCENARIO)
+
+    assert result.exit_code == 2
+    assert "Standard input is FILE or --trace, not both." in result.stderr
+
+
+def test_simulate_runs_cycles_in_a_row(tmp_path: Path) -> None:
+    assert simulate(tmp_path, "--check", "--cycles", "2", action="keep").exit_code == 0
 
 
 def test_the_demo_gets_its_options_and_its_status_is_the_commands(
