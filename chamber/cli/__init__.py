@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "migrate": (f"{_COMMANDS}.serve:migrate", "Bring the database up to date with this version."),
         "setup": (f"{_COMMANDS}.serve:setup", "Make the organisation and its first admin."),
         "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is wrong with a deployment."),
+        "replay": (f"{_COMMANDS}.replay:replay", "Decide a stored cycle again and compare."),
     },
 }
 

@@ -23,4 +23,26 @@ class Duration(click.ParamType[int]):
         return int(found[1]) * _UNITS[found[2] or "s"]
 
 
+class ScenarioDuration(click.ParamType[int]):
+    """A duration as scenario files write it: 30s, 10m, 1h30m, 7d."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the milliseconds."""
+        from scheduling.engine.scenario.fields import TEN_YEARS_MS, duration_of
+
+        if isinstance(value, int):
+            return value
+        found = duration_of(str(value))
+        if found is None or not 0 <= found <= TEN_YEARS_MS:
+            self.fail(
+                f"{value!r} is no duration from 0s to ten years: write for example 30s, 10m, 24h or 7d.",
+                param,
+                ctx,
+            )
+        return found
+
+
 DURATION = Duration()
+DURATION_MS = ScenarioDuration()

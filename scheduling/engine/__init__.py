@@ -7,11 +7,12 @@ them.
 
 from __future__ import annotations
 
+from scheduling.engine.changes import Changes, Doubt
 from scheduling.engine.decide import decide
 from scheduling.engine.state import State
 from scheduling.engine.types import Plan, Snapshot
 
-__all__ = ["Plan", "Snapshot", "State", "decide", "schedule"]
+__all__ = ["Changes", "Doubt", "Plan", "Snapshot", "State", "decide", "schedule"]
 
 
 def schedule(snapshot: Snapshot, now: int) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduling.engine.quantities import memory_share
 from scheduling.engine.types import (
@@ -28,7 +28,8 @@ class Ask:
     Asks are keys of many tables: their hash is worked out once, and :class:`Asks` hands out one object for equal ones.
 
     ``together``: there are several pods, which must lie in one cluster. ``whole`` is how many whole devices a pod
-    takes, 0 if it shares one.
+    takes, 0 if it shares one. ``bare``: it takes none at all, only CPU and memory; nobody submits that, but traces
+    have it. ``by_preference``: where it names several GPU types, the best first, the same with one of them each.
     """
 
     request: Request
@@ -41,6 +42,8 @@ class Ask:
     topology: Topology
     together: bool
     whole: int
+    by_preference: tuple[Ask, ...] = field(init=False, repr=False, compare=False)
+    bare: bool = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -53,7 +56,11 @@ class Ask:
             self.partition,
         )
         rest = (self.tolerations, self.topology, self.together)
+        object.__setattr__(self, "bare", self.request == Share(0))
         object.__setattr__(self, "_hash", hash((parts, rest)))
+        types = self.gpu_types if len(self.gpu_types) > 1 else ()
+        narrower = tuple([replace(self, gpu_types=(each,)) for each in types])
+        object.__setattr__(self, "by_preference", narrower)
 
     def __hash__(self) -> int:
         return self._hash
@@ -66,7 +73,7 @@ class Ask:
             request,
             workload.cpu_milli,
             workload.memory_mib,
-            tuple(sorted(workload.gpu_types)),
+            tuple(dict.fromkeys(workload.gpu_types)),
             workload.node_selector,
             workload.partition,
             tuple(sorted(set(workload.tolerations), key=lambda each: (each.key, each.value or ""))),
@@ -98,6 +105,10 @@ class Asks:
     def __init__(self) -> None:
         self._known: dict[tuple[Hashable, ...], Ask] = {}
         self._same: dict[Ask, Ask] = {}
+
+    def __len__(self) -> int:
+        """How many there have been."""
+        return len(self._known)
 
     def of(self, workload: Workload) -> Ask:
         """The ask of the workload's pods."""

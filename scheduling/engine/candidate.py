@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Ceiling
 from scheduling.engine.rights import Party
-from scheduling.engine.types import RESERVED_PRIORITY, PodPlacement, Rule, Workload
+from scheduling.engine.types import PodPlacement, Rule, Workload
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
 
 
-@dataclass(slots=True, eq=False)
 class Candidate:
     """A waiting workload in one pool where it could ever run.
 
     ``pod_milli`` is what a pod takes there at most; ``pods`` how many it needs when its turn comes (its minimum, or
-    one to grow), ``next_milli`` what they take. The others are the workload's own, at hand because they are asked for
-    over and over.
+    one to grow), ``next_milli`` what they take; ``wanted_pods`` how many count in its team's demand. ``several``: it
+    stands in the queues of several pools. The others are the workload's own, at hand because they are asked for over
+    and over.
     """
 
-    workload: Workload
-    leaf: int
-    ask: Ask
-    pod_milli: int
-    pods: int
-    id: str = field(init=False)
-    priority: int = field(init=False)
-    reserved: bool = field(init=False)
-    next_milli: int = field(init=False)
-    key: OwnKey = field(init=False)
+    __slots__ = (
+        "ask",
+        "id",
+        "key",
+        "leaf",
+        "next_milli",
+        "pod_milli",
+        "pods",
+        "priority",
+        "reserved",
+        "several",
+        "wanted_pods",
+        "workload",
+    )
 
-    def __post_init__(self) -> None:
-        workload = self.workload
+    def __init__(
+        self, workload: Workload, leaf: int, ask: Ask, pod_milli: int, *, pods: int, wanted_pods: int
+    ) -> None:
+        self.workload = workload
+        self.leaf = leaf
+        self.ask = ask
+        self.pod_milli = pod_milli
+        self.pods = pods
+        self.wanted_pods = wanted_pods
+        self.several = False
         self.id = workload.id
-        self.priority = workload.priority
-        self.reserved = workload.priority >= RESERVED_PRIORITY
-        self.next_milli = self.pods * self.pod_milli
-        self.key = (-workload.priority, workload.submitted_at, workload.id)
+        self.priority = priority = workload.priority
+        self.reserved = workload.reserved
+        self.next_milli = pods * pod_milli
+        self.key: OwnKey = (-priority, workload.submitted_at, workload.id)
 
     def party(self) -> Party:
         """It as a party to the rules of preemption."""

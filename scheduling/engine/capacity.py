@@ -71,14 +71,15 @@ class Capacity:
         for rank in closed:
             if rank in tally.where:
                 self._totals[tally.where[rank][0]] -= tally.pods[rank]
-        self._ready: set[int] = set()
+        self.ready: set[int] = set()
+        """The numbers of the domains that have room for all pods."""
         if max(self._totals, default=0) >= pods:
-            self._ready.update(number for number, total in enumerate(self._totals) if total >= pods)
+            self.ready.update(number for number, total in enumerate(self._totals) if total >= pods)
 
     @property
     def enough(self) -> bool:
         """Whether one of the domains has room for all pods."""
-        return bool(self._ready)
+        return bool(self.ready)
 
     def concerns(self, unit: Unit) -> bool:
         """Whether the unit holds something the newcomer could use."""
@@ -110,6 +111,6 @@ class Capacity:
             self._now[rank] = pods
             self._totals[number] += more
             if self._totals[number] >= self._wanted:
-                self._ready.add(number)
+                self.ready.add(number)
             else:
-                self._ready.discard(number)
+                self.ready.discard(number)

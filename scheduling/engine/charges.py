@@ -83,7 +83,7 @@ class Charges:
     ) -> Ceiling | None:
         """The first ceiling, from the own team upwards, that ``milli`` more would pass; ``leaving`` (by branch) goes
         first."""
-        limited = self._with_limit(leaf)
+        limited = self.with_limit(leaf)
         charged = self.split(leaf, milli) if reserved and limited else []
         for branch in limited:
             depth = len(self._tree.paths[branch])
@@ -94,7 +94,7 @@ class Charges:
                 return found
         return None
 
-    def _with_limit(self, leaf: int) -> tuple[int, ...]:
+    def with_limit(self, leaf: int) -> tuple[int, ...]:
         """Those of its teams, upwards, that have a ceiling."""
         found = self._limited.get(leaf)
         if found is None:
@@ -121,7 +121,7 @@ class Charges:
         A reserved one inside its guarantees passes no burst limit: what its team's own part does not cover is charged
         above.
         """
-        for branch in self._with_limit(leaf):
+        for branch in self.with_limit(leaf):
             maximum, burst = self._quotas.maximum[branch], self._quotas.burst[branch]
             if not reserved and milli > burst:
                 return Ceiling(branch, burst, burst, milli - burst, by_maximum=False)

@@ -10,6 +10,7 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.charges import NOTHING_LEAVES, Ceiling, Charges
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.prospects import Group, Prospects
 from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
@@ -26,6 +27,7 @@ class Court:
     roster: Roster
     tallies: dict[Ask, Tally]
     bounds: Bounds
+    prospects: Prospects
 
     def tally(self, ask: Ask) -> Tally | None:
         """How many pods of the ask the domains of its widest level hold; ``None`` if it has no domain."""
@@ -36,6 +38,18 @@ class Court:
                 return None
             found = self.tallies[ask] = Tally(self.ledger, ask, levels[-1])
         return found.refresh()
+
+    def might_take(self, party: Party, ask: Ask, pods: int) -> bool:
+        """Whether a newcomer might find victims as things stand; false only if he certainly finds none."""
+        if not self.prospects.any_at_once(party):
+            return False
+        if self.charges.ceiling_passed(party.leaf, party.milli, reserved=party.reserved) is not None:
+            return True
+        return self.prospects.might_take(party, ask, pods, lambda: self.tally(ask))
+
+    def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
+        """Whether a group might make room, if all of it went; false only if it certainly does not."""
+        return self.prospects.group_might_do(group, ask, pods, lambda: self.tally(ask))
 
     def among(self, standings: Iterable[Standing]) -> Roster:
         """A roster of a few workloads only."""

@@ -2,154 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from scheduling.engine.ask import Ask, Asks
+from scheduling.engine.ask import Ask
+from scheduling.engine.books import Books
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
-from scheduling.engine.capacity import Tally
-from scheduling.engine.charges import Charges
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.entitlement import Demand, Waiting, demand_of, entitlements
-from scheduling.engine.fleet import Fleet
-from scheduling.engine.ledger import Ledger
-from scheduling.engine.order import FairShare, Queue
+from scheduling.engine.entitlement import divide_again
+from scheduling.engine.estimate import estimate
+from scheduling.engine.order import FairShare, Level, Queue, in_order, level_of
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.place import NOTHING_KEPT
-from scheduling.engine.preempt import Victims, any_lawful, find_victims
-from scheduling.engine.queueing import End, Kept, reserve_start
-from scheduling.engine.rights import Rights
+from scheduling.engine.preempt import Victims, find_victims
+from scheduling.engine.prospects import Group
+from scheduling.engine.queueing import Kept
+from scheduling.engine.quiet import has_no_guarantee_left, is_quiet
 from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Standing, lost_ms, protected
-from scheduling.engine.tree import ROOT, Accounts, Tree
-from scheduling.engine.types import (
-    GPU_MILLI,
-    PLACED,
-    Allocation,
-    ElasticPreemption,
-    PodPlacement,
-    Queueing,
-    Workload,
-)
+from scheduling.engine.standing import Standing
+from scheduling.engine.tree import ROOT
+from scheduling.engine.types import Allocation, ElasticPreemption, PodPlacement, Queueing
+
+FIRST_LOOK = 64
+"""After so many turns in vain it is worth to look whether anybody is left who could act."""
 
 
 class PoolCycle:
-    """The decisions of one cycle in one pool, as they are made.
+    """The decisions of one cycle in one pool, as they are made on its books.
 
-    First everybody who is placed is counted; :meth:`open` then works out the entitlements and lines up the
-    candidates.
+    :meth:`open` works out the entitlements and lines up the candidates; :meth:`take_back` leaves the books as they
+    were.
     """
 
-    def __init__(self, fleet: Fleet, tree: Tree, workloads: Iterable[Workload], asks: Asks, now: int) -> None:
-        self.pool = fleet.pool
-        self.fleet = fleet
-        self.tree = tree
+    def __init__(self, books: Books, now: int) -> None:
+        self.books = books
+        self.pool = books.pool
+        self.fleet = books.fleet
+        self.tree = books.tree
+        self.asks = books.asks
         self.now = now
-        self.accounts = Accounts.of(tree, self.pool.id)
-        self.charges = Charges(self.accounts)
-        self.entitled = [0] * len(tree)
-        self.given = [0] * len(tree)
-        self._next_entitled = [0] * len(tree)
-        self._reserved_started = False
-        self.demand = Demand([], [], [])
+        books.move_clock(now)
+        self.accounts = books.accounts
+        self.charges = books.charges
+        self.allocations = books.allocations
+        self.standings = books.standings
+        self.ledger = books.ledger
+        self.demand = books.demand
+        self.entitled = books.entitled
+        self.rights = books.rights
+        self.given = [0] * len(self.tree)
         self.ratio = FairShare(self.pool.policy, self.accounts, self.entitled, self.given)
-        self.rights = Rights(self.pool.policy, self.accounts, self.entitled, self._next_entitled)
-        self.queue: Queue[Candidate] = Queue(tree, self.pool.policy, self.ratio, ())
-        self.standings: dict[str, Standing] = {}
-        self.stopping: list[Workload] = []
-        self.allocations: dict[str, list[Allocation]] = {}
+        self.started: dict[str, Standing] = {}
+        self.candidates: dict[str, Candidate] = {}
         self.taken: dict[str, list[Taken]] = {}
         self.waiting: dict[str, Blocked] = {}
+        self.is_over = False
+        self._passed_over: dict[Level, Figures] = {}
+        self._in_vain_since = 0
+        self._look_after = 0
+        self._grown: list[tuple[Standing, PodPlacement]] = []
+        self.touched: dict[str, Standing] = {}
+        self._moved: set[int] = set()
+        self._recharged: dict[str, list[Allocation]] = {}
+        self._reserved_started = False
         self._waiting_kinds: dict[WaitKind, int] = {}
-        self._elastic: dict[str, Standing] = {}
-        self._courts: dict[bool, Court] = {}
-        self._tallies: dict[Ask, Tally] = {}
-        self.asks = asks
+        self._looked_at: set[bool] = set()
         self._estimates: dict[tuple[Ask, int, bool], Kept] = {}
-        self._lawless: set[tuple[int, int, int]] = set()
-        self._in_vain: set[tuple[int, int, Ask, int, bool]] = set()
-        rows = sorted(workloads, key=admission_order)
-        self.ledger = Ledger(fleet, rows)
-        self.gate = Gate(self.pool.policy, self.ledger, self.rights, now)
-        for workload in rows:
-            if workload.status in PLACED:
-                self._stand(workload)
-            else:
-                self.stopping.append(workload)
-        self.accounts.usage.roll_up()
+        self._in_vain: set[Sort] = set()
+        self.gate = Gate(self.pool.policy, self.ledger, self.rights, now, books.failed)
 
     @property
     def head(self) -> Head | None:
         """The first blocked workload of the order."""
         return self.gate.head
 
-    # --- Preparing ------------------------------------------------------------------------------------------
+    # --- Beginning and ending --------------------------------------------------------------------------------
 
-    def _stand(self, workload: Workload) -> None:
-        """Count a workload that is placed already, in its own leaf."""
-        leaf = self.tree.leaf_of[workload.team]
-        standing = Standing(workload, leaf, list(workload.placements), lost_ms(workload, self.now))
-        self.standings[workload.id] = standing
-        usage, milli = self.accounts.usage, standing.milli
-        usage.used[leaf] += milli
-        if workload.reserved:
-            usage.reserved[leaf] += milli
-            self._charge(standing, milli)
-        else:
-            self._elastic[workload.id] = standing
+    def open(self) -> None:
+        """Work out the entitlements and line up the candidates."""
+        self.books.work_out()
+        self.books.next_entitled[:] = self.entitled
+        self.ledger.begin()
+        self._before = self._figures()
+        lines = {level: line.leaves for level, line in self.books.lines.levels.items()}
+        self.queue: Queue[Candidate] = Queue(self.tree, self.ratio, lines, self._is_idle)
 
-    def _charge(self, standing: Standing, milli: int) -> None:
-        """Charge (more of) a reserved workload to the guarantees."""
-        parts = self.allocations.setdefault(standing.workload.id, [])
-        for part in self.charges.charge(standing.leaf, milli):
-            at = next((at for at, each in enumerate(parts) if each.team == part.team), None)
-            if at is None:
-                parts.append(part)
-            else:
-                parts[at] = Allocation(part.team, parts[at].milli + part.milli)
+    def _is_idle(self, level: Level) -> bool:
+        """Whether a level need not be looked at one by one. Its order is that of now."""
+        idle = has_no_guarantee_left(self, level)
+        if idle:
+            self._passed_over[level] = self._figures()
+        return idle
 
-    def open(self, candidates: Sequence[Candidate], counted: Iterable[Candidate]) -> None:
-        """Work out the entitlements and line up the candidates; the demand of those ``counted`` is for this pool."""
-        waiting = [self._wanted_by(candidate) for candidate in counted]
-        growing = (self._not_grown(standing) for standing in self.standings.values())
-        waiting.extend(entry for entry in growing if entry is not None)
-        shared = [
-            standing.leaf
-            for standing in self.standings.values()
-            if any(pod.milli % GPU_MILLI for pod in standing.pods)
-        ]
-        self.demand = demand_of(self.accounts, self.charges.left, shared, waiting)
-        self.entitled[:] = self._next_entitled[:] = self._entitlements()
-        self.queue = Queue(self.tree, self.pool.policy, self.ratio, candidates)
+    def stops(self) -> bool:
+        """Whether the cycle may stop, because nobody left in the queue could act.
 
-    def _entitlements(self) -> list[int]:
-        """E of every branch, with what is allocated at the moment."""
-        return entitlements(self.accounts, self.demand, self.fleet.capacity_milli)
+        It is looked at again after twice as many have had their turn in vain.
+        """
+        if (
+            self.head is None
+            and not self.gate.shut
+            and self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
+        ):
+            return False
+        if self._in_vain_since >= self._look_after:
+            self._look_after = max(FIRST_LOOK, 2 * self._in_vain_since)
+            return is_quiet(self)
+        return False
 
-    def _wanted_by(self, candidate: Candidate) -> Waiting:
-        """What a candidate wants: all pods that could start in an empty pool."""
-        workload = candidate.workload
-        pods = min(workload.pods, self.fleet.most_together(candidate.ask))
-        return Waiting(
-            leaf=candidate.leaf,
-            reserved=workload.reserved,
-            pods=pods,
-            min_pods=workload.min_pods,
-            pod_milli=candidate.pod_milli,
-            key=candidate.key,
-        )
+    def _figures(self) -> Figures:
+        """What every branch uses and was given, and what is left of its guarantee."""
+        usage = self.accounts.usage
+        return (usage.used[:], usage.reserved[:], usage.above[:], self.charges.left[:], self.given[:])
 
-    def _not_grown(self, standing: Standing) -> Waiting | None:
-        """What a placed workload still wants."""
-        workload, pods = standing.workload, len(standing.pods)
-        if pods >= workload.pods:
-            return None
-        ask = self.asks.of(workload)
-        candidate = Candidate(workload, standing.leaf, ask, self.fleet.pod_milli(ask), 1)
-        rest = min(workload.pods, self.fleet.most_together(ask)) - pods
-        if rest <= 0 or not candidate.pod_milli:
-            return None
-        return Waiting(standing.leaf, workload.reserved, rest, 1, candidate.pod_milli, candidate.key)
+    def _set_figures(self, figures: Figures) -> None:
+        usage = self.accounts.usage
+        kept = (usage.used, usage.reserved, usage.above, self.charges.left, self.given)
+        for mine, theirs in zip(kept, figures, strict=True):
+            mine[:] = theirs
+
+    def take_back(self) -> None:
+        """Leave the books as they were before the cycle."""
+        self.ledger.rollback()
+        self._set_figures(self._before)
+        for id_ in self.started:
+            del self.standings[id_]
+            self.allocations.pop(id_, None)
+        self.allocations.update(self._recharged)
+        for id_, standing in self.touched.items():
+            for roster in self.books.rosters():
+                roster.drop(standing)
+            standing.restore()
+            self.standings[id_] = standing
+            self.books.enlist(standing)
+        self.books.failed = self.gate.failed
 
     # --- Starting -------------------------------------------------------------------------------------------
 
@@ -181,17 +168,49 @@ class PoolCycle:
 
     def _start(self, candidate: Candidate, placed: Sequence[PodPlacement], victims: Iterable[str]) -> None:
         """Count a newcomer that has its place."""
-        standing = Standing(candidate.workload, candidate.leaf, list(placed), lost_ms=0, fresh=True)
+        if self.is_over:
+            raise RuntimeError(
+                f"{candidate.id} could have started, but the cycle has stopped before its turn."
+            )
+        standing = Standing(candidate.workload, candidate.leaf, list(placed), self.books.clock, fresh=True)
         standing.victims = sorted(set(victims))
-        self.standings[candidate.id] = standing
+        self.standings[candidate.id] = self.started[candidate.id] = standing
+        self.candidates[candidate.id] = candidate
         self._forget_waiting(candidate.id)
         self.count(standing, standing.milli)
 
+    def grow(self, standing: Standing, pod: PodPlacement) -> None:
+        """Count a pod that a workload has got above its minimum."""
+        if not self._grown:
+            self._before_growth = self._figures()
+        self._grown.append((standing, pod))
+        self._touch(standing)
+        for roster in self.books.rosters():
+            roster.drop(standing)
+        standing.grow(pod)
+        self.count(standing, pod.milli)
+
+    @contextmanager
+    def as_before_growth(self) -> Iterator[None]:
+        """Have things stand for a while as they did before anybody grew."""
+        after = self._figures()
+        self._set_figures(self._before_growth if self._grown else after)
+        for standing, pod in reversed(self._grown):
+            standing.pods.remove(pod)
+            self.ledger.undo(self.asks.of(standing.workload), [pod])
+            self.ledger.note_freed([pod])
+        yield
+        for standing, pod in self._grown:
+            standing.pods.append(pod)
+            self.ledger.hold(self.asks.of(standing.workload), [pod])
+        self._set_figures(after)
+
     def count(self, standing: Standing, milli: int) -> None:
         """Count what a workload gets in this cycle. Who looked for victims in vain may find some now."""
+        self._in_vain_since, self._look_after = 0, FIRST_LOOK
         self._in_vain.clear()
-        self._lawless.clear()
         self._estimates.clear()
+        self._moved.add(standing.leaf)
         self.accounts.usage.add(standing.leaf, milli, reserved=standing.workload.reserved)
         for branch in (ROOT, *self.tree.paths[standing.leaf]):
             self.given[branch] += milli
@@ -200,81 +219,115 @@ class PoolCycle:
             self._reserved_started = True
         self.queue.touch(standing.leaf)
 
+    def _charge(self, standing: Standing, milli: int) -> None:
+        """Charge (more of) a reserved workload to the guarantees."""
+        id_ = standing.workload.id
+        if id_ in self.allocations and id_ not in self.started:
+            self._recharged.setdefault(id_, self.allocations[id_])
+        parts = list(self.allocations.get(id_, ()))
+        for part in self.charges.charge(standing.leaf, milli):
+            at = next((at for at, each in enumerate(parts) if each.team == part.team), None)
+            if at is None:
+                parts.append(part)
+            else:
+                parts[at] = Allocation(part.team, parts[at].milli + part.milli)
+        self.allocations[id_] = parts
+
+    def _touch(self, standing: Standing) -> None:
+        """Remember a workload that was placed before and is going to be changed."""
+        if standing.workload.id not in self.started:
+            self.touched[standing.workload.id] = standing
+
     # --- Starting with victims ------------------------------------------------------------------------------
 
     def find_victims(self, candidate: Candidate, blocked: Blocked) -> Victims | None:
         """The victims with which a candidate that was blocked could start here."""
-        never = self.pool.policy.elastic_preemption is ElasticPreemption.NEVER
-        if blocked.cause is Cause.RESERVATION or self.gate.shut or (never and not candidate.reserved):
+        if blocked.cause is Cause.RESERVATION or self.gate.shut or not self.might_preempt(candidate):
             return None
         if self._reserved_started and not candidate.reserved:
-            self._next_entitled[:] = self._entitlements()
+            self._entitle_next()
             self._reserved_started = False
-        sort = (candidate.leaf, candidate.priority, candidate.next_milli)
-        if sort in self._lawless:
-            return None
-        if not any_lawful(self._court(candidate), self._plea(candidate, frozenset())):
-            self._lawless.add(sort)
-            return None
-        closed: Iterable[int] = ()
-        if self.head is not None and not self.gate.in_time(candidate.workload):
-            may_pass = self.gate.yields(candidate) and not self.head.held_back
-            closed = () if may_pass else self.head.kept.spare
-        alike = (candidate.leaf, candidate.priority, candidate.ask, candidate.pods, bool(closed))
-        if alike in self._in_vain:
-            return None
-        plea = self._plea(candidate, frozenset(closed))
-        found = find_victims(self._court(candidate), plea)
+        closed = self._closed_to(candidate)
+        found = find_victims(
+            self.court(reserved=candidate.reserved), self._plea(candidate, frozenset(closed))
+        )
         if found is None:
-            self._in_vain.add(alike)
+            self._in_vain.add(_sort(candidate, closed))
         return found
+
+    def might_preempt(self, candidate: Candidate) -> bool:
+        """Whether a candidate might find victims as things stand; false only if he certainly finds none."""
+        if self.is_over:
+            return False
+        if self.pool.policy.elastic_preemption is ElasticPreemption.NEVER and not candidate.reserved:
+            return False
+        if _sort(candidate, self._closed_to(candidate)) in self._in_vain:
+            return False
+        return self.court(reserved=candidate.reserved).might_take(
+            candidate.party(), candidate.ask, candidate.pods
+        )
+
+    def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
+        """Whether a group of elastic ones might make room, if all of it went; false only if it certainly does not."""
+        return self.court(reserved=False).group_might_do(group, ask, pods)
+
+    def _closed_to(self, candidate: Candidate) -> Iterable[int]:
+        """The nodes that are not for a candidate who looks for victims: those kept for the head."""
+        if self.head is None or self.gate.in_time(candidate.workload):
+            return ()
+        may_pass = not self.head.held_back and self.gate.yields(candidate)
+        return () if may_pass else self.head.kept.spare
+
+    def _entitle_next(self) -> None:
+        """Work out what the next cycle will entitle the branches to, as far as this one can tell."""
+        moved = {branch for leaf in self._moved for branch in self.tree.paths[leaf]}
+        entitled = self.books.next_entitled
+        entitled[:] = self.entitled
+        divide_again(self.accounts, self.demand, self.fleet.capacity_milli, entitled, moved)
 
     def _plea(self, candidate: Candidate, closed: frozenset[int]) -> Plea:
         ordered = self.pool.policy.elastic_preemption is ElasticPreemption.PRIORITY
         highest = candidate.priority if ordered and not candidate.reserved else None
         return Plea(candidate.party(), candidate.ask, candidate.pods, closed, highest)
 
-    def _court(self, newcomer: Candidate) -> Court:
-        """What a search for the newcomer looks at: elastic workloads that this plan did not start, of which some are
-        protected from elastic ones."""
-        court = self._courts.get(newcomer.reserved)
-        if court is None:
-            candidates = [
-                standing
-                for standing in self._elastic.values()
-                if newcomer.reserved or not protected(standing.workload, self.pool.policy, self.now)
-            ]
-            roster = Roster(self.ledger, self.tree, candidates)
-            bounds = Bounds(self.ledger, roster)
-            court = Court(self.ledger, self.charges, self.rights, roster, self._tallies, bounds)
-            self._courts[newcomer.reserved] = court
+    def court(self, *, reserved: bool) -> Court:
+        """What a search for reserved, or elastic, newcomers looks at, as of this cycle."""
+        court = self.books.court(reserved=reserved)
+        if reserved not in self._looked_at:
+            self._looked_at.add(reserved)
+            court.bounds = Bounds(self.ledger, court.roster)
+            court.prospects.renew()
         return court
+
+    def roster(self, *, reserved: bool) -> Roster:
+        """Whom reserved, or elastic, newcomers might take."""
+        return self.court(reserved=reserved).roster
 
     def start_with(self, candidate: Candidate, victims: Victims) -> None:
         """Let the victims go and start the candidate on what they leave."""
         party = candidate.party()
         for unit, rule in zip(victims.units, victims.rules, strict=True):
             standing = unit.standing
+            self._touch(standing)
+            self._moved.add(standing.leaf)
             taken = Taken(candidate, rule, self.rights.level(party, unit.party), unit.pods, unit.lost_gpu_ms)
             self.taken.setdefault(standing.workload.id, []).append(taken)
-            rosters = [court.roster for court in self._courts.values() if court.roster.drop(standing)]
+            rosters = [roster for roster in self.books.rosters() if roster.drop(standing)]
             standing.lose(frozenset(pod.pod_index for pod in unit.pods))
             self.ledger.leave(standing.workload, unit.pods)
             self.accounts.usage.add(standing.leaf, -unit.milli, reserved=False)
             self.queue.touch(standing.leaf)
             if unit.whole:
                 del self.standings[standing.workload.id]
-                del self._elastic[standing.workload.id]
             else:
                 for roster in rosters:
                     roster.add(standing)
-        placed = self._place_freed(candidate, victims)
+        placed = self._place_freed(candidate)
         self._start(candidate, placed, (unit.standing.workload.id for unit in victims.units))
 
-    def _place_freed(self, candidate: Candidate, victims: Victims) -> tuple[PodPlacement, ...]:
+    def _place_freed(self, candidate: Candidate) -> tuple[PodPlacement, ...]:
         """Place a newcomer whose victims have left: outside what is kept for the head, if possible."""
-        levels = self.fleet.domains(candidate.ask)
-        domains = levels if victims.domains == levels[-1] else (victims.domains,)
+        domains = self.fleet.domains(candidate.ask)
         indexes = range(candidate.pods)
         kept = self.head.kept if self.head is not None else Kept(None, {})
         ask = candidate.ask
@@ -291,23 +344,13 @@ class PoolCycle:
         alike = (candidate.ask, candidate.pods, candidate.reserved)
         kept = self._estimates.get(alike)
         if kept is None:
-            kept = self._estimates[alike] = self._estimate(candidate)
+            kept = self._estimates[alike] = estimate(self, candidate)
         return kept
-
-    def _estimate(self, candidate: Candidate) -> Kept:
-        default = self.pool.policy.default_time_limit_ms
-        yielding: list[tuple[Workload, Sequence[PodPlacement]]] = []
-        ends: list[End] = []
-        for standing in self.standings.values():
-            if candidate.reserved and not standing.workload.reserved:
-                yielding.append((standing.workload, standing.pods))
-            elif (at := standing.ends_at(self.now, default)) is not None:
-                ends.append((at, standing.workload, standing.pods))
-        return reserve_start(self.ledger, candidate.ask, candidate.pods, ends, yielding)
 
     def wait(self, blocked: Blocked, kept: Kept | None = None) -> None:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
         self.waiting[blocked.candidate.id] = blocked
+        self._in_vain_since += 1
         kind = _kind(blocked)
         self._waiting_kinds[kind] = self._waiting_kinds.get(kind, 0) + 1
         heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
@@ -315,6 +358,21 @@ class PoolCycle:
             self._in_vain.clear()
             self.gate.keep_for(blocked.candidate, kept or self.estimate(blocked.candidate))
             self._estimates.clear()  # What is kept for the head changes as others pass it.
+
+    def line_up_waiting(self) -> None:
+        """Put all who wait in the order of the queue, those too who were passed over."""
+        now = self._figures()
+        for level, then in self._passed_over.items():
+            self._set_figures(then)
+            for candidate in in_order(self.tree, self.ratio, self.books.lines.levels[level].leaves):
+                blocked = self.try_start(candidate)
+                if blocked is not None:
+                    self.waiting[candidate.id] = blocked
+        self._set_figures(now)
+        if self._passed_over:
+            policy = self.pool.policy
+            rows = sorted(self.waiting.values(), key=lambda each: level_of(policy, each.candidate))
+            self.waiting = {each.candidate.id: each for each in rows}
 
     def withdraw(self, workload: str) -> None:
         """Forget a waiting workload that has started in another pool."""
@@ -365,15 +423,20 @@ class PoolCycle:
         return placed is not None
 
 
+Figures = tuple[list[int], ...]
+"""What every branch uses and was given, and what is left of its guarantee, at some moment."""
+Sort = tuple[int, int, Ask, int, bool]
+"""What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
+start, whether some nodes are not for them."""
+
+
+def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:
+    return (candidate.leaf, candidate.priority, candidate.ask, candidate.pods, bool(closed))
+
+
 WaitKind = tuple[Cause, Ask, int]
 """What those have in common whom the same thing stops: what it is, what their pods ask, how many must start."""
 
 
 def _kind(blocked: Blocked) -> WaitKind:
     return (blocked.cause, blocked.candidate.ask, blocked.candidate.pods)
-
-
-def admission_order(workload: Workload) -> tuple[bool, int, int, str]:
-    """The order in which placed workloads were admitted, as far as a snapshot tells."""
-    started = workload.started_at
-    return (started is None, started or 0, workload.submitted_at, workload.id)

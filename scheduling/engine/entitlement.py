@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Protocol
 
 from scheduling.engine.quantities import Claim, divide
 from scheduling.engine.tree import ROOT, Accounts, Tree
@@ -13,72 +15,190 @@ NextKey = tuple[int, int, str]
 """A waiting workload's rank by (2), (4), (5) of the queue's order: -priority, submission, id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Protocol):
     """A waiting workload that counts in a demand: with all the pods that could start in an empty pool.
 
-    ``pods`` of ``pod_milli`` each; for a running gang those it has not grown, with ``min_pods`` 1.
+    ``wanted_pods`` of ``pod_milli`` each, at least as many as ``next_milli`` is; for a running gang those it has not
+    grown, at least one.
     """
 
-    leaf: int
-    reserved: bool
-    pods: int
-    min_pods: int
-    pod_milli: int
-    key: NextKey
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def leaf(self) -> int:
+        """Its team's leaf of the tree."""
+
+    @property
+    def reserved(self) -> bool:
+        """Its class."""
+
+    @property
+    def wanted_pods(self) -> int:
+        """How many pods it wants."""
+
+    @property
+    def pod_milli(self) -> int:
+        """What a pod takes."""
+
+    @property
+    def next_milli(self) -> int:
+        """The least it can start with."""
+
+    @property
+    def key(self) -> NextKey:
+        """Its rank."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """What is wanted in a leaf beyond what is allocated: how much, whether all in whole GPUs, by whom first."""
+
+    milli: int = 0
+    whole: bool = True
+    next_key: NextKey | None = None
+
+    def and_also(self, other: _Want) -> _Want:
+        """Both together."""
+        keys = [key for key in (self.next_key, other.next_key) if key is not None]
+        return _Want(self.milli + other.milli, self.whole and other.whole, min(keys, default=None))
+
+
+NOTHING = _Want()
+
+
 class Demand:
-    """What each branch wants: ``milli`` D, capped by its ceiling; and what rounding has to know about it."""
+    """The demand D of every branch of one pool: allocated and waiting, each branch capped by its ceiling, never below
+    its allocation.
 
-    milli: list[int]
-    whole: list[bool]
-    """Whether all workloads of the branch ask for whole GPUs."""
-    next_key: list[NextKey | None]
-    """The rank of the branch's next waiting workload."""
-
-
-def demand_of(
-    accounts: Accounts, left: list[int], allocated_parts: Iterable[int], waiting: Iterable[Waiting]
-) -> Demand:
-    """The demand of every branch: allocated and waiting, each branch capped by its ceiling, never below its
-    allocation.
-
-    ``left`` is what the placed reserved workloads leave of every own part. ``allocated_parts`` names the leaves where
-    somebody placed shares a device. Waiting reserved workloads are charged one after the other, by priority,
-    submission, id; beyond what is left they do not count. What is charged above a branch does not count against its
-    burst limit, as in an admission.
+    It is kept up to date: :meth:`add` and :meth:`remove` tell who waits, :meth:`touch` that something is allocated or
+    charged otherwise in a leaf, :meth:`work_out` sums up what that has changed. ``whole`` tells whether all workloads
+    of the branch ask for whole GPUs, ``next_key`` the rank of the branch's next waiting one.
     """
-    tree = accounts.tree
-    size = len(tree)
-    own = [0] * size
-    above = list(accounts.usage.above)
-    left = list(left)
-    whole = [True] * size
-    next_key: list[NextKey | None] = [None] * size
-    for leaf in allocated_parts:
-        whole[leaf] = False
-    for entry in sorted(waiting, key=lambda entry: entry.key):
-        milli = _charged(tree, left, above, entry) if entry.reserved else entry.pods * entry.pod_milli
-        if milli == 0:
-            continue
-        own[entry.leaf] += milli
-        if entry.pod_milli % GPU_MILLI:
-            whole[entry.leaf] = False
-        if next_key[entry.leaf] is None:
-            next_key[entry.leaf] = entry.key
-    demand = Demand(own, whole, next_key)
-    for branch in range(size - 1, -1, -1):
-        _cap(accounts, above, demand, branch)
-    return demand
+
+    def __init__(self, accounts: Accounts) -> None:
+        size = len(accounts.tree)
+        self._accounts = accounts
+        self.milli = [0] * size
+        self.whole = [True] * size
+        self.next_key: list[NextKey | None] = [None] * size
+        self._waiting: dict[int, dict[str, Waiting]] = {}
+        self._sharing = [0] * size
+        self._elastic: dict[int, _Want] = {}
+        self._least_reserved: dict[int, int] = {}
+        self._reserved: dict[int, _Want] = {}
+        self._above: dict[int, int] = {}
+        self._recount: set[int] = set()
+        self._stale: set[int] = set(range(size))
+
+    def add(self, entry: Waiting) -> None:
+        """Count one who waits."""
+        self._waiting.setdefault(entry.leaf, {})[entry.id] = entry
+        self._recount.add(entry.leaf)
+
+    def remove(self, entry: Waiting) -> None:
+        """Do not count him any more; nothing, if he was not counted."""
+        if self._waiting.get(entry.leaf, {}).pop(entry.id, None) is not None:
+            self._recount.add(entry.leaf)
+
+    def share(self, leaf: int, change: int) -> None:
+        """Note that so many more (or fewer) who are placed share a device."""
+        self._sharing[leaf] += change
+        self._stale.update(self._accounts.tree.paths[leaf])
+
+    def touch(self, leaf: int) -> None:
+        """Note that what a leaf and the branches above it have is another."""
+        self._stale.update(self._accounts.tree.paths[leaf])
+
+    def work_out(self, left: list[int]) -> set[int]:
+        """Bring it up to date; returns the branches that were summed up again.
+
+        ``left`` is what the placed reserved workloads leave of every own part. Waiting reserved workloads are charged
+        one after the other, by priority, submission, id; beyond what is left they do not count. What is charged above
+        a branch does not count against its burst limit, as in an admission.
+        """
+        tree = self._accounts.tree
+        for leaf in self._recount:
+            self._count(leaf)
+            self._stale.update(tree.paths[leaf])
+        self._recount.clear()
+        reserved, above = self._charge_waiting(left)
+        for leaf in reserved.keys() | self._reserved.keys():
+            if reserved.get(leaf) != self._reserved.get(leaf):
+                self._stale.update(tree.paths[leaf])
+        for branch in above.keys() | self._above.keys():
+            if above.get(branch) != self._above.get(branch):
+                self._stale.update(tree.paths[branch])
+        self._reserved, self._above = reserved, above
+        stale, self._stale = self._stale | {ROOT}, set()
+        for branch in sorted(stale, reverse=True):
+            self._sum_up(branch)
+        return stale
+
+    def _count(self, leaf: int) -> None:
+        """What the elastic ones of a leaf want, and the least a reserved one could start with."""
+        milli, whole, first, least = 0, True, None, None
+        for entry in self._waiting[leaf].values():
+            if entry.reserved:
+                least = entry.next_milli if least is None else min(least, entry.next_milli)
+                continue
+            milli += entry.wanted_pods * entry.pod_milli
+            whole = whole and not entry.pod_milli % GPU_MILLI
+            if first is None or entry.key < first:
+                first = entry.key
+        self._elastic[leaf] = _Want(milli, whole, first)
+        self._least_reserved.pop(leaf, None)
+        if least is not None:
+            self._least_reserved[leaf] = least
+
+    def _charge_waiting(self, left: list[int]) -> tuple[dict[int, _Want], dict[int, int]]:
+        """What the waiting reserved ones of each leaf may count, and what of it is charged above each branch."""
+        tree = self._accounts.tree
+        some = [
+            leaf
+            for leaf, least in self._least_reserved.items()
+            if least <= sum([left[branch] for branch in tree.chains[leaf]])
+        ]
+        wants: dict[int, _Want] = {}
+        above: dict[int, int] = {}
+        left = list(left) if some else left
+        entries = [entry for leaf in some for entry in self._waiting[leaf].values() if entry.reserved]
+        for entry in sorted(entries, key=lambda entry: entry.key):
+            milli = _charged(tree, left, above, entry)
+            if milli:
+                want = _Want(milli, not entry.pod_milli % GPU_MILLI, entry.key)
+                wants[entry.leaf] = wants.get(entry.leaf, NOTHING).and_also(want)
+        return wants, above
+
+    def _sum_up(self, branch: int) -> None:
+        """Sum up a branch whose children are done, and cap it."""
+        quotas, usage = self._accounts.quotas, self._accounts.usage
+        children = self._accounts.tree.children[branch]
+        if children:
+            milli = sum([self.milli[child] for child in children])
+            self.whole[branch] = all(self.whole[child] for child in children)
+            keys = [key for child in children if (key := self.next_key[child]) is not None]
+            self.next_key[branch] = min(keys, default=None)
+        else:
+            want = self._elastic.get(branch, NOTHING)
+            if branch in self._reserved:
+                want = want.and_also(self._reserved[branch])
+            milli = usage.used[branch] + want.milli
+            self.whole[branch] = want.whole and not self._sharing[branch]
+            self.next_key[branch] = want.next_key
+        above = usage.above[branch] + self._above.get(branch, 0)
+        ceiling = min(quotas.maximum[branch], quotas.burst[branch] + above)
+        self.milli[branch] = max(usage.used[branch], min(milli, ceiling))
 
 
-def _charged(tree: Tree, left: list[int], above: list[int], entry: Waiting) -> int:
+def _charged(tree: Tree, left: list[int], above: dict[int, int], entry: Waiting) -> int:
     """Charge as many pods of a waiting reserved workload as its guarantees have left; 0 if not even its minimum."""
+    if not entry.pod_milli:
+        return 0
     chain = tree.chains[entry.leaf]
-    pods = min(entry.pods, sum(left[branch] for branch in chain) // entry.pod_milli)
-    if pods < entry.min_pods:
+    pods = min(entry.wanted_pods, sum(left[branch] for branch in chain) // entry.pod_milli)
+    if pods * entry.pod_milli < entry.next_milli:
         return 0
     rest = milli = pods * entry.pod_milli
     for branch in chain:
@@ -86,37 +206,41 @@ def _charged(tree: Tree, left: list[int], above: list[int], entry: Waiting) -> i
         left[branch] -= part
         rest -= part
         for lower in tree.paths[entry.leaf]:
-            if len(tree.paths[lower]) > len(tree.paths[branch]):
-                above[lower] += part
+            if part and len(tree.paths[lower]) > len(tree.paths[branch]):
+                above[lower] = above.get(lower, 0) + part
     return milli
 
 
-def _cap(accounts: Accounts, above: list[int], demand: Demand, branch: int) -> None:
-    """Sum up a branch whose children are done, and cap it."""
-    quotas, used = accounts.quotas, accounts.usage.used
-    children = accounts.tree.children[branch]
-    if children:
-        demand.milli[branch] = sum(demand.milli[child] for child in children)
-        demand.whole[branch] = all(demand.whole[child] for child in children)
-        keys = [key for child in children if (key := demand.next_key[child]) is not None]
-        demand.next_key[branch] = min(keys, default=None)
-    else:
-        demand.milli[branch] += used[branch]
-    ceiling = min(quotas.maximum[branch], quotas.burst[branch] + above[branch])
-    demand.milli[branch] = max(used[branch], min(demand.milli[branch], ceiling))
+def divide_again(
+    accounts: Accounts, demand: Demand, capacity: int, entitled: list[int], stale: Iterable[int]
+) -> None:
+    """Bring E of every branch up to date: ``capacity`` divided top down, at each branch among its children.
 
-
-def entitlements(accounts: Accounts, demand: Demand, capacity: int) -> list[int]:
-    """E of every branch: ``capacity`` divided top down, at each branch among its children."""
+    ``stale`` are the branches whose own figures are others than when ``entitled`` was worked out.
+    """
     tree = accounts.tree
-    entitled = [0] * len(tree)
-    entitled[ROOT] = min(capacity, demand.milli[ROOT])
-    for branch in range(len(tree)):
-        if tree.children[branch] and entitled[branch] > 0:
-            division = _Division(accounts, demand, tree.children[branch], entitled[branch])
-            for child, milli in division.run().items():
+    total = min(capacity, demand.milli[ROOT])
+    parents = {tree.parents[branch] for branch in stale if branch}
+    if total != entitled[ROOT]:
+        entitled[ROOT] = total
+        parents.add(ROOT)
+    waiting = list(parents)
+    heapify(waiting)
+    while waiting:
+        branch = heappop(waiting)
+        for child, milli in _divided(accounts, demand, branch, entitled[branch]):
+            if entitled[child] != milli:
                 entitled[child] = milli
-    return entitled
+                if tree.children[child] and child not in parents:
+                    parents.add(child)
+                    heappush(waiting, child)
+
+
+def _divided(accounts: Accounts, demand: Demand, branch: int, amount: int) -> Iterator[tuple[int, int]]:
+    """What each child gets of a branch's entitlement."""
+    children = accounts.tree.children[branch]
+    got = _Division(accounts, demand, children, amount).run() if amount > 0 else {}
+    return ((child, got.get(child, 0)) for child in children)
 
 
 class _Division:

@@ -1,83 +1,138 @@
-"""When waiting workloads start, as far as the ends of what runs tell (sections 6 and 9)."""
+"""When waiting workloads start, as far as time limits tell (sections 6 and 9)."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
 
-from scheduling.engine.candidate import Blocked, Cause
+from scheduling.engine.allowance import Allowance
+from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.types import Eta
+from scheduling.engine.queueing import Kept
+from scheduling.engine.timeline import Timeline
+from scheduling.engine.types import Eta, Queueing
 
-UNKNOWN = "Too little of what runs has a time limit."
+REACH = 200
+"""How many workloads of a queue are given a time."""
+FAR = Eta(None, None, f"At least {REACH} workloads are ahead of it.")
+NO_ENDS = Eta(None, None, "Too little of what runs has a time limit.")
+ANYBODY_PASSES = Eta(None, None, "In this pool smaller ones behind it may start before it.")
 
 
 class Forecast:
-    """The ETAs of one pool's waiting workloads, asked for in the order of the queue.
+    """The ETAs of one pool's waiting workloads.
 
-    The holder of the start reservation has an exact one. Another that lacks GPUs starts at the earliest when enough
-    have come free for it alone, at the latest when enough have for everybody ahead too. One that waits for a
-    guarantee or a ceiling starts at the earliest when enough of that has come free.
+    Each is the time by which it starts if nobody new comes before it, everybody runs as long as his time limit allows,
+    and those ahead of it have their places first, the start reservation before all. It is worked out along the queue,
+    no further than somebody asks.
     """
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
-        default = cycle.pool.policy.default_time_limit_ms
-        self._ends = sorted(
-            (ends, standing.workload.id, standing)
-            for standing in cycle.standings.values()
-            if (ends := standing.ends_at(cycle.now, default)) is not None
-        )
-        self._free = sum(max(0, left) for room in cycle.ledger.later.rooms for left in room.gpu)
-        self._ahead = 0
-        self._without_latest: dict[int, Eta] = {}
-        self._known: dict[tuple[int, bool], tuple[list[int], list[int]]] = {}
+        self._etas: dict[str, Eta] = {}
+        self._rest: Iterator[Blocked] = iter(cycle.waiting.values())
+        self._future: _Future | None = None
+
+    def of(self, blocked: Blocked) -> Eta:
+        """The ETA of one who waits."""
+        if self._future is None:
+            self._future = _Future(self._cycle)
+        id_ = blocked.candidate.id
+        while id_ not in self._etas and len(self._etas) < REACH:
+            each = next(self._rest)
+            self._etas[each.candidate.id] = self._future.next(each)
+        return self._etas.get(id_, FAR)
+
+
+class _Future:
+    """The pool as it is going to be, while the queue is gone through."""
+
+    def __init__(self, cycle: PoolCycle) -> None:
+        self._cycle = cycle
+        self._queueing = cycle.pool.policy.queueing
+        self._default = cycle.pool.policy.default_time_limit_ms
+        self._ends = {
+            id_: standing.ends_at(cycle.now, self._default) for id_, standing in cycle.standings.items()
+        }
+        self._allowance = Allowance(cycle, self._ends)
+        self._for_all = self._timeline(without_elastic=False)
+        self._for_reserved: Timeline | None = None
+        self._not_before = cycle.now
+        self._nobody_knows: Eta | None = None
 
     def next(self, blocked: Blocked) -> Eta:
-        """The ETA of the next one of the queue."""
+        """The ETA of the next one of the queue, who has his place from then on."""
+        if self._nobody_knows is not None:
+            return self._nobody_knows
         candidate, head = blocked.candidate, self._cycle.head
-        if blocked.cause in (Cause.RESERVATION, Cause.CEILING):
-            return self._when_quota_frees(blocked)
-        alone = candidate.next_milli - self._free
-        self._ahead += candidate.next_milli
-        if head is not None and head.candidate.id == candidate.id and head.kept.at is not None:
-            return Eta(head.kept.at, head.kept.at)
-        latest = self._after(self._ahead - self._free, 0, reserved_only=False)
-        if latest is None and alone in self._without_latest:
-            return self._without_latest[alone]
-        earliest = self._after(alone, 0, reserved_only=False)
-        if latest is None:
-            return self._without_latest.setdefault(alone, Eta(earliest, None, UNKNOWN))
-        return Eta(earliest, latest)
+        if head is not None and head.candidate is candidate and self._queueing is Queueing.BACKFILL:
+            return self._of_head(candidate, head.kept)
+        admitted = self._allowance.when(candidate)
+        if admitted is None:
+            return NO_ENDS
+        timeline = self._timelines(candidate)[0]
+        found = timeline.when(candidate.ask, candidate.pods)
+        if found is None:
+            return self._unknown(blocked)
+        at, ranks = max(found[0], admitted, self._not_before), found[1]
+        if candidate.pods == 1 and (given := timeline.given(candidate.ask, at)) is not None:
+            ranks = [given]  # What was free before anyway stays free for those behind.
+        self._seat(candidate, at, ranks)
+        if self._queueing is Queueing.STRICT_FIFO and blocked.cause in (Cause.PLACE, Cause.BEHIND):
+            self._not_before = at
+        if self._queueing is Queueing.BEST_EFFORT_FIFO and candidate.pods * candidate.ask.whole > 1:
+            return ANYBODY_PASSES
+        return Eta(at, at)
 
-    def _when_quota_frees(self, blocked: Blocked) -> Eta:
-        """When enough of the branch whose limit stops it has ended."""
-        missing = blocked.candidate.next_milli - blocked.available
-        if blocked.ceiling is not None:
-            earliest = self._after(missing, blocked.ceiling.branch, reserved_only=False)
-        else:
-            top = self._cycle.tree.paths[blocked.candidate.leaf][0]
-            earliest = self._after(missing, top, reserved_only=True)
-        return Eta(earliest, None, "" if earliest is not None else UNKNOWN)
+    def _of_head(self, candidate: Candidate, kept: Kept) -> Eta:
+        """That of the start reservation. Where it has no time, nothing more comes free of its nodes for others."""
+        timelines = self._timelines(candidate)
+        if kept.at is None:
+            for rank, spare in kept.spare.items():
+                left = self._cycle.ledger.later.rooms[rank].within(spare)
+                for timeline in timelines:
+                    timeline.only(rank, left, self._cycle.now)
+            return NO_ENDS
+        found = timelines[0].when(candidate.ask, candidate.pods, among=kept.spare.keys())
+        self._seat(candidate, kept.at, found[1] if found else ())
+        return Eta(kept.at, kept.at)
 
-    def _after(self, missing: int, branch: int, *, reserved_only: bool) -> int | None:
-        """When so much of a branch has ended, at least the first of it; ``None`` if nobody can tell."""
-        times, freed = self._cumulative(branch, reserved_only)
-        if not freed or missing > freed[-1]:
-            return None
-        at = bisect_left(freed, max(1, missing))
-        return times[at] if at < len(times) else None
+    def _unknown(self, blocked: Blocked) -> Eta:
+        """That of one for whom nobody can tell; where he would hold others up, neither can anybody for them."""
+        if self._queueing is not Queueing.BEST_EFFORT_FIFO and blocked.cause is not Cause.CEILING:
+            name = blocked.candidate.workload.name
+            self._nobody_knows = Eta(None, None, f"{name} is ahead of it, and when that starts is not known.")
+        return NO_ENDS
 
-    def _cumulative(self, branch: int, reserved_only: bool) -> tuple[list[int], list[int]]:
-        """The ends in a branch (0: in the whole pool) and what has come free by each."""
-        key = (branch, reserved_only)
-        if key not in self._known:
-            paths = self._cycle.tree.paths
-            ends = [
-                (at, standing.milli)
-                for at, _, standing in self._ends
-                if (branch == 0 or branch in paths[standing.leaf])
-                and (standing.workload.reserved or not reserved_only)
-            ]
-            self._known[key] = ([at for at, _ in ends], list(accumulate(milli for _, milli in ends)))
-        return self._known[key]
+    def _seat(self, candidate: Candidate, at: int, ranks: Iterable[int]) -> None:
+        """Give a candidate his place on these nodes, and his part of what teams may have."""
+        limit = candidate.workload.time_limit_ms
+        limit = self._default if limit is None else limit
+        until = None if limit is None else at + limit
+        for timeline in self._timelines(candidate):
+            timeline.take(candidate.ask, ranks, at, until)
+        self._allowance.take(candidate, at, until)
+
+    def _timelines(self, candidate: Candidate) -> tuple[Timeline, ...]:
+        """The one that a candidate sees, and the others from which his place is taken.
+
+        Reserved work sees the pool as if no elastic workload were there: it can have their places at any time.
+        """
+        if not candidate.reserved:
+            return (self._for_all,)
+        if self._for_reserved is None:
+            self._for_reserved = self._timeline(without_elastic=True)
+        return (self._for_reserved, self._for_all)
+
+    def _timeline(self, *, without_elastic: bool) -> Timeline:
+        """The devices and when they come free."""
+        cycle, ledger = self._cycle, self._cycle.ledger
+        timeline = Timeline(cycle.fleet, ledger.later.rooms, cycle.now)
+        for id_, standing in cycle.standings.items():
+            workload = standing.workload
+            at = cycle.now if without_elastic and not workload.reserved else self._ends[id_]
+            if at is not None:
+                for pod in standing.pods:
+                    spot = ledger.spot(pod)
+                    if spot is not None:
+                        timeline.comes(at, *spot, workload.cpu_milli, workload.memory_mib)
+        return timeline

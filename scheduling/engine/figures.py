@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.overcommitment import overcommitted
 from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus
-from scheduling.engine.space import Room
 from scheduling.engine.tree import ROOT
-from scheduling.engine.types import GPU_MILLI, Finding, FindingCode, PoolFigures, TeamFigures, TypicalRequest
+from scheduling.engine.types import Finding, FindingCode, PoolFigures, TeamFigures
 
 
 def pool_figures(cycle: PoolCycle) -> PoolFigures:
@@ -20,38 +20,8 @@ def pool_figures(cycle: PoolCycle) -> PoolFigures:
         in_use_milli=cycle.accounts.usage.used[ROOT],
         free_milli=cycle.ledger.free_milli(),
         oversubscribed=cycle.accounts.quotas.guarantee[ROOT] > capacity,
-        fragmentation=fragmentation(cycle),
+        fragmentation=cycle.ledger.now.fragmentation(),
     )
-
-
-def fragmentation(cycle: PoolCycle) -> float:
-    """The part of the free GPUs that the pool's typical requests, by their weights, could not use; 0 without such.
-
-    The measure of "Beware of Fragmentation" (FGD, USENIX ATC'23): what is free on a node is a fragment for a request
-    that does not fit there, and so is what is free on a device too full for it.
-    """
-    recent = cycle.pool.recent
-    total = sum(request.weight for request in recent)
-    free = cycle.ledger.free_milli()
-    if not total or not free:
-        return 0.0
-    rooms = [
-        room
-        for node, room in zip(cycle.fleet.nodes, cycle.ledger.now.rooms, strict=True)
-        if node.ready and not node.cordoned
-    ]
-    lost = sum(request.weight * sum(_fragment(room, request) for room in rooms) for request in recent)
-    return lost / total / free
-
-
-def _fragment(room: Room, request: TypicalRequest) -> int:
-    """What is free on a node and of no use to the request."""
-    free = [left for left in room.gpu if left > 0]
-    need = min(request.milli, GPU_MILLI)
-    usable = [left for left in free if left >= need]
-    if len(usable) * GPU_MILLI < request.milli:
-        return sum(free)
-    return sum(free) - sum(usable)
 
 
 def team_figures(cycle: PoolCycle) -> Iterable[TeamFigures]:
@@ -71,7 +41,8 @@ def team_figures(cycle: PoolCycle) -> Iterable[TeamFigures]:
 
 
 def findings(cycle: PoolCycle) -> Iterable[Finding]:
-    """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types."""
+    """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types; and
+    devices on which too much lies."""
     pool, capacity = cycle.pool, cycle.fleet.capacity_milli
     guaranteed = cycle.accounts.quotas.guarantee[ROOT]
     if guaranteed > capacity:
@@ -90,3 +61,4 @@ def findings(cycle: PoolCycle) -> Iterable[Finding]:
     if guaranteed and len(types) > 1:
         text = f"The pool {pool.name} has {', '.join(types)}; a guarantee is a number of any of them."
         yield Finding(FindingCode.MIXED_GPU_TYPES, pool.id, None, text)
+    yield from overcommitted(cycle)

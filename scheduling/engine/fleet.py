@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from scheduling.engine.ask import Ask
+from scheduling.engine.fragmentation import Ints, Typical
 from scheduling.engine.space import Room, empty_room, pods_in
 from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Taint
 
@@ -102,6 +105,9 @@ class Fleet:
         self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
         self._most: dict[Ask, int] = {}
         self._costs: dict[Ask, dict[int, tuple[int, ...]]] = {}
+        self._typical: tuple[Pool, Typical] | None = None
+        self._ranks: dict[tuple[int, ...], Ints] = {}
+        self._numbers_in: dict[tuple[int, tuple[int, ...]], Ints] = {}
         selected = frozenset(keys)
         levels = selected | {*pool.topology} if topological else selected
         for rank, node in enumerate(self.nodes):
@@ -150,7 +156,9 @@ class Fleet:
             kinds = [(number, self.kinds[number]) for number in numbers]
             costs = [(number, kind.costs(ask)) for number, kind in kinds if kind.admits(ask)]
             found = self._usable[ask, fine] = tuple(
-                Usable(number, each, uniform=len(set(each)) == 1) for number, each in costs if any(each)
+                Usable(number, each, uniform=len(set(each)) == 1)
+                for number, each in costs
+                if any(each) or ask.bare
             )
         return found
 
@@ -193,12 +201,50 @@ class Fleet:
                 groups.setdefault((kind.cluster, *(labels[key] for key in keys)), []).append(usable)
         if not nodes:
             return tuple(Domain(key, tuple(group)) for key, group in sorted(groups.items()))
-        return tuple(
+        single = [
             Domain((*key, self.nodes[rank].id), (usable,), rank)
-            for key, group in sorted(groups.items())
+            for key, group in groups.items()
             for usable in group
             for rank in self.members[usable.kind]
-        )
+        ]
+        return tuple(sorted(single, key=lambda domain: domain.key))
+
+    @property
+    def typical(self) -> Typical:
+        """The pool's typical requests, as its nodes could serve them."""
+        if self._typical is None or self._typical[0] is not self.pool:
+            self._typical = (self.pool, Typical(self.pool.recent, self.kinds))
+        return self._typical[1]
+
+    def ranks_of(self, usable: Iterable[Usable]) -> Ints:
+        """The ranks of all nodes of these kinds, in order."""
+        kinds = tuple([each.kind for each in usable])
+        found = self._ranks.get(kinds)
+        if found is None:
+            found = np.sort(np.array([rank for kind in kinds for rank in self.members[kind]], np.int64))
+            self._ranks[kinds] = found
+        return found
+
+    def numbers_in(self, level: tuple[Domain, ...]) -> Ints:
+        """For each node the number, in a level, of the domain it is in; -1 for none."""
+        if level[0].rank is None:
+            key = (len(level[0].key), tuple([each.kind for domain in level for each in domain.usable]))
+        else:
+            key = (-1, tuple([-1 if domain.rank is None else domain.rank for domain in level]))
+        found = self._numbers_in.get(key)
+        if found is None:
+            found = np.full(len(self.nodes), -1, np.int64)
+            for number, domain in enumerate(level):
+                found[self.ranks_of(domain.usable) if domain.rank is None else domain.rank] = number
+            self._numbers_in[key] = found
+        return found
+
+    def costs_on(self, ask: Ask, rank: int) -> tuple[int, ...] | None:
+        """The ask's cost on a node's devices, ``None`` where it may not run."""
+        costs = self._costs.get(ask)
+        if costs is None:
+            costs = self._costs[ask] = {usable.kind: usable.costs for usable in self.usable(ask)}
+        return costs.get(self.kind_of[rank])
 
     def ranks(self, domain: Domain) -> Iterable[tuple[int, tuple[int, ...]]]:
         """The nodes of a domain with the ask's cost on their devices."""
@@ -208,6 +254,16 @@ class Fleet:
         for usable in domain.usable:
             for rank in self.members[usable.kind]:
                 yield rank, usable.costs
+
+    def is_in(self, node: Node, domain: Domain) -> bool:
+        """Whether a node belongs to a domain, whether or not it takes new pods."""
+        if domain.rank is not None:
+            return self.nodes[domain.rank].id == node.id
+        labels = dict(node.labels)
+        cluster, *values = domain.key or (node.cluster,)
+        return node.cluster == cluster and values == [
+            labels.get(key) for key in self.pool.topology[: len(values)]
+        ]
 
     def pod_milli(self, ask: Ask) -> int:
         """Milli-GPUs of one pod, where it takes most; 0 if no device of the pool can take it."""
@@ -225,11 +281,8 @@ class Fleet:
 
     def holds(self, ask: Ask, rank: int, room: Room) -> bool:
         """Whether a node with so much room could take a pod of the ask."""
-        costs = self._costs.get(ask)
-        if costs is None:
-            costs = self._costs[ask] = {usable.kind: usable.costs for usable in self.usable(ask)}
-        kind = self.kind_of[rank]
-        return kind in costs and pods_in(room, costs[kind], ask) > 0
+        costs = self.costs_on(ask, rank)
+        return costs is not None and pods_in(room, costs, ask) > 0
 
     def most_pods(self, ask: Ask, usable: Iterable[Usable]) -> int:
         """How many pods these kinds would hold if nothing of ours ran."""

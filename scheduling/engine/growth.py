@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Domain
-from scheduling.engine.order import Queue
+from scheduling.engine.order import Queue, lined_up
 from scheduling.engine.standing import Standing
 from scheduling.engine.types import PodPlacement
 
 
-@dataclass(slots=True, eq=False)
 class Growing(Candidate):
     """A placed workload that wants its next pod."""
 
-    standing: Standing
+    __slots__ = ("standing",)
+
+    def __init__(self, entry: Candidate, standing: Standing) -> None:
+        super().__init__(entry.workload, entry.leaf, entry.ask, entry.pod_milli, pods=1, wanted_pods=1)
+        self.standing = standing
 
 
 def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
@@ -28,10 +31,7 @@ def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
     """
     if cycle.pool.paused or cycle.gate.shut:
         return {}
-    growing = [
-        entry for standing in cycle.standings.values() if (entry := _growing(cycle, standing)) is not None
-    ]
-    queue = Queue(cycle.tree, cycle.pool.policy, cycle.ratio, growing)
+    queue = Queue(cycle.tree, cycle.ratio, lined_up(cycle.pool.policy, _growing(cycle)))
     grown: dict[str, list[PodPlacement]] = {}
     while (entry := queue.peek()) is not None:
         pod = _next_pod(cycle, entry)
@@ -39,22 +39,22 @@ def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
             queue.remove(entry)
             continue
         grown.setdefault(entry.id, []).append(pod)
-        entry.standing.grow(pod)
-        cycle.count(entry.standing, pod.milli)
+        cycle.grow(entry.standing, pod)
         queue.touch(entry.leaf)
         if len(entry.standing.pods) == entry.workload.pods:
             queue.remove(entry)
     return grown
 
 
-def _growing(cycle: PoolCycle, standing: Standing) -> Growing | None:
-    """The workload as a candidate for its next pod; ``None`` if it has all, or has just given some away."""
-    workload = standing.workload
-    if len(standing.pods) >= workload.pods or standing.shrunk:
-        return None
-    ask = cycle.asks.of(workload)
-    pod_milli = cycle.fleet.pod_milli(ask)
-    return Growing(workload, standing.leaf, ask, pod_milli, 1, standing) if pod_milli else None
+def _growing(cycle: PoolCycle) -> Iterator[Growing]:
+    """Those who have not all their pods, and have not just given some away."""
+    for id_, entry in cycle.books.growing.items():
+        standing = cycle.standings.get(id_)
+        if standing is not None and not standing.shrunk:
+            yield Growing(entry, standing)
+    for id_, standing in cycle.started.items():
+        if len(standing.pods) < standing.workload.pods:
+            yield Growing(cycle.candidates[id_], standing)
 
 
 def _next_pod(cycle: PoolCycle, entry: Growing) -> PodPlacement | None:
@@ -70,11 +70,13 @@ def _next_pod(cycle: PoolCycle, entry: Growing) -> PodPlacement | None:
 
 
 def _domains(cycle: PoolCycle, entry: Growing) -> list[Domain]:
-    """The domains, of the widest level the ask allows, that hold the pods it has."""
-    levels = cycle.fleet.domains(entry.ask)
-    nodes = {cycle.fleet.rank.get(pod.node) for pod in entry.standing.pods}
+    """The domains, of the widest level the ask allows, where the pods lie that it has, whatever has become of their
+    nodes."""
+    levels, fleet = cycle.fleet.domains(entry.ask), cycle.fleet
+    ranks = {fleet.rank.get(pod.node) for pod in entry.standing.pods}
+    nodes = [fleet.nodes[rank] for rank in ranks if rank is not None]
     return [
         domain
-        for domain in (levels[-1] if levels else ())
-        if nodes <= {rank for rank, _ in cycle.fleet.ranks(domain)}
+        for domain in (levels[-1] if nodes and levels else ())
+        if all(fleet.is_in(node, domain) for node in nodes)
     ]

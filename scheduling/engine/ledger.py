@@ -6,6 +6,7 @@ everybody who is stopping is gone. What a cycle preempts is still held, unless i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from scheduling.engine.ask import Ask
@@ -37,13 +38,10 @@ class Ledger:
                 if spot is not None:
                     rooms[spot[0]].change(spot[1], workload.cpu_milli, workload.memory_mib, -1)
         self.now = self.later = Space(fleet, rooms)
-        if stopping:
-            self._part()
+        self._stopping = 0
+        self._tried: list[tuple[Space, int, Picks, int, int, int]] | None = None
         for workload in stopping:
-            for pod in workload.placements:
-                spot = self.spot(pod)
-                if spot is not None:
-                    self.now.change(*spot, workload.cpu_milli, workload.memory_mib, -1)
+            self._hold_for_now(workload, -1)
 
     @property
     def emptying(self) -> bool:
@@ -53,6 +51,57 @@ class Ledger:
     def _part(self) -> None:
         """From now on keep apart what is free now and what is free later."""
         self.now = self.later.copy()
+
+    # --- From cycle to cycle --------------------------------------------------------------------------------
+
+    def add(self, workload: Workload) -> None:
+        """Take in somebody who is placed or stopping by now."""
+        if workload.status is Status.STOPPING:
+            self._hold_for_now(workload, -1)
+        else:
+            self._change(workload, workload.placements, -1)
+
+    def remove(self, workload: Workload) -> None:
+        """Take out somebody who was placed or stopping."""
+        if workload.status is Status.STOPPING:
+            self._hold_for_now(workload, 1)
+        else:
+            self._change(workload, workload.placements, 1)
+            self.note_freed(workload.placements)
+
+    def _hold_for_now(self, workload: Workload, sign: int) -> None:
+        """Have somebody who is stopping hold his devices (-1), or hold them no more (1)."""
+        if not self.emptying:
+            self._part()
+        for pod in workload.placements:
+            spot = self.spot(pod)
+            if spot is not None:
+                self.now.change(*spot, workload.cpu_milli, workload.memory_mib, sign)
+        self._stopping -= sign
+        if not self._stopping:
+            self.now = self.later
+
+    def begin(self) -> None:
+        """From now on remember what is tried."""
+        self._tried = []
+
+    def rollback(self) -> None:
+        """Take back all that was tried since :meth:`begin`."""
+        tried, self._tried = self._tried or [], None
+        if not self._stopping:
+            self.now = self.later
+        held: Counter[tuple[int, tuple[tuple[int, int], ...]]] = Counter()
+        for space, rank, picks, cpu, memory, sign in reversed(tried):
+            if space is self.now or space is self.later:
+                space.change(rank, picks, cpu, memory, -sign)
+                held[rank, tuple(picks)] -= sign
+        self.freed.extend(rank for (rank, _), times in held.items() if times > 0)
+
+    def _try(self, space: Space, spot: Spot, of: Workload | Ask, sign: int) -> None:
+        """Change a space, and remember it."""
+        space.change(*spot, of.cpu_milli, of.memory_mib, sign)
+        if self._tried is not None:
+            self._tried.append((space, *spot, of.cpu_milli, of.memory_mib, sign))
 
     def spot(self, pod: PodPlacement) -> Spot | None:
         """Rank and device positions of a pod; ``None`` if its node is not there any more."""
@@ -69,9 +118,9 @@ class Ledger:
         for pod in pods:
             spot = self.spot(pod)
             if spot is not None:
-                self.later.change(*spot, of.cpu_milli, of.memory_mib, sign)
+                self._try(self.later, spot, of, sign)
                 if now and self.emptying:
-                    self.now.change(*spot, of.cpu_milli, of.memory_mib, sign)
+                    self._try(self.now, spot, of, sign)
 
     def leave(self, workload: Workload, pods: Sequence[PodPlacement]) -> None:
         """Let pods go. Their devices stay held until the cluster reports them gone, if they may exist already."""
@@ -79,6 +128,10 @@ class Ledger:
         if exists and not self.emptying:
             self._part()
         self._change(workload, pods, 1, now=not exists)
+        self.note_freed(pods)
+
+    def note_freed(self, pods: Iterable[PodPlacement]) -> None:
+        """Note that something was given back on these nodes."""
         self.freed.extend(rank for pod in pods if (rank := self.fleet.rank.get(pod.node)) is not None)
 
     def place(
@@ -92,23 +145,23 @@ class Ledger:
     ) -> tuple[PodPlacement, ...] | None:
         """Place pods with these indexes and hold what they take, or ``None`` and nothing has changed.
 
-        Levels of domains are tried in order of preference, and at each level the tightest first. Who fits on what is
+        GPU types are tried in order of preference, one for all pods and then any for each; levels of domains likewise,
+        and at each level the tightest first. Who fits on what is
         free is not promised what is ``emptying``; else that is used too.
         """
         indexes = tuple(pod_indexes)
-        levels = self.fleet.domains(ask) if domains is None else tuple(tuple(level) for level in domains)
+        if domains is None:
+            alternatives = [(each, self.fleet.domains(each)) for each in (*ask.by_preference, ask)]
+        else:
+            alternatives = [(ask, tuple(tuple(level) for level in domains))]
         for spaces in ((self.now,), (self.now, self.later)) if self.emptying and emptying else ((self.now,),):
-            for level in levels:
-                for domain in self._by_tightness(ask, len(indexes), level) if len(level) > 1 else level:
-                    placed = self._place_in(ask, indexes, domain=domain, spaces=spaces, kept=kept)
-                    if placed is not None:
-                        return placed
+            for each, levels in alternatives:
+                for level in levels:
+                    for domain in by_tightness(spaces[-1], each, len(indexes), level):
+                        placed = self._place_in(each, indexes, domain=domain, spaces=spaces, kept=kept)
+                        if placed is not None:
+                            return placed
         return None
-
-    def _by_tightness(self, ask: Ask, pods: int, level: Sequence[Domain]) -> Iterable[Domain]:
-        """The domains of a level that have enough free altogether, the tightest first."""
-        enough = pods * self.fleet.least_milli(ask)
-        return [domain for free, domain in by_tightness(self.later, level) if free >= enough]
 
     def _place_in(
         self,
@@ -139,7 +192,7 @@ class Ledger:
         self, ask: Ask, domain: Domain, spaces: tuple[Space, ...], kept: Mapping[int, Room]
     ) -> Spot | None:
         for space in spaces:
-            spot = choose_spot(space, domain, ask, self.fleet.pool.policy.placement, kept)
+            spot = choose_spot(space, domain, ask, kept)
             if spot is not None:
                 return spot
         return None
@@ -153,8 +206,12 @@ class Ledger:
         """Take back what :meth:`place` has held in this cycle."""
         self._change(ask, pods, 1)
 
-    def waits(self, pods: Iterable[PodPlacement]) -> bool:
-        """Whether something these pods are promised is still held by somebody who is stopping."""
+    def hold(self, ask: Ask, pods: Iterable[PodPlacement]) -> None:
+        """Hold once more what was taken back."""
+        self._change(ask, pods, -1)
+
+    def waits(self, of: Workload, pods: Iterable[PodPlacement]) -> bool:
+        """Whether something that these pods of a workload are promised is still held by somebody who is stopping."""
         for pod in pods:
             spot = self.spot(pod)
             if spot is None:
@@ -163,7 +220,9 @@ class Ledger:
             now, later = self.now.rooms[rank], self.later.rooms[rank]
             if any(now.gpu[at] < 0 and now.gpu[at] < later.gpu[at] for at, _ in picks):
                 return True
-            if (now.cpu < 0 and now.cpu < later.cpu) or (now.memory < 0 and now.memory < later.memory):
+            if of.cpu_milli and now.cpu < 0 and now.cpu < later.cpu:
+                return True
+            if of.memory_mib and now.memory < 0 and now.memory < later.memory:
                 return True
         return False
 

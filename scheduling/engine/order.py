@@ -11,7 +11,7 @@ Where elastic work is not preempted by priority (``fair-share``, ``never``), 3 c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
@@ -51,6 +51,28 @@ C = TypeVar("C", bound=Queued)
 
 Ratio = Callable[[int, int], float]
 """How well served a branch is, given the milli-GPUs its next candidate would add; lower comes first."""
+Level = tuple[bool, int]
+"""Keys 1 and 2 of the order, as far as they come before 3: whether elastic, and minus the priority."""
+Line = Mapping[int, Sequence[C]]
+"""Candidates that differ in keys 3 to 5 only, by leaf; those of a leaf by their own keys."""
+
+
+def level_of(policy: Policy, candidate: Queued) -> Level:
+    """The level a candidate stands at."""
+    ordered = candidate.reserved or policy.elastic_preemption is ElasticPreemption.PRIORITY
+    return (not candidate.reserved, candidate.key[0] if ordered else 0)
+
+
+def lined_up(policy: Policy, candidates: Iterable[C]) -> dict[Level, dict[int, list[C]]]:
+    """The candidates in line."""
+    levels: dict[Level, dict[int, list[C]]] = {}
+    for candidate in candidates:
+        leaves = levels.setdefault(level_of(policy, candidate), {})
+        leaves.setdefault(candidate.leaf, []).append(candidate)
+    for leaves in levels.values():
+        for line in leaves.values():
+            line.sort(key=attrgetter("key"))
+    return levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,43 +98,63 @@ class FairShare:
 class Queue(Generic[C]):
     """Candidates of one pool, taken one by one in the order of this page.
 
-    :meth:`touch` tells it that what a leaf uses has changed.
+    :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. A level of which
+    ``is_idle`` is true when its turn comes is passed over. ``gone`` are those who have had their turn.
     """
 
-    def __init__(self, tree: Tree, policy: Policy, ratio: Ratio, candidates: Iterable[C]) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        ratio: Ratio,
+        lines: Mapping[Level, Line[C]],
+        is_idle: Callable[[Level], bool] = lambda _: False,
+    ) -> None:
         self._tree = tree
         self._ratio = ratio
-        by_priority = policy.elastic_preemption is ElasticPreemption.PRIORITY
-        buckets: dict[tuple[bool, int], list[C]] = {}
-        for candidate in candidates:
-            reserved = candidate.reserved
-            level = candidate.key[0] if reserved or by_priority else 0
-            buckets.setdefault((not reserved, level), []).append(candidate)
-        self._buckets = [buckets[key] for key in sorted(buckets, reverse=True)]
+        self._lines = lines
+        self._levels = sorted(lines, reverse=True)
+        self._is_idle = is_idle
         self._bucket: _Bucket[C] | None = None
-        self._gone: set[str] = set()
+        self.gone: set[str] = set()
+        self.level: Level | None = None
 
     def peek(self) -> C | None:
         """The next candidate, which stays; ``None`` when nobody is left."""
         while True:
             if self._bucket is not None:
-                head = self._bucket.head(self._gone)
+                head = self._bucket.head(self.gone)
                 if head is not None:
                     return head
-            if not self._buckets:
+            if not self._levels:
                 return None
-            self._bucket = _Bucket(self._tree, self._ratio, self._buckets.pop())
+            self.level = self._levels.pop()
+            if not self._is_idle(self.level):
+                self._bucket = _Bucket(self._tree, self._ratio, self._lines[self.level])
 
     def remove(self, candidate: C) -> None:
         """Take a candidate out, wherever it stands."""
-        self._gone.add(candidate.id)
+        self.gone.add(candidate.id)
         if self._bucket is not None:
-            self._bucket.refresh(candidate.leaf, self._gone)
+            self._bucket.refresh(candidate.leaf, self.gone)
 
     def touch(self, leaf: int) -> None:
         """Work out the ratios of a leaf and of the branches above it anew."""
         if self._bucket is not None:
-            self._bucket.refresh(leaf, self._gone)
+            self._bucket.refresh(leaf, self.gone)
+
+    def levels_to_come(self) -> list[Level]:
+        """The level whose turn it is and those after it."""
+        return [*([] if self.level is None else [self.level]), *reversed(self._levels)]
+
+
+def in_order(tree: Tree, ratio: Ratio, line: Line[C]) -> Iterable[C]:
+    """The candidates of one level in their order, while nothing changes."""
+    bucket: _Bucket[C] = _Bucket(tree, ratio, line)
+    gone: set[str] = set()
+    while (head := bucket.head(gone)) is not None:
+        yield head
+        gone.add(head.id)
+        bucket.refresh(head.leaf, gone)
 
 
 class _Bucket(Generic[C]):
@@ -121,21 +163,18 @@ class _Bucket(Generic[C]):
     A heap entry is (ratio, 4, 5, stamp, child); one whose stamp is not the child's latest is out of date.
     """
 
-    def __init__(self, tree: Tree, ratio: Ratio, candidates: list[C]) -> None:
+    def __init__(self, tree: Tree, ratio: Ratio, line: Line[C]) -> None:
         self._tree = tree
         self._ratio = ratio
-        self._leaves: dict[int, list[C]] = {}
-        for candidate in candidates:
-            self._leaves.setdefault(candidate.leaf, []).append(candidate)
-        for queue in self._leaves.values():
-            queue.sort(key=attrgetter("key"), reverse=True)
+        self._line = line
+        self._next = dict.fromkeys(line, 0)
         self._heaps: dict[int, list[tuple[float, int, str, int, int]]] = {ROOT: []}
         self._stamps: dict[int, int] = {}
         self._heads: dict[int, C | None] = {}
-        branches = {branch for leaf in self._leaves for branch in tree.paths[leaf]}
+        branches = {branch for leaf in line for branch in tree.paths[leaf]}
         for branch in sorted(branches, reverse=True):
-            if branch in self._leaves:
-                head = self._leaves[branch][-1]
+            if branch in line:
+                head = line[branch][0]
             else:
                 heap = self._heaps[branch]
                 heapify(heap)
@@ -161,11 +200,13 @@ class _Bucket(Generic[C]):
 
     def refresh(self, leaf: int, gone: set[str]) -> None:
         """Renew the heads and ratios on the way from a leaf up to the root."""
-        candidates = self._leaves.get(leaf)
-        while candidates and candidates[-1].id in gone:
-            candidates.pop()
+        candidates = self._line.get(leaf)
         if candidates is not None:
-            self._heads[leaf] = candidates[-1] if candidates else None
+            at = self._next[leaf]
+            while at < len(candidates) and candidates[at].id in gone:
+                at += 1
+            self._next[leaf] = at
+            self._heads[leaf] = candidates[at] if at < len(candidates) else None
         for branch in reversed(self._tree.paths[leaf]):
             if branch not in self._stamps:
                 continue

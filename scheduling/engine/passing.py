@@ -6,19 +6,24 @@ needs, or could be preempted by it anyway and nobody who was held back could use
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.place import NOTHING_KEPT
 from scheduling.engine.queueing import Kept
 from scheduling.engine.rights import Rights
 from scheduling.engine.space import Room, pods_in
 from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import PodPlacement, Policy, Queueing, Workload
+
+Failed = tuple[int, int]
+"""How many pods found no place, and how many nodes had been freed by then."""
+NEVER: Mapping[Ask, Failed] = {}
 
 
 @dataclass(slots=True)
@@ -36,15 +41,22 @@ class Head:
 class Gate:
     """Places the pods of one pool's candidates, in their turn, without keeping the head waiting."""
 
-    def __init__(self, policy: Policy, ledger: Ledger, rights: Rights, now: int) -> None:
+    def __init__(
+        self, policy: Policy, ledger: Ledger, rights: Rights, now: int, failed: Mapping[Ask, Failed] = NEVER
+    ) -> None:
         self._policy = policy
         self._ledger = ledger
         self._rights = rights
         self._now = now
         self.head: Head | None = None
-        self._no_place: dict[tuple[Ask, bool], tuple[int, int]] = {}
+        self._no_place: dict[tuple[Ask, bool], Failed] = {(ask, False): each for ask, each in failed.items()}
         self._too_near: dict[tuple[Ask, int], tuple[PodPlacement, ...]] = {}
         self._too_near_at = 0
+
+    @property
+    def failed(self) -> dict[Ask, Failed]:
+        """What has found no place at all, for the next cycle on the same ledger."""
+        return {ask: failed for (ask, masked), failed in self._no_place.items() if not masked}
 
     def keep_for(self, candidate: Candidate, kept: Kept) -> None:
         """Give the first blocked workload its start reservation."""
@@ -106,6 +118,29 @@ class Gate:
         head.held_back[ask] = None
         return Cause.BEHIND
 
+    def might_start(self, ask: Ask, pods: int, limit_ms: int | None) -> bool:
+        """Whether somebody with this ask, so many pods and this time limit might find a place that is for him; false
+        only if he certainly does not."""
+        if self._fails(ask, pods, masked=False):
+            return False
+        if self.head is None or not self._fails(ask, pods, masked=True) or self._ends_in_time(limit_ms):
+            return True
+        placed = self._ledger.place(ask, range(pods)) or ()
+        self._ledger.undo(ask, placed)
+        return not self._wanted(ask, placed, held=False)
+
+    def _fails(self, ask: Ask, pods: int, *, masked: bool) -> bool:
+        """Whether so many pods of the ask find no place as things stand."""
+        if self.fails_again(ask, pods, masked=masked):
+            return True
+        kept = self.head.kept.spare if masked and self.head is not None else NOTHING_KEPT
+        placed = self._ledger.place(ask, range(pods), kept=kept)
+        if placed is None:
+            self._remember(ask, pods, masked=masked, use=True)
+            return True
+        self._ledger.undo(ask, placed)
+        return False
+
     def _passes(self, candidate: Candidate, placed: Iterable[PodPlacement], *, held: bool) -> bool:
         """Whether the candidate may take this place, although the head needs something of it."""
         return self.yields(candidate) and not self._wanted(candidate.ask, placed, held=held)
@@ -137,15 +172,19 @@ class Gate:
 
     def in_time(self, workload: Workload, standing: Standing | None = None) -> bool:
         """Whether a workload (placed already: ``standing``) is over before the head starts."""
+        if standing is None:
+            return self._ends_in_time(workload.time_limit_ms)
         if self.head is None or self.head.kept.at is None:
             return False
-        default = self._policy.default_time_limit_ms
-        if standing is not None:
-            ends = standing.ends_at(self._now, default)
-        else:
-            limit = default if workload.time_limit_ms is None else workload.time_limit_ms
-            ends = None if limit is None else self._now + limit
+        ends = standing.ends_at(self._now, self._policy.default_time_limit_ms)
         return ends is not None and ends <= self.head.kept.at
+
+    def _ends_in_time(self, limit_ms: int | None) -> bool:
+        """Whether a newcomer with this time limit is over before the head starts."""
+        if self.head is None or self.head.kept.at is None:
+            return False
+        limit = self._policy.default_time_limit_ms if limit_ms is None else limit_ms
+        return limit is not None and self._now + limit <= self.head.kept.at
 
     def yields(self, candidate: Candidate) -> bool:
         """Whether the head could preempt the candidate when its time comes."""

@@ -1,11 +1,15 @@
-"""Which node a pod goes to, and all pods of a gang or none (section 5)."""
+"""Which domain and which node a pod goes to (section 5)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Usable
+from scheduling.engine.fragmentation import Ints
+from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.space import Picks, Room, Space, pick_devices, pods_in
 from scheduling.engine.types import GPU_MILLI, Placement
 
@@ -15,34 +19,101 @@ Spot = tuple[int, Picks]
 NOTHING_KEPT: Mapping[int, Room] = {}
 
 
-def choose_spot(
-    space: Space, domain: Domain, ask: Ask, placement: Placement, kept: Mapping[int, Room]
-) -> Spot | None:
+def choose_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
     """Where the next pod goes, ``None`` if it fits nowhere in the domain.
 
-    Binpack takes the tightest node: fewest whole devices left over; for a share, the partly used device with least
-    left over, and a whole one only where none fits. Spread takes the node with most whole devices free. Ties go by
-    id. Of the nodes ``kept`` for somebody else only the spare room given there is used, and only when no other node
-    will do.
+    Binpack takes the node by expected fragmentation (:mod:`scheduling.engine.outlook`), and where the pool has no
+    typical requests the tightest: fewest whole devices left over; for a share, the partly used device with least left
+    over, and a whole one only where none fits. Spread takes the node with most free. Ties go by id. Of the nodes
+    ``kept`` for somebody else only the spare room given there is used, and only when no other node will do.
     """
+    spot = _first_spot(space, domain, ask, kept)
+    return _spare_spot(space, domain, ask, kept) if spot is None and kept else spot
+
+
+def _first_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+    """The best place outside the kept nodes."""
+    if domain.rank is not None:
+        rank, costs = domain.rank, domain.usable[0].costs
+        picks = None if rank in kept else pick_devices(space.rooms[rank], costs, ask)
+        return None if picks is None else (rank, picks)
+    fleet = space.fleet
+    if not (ask.bare or any(_devices_suffice(space, usable, ask) for usable in domain.usable)):
+        return None
+    if ask.bare or fleet.typical or fleet.pool.policy.placement is Placement.SPREAD:
+        return _best_spot(space, domain, ask, kept)
+    return _tightest_spot(space, domain, ask, kept)
+
+
+def _devices_suffice(space: Space, usable: Usable, ask: Ask) -> bool:
+    """Whether some node of a kind could have the devices, as far as the index tells."""
+    if not usable.uniform:
+        return True
+    whole = space.whole[usable.kind]
+    if ask.whole:
+        return any(count >= ask.whole for count in whole)
+    return bool(whole) or any(left >= usable.costs[0] for left in space.partly[usable.kind])
+
+
+def _best_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+    """The place on the node with the lowest key."""
+    keys, ranks = space.outlook(ask).keys, space.fleet.ranks_of(domain.usable)
+    if len(ranks) < len(keys):
+        keys = keys[ranks]
+    if kept:
+        keys = np.where(np.isin(ranks, list(kept)), NOWHERE, keys)
+    if not len(keys):
+        return None
+    at = int(np.argmin(keys))
+    if keys[at] == NOWHERE:
+        return None
+    rank = int(ranks[at])
+    costs = space.fleet.costs_on(ask, rank)
+    picks = None if costs is None else pick_devices(space.rooms[rank], costs, ask)
+    return None if picks is None else (rank, picks)
+
+
+def _tightest_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+    """The tightest place, from the index of the kinds."""
     best: tuple[int, int, Sequence[int]] | None = None
     for usable in domain.usable:
-        if domain.rank is not None:
-            ranked: Iterable[tuple[int, int]] = ((0, domain.rank),)
-        elif usable.uniform:
-            ranked = _indexed(space, usable, ask, placement)
-        else:
-            ranked = _scanned(space, usable, ask, placement)
-        for key, rank in ranked:
+        found = _indexed(space, usable, ask) if usable.uniform else _scanned(space, usable, ask)
+        for key, rank in found:
             if best is not None and (key, rank) >= best[:2]:
                 break
             if rank not in kept and pods_in(space.rooms[rank], usable.costs, ask):
                 best = (key, rank, usable.costs)
                 break
-    if best is not None:
-        picks = pick_devices(space.rooms[best[1]], best[2], ask)
-        return None if picks is None else (best[1], picks)
-    return _spare_spot(space, domain, ask, kept) if kept else None
+    if best is None:
+        return None
+    picks = pick_devices(space.rooms[best[1]], best[2], ask)
+    return None if picks is None else (best[1], picks)
+
+
+def _indexed(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]]:
+    """(key, rank) of the nodes of a kind whose devices suffice, tightest first, from the index."""
+    whole, partly = space.whole[usable.kind], space.partly[usable.kind]
+    counts = [count for count in whole if count >= max(ask.whole, 1)]
+    lefts = [] if ask.whole else [left for left in partly if left >= usable.costs[0]]
+    yield from ((left - usable.costs[0], rank) for left in sorted(lefts) for rank in partly[left])
+    yield from (
+        (GPU_MILLI * (1 + count - ask.whole), rank) for count in sorted(counts) for rank in whole[count]
+    )
+
+
+def _scanned(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]]:
+    """(key, rank) of the nodes of a kind with several sorts of device, tightest first, by looking at each."""
+    found = []
+    for rank in space.fleet.members[usable.kind]:
+        room = space.rooms[rank]
+        picks = pick_devices(room, usable.costs, ask)
+        if picks is None:
+            continue
+        at, milli = picks[0]
+        breaks_whole = room.gpu[at] == GPU_MILLI
+        left = GPU_MILLI * (1 + room.gpu.count(GPU_MILLI) - ask.whole)
+        found.append((left if breaks_whole else room.gpu[at] - milli, rank))
+    return sorted(found)
 
 
 def _spare_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
@@ -57,47 +128,34 @@ def _spare_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]
     return None
 
 
-def _indexed(space: Space, usable: Usable, ask: Ask, placement: Placement) -> Iterable[tuple[int, int]]:
-    """(key, rank) of the nodes of a kind whose devices suffice, best first, from the index."""
-    whole, partly = space.whole[usable.kind], space.partly[usable.kind]
-    counts = [count for count in whole if count >= max(ask.whole, 1)]
-    lefts = [] if ask.whole else [left for left in partly if left >= usable.costs[0]]
-    if placement is Placement.SPREAD:
-        yield from ((-count, rank) for count in sorted(counts, reverse=True) for rank in whole[count])
-        yield from ((GPU_MILLI - left, rank) for left in sorted(lefts, reverse=True) for rank in partly[left])
-    else:
-        yield from ((left - usable.costs[0], rank) for left in sorted(lefts) for rank in partly[left])
-        yield from (
-            (GPU_MILLI * (1 + count - ask.whole), rank) for count in sorted(counts) for rank in whole[count]
-        )
+def by_tightness(space: Space, ask: Ask, pods: int, level: tuple[Domain, ...]) -> Iterator[Domain]:
+    """The domains of a level that hold so many pods: the one with least free first, then the one where they need the
+    fewest nodes, then by key.
+    """
+    if len(level) <= 1:
+        yield from level
+        return
+    numbers = space.fleet.numbers_in(level)
+    inside = np.flatnonzero(numbers >= 0)
+    where, held = numbers[inside], space.outlook(ask).pods[inside]
+    fitting = np.flatnonzero(np.bincount(where, held, len(level)) >= pods)
+    free = np.bincount(where, space.grid.free[inside], len(level))[fitting]
+    for least in np.unique(free):
+        tied = fitting[free == least]
+        for number in tied if len(tied) == 1 else _by_nodes(where, held, pods, tied):
+            yield level[int(number)]
 
 
-def _scanned(space: Space, usable: Usable, ask: Ask, placement: Placement) -> Iterable[tuple[int, int]]:
-    """(key, rank) of the nodes of a kind with several sorts of device, best first, by looking at each."""
-    found = []
-    for rank in space.fleet.members[usable.kind]:
-        room = space.rooms[rank]
-        picks = pick_devices(room, usable.costs, ask)
-        if picks is None:
-            continue
-        free, (at, milli) = room.gpu.count(GPU_MILLI), picks[0]
-        if placement is Placement.SPREAD:
-            key = -free
-        elif ask.whole or room.gpu[at] == GPU_MILLI:
-            key = GPU_MILLI * (1 + free - ask.whole)
-        else:
-            key = room.gpu[at] - milli
-        found.append((key, rank))
-    return sorted(found)
+def _by_nodes(where: Ints, held: Ints, pods: int, tied: Ints) -> Ints:
+    """These domains by the fewest nodes on which so many pods find room, then by number.
 
-
-def by_tightness(space: Space, domains: Iterable[Domain]) -> list[tuple[int, Domain]]:
-    """The domains with what is free in them, the one with least first, then by key."""
-
-    def free(domain: Domain) -> int:
-        if domain.rank is not None:
-            return sum(max(0, left) for left in space.rooms[domain.rank].gpu)
-        return sum(space.free[usable.kind] for usable in domain.usable)
-
-    found = [(free(domain), domain) for domain in domains]
-    return sorted(found, key=lambda entry: (entry[0], entry[1].key))
+    ``where`` is the domain of each node, ``held`` how many pods it holds.
+    """
+    chosen = np.flatnonzero(np.isin(where, tied) & (held > 0))
+    chosen = chosen[np.lexsort((-held[chosen], where[chosen]))]
+    domain, count = where[chosen], held[chosen]
+    before = np.cumsum(count) - count
+    first = np.searchsorted(domain, domain)
+    needed = before - before[first] < pods
+    nodes = np.bincount(domain, needed)[tied]
+    return tied[np.lexsort((tied, nodes))]

@@ -20,8 +20,8 @@ Place = tuple[Bound, Domain, list[Standing]]
 class Hearing:
     """Whom a newcomer could take, and where.
 
-    ``under`` are those below the ceiling that he passes: wherever they lie, they may have to go. ``ranks`` are the
-    nodes of those whom he could ever take, if that is not just anybody.
+    ``under`` are those below the ceiling that he passes: wherever they lie, they may have to go. ``anywhere``: he
+    could take just anybody.
     """
 
     def __init__(self, court: Court, plea: Plea) -> None:
@@ -31,20 +31,13 @@ class Hearing:
         self._paths = court.rights.accounts.tree.paths
         passed = plea.ceiling_passed(court)
         self._limited = passed is not None
-        self.under = [
-            each
-            for each in court.roster
-            if passed and passed.branch in self._paths[each.leaf] and plea.may_take(each)
-        ]
-        self.ranks: set[int] | None = None
-        self._relief: dict[int, int] = {}
-        if not (plea.party.reserved or self._limited):
-            self.ranks = {
-                rank
-                for branch, priority in self._groups()
-                for each in court.roster.within(branch, priority)
-                for rank in court.roster.ranks(each)
-            }
+        self.under: list[Standing] = []
+        if passed is not None:
+            roster = court.roster
+            below = [each for cell in roster.cells(passed.branch) for each in roster.of(cell)]
+            self.under = [each for each in below if plea.may_take(each)]
+        self.anywhere = plea.party.reserved or self._limited
+        self._relief: dict[int, int] | None = None
         self._anybody_under = any(self.lawful(each) for each in self.under)
 
     def places(self, widest: Tally) -> Iterator[Place]:
@@ -55,20 +48,15 @@ class Hearing:
         """
         yield from _domains(self, widest) if self.plea.pods > 1 else _nodes(self, widest)
 
-    def hopeless(self, widest: Tally) -> bool:
-        """Whether a single pod would fit nowhere even if all went whom it could ever take."""
-        if self.plea.pods > 1 or self.ranks is None:
-            return False
-        court, plea = self.court, self.plea
-        for rank in self.ranks:
-            if rank in widest.where and rank not in plea.closed:
-                costs = widest.where[rank][1]
-                free = court.bounds.of_devices(plea.ask, rank, costs, self._ever)
-                if sum(bound is not None for bound in free) >= max(plea.ask.whole, 1):
-                    return False
-        return True
+    def ranks(self) -> set[int] | None:
+        """The nodes of those whom he could ever take; ``None``, if that is just anybody."""
+        if self.anywhere:
+            return None
+        roster = self.court.roster
+        cells = [cell for group in self._groups({}) for cell in roster.cells(*group)]
+        return {rank for cell in cells for each in roster.of(cell) for rank in roster.ranks(each)}
 
-    def _groups(self) -> list[tuple[int, int | None]]:
+    def _groups(self, relief: dict[int, int]) -> list[tuple[int, int | None]]:
         """Whom he could ever take, by branch and priority: those of lower priority, those whom the fair-share rule
         gives him, and those of whom it could as soon as others have left who are nearer to him in the tree."""
         roster, rights, me = self.court.roster, self.court.rights, self.plea.party
@@ -87,13 +75,21 @@ class Hearing:
         for depth, branch in enumerate(path):
             nearer = [each for each, at in (*fair.items(), *later.items()) if at > depth]
             mine = sum(roster.milli(branch if ordered else me.leaf, each) for _, each in lower)
-            self._relief[branch] = mine + sum(roster.milli(each, priority) for each in nearer)
+            relief[branch] = mine + sum(roster.milli(each, priority) for each in nearer)
         ever = [
             branch
             for branch in later
-            if rights.rule(me, Party("", branch, me.priority, False, 0), self._relief, {}) is not None
+            if rights.rule(me, Party("", branch, me.priority, False, 0), relief, {}) is not None
         ]
         return [*lower, *((branch, priority) for branch in (*fair, *ever))]
+
+    def _relieved(self) -> dict[int, int]:
+        """What leaves each branch on his way down when everybody has left whom he could take."""
+        if self._relief is None:
+            self._relief = {}
+            if not self.anywhere:
+                self._groups(self._relief)
+        return self._relief
 
     def _leaving(self, standings: Iterable[Standing]) -> dict[int, int]:
         """What goes of each branch when these go."""
@@ -118,7 +114,7 @@ class Hearing:
             rule, me, other = self.court.rights.rule, self.plea.party, standing.party()
             may = self.plea.may_take(standing)
             lawful = may and rule(me, other, {}) is not None
-            ever = lawful or self.under or (may and rule(me, other, self._relief, {}) is not None)
+            ever = lawful or self.under or (may and rule(me, other, self._relieved(), {}) is not None)
             found = self._cases[key] = (lawful, may and bool(ever))
         return found
 
@@ -131,7 +127,7 @@ class Hearing:
 
     def serve(self, rank: int, at: int, needed: int) -> bool:
         """Whether those on one device would make room on it, all of them gone."""
-        if self.under or self.ranks is None:
+        if self.anywhere:
             return True
         there = [
             (pods[0][0], milli)
@@ -191,7 +187,7 @@ def _bound(court: Court, plea: Plea, place: Domain, nearby: Iterable[Standing]) 
 def _nodes(hearing: Hearing, widest: Tally) -> Iterator[Place]:
     """The nodes of all domains and their devices."""
     court, plea = hearing.court, hearing.plea
-    for bound, rank in court.bounds.by_cost(plea.ask, plea.highest_victim, hearing.ranks):
+    for bound, rank in court.bounds.by_cost(plea.ask, plea.highest_victim, hearing.ranks()):
         if rank in widest.where and rank not in plea.closed:
             nearby = hearing.on(rank)
             if nearby:

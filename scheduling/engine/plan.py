@@ -5,8 +5,10 @@ See :mod:`scheduling.engine.types` for the units.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar, overload
 
 from scheduling.engine.snapshot import PodPlacement
 
@@ -78,6 +80,56 @@ class Eta:
     earliest: int | None = None
     latest: int | None = None
     why: str = ""
+
+
+# --- What is worked out when somebody looks ------------------------------------------------------------------------
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Late(Sequence[T_co]):
+    """A tuple that is worked out at the first look at it. Equal, hashed and shown as that tuple."""
+
+    __slots__ = ("_make", "_rows")
+
+    def __init__(self, make: Callable[[], Iterable[T_co]]) -> None:
+        self._make: Callable[[], Iterable[T_co]] | None = make
+        self._rows: tuple[T_co, ...] = ()
+
+    def rows(self) -> tuple[T_co, ...]:
+        """The tuple."""
+        make = self._make  # another thread may be at it too
+        if make is not None:
+            self._rows = tuple(make())
+            self._make = None
+        return self._rows
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        return self.rows()[index]
+
+    def __len__(self) -> int:
+        return len(self.rows())
+
+    def __iter__(self) -> Iterator[T_co]:
+        return iter(self.rows())
+
+    def __eq__(self, other: object) -> bool:
+        return self.rows() == (other.rows() if isinstance(other, Late) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.rows())
+
+    def __repr__(self) -> str:
+        return repr(self.rows())
+
+    def __reduce__(self) -> tuple[type[tuple[T_co, ...]], tuple[tuple[T_co, ...]]]:
+        return tuple, (self.rows(),)
 
 
 # --- The plan -----------------------------------------------------------------------------------------------------
@@ -236,11 +288,20 @@ class FindingCode(StrEnum):
     OVERSUBSCRIBED = "oversubscribed"
     ABOVE_CEILING = "above-ceiling"
     MIXED_GPU_TYPES = "mixed-gpu-types"
+    UNKNOWN_TEAM = "unknown-team"
+    BROKEN_TREE = "broken-tree"
+    IMPOSSIBLE_NUMBER = "impossible-number"
+    UNKNOWN_POOL = "unknown-pool"
+    MISSING_NODE = "missing-node"
+    OVERCOMMITTED = "overcommitted"
+    CLOCK = "clock"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something legal that is worth a warning."""
+    """Something that is worth a warning: it is legal (the first three codes), or cannot be and is read as the nearest
+    thing that can. ``pool`` is empty where it concerns all pools.
+    """
 
     code: FindingCode
     pool: str
@@ -251,15 +312,16 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One cycle's decisions. Every workload of the snapshot stands in exactly one of starts, grows, keeps, shrinks,
-    preemptions and waits. Each tuple is sorted by id (waits by pool, position, id)."""
+    preemptions and waits. Each is sorted by id (waits by pool, position, id). Who stays, who waits and the figures
+    are worked out when somebody looks at them."""
 
     starts: tuple[Start, ...] = ()
     grows: tuple[Grow, ...] = ()
-    keeps: tuple[Keep, ...] = ()
+    keeps: Sequence[Keep] = ()
     shrinks: tuple[Shrink, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    waits: Sequence[Wait] = ()
     reservations: tuple[StartReservation, ...] = ()
-    pools: tuple[PoolFigures, ...] = ()
-    teams: tuple[TeamFigures, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    pools: Sequence[PoolFigures] = ()
+    teams: Sequence[TeamFigures] = ()
+    findings: Sequence[Finding] = ()

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.fleet import Domain
 from scheduling.engine.places import Hearing
+from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.roster import Roster
+from scheduling.engine.space import Room, pods_in
 from scheduling.engine.standing import Tier, Unit, UnitKey
+from scheduling.engine.sweep import Sweep
 from scheduling.engine.tree import ROOT, Tree
-from scheduling.engine.types import ElasticPreemption, Rule
+from scheduling.engine.types import GPU_MILLI, ElasticPreemption, Rule
 
 Cost = tuple[Tier, int, int, tuple[str, ...]]
 First = Callable[[int, Sequence[Unit]], Unit | None]
@@ -25,12 +28,10 @@ First = Callable[[int, Sequence[Unit]], Unit | None]
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """A set of victims for one newcomer, in the order in which they were chosen, and where he fits when they are
-    gone."""
+    """A set of victims for one newcomer, in the order in which they were chosen."""
 
     units: tuple[Unit, ...]
     rules: tuple[Rule, ...]
-    domains: tuple[Domain, ...]
 
     @property
     def workloads(self) -> int:
@@ -97,7 +98,6 @@ class Search:
         self._plea = plea
         self._newcomer = plea.party
         self._tree = court.rights.accounts.tree
-        self._domains = tally.domains
         self._capacity = Capacity(court.ledger, plea.ask, plea.pods, tally, plea.closed)
         self._leaving: dict[int, int] = {}
         self._chosen: list[Unit] = []
@@ -105,9 +105,9 @@ class Search:
         self._gone: set[str] = set()
         self._under_ceilings = False
         self._under_ceilings = self._passed() is None
-        self._shelves = roster.shelves()
+        self._roster = roster
         most = plea.highest_victim
-        self._tiers = sorted(tier for tier in self._shelves if most is None or tier[2] <= most)
+        self._tiers = [tier for tier in roster.tiers() if most is None or tier[2] <= most]
         self._lineups: dict[Tier, Lineup] = {}
         self._lineups_for: tuple[int | None, bool] | None = None
         self._at: dict[tuple[Tier, int, bool], int] = {}
@@ -123,7 +123,7 @@ class Search:
         rules = self._lawful(self._chosen)
         if rules is None or not self._chosen or self._ping_pong():
             return None
-        return Victims(tuple(self._chosen), tuple(rules), self._domains)
+        return Victims(tuple(self._chosen), tuple(rules))
 
     def _enough(self) -> bool:
         return self._capacity.enough and self._passed() is None
@@ -166,7 +166,7 @@ class Search:
             self._at[key] = at
             return units[at] if at < len(units) else None
 
-        return Lineup(self._tree, self._shelves[tier], first)
+        return Lineup(self._tree, self._roster.shelf(tier), first)
 
     def _serves(self, unit: Unit, *, any_will_do: bool) -> bool:
         """Whether a unit is still there and of use."""
@@ -276,9 +276,16 @@ def find_victims(court: Court, plea: Plea) -> Victims | None:
     widest = court.tally(plea.ask)
     if widest is None:
         return None
+    if (
+        plea.party.reserved
+        and plea.pods > 1
+        and len(widest.domains) > 1
+        and plea.ceiling_passed(court) is None
+    ):
+        swept = _cheapest_domain(court, plea, widest)
+        if swept is not None:
+            return swept
     hearing = Hearing(court, plea)
-    if hearing.hopeless(widest):
-        return None
     best = Search(court, plea, widest, court.roster).run()
     if best is not None and len(best.units) == 1:
         return best
@@ -291,23 +298,67 @@ def find_victims(court: Court, plea: Plea) -> Victims | None:
         if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
             continue
         best, where = found, place.key
-        # Elsewhere fewer of them may do.
-        few = {unit.standing.workload.id: unit.standing for unit in found.units}.values()
-        less = Search(court, plea, widest, court.among(few)).run()
+        less = _less(court, plea, widest, found)
         if less is not None and less.cost < best.cost:
             best, where = less, ()
     return best
 
 
-def any_lawful(court: Court, plea: Plea) -> bool:
-    """Whether the newcomer may take anybody at all; what makes others lawful later is that somebody is taken
-    first."""
-    roster, party = court.roster, plea.party
-    if party.reserved:
-        return bool(roster.within(ROOT))
-    mode = court.rights.policy.elastic_preemption
-    by_priority = mode is ElasticPreemption.PRIORITY
-    if roster.lower(ROOT if by_priority else party.leaf, party.priority):
+def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
+    """The cheapest victims inside one domain, for a gang that may take anybody; none, if somebody alone might do."""
+    if _anybody_alone(court, plea, widest):
+        return None
+    most = court.prospects.most_pods(plea.party, plea.ask, widest)
+    sweeps = [Sweep(court, plea, widest, number) for number, pods in enumerate(most) if pods >= plea.pods]
+    best: Victims | None = None
+    for sweep in sorted(sweeps, key=attrgetter("bound")):
+        if best is not None and sweep.bound[0] > best.cost[0]:
+            break
+        units = sweep.victims()
+        if units is None:
+            continue
+        found = Victims(units, (Rule.RESERVED,) * len(units))
+        if best is None or found.cost < best.cost:
+            best = found
+            less = (
+                _less(court, plea, widest, best)
+                if _would_do_elsewhere(court, plea, widest, sweep, best)
+                else None
+            )
+            if less is not None and less.cost < best.cost:
+                best = less
+    return best
+
+
+def _would_do_elsewhere(court: Court, plea: Plea, widest: Tally, sweep: Sweep, found: Victims) -> bool:
+    """Whether some of these workloads, all of them gone, could make room in another domain too, or others of their
+    pods in the same."""
+    few = {unit.standing.workload.id: unit for unit in found.units}
+    if any(not unit.whole or len(unit.standing.units(court.ledger)) > 1 for unit in few.values()):
         return True
-    priority = party.priority if by_priority else None
-    return any(roster.within(branch, priority) for branch, _ in court.rights.fair_branches(party, {}))
+    capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
+    for unit in few.values():
+        capacity.change(unit, 1)
+    return capacity.ready != {sweep.number}
+
+
+def _less(court: Court, plea: Plea, widest: Tally, found: Victims) -> Victims | None:
+    """The victims if only these workloads could go, wherever there is room then: elsewhere fewer may do."""
+    few = {unit.standing.workload.id: unit.standing for unit in found.units}.values()
+    return Search(court, plea, widest, court.among(few)).run()
+
+
+def _anybody_alone(court: Court, plea: Plea, widest: Tally) -> bool:
+    """Whether the departure of one workload could make room for all pods."""
+    missing = plea.pods - max(widest.totals)
+    most = max(
+        pods_in(Room([GPU_MILLI] * len(costs), UNLIMITED, UNLIMITED), costs, plea.ask)
+        for costs in {tuple(costs) for _, costs in widest.where.values()}
+    )
+    for standing in court.roster:
+        if len(standing.pods) * most >= missing:
+            capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
+            capacity.change(standing.units(court.ledger)[-1], 1)
+            if capacity.enough:
+                return True
+    return False

@@ -12,6 +12,11 @@ UNLIMITED = 1 << 60
 """Stands for "no limit" in sums and comparisons of milli-GPUs, milli-cores and MiB."""
 
 
+def in_arrays(amount: int) -> int:
+    """The amount, or the nearest that sums of 64 bits can hold: beyond is as good as unlimited."""
+    return max(-UNLIMITED, min(amount, UNLIMITED))
+
+
 def memory_share(mib: int, device_mib: int) -> int:
     """The share of a device that ``mib`` of its memory is, in milli-GPUs, rounded up."""
     return -(-mib * GPU_MILLI // device_mib)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
+from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.space import Room, empty_room, pick_devices, pods_in
@@ -41,50 +42,57 @@ def reserve_start(
     pods: int,
     ends: Iterable[End],
     yielding: Iterable[tuple[Workload, Sequence[PodPlacement]]],
+    *,
+    tally: Tally,
 ) -> Kept:
     """The earliest time at which so many pods fit, and the nodes; without ends, the nodes where least is missing.
 
-    ``yielding`` are those whom the workload may preempt whenever it likes: they are not in its way.
+    ``ends`` come in the order of their times, then ids. ``yielding`` are those whom the workload may preempt whenever
+    it likes: they are not in its way. ``tally`` says how many of its pods the nodes hold as things stand.
     """
     rooms = list(ledger.later.rooms)
-    _free(ledger, rooms, yielding)
-    domains = ledger.fleet.domains(ask)[-1]
-    counts = [
-        {rank: pods_in(rooms[rank], costs, ask) for rank, costs in ledger.fleet.ranks(domain)}
-        for domain in domains
-    ]
-    totals = [sum(count.values()) for count in counts]
-    where: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
-    for number, domain in enumerate(domains):
-        for rank, costs in ledger.fleet.ranks(domain):
-            where.setdefault(rank, []).append((number, costs))
-    for at, workload, placements in sorted(ends, key=lambda end: (end[0], end[1].id)):
-        _free(ledger, rooms, [(workload, placements)])
-        for rank in {spot[0] for pod in placements if (spot := ledger.spot(pod)) is not None}:
-            for number, costs in where.get(rank, ()):
-                held = pods_in(rooms[rank], costs, ask)
-                totals[number] += held - counts[number][rank]
-                counts[number][rank] = held
-        ready = [number for number, total in enumerate(totals) if total >= pods]
+    held: dict[int, int] = {}
+    totals = list(tally.totals)
+    ready: set[int] = set()
+
+    def leave(leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]) -> None:
+        """Let these go, and count again what their nodes hold."""
+        for rank in _free(ledger, rooms, leaving):
+            if rank in tally.where:
+                number, costs = tally.where[rank]
+                count = pods_in(rooms[rank], costs, ask)
+                totals[number] += count - held.get(rank, tally.pods[rank])
+                held[rank] = count
+                if totals[number] >= pods:
+                    ready.add(number)
+
+    leave(yielding)
+    ready.update(number for number, total in enumerate(totals) if total >= pods)
+    for at, workload, placements in ends:
+        leave([(workload, placements)])
         if ready:
-            best = min(ready, key=lambda number: (totals[number], domains[number].key))
-            return Kept(
-                at, _spare_then(ledger, ask, pods, domain=domains[best], rooms=rooms, counts=counts[best])
-            )
-    return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, domains, rooms))
+            best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
+            there = (rank for rank, _ in ledger.fleet.ranks(tally.domains[best]))
+            counts = {rank: count for rank in there if (count := held.get(rank, tally.pods[rank]))}
+            domain = tally.domains[best]
+            return Kept(at, _spare_then(ledger, ask, pods, domain=domain, rooms=rooms, counts=counts))
+    return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, tally.domains, rooms))
 
 
 def _free(
     ledger: Ledger, rooms: list[Room], leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]
-) -> None:
-    """Give back in ``rooms`` what these workloads hold. Its rooms are replaced, not changed: they are the
-    ledger's."""
+) -> set[int]:
+    """Give back in ``rooms`` what these workloads hold, and return their nodes. Rooms are replaced, not changed: they
+    are the ledger's."""
+    ranks = set()
     for workload, placements in leaving:
         for pod in placements:
             spot = ledger.spot(pod)
             if spot is not None:
                 room = rooms[spot[0]] = rooms[spot[0]].copy()
                 room.change(spot[1], workload.cpu_milli, workload.memory_mib, 1)
+                ranks.add(spot[0])
+    return ranks
 
 
 def _spare_then(

@@ -2,109 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import merge
 from operator import attrgetter
 
 from scheduling.engine import reasons
+from scheduling.engine.books import admission_order
 from scheduling.engine.candidate import Blocked, Cause
-from scheduling.engine.cycle import PoolCycle, admission_order
+from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
+from scheduling.engine.plan import Late
 from scheduling.engine.standing import Standing
 from scheduling.engine.state import State
 from scheduling.engine.types import (
-    PLACED,
     Allocation,
     Eta,
+    Finding,
     Grow,
     Keep,
     Plan,
     PodPlacement,
+    PoolFigures,
     Preemption,
     Queueing,
     Reason,
+    ReasonCode,
     Shrink,
     Start,
     StartReservation,
     Status,
+    TeamFigures,
     Wait,
     Workload,
 )
 
+by_id = attrgetter("workload")
 Grown = Mapping[str, list[PodPlacement]]
-Out = Iterable[tuple[Workload, str | None, Reason]]
 
 
-def plan_of(state: State, cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], out: Out) -> Plan:
-    """Everything the cycles of all pools have decided, as one plan."""
+def plan_of(
+    cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], report: Callable[[], Report]
+) -> Plan:
+    """Everything the cycles of all pools have decided, as one plan; what changes nothing when somebody looks."""
     starts: list[Start] = []
     grows: list[Grow] = []
-    keeps: list[Keep] = []
     shrinks: list[Shrink] = []
     preemptions: list[Preemption] = []
-    waits: list[Wait] = []
     for pool_id, cycle in cycles.items():
-        allocations = _allocations(cycle)
-        for standing in cycle.standings.values():
-            allocation = allocations[standing.workload.id]
-            if standing.fresh:
-                starts.append(_start(cycle, standing, allocation))
-            elif standing.shrunk:
-                shrinks.append(_shrink(cycle, standing, allocation))
-            elif standing.workload.id in grown[pool_id]:
-                new = tuple(grown[pool_id][standing.workload.id])
-                grows.append(Grow(standing.workload.id, pool_id, new, allocation))
-            else:
-                keeps.append(_keep(cycle, standing, allocation))
-        keeps.extend(Keep(workload.id, pool_id, (), None) for workload in cycle.stopping)
-        preemptions.extend(_preemptions(cycle, state.placed[pool_id]))
-        waits.extend(_waits(cycle))
-    order = {pool.id: at for at, pool in enumerate(state.pools)}
-    rest = sorted(
-        (_out(entry) for entry in out), key=lambda each: (order.get(each.pool or "", -1), each.workload)
-    )
-    waits = list(merge(waits, rest, key=lambda each: (order.get(each.pool or "", -1), each.position is None)))
-    by_id = attrgetter("workload")
+        allocations = _Allocations(cycle)
+        starts.extend(_start(cycle, each, allocations.of(each)) for each in cycle.started.values())
+        shrunk = (
+            each for each in cycle.touched.values() if each.shrunk and each.workload.id in cycle.standings
+        )
+        shrinks.extend(_shrink(cycle, each, allocations.of(each)) for each in shrunk)
+        for id_, pods in grown[pool_id].items():
+            if id_ not in cycle.started:
+                standing = cycle.standings[id_]
+                grows.append(Grow(id_, pool_id, tuple(pods), allocations.of(standing)))
+        preemptions.extend(_preemptions(cycle))
     return Plan(
         starts=tuple(sorted(starts, key=by_id)),
         grows=tuple(sorted(grows, key=by_id)),
-        keeps=tuple(sorted(keeps, key=by_id)),
+        keeps=Late(lambda: report().keeps),
         shrinks=tuple(sorted(shrinks, key=by_id)),
         preemptions=tuple(sorted(preemptions, key=by_id)),
-        waits=tuple(waits),
+        waits=Late(lambda: report().waits),
         reservations=tuple(_reservation(cycle) for cycle in cycles.values() if _reserves(cycle)),
-        pools=tuple(pool_figures(cycle) for cycle in cycles.values()),
-        teams=tuple(figure for cycle in cycles.values() for figure in team_figures(cycle)),
-        findings=tuple(finding for cycle in cycles.values() for finding in findings(cycle)),
+        pools=Late(lambda: report().pools),
+        teams=Late(lambda: report().teams),
+        findings=Late(lambda: report().findings),
     )
 
 
-def _allocations(cycle: PoolCycle) -> dict[str, tuple[Allocation, ...]]:
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a plan tells of those whom it leaves as they are, and the figures."""
+
+    keeps: Sequence[Keep]
+    waits: Sequence[Wait]
+    pools: Sequence[PoolFigures]
+    teams: Sequence[TeamFigures]
+    findings: Sequence[Finding]
+
+    @classmethod
+    def of(
+        cls, state: State, cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], now: int
+    ) -> Report:
+        """The report of cycles that are over."""
+        keeps = [keep for pool_id, cycle in cycles.items() for keep in _keeps(cycle, grown[pool_id])]
+        keeps.extend(Keep(stray.id, stray.pool or "", (), None) for stray in state.oddities.strays)
+        return cls(
+            tuple(sorted(keeps, key=by_id)),
+            _all_waits(state, cycles, now),
+            tuple(pool_figures(cycle) for cycle in cycles.values()),
+            tuple(figure for cycle in cycles.values() for figure in team_figures(cycle)),
+            (*state.oddities.findings(), *(each for cycle in cycles.values() for each in findings(cycle))),
+        )
+
+    @classmethod
+    def again(cls, plan: Plan) -> Report:
+        """The report of a plan."""
+        return cls(plan.keeps, plan.waits, plan.pools, plan.teams, plan.findings)
+
+
+def _all_waits(state: State, cycles: Mapping[str, PoolCycle], now: int) -> tuple[Wait, ...]:
+    """Those who wait: by pool, first those in its queue."""
+    order = {pool.id: at for at, pool in enumerate(state.pools)}
+
+    def place(wait: Wait) -> int:
+        return order.get(wait.pool or "", -1)
+
+    out = [_out(state.workload(id_), *out, now) for id_, out in state.out.items()]
+    out.sort(key=lambda wait: (place(wait), wait.workload))
+    waits = [wait for cycle in cycles.values() for wait in _waits(cycle)]
+    return tuple(merge(waits, out, key=lambda wait: (place(wait), wait.position is None)))
+
+
+def _keeps(cycle: PoolCycle, grown: Grown) -> Iterable[Keep]:
+    """Those who stay as they are, and those who are stopping."""
+    allocations = _Allocations(cycle)
+    for standing in cycle.standings.values():
+        if not (standing.fresh or standing.shrunk or standing.workload.id in grown):
+            yield _keep(cycle, standing, allocations.of(standing))
+    yield from (Keep(id_, cycle.pool.id, (), None) for id_ in cycle.books.stopping)
+
+
+class _Allocations:
     """Whose guarantee everybody counts against: what reserved ones leave of a team's own part its elastic ones use,
     in order of admission, and burst with the rest."""
-    left = list(cycle.charges.left)
-    kept = sorted((each for each in cycle.standings.values() if not each.fresh), key=_admitted)
-    found = {}
-    for standing in [*kept, *(each for each in cycle.standings.values() if each.fresh)]:
-        id_ = standing.workload.id
+
+    def __init__(self, cycle: PoolCycle) -> None:
+        self._cycle = cycle
+        self._elastic: dict[int, dict[str, tuple[Allocation, ...]]] = {}
+
+    def of(self, standing: Standing) -> tuple[Allocation, ...]:
+        """That of a workload."""
         if standing.workload.reserved:
-            found[id_] = tuple(cycle.allocations.get(id_, ()))
-            continue
-        team = cycle.tree.team_branch[standing.workload.team]
-        inside = min(standing.milli, left[team])
-        left[team] -= inside
-        parts = (Allocation(standing.workload.team, inside), Allocation(None, standing.milli - inside))
-        found[id_] = tuple(part for part in parts if part.milli)
-    return found
+            return tuple(self._cycle.allocations.get(standing.workload.id, ()))
+        found = self._elastic.get(standing.leaf)
+        if found is None:
+            found = self._elastic[standing.leaf] = self._in_team(standing.leaf, standing.workload.team)
+        return found[standing.workload.id]
 
-
-def _admitted(standing: Standing) -> tuple[bool, int, int, str]:
-    return admission_order(standing.workload)
+    def _in_team(self, leaf: int, team: str) -> dict[str, tuple[Allocation, ...]]:
+        """Those of all elastic workloads of a team."""
+        cycle = self._cycle
+        left = cycle.charges.left[cycle.tree.team_branch[team]]
+        kept = [each for id_, each in cycle.books.on_leaf[leaf].items() if id_ in cycle.standings]
+        kept.sort(key=lambda each: admission_order(each.workload))
+        found = {}
+        for standing in [*kept, *(each for each in cycle.started.values() if each.leaf == leaf)]:
+            if not standing.workload.reserved:
+                inside = min(standing.milli, left)
+                left -= inside
+                parts = (Allocation(team, inside), Allocation(None, standing.milli - inside))
+                found[standing.workload.id] = tuple(part for part in parts if part.milli)
+        return found
 
 
 def _start(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Start:
-    waits = cycle.ledger.waits(standing.pods)
+    waits = cycle.ledger.waits(standing.workload, standing.pods)
     return Start(
         workload=standing.workload.id,
         pool=cycle.pool.id,
@@ -117,7 +176,7 @@ def _start(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, .
 
 
 def _keep(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Keep:
-    waits = standing.workload.status is Status.QUEUED and cycle.ledger.waits(standing.pods)
+    waits = standing.workload.status is Status.QUEUED and cycle.ledger.waits(standing.workload, standing.pods)
     reason = reasons.waiting_for_victims(standing.milli) if waits else None
     return Keep(standing.workload.id, cycle.pool.id, allocation, reason)
 
@@ -140,10 +199,11 @@ def _shrink(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, 
     )
 
 
-def _preemptions(cycle: PoolCycle, placed: Iterable[Workload]) -> Iterable[Preemption]:
+def _preemptions(cycle: PoolCycle) -> Iterable[Preemption]:
     """Those who are not standing any more."""
-    for workload in placed:
-        if workload.status not in PLACED or workload.id in cycle.standings:
+    for standing in cycle.touched.values():
+        workload = standing.workload
+        if workload.id in cycle.standings:
             continue
         first = cycle.taken[workload.id][0]
         milli = sum(pod.milli for pod in workload.placements)
@@ -170,7 +230,7 @@ def _waits(cycle: PoolCycle) -> Iterable[Wait]:
         reason = known.get(alike)
         if reason is None:
             reason = known[alike] = _reason(cycle, blocked, free)
-        yield Wait(blocked.candidate.id, cycle.pool.id, position, reason, forecast.next(blocked))
+        yield Wait(blocked.candidate.id, cycle.pool.id, position, reason, forecast.of(blocked))
 
 
 def _alike(blocked: Blocked) -> tuple[Hashable, ...]:
@@ -198,11 +258,12 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:
     return reasons.waiting_for_place(cycle.pool, asked, free, level=candidate.ask.topology.required)
 
 
-def _out(entry: tuple[Workload, str | None, Reason]) -> Wait:
-    workload, pool_id, reason = entry
+def _out(workload: Workload, pool_id: str | None, reason: Reason, now: int) -> Wait:
+    """Somebody who is in no queue."""
     why = "It is not in the queue."
-    if workload.backing_off_until is not None and reason.code is reason.code.BACKING_OFF:
-        return Wait(workload.id, pool_id, None, reason, Eta(workload.backing_off_until, None, why))
+    if reason.code is ReasonCode.BACKING_OFF:
+        due = reasons.of_workload(workload, now) or reason
+        return Wait(workload.id, pool_id, None, due, Eta(workload.backing_off_until, None, why))
     return Wait(workload.id, pool_id, None, reason, Eta(None, None, why))
 
 

@@ -83,11 +83,14 @@ class Rights:
             used[branch] + newcomer.milli - leaving.get(branch, 0) <= due[branch] for branch in mine
         )
 
+    def excess(self, branch: int) -> int:
+        """By how much a branch is above its entitlement, or above its guarantee, whichever is more."""
+        due = min(self.entitled[branch], self.accounts.quotas.guarantee[branch])
+        return self.accounts.usage.used[branch] - due
+
     def is_above(self, branch: int) -> bool:
         """Whether a branch has more than its entitlement, or than its guarantee."""
-        return self.accounts.usage.used[branch] > min(
-            self.entitled[branch], self.accounts.quotas.guarantee[branch]
-        )
+        return self.excess(branch) > 0
 
     def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """The branches beside the newcomer's way down whose workloads the fair-share rule gives him, as things stand,

@@ -88,10 +88,18 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class TypicalRequest:
-    """A request this pool often sees, and how often relative to the others; measures fragmentation."""
+    """What a pod of this pool often asks for, and how often relative to the others; measures fragmentation.
+
+    ``gpu_memory_mib``, where it is not 0, stands in place of ``milli``. ``cpu_milli`` and ``memory_mib`` are those of
+    the pod; an empty ``gpu_types`` is any.
+    """
 
     milli: int
     weight: float
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    gpu_types: tuple[str, ...] = ()
+    gpu_memory_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

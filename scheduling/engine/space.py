@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduling.engine.ask import Ask
+from scheduling.engine.grid import Grid
+from scheduling.engine.outlook import Outlook
 from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.types import GPU_MILLI, Node
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 Picks = Sequence[tuple[int, int]]
 """(position of a device on its node, milli-GPUs) pairs."""
+
+OUTLOOKS_KEPT = 256
+"""Of so many asks it is remembered how good each node is for them."""
 
 
 @dataclass(slots=True)
@@ -81,8 +86,10 @@ def pick_devices(room: Room, costs: Sequence[int], ask: Ask) -> Picks | None:
 
     A fraction goes to the partly used device that fits most tightly and breaks a whole one only where none fits.
     """
-    if room.cpu < ask.cpu_milli or room.memory < ask.memory_mib:
+    if (ask.cpu_milli and room.cpu < ask.cpu_milli) or (ask.memory_mib and room.memory < ask.memory_mib):
         return None
+    if ask.bare:
+        return []
     if ask.whole:
         free = [at for at, left in enumerate(room.gpu) if left == GPU_MILLI and costs[at]]
         return [(at, GPU_MILLI) for at in free[: ask.whole]] if len(free) >= ask.whole else None
@@ -112,13 +119,45 @@ class Space:
         self.partly: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
         self.free = [0] * len(fleet.kinds)
         self.changed: list[int] = []
+        self._grid: Grid | None = None
+        self._outlooks: dict[Ask, Outlook] = {}
         self._standing: list[tuple[int, frozenset[int], int]] = [(0, frozenset(), 0)] * len(fleet.nodes)
-        for rank in range(len(fleet.nodes)):
+        for rank in range(len(rooms)):
             self._index(rank)
 
     def copy(self) -> Space:
         """A space that can be changed without changing this one."""
-        return Space(self.fleet, [room.copy() for room in self.rooms])
+        twin = Space(self.fleet, [])
+        twin.rooms = [room.copy() for room in self.rooms]
+        twin.whole = [{count: list(ranks) for count, ranks in found.items()} for found in self.whole]
+        twin.partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
+        twin.free = list(self.free)
+        twin._standing = list(self._standing)
+        if self._grid is not None:
+            twin._grid = self.grid.refresh().copy(twin)
+        return twin
+
+    @property
+    def grid(self) -> Grid:
+        """The rooms as arrays; to be refreshed before use."""
+        if self._grid is None or self._grid.pool is not self.fleet.pool:
+            self._grid = Grid(self)
+            self._outlooks.clear()
+        return self._grid
+
+    def outlook(self, ask: Ask) -> Outlook:
+        """How many pods of the ask each node holds, and how good it is for them, up to date."""
+        grid = self.grid
+        found = self._outlooks.get(ask)
+        if found is None:
+            if len(self._outlooks) >= OUTLOOKS_KEPT:
+                del self._outlooks[next(iter(self._outlooks))]
+            found = self._outlooks[ask] = Outlook(self.fleet, grid, ask)
+        return found.refresh()
+
+    def fragmentation(self) -> float:
+        """The part (0 to 1) of what is free on nodes that take new pods that typical requests could not use."""
+        return self.grid.refresh().fragmentation() if self.fleet.typical else 0.0
 
     def change(self, rank: int, picks: Picks, cpu: int, memory: int, sign: int) -> None:
         """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""

@@ -18,6 +18,14 @@ UnitKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
 
 
+@dataclass(slots=True)
+class Clock:
+    """When a cycle decides. Everybody who is placed looks at the same one: who is kept from cycle to cycle has more to
+    lose in the next."""
+
+    now: int
+
+
 @dataclass(slots=True, eq=False)
 class Standing:
     """A workload with an allocation. ``pods`` shrinks and grows with the plan, ``fresh`` ones were started by it.
@@ -28,17 +36,27 @@ class Standing:
     workload: Workload
     leaf: int
     pods: list[PodPlacement]
-    lost_ms: int
-    """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
+    clock: Clock
     fresh: bool = False
     shrunk: bool = False
     victims: list[str] = field(default_factory=list)
     milli: int = field(init=False)
     _units: tuple[Unit, ...] | None = None
+    _units_at: int = 0
     _party: Party | None = None
 
     def __post_init__(self) -> None:
         self.milli = milli_of(self.pods)
+
+    @property
+    def lost_ms(self) -> int:
+        """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
+        workload = self.workload
+        if workload.status is not Status.RUNNING or workload.started_at is None:
+            return 0
+        return max(
+            0, self.clock.now - max(workload.started_at, workload.checkpointed_at or workload.started_at)
+        )
 
     def lose(self, gone: frozenset[int]) -> None:
         """Give up the pods with these indexes."""
@@ -49,6 +67,12 @@ class Standing:
     def grow(self, pod: PodPlacement) -> None:
         """Get one more pod."""
         self.pods.append(pod)
+        self._changed()
+
+    def restore(self) -> None:
+        """Have it as it was before the cycle."""
+        self.pods = list(self.workload.placements)
+        self.shrunk = False
         self._changed()
 
     def _changed(self) -> None:
@@ -65,15 +89,21 @@ class Standing:
 
     def tier_of(self, pod_index: int) -> Tier:
         """The tier of a pod: lower for one above the minimum."""
-        whole = True
-        if len(self.pods) > self.workload.min_pods:
-            indexes = sorted(pod.pod_index for pod in self.pods)
-            whole = indexes.index(pod_index) < self.workload.min_pods
+        spare = len(self.pods) - self.workload.min_pods
+        whole = spare <= 0 or sum(pod.pod_index < pod_index for pod in self.pods) < self.workload.min_pods
         return (whole, COST_OF_STATUS[self.workload.status], self.workload.priority)
+
+    def tiers(self) -> set[Tier]:
+        """The tiers of all that can be taken of it."""
+        cost, priority = COST_OF_STATUS[self.workload.status], self.workload.priority
+        if len(self.pods) > self.workload.min_pods:
+            return {(False, cost, priority), (True, cost, priority)}
+        return {(True, cost, priority)}
 
     def units(self, ledger: Ledger) -> tuple[Unit, ...]:
         """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
-        if self._units is None:
+        if self._units is None or self._units_at != self.clock.now:
+            self._units_at = self.clock.now
             pods = sorted(self.pods, key=lambda pod: pod.pod_index)
             spare = [Unit(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
             self._units = (*spare, Unit(ledger, self, tuple(pods), whole=True))
@@ -87,13 +117,6 @@ class Standing:
             return None
         started = self.workload.started_at if self.workload.status is Status.RUNNING else None
         return max(now, (now if started is None else started) + limit)
-
-
-def lost_ms(workload: Workload, now: int) -> int:
-    """Work that is lost if the workload goes now; nothing, before it runs."""
-    if workload.status is not Status.RUNNING or workload.started_at is None:
-        return 0
-    return max(0, now - max(workload.started_at, workload.checkpointed_at or workload.started_at))
 
 
 def protected(workload: Workload, policy: Policy, now: int) -> bool:

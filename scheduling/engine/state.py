@@ -1,58 +1,257 @@
-"""The picture a cycle decides on: a snapshot, indexed once."""
+"""The picture a cycle decides on: a snapshot, indexed once and kept up to date event by event."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Callable, Iterable
+from typing import Protocol
+from weakref import ref
 
+from scheduling.engine import reasons
 from scheduling.engine.ask import Asks
+from scheduling.engine.books import Books
+from scheduling.engine.changes import Changes, check
+from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Fleet
+from scheduling.engine.intake import Candidacies, Intake, Out
+from scheduling.engine.quiet import Paths
+from scheduling.engine.soundness import Oddities, devices_of, sound_teams
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import Node, Pool, Snapshot, Status, Topology, Workload
 
 ANYWHERE = Topology()
+MOST_NEW_ASKS = 1_000
+"""So many requests unlike all before are taken in, with what is worked out for each, before all is indexed anew."""
 
 
-@dataclass(frozen=True, slots=True)
+class Late(Protocol):
+    """What is left to tell of a plan, while the books are as its cycle has left them."""
+
+    def part(self, snapshot: Callable[[], Snapshot]) -> None:
+        """They are not any more; ``snapshot`` gives what they stood for."""
+
+
 class State:
-    """What is known, by pool: nodes, and who lies there; and who waits, whatever the pool.
+    """What is known: the rows of a snapshot and, from the first decision on, the books of each pool.
 
-    ``fleets`` are the nodes that take new pods; ``whole_fleets`` also those of disconnected clusters (the same object
-    where there are none).
+    ``entries`` are those who wait in queues, by id, with their candidacies by pool; ``out`` those in none. What
+    nothing but a look at all rows can tell (nodes, teams, pools, who selects nodes by what) is indexed anew when it
+    has changed.
     """
 
-    pools: tuple[Pool, ...]
-    tree: Tree
-    fleets: dict[str, Fleet]
-    whole_fleets: dict[str, Fleet]
-    placed: dict[str, list[Workload]]
-    pending: tuple[Workload, ...]
-    asks: Asks
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.pools = snapshot.pools
+        self.teams = snapshot.teams
+        self._nodes = {node.id: node for node in snapshot.nodes}
+        self._workloads = {workload.id: workload for workload in snapshot.workloads}
+        self._indexed = False
+        self._now = 0
+        self._cycles: dict[str, PoolCycle] = {}
+        self._late: Callable[[], Late | None] = lambda: None
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> State:
         """The state a snapshot describes. The order of its rows (but the pools') makes no difference."""
-        keys: dict[str, None] = {}
-        topological = False
-        placed: dict[str, list[Workload]] = {pool.id: [] for pool in snapshot.pools}
+        return cls(snapshot)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it stands for; its rows in any order."""
+        return Snapshot(self.pools, self.teams, tuple(self._nodes.values()), tuple(self._workloads.values()))
+
+    def workload(self, id_: str) -> Workload:
+        """A workload by its id."""
+        return self._workloads[id_]
+
+    # --- What happened ---------------------------------------------------------------------------------------
+
+    def apply(self, changes: Changes) -> None:
+        """Take in what happened. Raises :class:`Doubt`, and changes nothing, where that does not fit."""
+        check(self._workloads, changes.workloads, changes.gone_workloads)
+        check(self._nodes, changes.nodes, changes.gone_nodes)
+        self._take_back()
+        keep = self._indexed and self._changes_workloads_only(changes)
+        self._indexed = False
+        for id_ in changes.gone_workloads:
+            before = self._workloads.pop(id_)
+            if keep:
+                self._drop(before)
+        for workload in changes.workloads:
+            known = self._workloads.get(workload.id)
+            self._workloads[workload.id] = workload
+            if keep and known != workload:
+                if known is not None:
+                    self._drop(known)
+                self._add(workload)
+        for id_ in changes.gone_nodes:
+            del self._nodes[id_]
+        self._nodes.update((node.id, node) for node in changes.nodes)
+        self.teams = self.teams if changes.teams is None else changes.teams
+        self.pools = self.pools if changes.pools is None else changes.pools
+        self._indexed = keep
+
+    def _changes_workloads_only(self, changes: Changes) -> bool:
+        """Whether nodes, teams and pools stay as they are, and nobody asks for nodes by other labels than before."""
+        return (
+            not changes.gone_nodes
+            and all(self._nodes.get(node.id) == node for node in changes.nodes)
+            and changes.teams in (None, self.teams)
+            and changes.pools in (None, self.pools)
+            and len(self.tree.leaf_of) == len(self.teams)
+            and all(workload.team in self.tree.leaf_of for workload in changes.workloads)
+            and _selects_by(changes.workloads) <= self._keys
+            and (self._topological or not _topological(changes.workloads))
+        )
+
+    def _add(self, workload: Workload) -> None:
+        """Enter a workload in the books."""
+        books = self.books.get(workload.pool or "")
+        workload = self.oddities.take(workload, self._devices.get(workload.pool or "", {}), self._now)
+        if workload.status is not Status.PENDING:
+            if books is not None:
+                books.settle(workload)
+            return
+        if self._sort(workload):
+            entry = self.entries[workload.id]
+            for pool_id, candidate in entry.items():
+                self.books[pool_id].line_up(candidate)
+            pool_id, candidate = next(iter(entry.items()))
+            self.books[pool_id].demand.add(candidate)
+
+    def _drop(self, workload: Workload) -> None:
+        """Strike a workload out of the books."""
+        id_ = workload.id
+        workload = self.oddities.drop(workload)
+        if workload.status is not Status.PENDING:
+            books = self.books.get(workload.pool or "")
+            if books is not None:
+                books.clear(workload)
+            return
+        self._backing_off.pop(id_, None)
+        if self.out.pop(id_, None) is None:
+            for pool_id, candidate in self.entries.pop(id_).items():
+                self.books[pool_id].strike(candidate)
+
+    def _sort(self, workload: Workload) -> bool:
+        """Tell whether a workload that waits stands in a queue, and note it there or among those who are out."""
+        if workload.backing_off_until is not None:
+            self._backing_off[workload.id] = workload.backing_off_until > self._now
+        reason = reasons.of_workload(workload, self._now)
+        if reason is not None:
+            self.out[workload.id] = (None, reason)
+            return False
+        found, out = self._intake.candidacies(workload)
+        if not found:
+            self.out[workload.id] = out
+            return False
+        self.entries[workload.id] = found
+        return True
+
+    # --- Deciding --------------------------------------------------------------------------------------------
+
+    def begin(self, now: int) -> dict[str, PoolCycle]:
+        """A cycle of every pool at this time, on books that say what the snapshot says."""
+        self._take_back()
+        if not self._indexed or now < self._now or self.oddities.hang_on_the_clock or self._is_worn():
+            self._now = now
+            self._index()
+        else:
+            self._move_clock(now)
+        self._indexed = False
+        cycles = {pool_id: PoolCycle(books, now) for pool_id, books in self.books.items()}
+        for cycle in cycles.values():
+            cycle.open()
+        self._cycles = cycles
+        return cycles
+
+    def _is_worn(self) -> bool:
+        """Whether what is remembered of those who are gone has become so much that it is time to forget it."""
+        new = len(self.asks) - self._first_asks
+        return new > MOST_NEW_ASKS or any(books.is_worn for books in self.books.values())
+
+    def end(self, late: Late) -> None:
+        """The cycles are over; ``late`` is told when their books are going to say something else.
+
+        If they never end, all is indexed anew for the next.
+        """
+        self._late = ref(late)
+        self._indexed = True
+
+    def _take_back(self) -> None:
+        """Have the books say what the snapshot says, after a cycle."""
+        cycles, self._cycles = self._cycles, {}
+        late = self._late()
+        if late is not None:
+            late.part(lambda: self.snapshot)
+        if cycles and self._indexed:
+            self._indexed = False
+            for cycle in cycles.values():
+                cycle.take_back()
+            self._indexed = True
+
+    def _move_clock(self, now: int) -> None:
+        """Look again at those whose backoff has ended meanwhile (or has not, if the clock went back)."""
+        self._now = now
+        for id_, was in tuple(self._backing_off.items()):
+            workload = self._workloads[id_]
+            if was != ((workload.backing_off_until or 0) > now):
+                self._drop(workload)
+                self._add(workload)
+
+    # --- Indexing --------------------------------------------------------------------------------------------
+
+    def _index(self) -> None:
+        """Make the books of all pools."""
+        teams = sound_teams(self.teams, {workload.team for workload in self._workloads.values()})
+        self.tree = Tree(teams)
+        self.oddities = Oddities(self.teams, teams, [pool.id for pool in self.pools])
+        self._paths = Paths(self.tree)
+        self.asks = Asks()
+        self._keys = _selects_by(self._workloads.values())
+        self._topological = _topological(self._workloads.values())
+        nodes: dict[str, list[Node]] = {pool.id: [] for pool in self.pools}
+        placed: dict[str, list[Workload]] = {pool.id: [] for pool in self.pools}
+        for node in self._nodes.values():
+            if node.pool in nodes:
+                nodes[node.pool].append(node)
+            else:
+                self.oddities.homeless(node)
+        self._devices = {pool_id: devices_of(each) for pool_id, each in nodes.items()}
         pending = []
-        for workload in sorted(snapshot.workloads, key=attrgetter("id")):
-            if workload.node_selector:
-                keys.update((key, None) for key, _ in workload.node_selector)
-            if not topological and workload.topology != ANYWHERE:
-                topological = True
+        for row in self._workloads.values():
+            workload = self.oddities.take(row, self._devices.get(row.pool or "", {}), self._now)
             if workload.status is Status.PENDING:
                 pending.append(workload)
             elif workload.pool in placed:
                 placed[workload.pool].append(workload)
-        by_pool: dict[str, list[Node]] = {pool.id: [] for pool in snapshot.pools}
-        for node in snapshot.nodes:
-            if node.pool in by_pool:
-                by_pool[node.pool].append(node)
-        fleets, whole = {}, {}
-        for pool in snapshot.pools:
-            nodes = by_pool[pool.id]
-            fleets[pool.id] = whole[pool.id] = Fleet(pool, nodes, keys, topological=topological)
-            if any(not node.cluster_online for node in nodes):
-                whole[pool.id] = Fleet(pool, nodes, keys, topological=topological, offline_too=True)
-        return cls(snapshot.pools, Tree(snapshot.teams), fleets, whole, placed, tuple(pending), Asks())
+        self.books: dict[str, Books] = {
+            pool.id: self._books_of(pool, nodes[pool.id], placed[pool.id]) for pool in self.pools
+        }
+        self._intake = Intake(self.books, self.tree, self.asks)
+        self.entries: dict[str, Candidacies] = {}
+        self.out: dict[str, Out] = {}
+        self._backing_off: dict[str, bool] = {}
+        for workload in pending:
+            self._sort(workload)
+        for pool_id, books in self.books.items():
+            books.fill(entry[pool_id] for entry in self.entries.values() if pool_id in entry)
+        for entry in self.entries.values():
+            pool_id, candidate = next(iter(entry.items()))
+            self.books[pool_id].demand.add(candidate)
+        self._first_asks = len(self.asks)
+
+    def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:
+        keys = sorted(self._keys)
+        fleet = whole = Fleet(pool, nodes, keys, topological=self._topological)
+        if any(not node.cluster_online for node in nodes):
+            whole = Fleet(pool, nodes, keys, topological=self._topological, offline_too=True)
+        return Books(fleet, whole, self._paths, self.asks, placed)
+
+
+def _selects_by(workloads: Iterable[Workload]) -> set[str]:
+    """The labels that some of these select nodes by."""
+    return {key for workload in workloads if workload.node_selector for key, _ in workload.node_selector}
+
+
+def _topological(workloads: Iterable[Workload]) -> bool:
+    """Whether one of these asks for a place in the topology."""
+    return any(workload.topology is not ANYWHERE and workload.topology != ANYWHERE for workload in workloads)

@@ -139,13 +139,15 @@ class Usage:
     """What each branch has allocated in one pool while a cycle decides: ``used`` U, ``reserved`` R, in milli-GPUs.
 
     ``above[t]`` is the part of ``reserved[t]`` that is charged to own parts of ancestors of ``t``: it does not count
-    against t's burst limit.
+    against t's burst limit. ``changed`` are the leaves that came to use more or less, in order, for those who keep
+    figures of their own.
     """
 
     tree: Tree
     used: list[int] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)
     above: list[int] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.used = [0] * len(self.tree)
@@ -161,6 +163,7 @@ class Usage:
 
     def add(self, leaf: int, milli: int, *, reserved: bool) -> None:
         """Count (or, negative, take back) an allocation in the leaf and every branch above it."""
+        self.changed.append(leaf)
         for branch in (ROOT, *self.tree.paths[leaf]):
             self.used[branch] += milli
             if reserved:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from chamber.cli import config
+from chamber.cli.durations import DURATION_MS
 
 
 @click.command()
@@ -15,6 +16,22 @@ from chamber.cli import config
     "--check", is_flag=True, help="Compare with what the scenario expects; exit 1 where it differs."
 )
 @click.option(
+    "--verify",
+    is_flag=True,
+    help="Let an independent checker look for broken rules; exit 1 where it finds one.",
+)
+@click.option(
+    "--cycles",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Run N cycles in a row, each plan carried out at once.",
+)
+@click.option(
+    "--until", type=DURATION_MS, metavar="24h", help="Run the clock for so long, and add a summary."
+)
+@click.option("--interval", type=DURATION_MS, metavar="30s", help="With --until: cycles at most that often.")
+@click.option("--trace", metavar="FILE.csv[.gz]", help="More workloads, from a CSV.")
+@click.option(
     "--format",
     "form",
     type=click.Choice(["table", "json"]),
@@ -22,14 +39,39 @@ from chamber.cli import config
     show_default=True,
     help="How to show the plan.",
 )
-def simulate(file: str, check: bool, form: str) -> None:
+def simulate(
+    file: str,
+    *,
+    check: bool,
+    verify: bool,
+    cycles: int | None,
+    until: int | None,
+    interval: int | None,
+    trace: str | None,
+    form: str,
+) -> None:
     """Run the scheduler on the organisation that FILE describes, without a database.
 
     FILE is YAML or JSON; - reads standard input.
     """
-    from scheduling.engine.scenario.command import run
+    from scheduling.simulation.command import Options, run
 
-    sys.exit(run(file, check=check, format=form, out=sys.stdout, err=sys.stderr))
+    if until is None and interval is not None:
+        raise click.UsageError("--interval is for --until.")
+    if file == trace == "-":
+        raise click.UsageError("Standard input is FILE or --trace, not both.")
+    if until is not None and cycles is not None:
+        raise click.UsageError("--until and --cycles exclude each other.")
+    options = Options(
+        check=check,
+        verify=verify,
+        format=form,
+        cycles=cycles or 1,
+        until_ms=until,
+        interval_ms=interval or 0,
+        trace=trace,
+    )
+    sys.exit(run(file, options, out=sys.stdout, err=sys.stderr))
 
 
 @click.command()

@@ -18,6 +18,8 @@ import yaml
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 16
+MAX_VALUES = 10_000_000
+TOO_MANY = f"the file has more than {MAX_VALUES:,} keys and values, which is the most allowed"
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels, which is the most allowed"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -25,13 +27,23 @@ _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\]",:]+|\n'
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class ScenarioError(Exception):
-    """A scenario that is refused: a sentence with the value and what is allowed, and the line of the file."""
+class TraceLine(int):
+    """A line of the trace that comes with a scenario."""
 
-    def __init__(self, message: str, line: int | None = None) -> None:
+    __slots__ = ()
+
+
+class ScenarioError(Exception):
+    """A scenario that is refused: a sentence with the value and what is allowed, and the line of the file.
+
+    `in_trace`: it is the trace that is refused.
+    """
+
+    def __init__(self, message: str, line: int | None = None, *, in_trace: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.line = line
+        self.in_trace = in_trace or isinstance(line, TraceLine)
 
     def __str__(self) -> str:
         return self.message if self.line is None else f"line {self.line}: {self.message}"
@@ -102,7 +114,9 @@ def parse(content: bytes, form: Format) -> Value:
 def _build(events: Iterator[_Event]) -> Value:
     """Return the tree that a stream of events describes, without recursion."""
     open_levels: list[_Level] = []
-    for event in events:
+    for number, event in enumerate(events):
+        if number > MAX_VALUES:
+            raise ScenarioError(TOO_MANY)
         if isinstance(event, Scalar):
             value: Value = event
             if _SURROGATE.search(event.text):
@@ -194,6 +208,8 @@ def _refuse_tag(tag: str | None, line: int) -> None:
 
 def _json_events(text: str) -> Iterator[_Event]:
     """Yield the events of JSON text; the library judges it first, so that the tokens need no grammar here."""
+    if text.count(",") > MAX_VALUES:
+        raise ScenarioError(TOO_MANY)
     try:
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:

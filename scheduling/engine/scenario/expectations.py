@@ -10,6 +10,7 @@ from .document import Scalar, ScenarioError, Value
 from .fields import Fields, shorten
 from .rows import MAX_COUNT, Known, Names
 
+MAX_COMPARISONS = 100_000_000
 ACTIONS = ("start", "keep", "grow", "shrink", "preempt", "wait")
 COUNT_KEYS = {
     "kept": ("keep", "grow", "shrink"),
@@ -78,6 +79,7 @@ def read_expectations(value: Value | None, known: Known) -> Expectations:
     workloads: list[WorkloadExpectation] = []
     figures: list[FigureExpectation] = []
     if (fields := expect.mapping("workloads")) is not None:
+        _refuse_too_many_patterns(fields, known.workloads)
         workloads = [_workload(fields, pattern, known.workloads) for pattern in fields]
     if (fields := expect.mapping("teams")) is not None:
         for team in fields:
@@ -87,6 +89,17 @@ def read_expectations(value: Value | None, known: Known) -> Expectations:
     if (fields := expect.mapping("pools")) is not None:
         figures.extend(_figures(fields, known.pools, POOL_KEYS, None))
     return Expectations(tuple(workloads), tuple(figures))
+
+
+def _refuse_too_many_patterns(fields: Fields, names: Names) -> None:
+    """Refuse what would take hours to compare: every pattern is matched with every name."""
+    patterns = sum(pattern not in names for pattern in fields)
+    if patterns * len(names) > MAX_COMPARISONS:
+        raise ScenarioError(
+            f"{fields.what} has {patterns:,} patterns for {len(names):,} workloads; "
+            f"allowed are {MAX_COMPARISONS:,} comparisons of the two",
+            fields.line,
+        )
 
 
 def _workload(fields: Fields, pattern: str, names: Names) -> WorkloadExpectation:

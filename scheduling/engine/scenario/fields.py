@@ -195,16 +195,31 @@ class Fields:
             raise self.refusal(key, "allowed are times from ten years ago to now")
         return found
 
+    def moment(self, key: str) -> int | None:
+        """A time within ten years of now, before or after it, relative to it, in milliseconds."""
+        found = self._time(key, 'a time relative to now with its unit, such as "-30s", "10m" or "2h"')
+        if found is not None and not -TEN_YEARS_MS <= found <= TEN_YEARS_MS:
+            raise self.refusal(key, "allowed are times from ten years ago to ten years ahead")
+        return found
+
     def _time(self, key: str, allowed: str) -> int | None:
         value = self.value(key)
         if value is None:
             return None
-        match = _DURATION.fullmatch(value.text) if isinstance(value, Scalar) else None
-        if match is None:
+        found = duration_of(value.text) if isinstance(value, Scalar) else None
+        if found is None:
             raise self.refusal(key, f"allowed is {allowed}")
-        parts = _DURATION_PART.findall(match[2])
-        total = sum((Decimal(number) * _UNITS_MS[unit] for number, unit in parts), Decimal(0))
-        return int(-total if match[1] == "-" else total)
+        return found
+
+
+def duration_of(text: str) -> int | None:
+    """The milliseconds that a text such as "-1h30m" writes, None where it writes none."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    parts = _DURATION_PART.findall(match[2])
+    total = sum((Decimal(number) * _UNITS_MS[unit] for number, unit in parts), Decimal(0))
+    return int(-total if match[1] == "-" else total)
 
 
 def text_of(value: Value, what: str) -> str:

@@ -6,7 +6,8 @@ and expectations; here they are brought together, named one by one, given their 
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from scheduling.engine.types import Snapshot, Status, Workload
 
@@ -17,6 +18,7 @@ from .placing import Lying, Placed, place_all
 from .pools import Machines, read_machines
 from .rows import Known
 from .teams import read_teams
+from .trace import read_trace
 from .workloads import WorkloadRow, read_workloads
 
 VERSION = 1
@@ -26,20 +28,37 @@ DOCUMENT_KEYS = frozenset({"version", "pools", "teams", "workloads", "expect"})
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """What becomes of a workload as the clock runs: how long it runs (None: for ever), and whom it waits for."""
+
+    duration_ms: int | None
+    depends_on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
-    """A described organisation at one moment, `now` in milliseconds since the epoch."""
+    """A described organisation at one moment, `now` in milliseconds since the epoch.
+
+    `arrivals` are submitted later, in that order. `courses` are those of the workloads that have one of their own,
+    by id.
+    """
 
     snapshot: Snapshot
     now: int
     expectations: Expectations
+    arrivals: tuple[Workload, ...] = ()
+    courses: dict[str, Course] = field(default_factory=dict)
 
 
-def load(content: bytes, form: Format) -> Scenario:
-    """Return the scenario that a file's bytes describe; raises ScenarioError for one that is refused."""
-    return read_scenario(parse(content, form))
+def load(content: bytes, form: Format, *, trace: bytes | None = None, future: bool = False) -> Scenario:
+    """Return the scenario that a file's bytes describe; raises ScenarioError for one that is refused.
+
+    `trace` is CSV with more workloads. Where `future`, workloads may be submitted later than now.
+    """
+    return read_scenario(parse(content, form), trace, future=future)
 
 
-def read_scenario(document: Value) -> Scenario:
+def read_scenario(document: Value, trace: bytes | None = None, *, future: bool = False) -> Scenario:
     """Return the scenario of a document that is parsed already."""
     fields = Fields(document, "the file", DOCUMENT_KEYS)
     fields.require("version")
@@ -48,13 +67,30 @@ def read_scenario(document: Value) -> Scenario:
     known = Known()
     machines = read_machines(fields.sequence("pools"), known)
     teams = read_teams(fields.sequence("teams"), known, machines.pools)
-    rows = read_workloads(fields.sequence("workloads"), known, machines.pools)
+    described = fields.sequence("workloads")
+    every = described if trace is None else chain(described, read_trace(trace))
+    rows = read_workloads(every, known, machines.pools, future=future)
     expectations = read_expectations(fields.value("expect"), known)
     workloads = _workloads(rows, machines)
-    return Scenario(Snapshot(machines.pools, teams, machines.nodes, workloads), NOW_MS, expectations)
+    present = tuple(each for each in workloads if each.submitted_at <= NOW_MS)
+    arrivals = [each for each in workloads if each.submitted_at > NOW_MS]
+    return Scenario(
+        Snapshot(machines.pools, teams, machines.nodes, present),
+        NOW_MS,
+        expectations,
+        tuple(sorted(arrivals, key=lambda each: (each.submitted_at, each.id))),
+        dict(_courses(rows)),
+    )
 
 
-def _workloads(rows: tuple[WorkloadRow, ...], machines: Machines) -> tuple[Workload, ...]:
+def _courses(rows: list[WorkloadRow]) -> Iterator[tuple[str, Course]]:
+    for row in rows:
+        if row.duration_ms is not None or row.depends_on:
+            course = Course(row.duration_ms, row.depends_on)
+            yield from ((name, course) for name in row.names)
+
+
+def _workloads(rows: list[WorkloadRow], machines: Machines) -> list[Workload]:
     """Name, place and date the workloads of all rows."""
     placed = [
         Placed(
@@ -69,13 +105,13 @@ def _workloads(rows: tuple[WorkloadRow, ...], machines: Machines) -> tuple[Workl
     lying = place_all(machines, placed)
     min_runtimes_ms = {pool.id: pool.policy.min_runtime_ms for pool in machines.pools}
     total = sum(len(row.names) for row in rows)
-    return tuple(
+    return [
         _dated(name, row, order - total, lying.get(name), min_runtimes_ms)
         for order, (name, row) in enumerate(_named(rows))
-    )
+    ]
 
 
-def _named(rows: tuple[WorkloadRow, ...]) -> Iterator[tuple[str, WorkloadRow]]:
+def _named(rows: list[WorkloadRow]) -> Iterator[tuple[str, WorkloadRow]]:
     return ((name, row) for row in rows for name in row.names)
 
 

@@ -54,6 +54,8 @@ class Lying:
 
 def place_all(machines: Machines, placed: Sequence[Placed]) -> dict[str, Lying]:
     """Return where every placed workload lies, by its id."""
+    if not placed:
+        return {}
     rooms = {node.id: Room(node) for node in machines.nodes}
     lying = _place_named([each for each in placed if each.nodes is not None], rooms)
     finder = _Finder(machines, rooms)

@@ -1,6 +1,5 @@
 """Pools, their policies and their nodes, as a scenario describes them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scheduling.engine.types import (
@@ -24,9 +23,11 @@ from .fields import Fields, shorten, show, text_of
 from .rows import Known, Names, row_name, row_names
 
 MAX_GPUS = 1024
+MAX_ALL_GPUS = 10_000_000
 MAX_MIB = 2**40
 MAX_CPUS = 1_000_000
 MAX_WEIGHT = 1_000_000
+MAX_LEVELS = 16
 NODE_LEVEL = "node"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -77,6 +78,7 @@ def read_machines(rows: tuple[Value, ...], known: Known) -> Machines:
     """Return the pools and nodes of the document's `pools`."""
     pools: list[Pool] = []
     nodes: list[Node] = []
+    all_gpus = 0
     for row in rows:
         fields = Fields(row, "a pool", POOL_KEYS)
         name = row_name(fields, "pool")
@@ -91,7 +93,15 @@ def read_machines(rows: tuple[Value, ...], known: Known) -> Machines:
             )
         )
         for item in fields.sequence("nodes"):
-            nodes.extend(_nodes(Fields(item, f"{fields.what}: a node", NODE_KEYS), name, known.nodes))
+            of_row = Fields(item, f"{fields.what}: a node", NODE_KEYS)
+            names, node = _node(of_row, name, known.nodes)
+            all_gpus += len(names) * len(node.devices)
+            if all_gpus > MAX_ALL_GPUS:
+                raise of_row.refusal(
+                    "gpus",
+                    f"that makes {all_gpus:,} in all: allowed are {MAX_ALL_GPUS:,} on all nodes together",
+                )
+            nodes.extend(replace(node, id=each, name=each) for each in names)
     return Machines(tuple(pools), tuple(nodes))
 
 
@@ -116,6 +126,8 @@ def _policy(fields: Fields | None) -> Policy:
 
 def _topology(fields: Fields) -> tuple[str, ...]:
     levels = fields.texts("topology")
+    if len(levels) > MAX_LEVELS:
+        raise fields.refusal("topology", f"it has {len(levels):,} levels: allowed are {MAX_LEVELS}")
     for level, item in zip(levels, fields.sequence("topology"), strict=True):
         if level == NODE_LEVEL:
             raise ScenarioError(
@@ -138,8 +150,8 @@ def _recent(item: Value) -> TypicalRequest:
     return TypicalRequest(milli, fields.number("weight", 1.0, 0, MAX_WEIGHT))
 
 
-def _nodes(fields: Fields, pool: str, taken: Names) -> Iterator[Node]:
-    """Yield the nodes of one row, in the order of their numbers."""
+def _node(fields: Fields, pool: str, taken: Names) -> tuple[tuple[str, ...], Node]:
+    """The names of a row's nodes, in the order of their numbers, and what they have in common."""
     names = row_names(fields, "node", taken)
     node = Node(
         id="",
@@ -156,8 +168,7 @@ def _nodes(fields: Fields, pool: str, taken: Names) -> Iterator[Node]:
         cordoned=fields.boolean("cordoned", False),
         sharing=fields.boolean("sharing", True),
     )
-    for name in names:
-        yield replace(node, id=name, name=name)
+    return names, node
 
 
 def _devices(fields: Fields) -> tuple[Device, ...]:

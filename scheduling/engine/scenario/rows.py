@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .document import ScenarioError
-from .fields import Fields, shorten
+from .document import ScenarioError, TraceLine
+from .fields import MAX_NAME_LENGTH, Fields, shorten
 
 MAX_COUNT = 1_000_000
 PLACEHOLDER = "{i}"
@@ -25,11 +25,17 @@ class Names:
     def __iter__(self) -> Iterator[str]:
         return iter(self._lines)
 
+    def __len__(self) -> int:
+        return len(self._lines)
+
     def add(self, name: str, line: int) -> None:
         """Take a name; refuses one that is taken already."""
         if name in self._lines:
+            first = self._lines[name]
+            where = "the trace" if isinstance(first, TraceLine) else "the scenario"
+            of = f" of {where}" if isinstance(line, TraceLine) else ""
             raise ScenarioError(
-                f"the {self.kind} {shorten(name)} is given twice, first in line {self._lines[name]}; "
+                f"the {self.kind} {shorten(name)} is given twice, first in line {first}{of}; "
                 "names are unique",
                 line,
             )
@@ -83,6 +89,8 @@ def row_names(fields: Fields, kind: str, taken: Names) -> tuple[str, ...]:
         raise fields.refusal(
             "name", f'with a count the name needs "{PLACEHOLDER}", which becomes 0, 1, 2 and so on'
         )
+    elif len(name.replace(PLACEHOLDER, str(count))) > MAX_NAME_LENGTH:
+        raise fields.refusal("name", f"with its numbers it would have more than {MAX_NAME_LENGTH} characters")
     else:
         names = tuple(name.replace(PLACEHOLDER, str(index)) for index in range(count))
     for each in names:

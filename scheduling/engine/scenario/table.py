@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from scheduling.engine.quantities import in_gpus
 from scheduling.engine.types import Plan, Snapshot, Team, TeamFigures
@@ -31,16 +31,37 @@ RIGHT_ALIGNED = frozenset(
         "DEMAND",
         "ENTITLEMENT",
         "GPUS",
+        "SUBMITTED",
+        "STARTED",
+        "FINISHED",
+        "UTILISATION",
+        "MEAN WAIT",
+        "P95 WAIT",
+        "PREEMPTIONS",
+        "LOST GPU-HOURS",
     }
 )
 
 
-def as_table(snapshot: Snapshot, now: int, plan: Plan, *, width: int | None, colour: bool) -> str:
-    """Return the text of the three tables; a `width` of None cuts nothing."""
+Section = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""A table: its heads and its rows."""
+
+
+def as_table(
+    snapshot: Snapshot,
+    now: int,
+    plan: Plan,
+    *,
+    width: int | None,
+    colour: bool,
+    more: Iterable[Section] = (),
+) -> str:
+    """Return the text of the three tables and of those that come with them; a `width` of None cuts nothing."""
     sections = (
         (POOL_HEADS, list(_pool_rows(plan))),
         (TEAM_HEADS, list(_team_rows(snapshot, plan))),
         (WORKLOAD_HEADS, [_workload_row(outcome) for outcome in outcomes(snapshot, plan)]),
+        *more,
     )
     lines = [f"Plan of {time_text(now)}"]
     for heads, rows in sections:

@@ -9,6 +9,7 @@ from .rows import Known, Names, row_name
 MAX_TEAM_GPUS = 1_000_000_000
 MAX_WEIGHT = 1_000_000
 MAX_PERCENT = 1_000_000
+MAX_LEVELS = 1000
 
 TEAM_KEYS = frozenset(
     {"name", "parent", "bursting_priority", "burst_limit", "maximum", "reservations", "maximums", "usage"}
@@ -24,6 +25,7 @@ def read_teams(rows: tuple[Value, ...], known: Known, pools: tuple[Pool, ...]) -
         every_row.append(fields)
     teams = tuple(_team(fields, known, pools) for fields in every_row)
     _refuse_cycles(teams, every_row)
+    _refuse_depth(teams, every_row)
     return teams
 
 
@@ -97,3 +99,23 @@ def _refuse_cycles(teams: tuple[Team, ...], rows: list[Fields]) -> None:
             walked.add(at)
             at = parents[at]
         rooted |= walked
+
+
+def _refuse_depth(teams: tuple[Team, ...], rows: list[Fields]) -> None:
+    """Refuse a tree, known to be one, that is deeper than anybody needs."""
+    parents = {team.id: team.parent for team in teams}
+    depths: dict[str, int] = {}
+    for team, fields in zip(teams, rows, strict=True):
+        branch: list[str] = []
+        at: str | None = team.id
+        while at is not None and at not in depths:
+            branch.append(at)
+            at = parents[at]
+        depth = 0 if at is None else depths[at]
+        for id_ in reversed(branch):
+            depth += 1
+            depths[id_] = depth
+        if depths[team.id] > MAX_LEVELS:
+            raise fields.refusal(
+                "parent", f"that is level {depths[team.id]:,} of the tree: allowed are {MAX_LEVELS:,}"
+            )

@@ -1,5 +1,6 @@
 """Workloads as a scenario describes them: one row each, before they are named one by one and placed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scheduling.engine.types import (
@@ -17,13 +18,14 @@ from scheduling.engine.types import (
     Workload,
 )
 
-from .document import Sequence, Value
+from .document import ScenarioError, Sequence, Value
 from .fields import Fields, number_of
 from .pools import MAX_CPUS, MAX_GPUS, MAX_MIB, NODE_LEVEL
 from .rows import Known, Names, row_names
 
 MAX_PRIORITY = 1_000_000
 MAX_PODS = 100_000
+MAX_PLACED_PODS = 1_000_000
 MAX_PREEMPTIONS = 1_000_000
 FRACTIONS_MILLI = (250, 500, 750)
 REQUEST_KEYS = ("gpus", "gpu_memory_mib", "gpu_milli")
@@ -66,7 +68,8 @@ class WorkloadRow:
     """One row: what its workloads have in common, and what is only known once all rows are read.
 
     `workload` has no id, no times and no placements yet. `nodes` is None where the loader is to place it.
-    Times are relative to now, in milliseconds. `duration_ms` is how long it runs, for a clock that runs.
+    Times are relative to now, in milliseconds. `duration_ms` is how long it runs, for a clock that runs, and
+    `depends_on` whom it then waits for.
     """
 
     line: int
@@ -78,21 +81,38 @@ class WorkloadRow:
     started_ms: int | None
     checkpointed_ms: int | None
     duration_ms: int | None
+    depends_on: tuple[str, ...]
 
 
-def read_workloads(rows: tuple[Value, ...], known: Known, pools: tuple[Pool, ...]) -> tuple[WorkloadRow, ...]:
-    """Return the rows of the document's `workloads`; every name they use is known."""
-    found: list[tuple[Fields, WorkloadRow]] = []
+def read_workloads(
+    rows: Iterable[Value], known: Known, pools: tuple[Pool, ...], *, future: bool = False
+) -> list[WorkloadRow]:
+    """Return the rows of `workloads`; every name they use is known. Where `future`, some are yet to be submitted."""
+    found: list[WorkloadRow] = []
+    dependent: list[tuple[Fields, WorkloadRow]] = []
+    placed_pods = 0
     for value in rows:
         fields = Fields(value, "a workload", WORKLOAD_KEYS)
         names = row_names(fields, "workload", known.workloads)
-        found.append((fields, _row(fields, names, known, pools)))
-    for fields, row in found:
+        row = _row(fields, names, known, pools, future=future)
+        found.append(row)
+        if row.workload.status is not Status.PENDING:
+            placed_pods += len(names) * row.workload.pods
+            if placed_pods > MAX_PLACED_PODS:
+                raise ScenarioError(
+                    f"{fields.what}: that makes {placed_pods:,} placed pods; allowed are {MAX_PLACED_PODS:,}",
+                    fields.line,
+                )
+        if row.depends_on:
+            dependent.append((fields, row))
+    for fields, row in dependent:
         _check_dependencies(fields, row, known.workloads)
-    return tuple(row for _, row in found)
+    return found
 
 
-def _row(fields: Fields, names: tuple[str, ...], known: Known, pools: tuple[Pool, ...]) -> WorkloadRow:
+def _row(
+    fields: Fields, names: tuple[str, ...], known: Known, pools: tuple[Pool, ...], *, future: bool
+) -> WorkloadRow:
     status = fields.choice("status", Status, Status.PENDING)
     pods = fields.integer("pods", 1, 1, MAX_PODS)
     wanted_pools = _pools(fields, known.pools)
@@ -124,11 +144,17 @@ def _row(fields: Fields, names: tuple[str, ...], known: Known, pools: tuple[Pool
         workload=workload,
         nodes=_nodes(fields, workload, known.nodes),
         nodes_line=fields.line_of("nodes"),
-        submitted_ms=fields.past("submitted"),
+        submitted_ms=_submitted(fields, status, future=future),
         started_ms=fields.past("started"),
         checkpointed_ms=fields.past("checkpointed"),
         duration_ms=fields.duration("duration", low=1),
+        depends_on=fields.texts("depends_on"),
     )
+
+
+def _submitted(fields: Fields, status: Status, *, future: bool) -> int | None:
+    """When it is submitted: before now, but for what a clock that runs will see arrive."""
+    return fields.moment("submitted") if future and status is Status.PENDING else fields.past("submitted")
 
 
 def _priority(fields: Fields) -> int:
@@ -237,7 +263,7 @@ def _dependency(fields: Fields, status: Status) -> Dependency:
 
 
 def _check_dependencies(fields: Fields, row: WorkloadRow, names: Names) -> None:
-    for name, item in zip(fields.texts("depends_on"), fields.sequence("depends_on"), strict=True):
+    for name, item in zip(row.depends_on, fields.sequence("depends_on"), strict=True):
         names.check(fields, "depends_on", name, item.line)
         if name in row.names:
             raise fields.refusal("depends_on", f"{name} is the workload itself: allowed are others")

@@ -8,7 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine.entitlement import Waiting, demand_of, entitlements
+from scheduling.engine.ask import Asks
+from scheduling.engine.candidate import Candidate
+from scheduling.engine.entitlement import Demand, divide_again
 from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import Node, Plan, Workload
 from scheduling.tests.engine.build import node, placed, plan, pool, team, waiting
@@ -164,13 +166,16 @@ def test_entitlements_are_within_a_unit_of_exact_division(
         team(f"t{i}", weight=weight, reserved=reserved) for i, (reserved, weight, _) in enumerate(rows)
     )
     accounts = Accounts.of(tree, "main")
-    wanted = [
-        Waiting(tree.leaf_of[f"t{i}"], reserved=False, pods=d, min_pods=1, pod_milli=1000, key=(0, i, ""))
-        for i, (_, _, d) in enumerate(rows)
-        if d
-    ]
-    demand = demand_of(accounts, list(accounts.quotas.own), (), wanted)
-    found = entitlements(accounts, demand, capacity * 1000)
+    asks = Asks()
+    demand = Demand(accounts)
+    for i, (_, _, wants) in enumerate(rows):
+        workload = waiting(f"w{i}", f"t{i}", submitted=9 - i)
+        if wants:
+            leaf, ask = tree.leaf_of[workload.team], asks.of(workload)
+            demand.add(Candidate(workload, leaf, ask, 1000, pods=1, wanted_pods=wants))
+    found = [0] * len(tree)
+    stale = demand.work_out(list(accounts.quotas.own))
+    divide_again(accounts, demand, capacity * 1000, found, stale)
     exact = oracle(capacity, rows)
     for i, (_, _, wants) in enumerate(rows):
         got = Fraction(found[tree.leaf_of[f"t{i}"]], 1000)

@@ -55,3 +55,25 @@ def test_pods_on_a_vanished_node_count_but_hold_no_device() -> None:
     found = plan([node("n0", 1)], [team("a", maximum=2)], rows)
     assert started(found) == {"w"}
     assert found.teams[0].in_use_milli == 2_000
+
+
+def test_cpu_that_others_still_hold_keeps_nobody_waiting_who_asks_for_none() -> None:
+    """n0 has 8 CPUs: 2 are emptying, 6 in use, and 2 promised already."""
+    rows = [
+        placed("leaving", "a", on="n0:0", status=Status.STOPPING, cpu_milli=2000),
+        placed("busy", "a", on="n0:1", cpu_milli=6000),
+        placed("coming", "a", on="n0:2", status=Status.QUEUED, cpu_milli=2000),
+        waiting("w", "a"),
+    ]
+    found = plan([node("n0", 4, cpu_milli=8000)], A, rows)
+    assert [(start.workload, start.waits_for_victims) for start in found.starts] == [("w", False)]
+    assert [keep.workload for keep in found.keeps if keep.reason is not None] == ["coming"]
+
+
+def test_who_asks_for_such_cpu_waits_for_it() -> None:
+    rows = [
+        placed("leaving", "a", on="n0:0", status=Status.STOPPING, cpu_milli=4000),
+        waiting("w", "a", cpu_milli=6000),
+    ]
+    found = plan([node("n0", 4, cpu_milli=8000)], A, rows)
+    assert [(start.workload, start.waits_for_victims) for start in found.starts] == [("w", True)]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from scheduling.engine.types import Memory, Placement, Sharing, Taint, Toleration, Topology
+from scheduling.engine.types import (
+    Device,
+    DeviceShare,
+    Memory,
+    Placement,
+    Sharing,
+    Taint,
+    Toleration,
+    Topology,
+)
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]
+SPREAD = pool(placement=Placement.SPREAD)
 
 
 def test_whole_gpus_are_of_one_node() -> None:
@@ -25,9 +36,22 @@ def test_binpack_takes_the_tightest_node_and_keeps_whole_ones_free() -> None:
 
 def test_spread_takes_the_emptiest() -> None:
     busy = placed("busy", "a", 5, on="n0:0,1,2,3,4")
-    policy = pool(placement=Placement.SPREAD)
-    found = plan([node("n0"), node("n1")], A, [busy, waiting("w", "a", 2), waiting("x", "a", 0.5)], policy)
+    found = plan([node("n0"), node("n1")], A, [busy, waiting("w", "a", 2), waiting("x", "a", 0.5)], SPREAD)
     assert (nodes_of(found, "w"), nodes_of(found, "x")) == (["n1"], ["n1"])
+
+
+def test_spread_counts_all_that_is_free_also_on_devices_in_use() -> None:
+    """n0 has one whole GPU and three quarters of three others, n1 two whole ones and nothing else."""
+    quarters = [placed(f"q{at}", "a", 0.25, on=f"n0:{at}") for at in range(3)]
+    busy = placed("busy", "a", 2, on="n1:0,1")
+    found = plan([node("n0", 4), node("n1", 4)], A, [*quarters, busy, waiting("w", "a")], SPREAD)
+    assert nodes_of(found, "w") == ["n0"]
+
+
+def test_spread_puts_each_pod_of_a_gang_where_most_is_free_and_ties_go_by_id() -> None:
+    nodes = [node("n0", 4), node("n1", 4), node("n2", 8)]
+    found = plan(nodes, A, [waiting("w", "a", pods=6)], SPREAD)
+    assert [pod.node for pod in found.starts[0].placements] == ["n2", "n2", "n2", "n2", "n0", "n1"]
 
 
 def test_a_fraction_goes_to_the_device_that_fits_most_tightly_and_breaks_a_whole_one_last() -> None:
@@ -48,6 +72,32 @@ def test_memory_is_a_share_of_the_device_it_lands_on() -> None:
     nodes = [node("n0", 1), node("n1", 1, gpu_type="A100", gpu_memory_mib=40960)]
     found = plan(nodes, A, rows)
     assert found.starts[0].placements[0].milli == 500
+
+
+def test_memory_on_mixed_devices_takes_the_device_it_fills_most_and_the_share_of_that_one() -> None:
+    """20 GiB are a quarter of an H100 and half of an A100; 60 GiB fit on an H100 only."""
+    devices = (Device(0, "H100", 81920), Device(1, "A100", 40960))
+    mixed = replace(node("n0", 2), devices=devices)
+    rows = [
+        waiting("small", "a", request=Memory(20480), submitted=9),
+        waiting("large", "a", request=Memory(61440), submitted=8),
+        waiting("second", "a", request=Memory(20480), submitted=7),
+        waiting("third", "a", request=Memory(20480), submitted=6),
+    ]
+    found = plan([mixed], A, rows)
+    lies = {start.workload: start.placements[0].devices for start in found.starts}
+    assert lies == {
+        "small": (DeviceShare(1, 500),),
+        "large": (DeviceShare(0, 750),),
+        "second": (DeviceShare(0, 250),),
+        "third": (DeviceShare(1, 500),),
+    }
+
+
+def test_memory_is_rounded_up_so_that_a_device_is_never_promised_beyond_its_own() -> None:
+    rows = [waiting(f"w{at}", "a", request=Memory(1)) for at in range(3)]
+    found = plan([node("n0", 1, gpu_memory_mib=3)], A, rows)
+    assert [start.placements[0].milli for start in found.starts] == [334, 334]
 
 
 @pytest.mark.parametrize(

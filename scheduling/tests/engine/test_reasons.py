@@ -8,7 +8,7 @@ import pytest
 
 from scheduling.engine.reasons import kind_of
 from scheduling.engine.types import Dependency, Node, Reason, ReasonCode, ReasonKind, Team, Topology, Workload
-from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, team, waiting
+from scheduling.tests.engine.build import NOW, node, placed, plan, pool, team, waiting
 
 A = (team("a"),)
 
@@ -142,12 +142,3 @@ def test_victims_are_told_by_whom_and_what_to_do() -> None:
     reason = found.preemptions[0].reason
     assert reason.message == "It gave its 2 GPUs to a reserved workload of b inside its guarantee."
     assert "raise its priority" in reason.next_step
-
-
-def test_etas_come_from_the_ends_of_what_runs() -> None:
-    rows = [placed("x", "a", 4, on="n0:0,1,2,3", started=30, limit=40), placed("y", "a", 4, on="n0:4,5,6,7")]
-    found = plan([node("n0")], A, [*rows, waiting("head", "a", 4, submitted=99), waiting("next", "a", 4)])
-    etas = {wait.workload: wait.eta for wait in found.waits}
-    assert (etas["head"].earliest, etas["head"].latest) == (NOW + 10 * MINUTE, NOW + 10 * MINUTE)
-    assert (etas["next"].earliest, etas["next"].latest) == (NOW + 10 * MINUTE, None)
-    assert etas["next"].why

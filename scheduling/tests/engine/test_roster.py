@@ -7,14 +7,15 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine.ask import Ask
+from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
+from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Standing, lost_ms
-from scheduling.engine.state import State
-from scheduling.engine.types import PLACED, Share, Snapshot, Workload
+from scheduling.engine.standing import Clock, Standing
+from scheduling.engine.tree import Tree
+from scheduling.engine.types import PLACED, Share, Snapshot, Status, Workload
 from scheduling.tests.engine.build import NOW, waiting
 from scheduling.tests.engine.worlds import worlds
 
@@ -25,30 +26,36 @@ class Searching:
     """A ledger, those who lie there, and everything that searches keep."""
 
     def __init__(self, world: Snapshot) -> None:
-        self.state = State.of(world)
-        self.pool = world.pools[0].id
-        self.rows: list[Workload] = self.state.placed[self.pool]
-        self.ledger = Ledger(self.state.fleets[self.pool], self.rows)
+        tree = self.tree = Tree(world.teams)
+        pool = world.pools[0]
+        self.rows = [row for row in world.workloads if row.status is not Status.PENDING]
+        nodes = [node for node in world.nodes if node.pool == pool.id]
+        self.ledger = Ledger(Fleet(pool, nodes, ["rack"]), self.rows)
+        self.clock = Clock(NOW)
         self.standings = [self.standing(row) for row in self.rows if row.status in PLACED]
-        self.roster = Roster(self.ledger, self.state.tree, self.standings)
+        self.roster = Roster(self.ledger, tree, self.standings)
         self.bounds = Bounds(self.ledger, self.roster)
         self.tallies = [Tally(self.ledger, ask, self.ledger.fleet.domains(ask)[-1]) for ask in (WHOLE, HALF)]
 
     def standing(self, row: Workload) -> Standing:
-        return Standing(row, self.state.tree.leaf_of[row.team], list(row.placements), lost_ms(row, NOW))
+        return Standing(row, self.tree.leaf_of[row.team], list(row.placements), self.clock)
 
     def figures(self) -> list[object]:
         """All that a search reads of it."""
-        leaves = range(len(self.state.tree))
+        leaves = range(len(self.tree))
         return [
             [tally.refresh().totals for tally in self.tallies],
             [self.bounds.by_cost(ask, highest) for ask in (WHOLE, HALF) for highest in (None, 50)],
-            [sorted(each.workload.id for each in self.roster.within(leaf)) for leaf in leaves],
+            [
+                (leaf, cell, sorted(each.workload.id for each in self.roster.of(cell)))
+                for leaf in leaves
+                for cell in sorted(self.roster.cells(leaf))
+            ],
             [self.roster.milli(leaf, 50) for leaf in leaves],
             [
                 (tier, leaf, [unit.key for unit in units])
-                for tier, shelf in sorted(self.roster.shelves().items())
-                for leaf, units in sorted(shelf.items())
+                for tier in self.roster.tiers()
+                for leaf, units in sorted(self.roster.shelf(tier).items())
                 if units
             ],
         ]
@@ -85,5 +92,5 @@ def test_after_any_departures_all_figures_are_those_of_a_fresh_look(
 
 def test_workloads_that_ask_the_same_share_one_ask() -> None:
     rows = [waiting(name, "left-a", cpu_milli=500) for name in ("a", "b")]
-    state = State.of(Snapshot((), (), (), tuple(rows)))
-    assert state.asks.of(rows[0]) is state.asks.of(replace(rows[1], request=Share(1000)))
+    asks = Asks()
+    assert asks.of(rows[0]) is asks.of(replace(rows[1], request=Share(1000)))

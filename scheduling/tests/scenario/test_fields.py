@@ -5,7 +5,7 @@ from enum import StrEnum
 import pytest
 
 from scheduling.engine.scenario.document import Format, ScenarioError, parse
-from scheduling.engine.scenario.fields import TEN_YEARS_MS, Fields, shorten
+from scheduling.engine.scenario.fields import TEN_YEARS_MS, Fields, duration_of, shorten
 
 
 class Colour(StrEnum):
@@ -184,3 +184,19 @@ def test_a_list_of_names_must_be_a_list_of_texts() -> None:
 def test_long_and_strange_text_is_shown_short_and_escaped() -> None:
     assert shorten("x" * 61) == f'"{"x" * 60}..."'
     assert shorten("a\x1b[31m") == '"a\\x1b[31m"'
+
+
+def test_a_moment_may_lie_ahead() -> None:
+    assert [_fields(value).moment("key") for value in ("90s", "-1h30m", "null")] == [90_000, -5_400_000, None]
+    for value in (f"{TEN_YEARS_MS + 1}ms", f"-{TEN_YEARS_MS + 1}ms"):
+        with pytest.raises(ScenarioError) as error:
+            _fields(value).moment("key")
+        assert _refused(error).endswith("allowed are times from ten years ago to ten years ahead")
+
+
+def test_a_text_that_is_no_duration_is_none() -> None:
+    assert [duration_of(text) for text in ("1.5s", "0", "", "s", "1", "1 h", "1e3s")] == [
+        1500,
+        0,
+        *[None] * 5,
+    ]

@@ -1,17 +1,23 @@
 """`chamber simulate FILE`: what it reads, what it writes where, and its exit status."""
 
+import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scheduling.engine.scenario import command
-from scheduling.engine.scenario.command import main, run
+from scheduling.engine import schedule
+from scheduling.simulation import command
+from scheduling.simulation.command import Options, run
 
+CASES = Path(__file__).parents[1] / "scenario" / "cases"
 SCENARIO = """\
 version: 1
 pools: [{name: main, nodes: [{name: n0, gpus: 1}]}]
@@ -34,17 +40,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def _run(path: object, *, check: bool = False, format: str = "table") -> tuple[int, str, str]:  # noqa: A002
+def _run(path: object, **options: Any) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    status = run(str(path), check=check, format=format, out=out, err=err)
+    status = run(str(path), Options(**options), out=out, err=err)
     return status, out.getvalue(), err.getvalue()
 
 
-def test_a_table_is_the_default(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(file)]) == 0
-    written = capsys.readouterr()
-    assert "x         a     start   queued" in written.out
-    assert written.err == ""
+def test_a_table_is_the_default(file: Path) -> None:
+    status, out, err = _run(file)
+    assert (status, err) == (0, "")
+    assert "x         a     start   queued" in out
 
 
 def test_json_is_the_plan_and_nothing_else(file: Path) -> None:
@@ -54,15 +59,24 @@ def test_json_is_the_plan_and_nothing_else(file: Path) -> None:
 
 
 def test_the_same_file_gives_the_same_bytes_in_every_process() -> None:
-    case = Path(__file__).parent / "cases" / "everybody-wants-more.yaml"
-    program = "import sys; from scheduling.engine.scenario.command import main; sys.exit(main(sys.argv[1:]))"
-    arguments = [sys.executable, "-c", program, str(case), "--format", "json"]
+    case = CASES / "everybody-wants-more.yaml"
+    arguments = [
+        sys.executable,
+        "-m",
+        "chamber.cli",
+        "simulate",
+        str(case),
+        "--format",
+        "json",
+        "--until",
+        "2h",
+    ]
     once, again = (
         subprocess.run(arguments, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True)
         for seed in ("1", "2")
     )
     assert once.stdout == again.stdout
-    assert json.loads(once.stdout)["now"] == "2026-01-01T00:00:00Z"
+    assert json.loads(once.stdout)["now"] == "2026-01-01T02:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -140,12 +154,12 @@ def test_a_screen_gets_colour_and_its_width_but_a_file_neither(
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.delenv("NO_COLOR", raising=False)
     screen, err = Terminal(), io.StringIO()
-    assert run(str(file), check=False, format="table", out=screen, err=err) == 0
+    assert run(str(file), Options(), out=screen, err=err) == 0
     assert "\x1b[32mstart\x1b[0m" in screen.getvalue()
     assert "start   queued     1  main  n0" in _run(file)[1]
     monkeypatch.setenv("NO_COLOR", "1")
     plain = Terminal()
-    run(str(file), check=False, format="table", out=plain, err=err)
+    run(str(file), Options(), out=plain, err=err)
     assert "\x1b" not in plain.getvalue()
     assert max(map(len, plain.getvalue().splitlines())) <= 30
 
@@ -153,14 +167,85 @@ def test_a_screen_gets_colour_and_its_width_but_a_file_neither(
 def test_a_name_the_terminal_cannot_write_is_no_failure(file: Path) -> None:
     file.write_text(SCENARIO.replace("name: a", "name: ä").replace("team: a", "team: ä"))
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    assert run(str(file), check=False, format="table", out=out, err=out) == 0
+    assert run(str(file), Options(), out=out, err=out) == 0
     out.flush()
     assert isinstance(out.buffer, io.BytesIO)
     assert b"x         ?     start" in out.buffer.getvalue()
 
 
-def test_arguments_that_are_wrong_are_refused_with_status_two(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--format", "xml", os.devnull])
-    assert caught.value.code == 2
-    assert "invalid choice: 'xml'" in capsys.readouterr().err
+RUNNING = """\
+version: 1
+pools: [{name: main, nodes: [{name: n0, gpus: 1}]}]
+teams: [{name: a}]
+workloads: [{name: x, team: a, submitted: 10m, duration: 30m}]
+"""
+VICTIM = """\
+version: 1
+pools: [{name: main, nodes: [{name: n0, gpus: 1}]}]
+teams: [{name: a}, {name: r, reservations: {main: 1}}]
+workloads: [{name: x, team: a, status: running}, {name: y, team: r, priority: 100}]
+expect: {workloads: {x: {action: wait}, y: {action: keep}}}
+"""
+
+
+def test_a_clock_that_runs_adds_a_summary(file: Path) -> None:
+    file.write_text(RUNNING)
+    status, out, err = _run(file, format="json", until_ms=3_600_000, interval_ms=30_000)
+    result = json.loads(out)
+    assert (status, err, result["now"]) == (0, "", "2026-01-01T01:00:00Z")
+    assert result["summary"]["teams"]["a"]["utilisation"] == 0.5
+    assert re.search(r"^everything +1 +1 +1 +50.0% +0 s", _run(file, until_ms=3_600_000)[1], re.MULTILINE)
+
+
+def test_later_submissions_are_for_a_clock_that_runs(file: Path) -> None:
+    file.write_text(RUNNING)
+    assert _run(file)[::2] == (
+        2,
+        f'{file}: line 4: workload "x": submitted is 10m; allowed are times from ten years ago to now\n',
+    )
+
+
+def test_cycles_in_a_row_show_the_last_plan(file: Path) -> None:
+    file.write_text(VICTIM)
+    assert _run(file, check=True)[0] == 1
+    assert _run(file, check=True, cycles=2)[:2] == (0, f"{file}: as expected\n")
+
+
+def test_the_checker_tells_that_all_is_well_or_what_is_not(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(VICTIM)
+    assert _run(file, verify=True, cycles=3)[:2] == (0, f"{file}: no rule is broken in 3 plans\n")
+    assert _run(file, verify=True, until_ms=60_000)[:2] == (0, f"{file}: no rule is broken in 3 plans\n")
+    monkeypatch.setattr(
+        "scheduling.simulation.command.schedule",
+        lambda snapshot, now: replace(schedule(snapshot, now), keeps=()),
+    )
+    status, out, _ = _run(file, verify=True, cycles=2)
+    assert status == 1
+    assert out.startswith(f"{file}: 2026-01-01T00:00:00Z: ")
+    status, out, err = _run(file, verify=True, check=True, cycles=2, format="json")
+    assert (status, json.loads(out)["now"]) == (1, "2026-01-01T00:00:00Z")
+    assert "as expected" not in err
+
+
+def test_a_trace_adds_workloads_and_is_named_where_it_is_refused(file: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv.gz"
+    trace.write_bytes(gzip.compress(b"name,team,submitted,duration\njob,a,5m,1h\n"))
+    status, out, _ = _run(file, format="json", until_ms=600_000, trace=str(trace))
+    assert (status, json.loads(out)["workloads"].keys()) == (0, {"x", "job"})
+    trace.write_bytes(gzip.compress(b"name,team\njob,b\n"))
+    assert _run(file, trace=str(trace))[::2] == (
+        2,
+        f'{trace}: line 2: workload "job": team names the unknown team "b"; known are a\n',
+    )
+    trace.unlink()
+    assert _run(file, trace=str(trace))[2] == f"{trace}: cannot be read: No such file or directory\n"
+    assert _run(file, trace="")[2].startswith("'': cannot be read: ")
+
+
+def test_a_terminal_sees_progress_and_a_file_none(file: Path) -> None:
+    err = Terminal()
+    run(str(file), Options(until_ms=1000, format="json"), out=io.StringIO(), err=err)
+    assert "Simulating" in err.getvalue()
+    assert _run(file, until_ms=1000)[2] == ""

@@ -1,0 +1,310 @@
+"""What is kept of one pool from cycle to cycle: who lies where, who waits, what every branch has (sections 1 to 4).
+
+A cycle decides on these books themselves and takes back what it tried when it is over, so they always say what the
+snapshot says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+
+from scheduling.engine.ask import Ask, Asks
+from scheduling.engine.bounds import Bounds
+from scheduling.engine.candidate import Candidate
+from scheduling.engine.capacity import Tally
+from scheduling.engine.charges import Charges
+from scheduling.engine.court import Court
+from scheduling.engine.entitlement import Demand, divide_again
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.lines import Lines
+from scheduling.engine.passing import NEVER, Failed
+from scheduling.engine.prospects import Prospects
+from scheduling.engine.quiet import Paths
+from scheduling.engine.rights import Rights
+from scheduling.engine.roster import Roster
+from scheduling.engine.standing import Clock, Standing, protected
+from scheduling.engine.tree import Accounts
+from scheduling.engine.types import GPU_MILLI, PLACED, Allocation, Status, Workload
+
+MOST_NOTES = 2_000_000
+"""Numbers of nodes or leaves in one list."""
+MOST_JOINED = 100_000
+"""Workloads that joined a roster: the note keeps them, long after they are gone."""
+
+
+class Books:
+    """One pool: its nodes, who lies there, who waits, what every branch may have and has.
+
+    ``fleet`` are the nodes that take new pods, ``whole_fleet`` also those of disconnected clusters. ``standings`` are
+    those who are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
+    pods. ``allocations`` says of the reserved ones whose guarantees they are charged to.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        whole_fleet: Fleet,
+        paths: Paths,
+        asks: Asks,
+        placed: Iterable[Workload],
+    ) -> None:
+        self.pool = fleet.pool
+        self.fleet = fleet
+        self.whole_fleet = whole_fleet
+        self.paths = paths
+        self.tree = tree = paths.tree
+        self.asks = asks
+        self.clock = Clock(0)
+        self.accounts = Accounts.of(tree, self.pool.id)
+        self.charges = Charges(self.accounts)
+        self.entitled = [0] * len(tree)
+        self.next_entitled = [0] * len(tree)
+        self.rights = Rights(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
+        self.demand = Demand(self.accounts)
+        self.lines = Lines(self.pool.policy, self.is_limited)
+        self.standings: dict[str, Standing] = {}
+        self.on_leaf: list[dict[str, Standing]] = [{} for _ in range(len(tree))]
+        self.growing: dict[str, Candidate] = {}
+        self.stopping: dict[str, Workload] = {}
+        self.allocations: dict[str, list[Allocation]] = {}
+        self.ends: list[tuple[int, str]] = []
+        self.not_running: dict[str, Standing] = {}
+        self._courts: dict[bool, Court] = {}
+        self._tallies: dict[Ask, Tally] = {}
+        self._protected: dict[str, Standing] = {}
+        self.failed: Mapping[Ask, Failed] = NEVER
+        self._uncharged: set[int] = set()
+        rows = list(placed)
+        self.ledger = Ledger(fleet, rows)
+        usage = self.accounts.usage
+        for workload in rows:
+            if workload.status in PLACED:
+                standing = self._stand(workload)
+                usage.used[standing.leaf] += standing.milli
+                usage.reserved[standing.leaf] += standing.milli if workload.reserved else 0
+            else:
+                self.stopping[workload.id] = workload
+        usage.roll_up()
+        ends = ((self._end_of(workload), workload.id) for workload in rows if workload.id in self.standings)
+        self.ends.extend(sorted((at, id_) for at, id_ in ends if at is not None))
+
+    # --- Who is placed ---------------------------------------------------------------------------------------
+
+    def settle(self, workload: Workload) -> None:
+        """Take in somebody who is placed, or stopping, by now."""
+        self.ledger.add(workload)
+        if workload.status not in PLACED:
+            self.stopping[workload.id] = workload
+            return
+        standing = self._stand(workload)
+        if (at := self._end_of(workload)) is not None:
+            insort(self.ends, (at, workload.id))
+        self.enlist(standing)
+        self.accounts.usage.add(standing.leaf, standing.milli, reserved=workload.reserved)
+
+    def _stand(self, workload: Workload) -> Standing:
+        """Note who is placed; what its team uses is for the caller to count."""
+        leaf = self.tree.leaf_of[workload.team]
+        standing = Standing(workload, leaf, list(workload.placements), self.clock)
+        self.standings[workload.id] = standing
+        self.on_leaf[leaf][workload.id] = standing
+        if workload.reserved:
+            self._uncharged.add(leaf)
+        if workload.status is not Status.RUNNING or workload.started_at is None:
+            self.not_running[workload.id] = standing
+        if shares_a_device(standing):
+            self.demand.share(leaf, 1)
+        if len(standing.pods) < workload.pods:
+            self._want_more(standing)
+        self.demand.touch(leaf)
+        return standing
+
+    def _end_of(self, workload: Workload) -> int | None:
+        """When one who runs is over at the latest, whatever the time; ``None`` for others, and without a limit."""
+        limit = workload.time_limit_ms
+        limit = self.pool.policy.default_time_limit_ms if limit is None else limit
+        if limit is None or workload.started_at is None or workload.status is not Status.RUNNING:
+            return None
+        return workload.started_at + limit
+
+    def _want_more(self, standing: Standing) -> None:
+        """Note that a workload wants the pods it has not grown."""
+        workload = standing.workload
+        ask = self.asks.of(workload)
+        pod_milli = self.fleet.pod_milli(ask)
+        wanted = min(workload.pods, self.fleet.most_together(ask)) - len(standing.pods)
+        if pod_milli:
+            entry = Candidate(workload, standing.leaf, ask, pod_milli, pods=1, wanted_pods=max(0, wanted))
+            self.growing[workload.id] = entry
+            if wanted > 0:
+                self.demand.add(entry)
+
+    def clear(self, workload: Workload) -> None:
+        """Take out somebody who is not placed, nor stopping, any more."""
+        self.ledger.remove(workload)
+        if self.stopping.pop(workload.id, None) is not None:
+            return
+        standing = self.standings.pop(workload.id)
+        self._protected.pop(workload.id, None)
+        self.not_running.pop(workload.id, None)
+        if (at := self._end_of(workload)) is not None:
+            del self.ends[bisect_left(self.ends, (at, workload.id))]
+        for roster in self.rosters():
+            roster.drop(standing)
+        leaf = standing.leaf
+        del self.on_leaf[leaf][workload.id]
+        self.accounts.usage.add(leaf, -standing.milli, reserved=workload.reserved)
+        if workload.reserved:
+            self.allocations.pop(workload.id, None)
+            self._uncharged.add(leaf)
+        if shares_a_device(standing):
+            self.demand.share(leaf, -1)
+        entry = self.growing.pop(workload.id, None)
+        if entry is not None:
+            self.demand.remove(entry)
+        self.demand.touch(leaf)
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether the notes of what has changed have become so long that it is time for new books."""
+        rosters = self.rosters()
+        notes = [
+            self.ledger.freed,
+            self.ledger.now.changed,
+            self.ledger.later.changed,
+            self.accounts.usage.changed,
+        ]
+        notes += [roster.changed for roster in rosters]
+        joined = [roster.joined for roster in rosters]
+        return max(map(len, notes)) > MOST_NOTES or max(map(len, joined), default=0) > MOST_JOINED
+
+    # --- Who could be a victim -------------------------------------------------------------------------------
+
+    def court(self, *, reserved: bool) -> Court:
+        """What searches for reserved, or for elastic, newcomers look at: elastic workloads, of which some are
+        protected from elastic ones. Made when it is needed first."""
+        court = self._courts.get(reserved)
+        if court is None:
+            elastic = [each for each in self.standings.values() if not (each.workload.reserved or each.fresh)]
+            roster = Roster(self.ledger, self.tree, elastic if reserved else self._unprotected(elastic))
+            bounds = Bounds(self.ledger, roster)
+            prospects = Prospects(self.ledger, self.rights, roster)
+            court = Court(self.ledger, self.charges, self.rights, roster, self._tallies, bounds, prospects)
+            self._courts[reserved] = court
+        return court
+
+    def rosters(self) -> list[Roster]:
+        """The rosters that are kept."""
+        return [court.roster for court in self._courts.values()]
+
+    def enlist(self, standing: Standing) -> None:
+        """Put a workload that is placed in the rosters where it belongs."""
+        if standing.workload.reserved:
+            return
+        if True in self._courts:
+            self._courts[True].roster.add(standing)
+        if False in self._courts:
+            for each in self._unprotected([standing]):
+                self._courts[False].roster.add(each)
+
+    def _unprotected(self, standings: Iterable[Standing]) -> list[Standing]:
+        """Those of them whom elastic newcomers may take; the others are kept for later."""
+        found = []
+        for standing in standings:
+            if protected(standing.workload, self.pool.policy, self.clock.now):
+                self._protected[standing.workload.id] = standing
+            else:
+                found.append(standing)
+        return found
+
+    def move_clock(self, now: int) -> None:
+        """Let it be that time: some are not protected any more (or, if the clock goes back, some are again)."""
+        if now < self.clock.now:
+            self._courts.pop(False, None)
+            self._protected.clear()
+        self.clock.now = now
+        if self._protected and False in self._courts:
+            waiting, self._protected = self._protected, {}
+            for standing in self._unprotected(waiting.values()):
+                self._courts[False].roster.add(standing)
+
+    # --- Who waits -------------------------------------------------------------------------------------------
+
+    def fill(self, candidates: Iterable[Candidate]) -> None:
+        """Line up all at once."""
+        self.lines.fill(candidates)
+
+    def line_up(self, candidate: Candidate) -> None:
+        """Have a candidate wait here."""
+        self.lines.add(candidate)
+
+    def strike(self, candidate: Candidate) -> None:
+        """Have a candidate not wait here any more, nor count in the demand."""
+        self.lines.remove(candidate)
+        self.demand.remove(candidate)
+
+    def is_limited(self, leaf: int) -> bool:
+        """Whether a leaf stands under a ceiling."""
+        return bool(self.charges.with_limit(leaf))
+
+    # --- What is due -----------------------------------------------------------------------------------------
+
+    def work_out(self) -> None:
+        """Charge the reserved ones, and work out demand and entitlements, as far as something has changed."""
+        for top in {self.tree.paths[leaf][0] for leaf in self._uncharged}:
+            self._charge_below(top)
+        self._uncharged.clear()
+        stale = self.demand.work_out(self.charges.left)
+        divide_again(self.accounts, self.demand, self.fleet.capacity_milli, self.entitled, stale)
+
+    def _charge_below(self, top: int) -> None:
+        """Charge all reserved ones below a top team anew, in order of admission.
+
+        Whose team has no teams below it, and holds no more than its own part, is charged to that, whatever the order.
+        """
+        rest: list[Standing] = []
+        for branch in self._branches_below(top):
+            self.charges.left[branch] = self.accounts.quotas.own[branch]
+            if self.accounts.usage.above[branch]:
+                self.accounts.usage.above[branch] = 0
+                self.demand.touch(branch)
+        for branch in self._branches_below(top):
+            milli = self.accounts.usage.reserved[branch]
+            if not milli or not self.on_leaf[branch]:
+                continue
+            reserved = (each for each in self.on_leaf[branch].values() if each.workload.reserved)
+            if self.tree.own[branch] or milli > self.charges.left[branch]:
+                rest.extend(reserved)
+                continue
+            self.charges.left[branch] -= milli
+            team = self.tree.team_id(branch)
+            for standing in reserved:
+                if not standing.milli:
+                    continue
+                known = self.allocations.get(standing.workload.id)
+                if known is None or known[0].milli != standing.milli or known[0].team != team:
+                    self.allocations[standing.workload.id] = [Allocation(team, standing.milli)]
+        for standing in sorted(rest, key=lambda standing: admission_order(standing.workload)):
+            self.allocations[standing.workload.id] = list(self.charges.charge(standing.leaf, standing.milli))
+            self.demand.touch(standing.leaf)
+
+    def _branches_below(self, top: int) -> Iterator[int]:
+        """A branch and all below it; they are numbered one after the other."""
+        depth = len(self.tree.paths[top])
+        for branch in range(top, len(self.tree)):
+            if branch > top and len(self.tree.paths[branch]) <= depth:
+                return
+            yield branch
+
+
+def shares_a_device(standing: Standing) -> bool:
+    """Whether one of its pods takes a part of a device."""
+    return any(pod.milli % GPU_MILLI for pod in standing.pods)
+
+
+def admission_order(workload: Workload) -> tuple[bool, int, int, str]:
+    """The order in which placed workloads were admitted, as far as a snapshot tells."""
+    started = workload.started_at
+    return (started is None, started or 0, workload.submitted_at, workload.id)

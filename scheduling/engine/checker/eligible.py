@@ -1,0 +1,211 @@
+"""Who stands in a queue at all, and what keeps out the others whatever comes free (sections 3 and 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from scheduling.engine.checker.picture import Action, Picture
+from scheduling.engine.checker.room import Rooms, refusal, share_on
+from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.engine.types import (
+    GPU_MILLI,
+    Dependency,
+    Memory,
+    Node,
+    Pool,
+    ReasonCode,
+    Workload,
+)
+
+Codes = frozenset[ReasonCode]
+NOBODY: Codes = frozenset()
+
+
+def broken_eligibility(picture: Picture, admission: Admission) -> Iterator[Violation]:
+    """Who starts without standing in a queue, who is kept out of it, and who is told a wrong reason for it."""
+    positions = {wait.workload: wait.position for wait in picture.plan.waits}
+    for id_, fate in sorted(picture.fates.items()):
+        if fate.action not in (Action.START, Action.WAIT):
+            continue
+        entry = admission.of(fate.workload)
+        if fate.action is Action.START:
+            if fate.pool not in entry.pools:
+                text = f"{id_} starts in {fate.pool}, but cannot: {', '.join(sorted(entry.codes))}."
+                yield broken(BrokenRule.NOT_ELIGIBLE, text, workload=id_)
+            continue
+        code = fate.reason.code if fate.reason else None
+        if entry.pools:
+            if positions[id_] is None:
+                text = f"{id_} could start in {', '.join(entry.pools)}, but stands in no queue: {code}."
+                yield broken(BrokenRule.NOT_ELIGIBLE, text, workload=id_)
+        elif positions[id_] is not None or code not in entry.codes:
+            text = f"{id_} is told {code}, but it is {' or '.join(sorted(entry.codes))}."
+            yield broken(BrokenRule.REASON, text, workload=id_)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """In which pools' queues a workload stands, in its order; or, in none, the reasons that are true."""
+
+    pools: tuple[str, ...]
+    codes: Codes = NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What an empty pool holds of a workload's pods: in all and together, and the most that one takes, in
+    milli-GPUs."""
+
+    codes: Codes
+    together: int
+    pod_milli: int
+
+
+class Admission:
+    """Looks each workload's case up; equal requests are worked out once."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self._fits: dict[tuple[object, ...], Fit] = {}
+        self._entries: dict[str, Entry] = {}
+        nodes = sorted(picture.nodes.values(), key=lambda node: node.id)
+        self._nodes = {pool: [node for node in nodes if node.pool == pool] for pool in picture.pools}
+
+    def of(self, workload: Workload) -> Entry:
+        """Where a pending workload could ever start."""
+        found = self._entries.get(workload.id)
+        if found is None:
+            found = self._entries[workload.id] = self._entry(workload)
+        return found
+
+    def first(self, workload: Workload) -> str | None:
+        """The pool in which it counts as demand."""
+        return next(iter(self.of(workload).pools), None)
+
+    def _entry(self, workload: Workload) -> Entry:
+        own = _of_itself(workload, self._picture.now)
+        if own is not None:
+            return Entry((), frozenset({own}))
+        pools = self._picture.pools
+        asked = tuple(pools) if workload.pools is None else workload.pools
+        known = [pools[pool] for pool in asked if pool in pools]
+        codes = {pool.id: self._codes(pool, workload) for pool in known}
+        eligible = tuple(pool for pool, found in codes.items() if not found)
+        if eligible:
+            return Entry(eligible)
+        return Entry((), frozenset().union(*codes.values()) if codes else frozenset({_NOWHERE}))
+
+    def _codes(self, pool: Pool, workload: Workload) -> Codes:
+        """What keeps it out of one pool; of several that are true at once each is named."""
+        if pool.paused:
+            return frozenset({ReasonCode.POOL_PAUSED})
+        fit = self.fit(pool, workload)
+        return fit.codes or self._quota(pool, workload, workload.min_pods * fit.pod_milli)
+
+    def _quota(self, pool: Pool, workload: Workload, milli: int) -> Codes:
+        """What guarantees and ceilings will never allow."""
+        hierarchy, quotas = self._picture.hierarchy, self._picture.quotas[pool.id]
+        chain = hierarchy.chain(workload.team)
+        if workload.reserved and milli > sum(quotas.own[team] for team in chain):
+            return frozenset({ReasonCode.EXCEEDS_RESERVATION})
+        found = set()
+        for team in chain:
+            burst, maximum = quotas.burst[team], quotas.maximum[team]
+            if not workload.reserved and burst is not None and milli > burst:
+                off = hierarchy.teams[team].burst_limit_percent == 0
+                found.add(ReasonCode.BURSTING_DISABLED if off else ReasonCode.EXCEEDS_CEILING)
+            if maximum is not None and milli > maximum:
+                found.add(ReasonCode.EXCEEDS_CEILING)
+        return frozenset(found)
+
+    def fit(self, pool: Pool, workload: Workload) -> Fit:
+        """What the empty pool holds of it."""
+        key = (pool.id, workload.min_pods, workload.pods > 1, *wishes_of(workload))
+        found = self._fits.get(key)
+        if found is None:
+            found = self._fits[key] = self._fit(pool, workload)
+        return found
+
+    def _fit(self, pool: Pool, workload: Workload) -> Fit:
+        nodes = self._nodes[pool.id]
+        online = [node for node in nodes if node.cluster_online]
+        found = _judge(pool, online, workload)
+        if found.codes and len(online) < len(nodes):
+            connected = [node if node.cluster_online else _connected(node) for node in nodes]
+            everywhere = _judge(pool, connected, workload)
+            offline = frozenset({ReasonCode.CLUSTER_OFFLINE})
+            codes = offline | found.codes | everywhere.codes if everywhere.codes else offline
+            return Fit(codes, found.together, found.pod_milli)
+        return found
+
+
+_NOWHERE = ReasonCode.NO_MATCHING_NODES
+
+
+def wishes_of(workload: Workload) -> tuple[object, ...]:
+    """Everything about a pod that decides where it may lie."""
+    return (
+        workload.request,
+        workload.cpu_milli,
+        workload.memory_mib,
+        workload.gpu_types,
+        workload.node_selector,
+        workload.partition,
+        workload.tolerations,
+        workload.topology,
+    )
+
+
+def _of_itself(workload: Workload, now: int) -> ReasonCode | None:
+    """What keeps it out of every queue."""
+    if workload.held:
+        return ReasonCode.HELD
+    if workload.dependency is Dependency.WAITING:
+        return ReasonCode.WAITING_FOR_DEPENDENCY
+    if workload.dependency is Dependency.FAILED:
+        return ReasonCode.DEPENDENCY_FAILED
+    if workload.backing_off_until is not None and workload.backing_off_until > now:
+        return ReasonCode.BACKING_OFF
+    return None
+
+
+def _connected(node: Node) -> Node:
+    """The node as it will be when its cluster is back."""
+    fields = {name: getattr(node, name) for name in Node.__slots__}
+    return Node(**{**fields, "cluster_online": True})
+
+
+def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
+    """What these nodes, empty, hold of the workload's pods."""
+    usable = [node for node in nodes if node.ready and not node.cordoned]
+    typed = [node for node in usable if _has_type(node, workload)]
+    admitting = [node for node in typed if refusal(pool, node, workload) is None]
+    if not admitting:
+        untyped = workload.gpu_types and not typed
+        code = ReasonCode.NO_MATCHING_GPU_TYPE if untyped else ReasonCode.NO_MATCHING_NODES
+        return Fit(frozenset({code}), 0, 0)
+    rooms = Rooms(admitting)
+    held = sum(rooms.rooms[node.id].pods(node, workload) for node in admitting)
+    level = workload.topology.required
+    most = rooms.most(pool, workload, None) if workload.pods > 1 else held
+    together = most if level is None else rooms.most(pool, workload, level)
+    tests = (
+        (held > 0, ReasonCode.LARGER_THAN_ANY_NODE),
+        (workload.min_pods <= most, ReasonCode.LARGER_THAN_POOL),
+        (workload.min_pods <= together, ReasonCode.TOPOLOGY_IMPOSSIBLE),
+    )
+    codes = [code for fine, code in tests if not fine]
+    return Fit(frozenset(codes[:1]), together, _pod_milli(admitting, workload))
+
+
+def _has_type(node: Node, workload: Workload) -> bool:
+    return not workload.gpu_types or any(device.gpu_type in workload.gpu_types for device in node.devices)
+
+
+def _pod_milli(nodes: Iterable[Node], workload: Workload) -> int:
+    """What a pod takes where it takes most."""
+    if not isinstance(workload.request, Memory):
+        return workload.request.milli
+    shares = [share_on(workload, device) or 0 for node in nodes for device in node.devices]
+    return min(GPU_MILLI, max(shares, default=0))

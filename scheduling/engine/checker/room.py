@@ -1,0 +1,171 @@
+"""Who may lie where, and how many pods fit beside others: nodes, devices, domains (sections 1 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scheduling.engine.types import (
+    GPU_MILLI,
+    Device,
+    Memory,
+    Node,
+    PodPlacement,
+    Pool,
+    Sharing,
+    Taint,
+    Workload,
+)
+
+Domain = tuple[str, ...]
+
+
+def is_whole(workload: Workload) -> bool:
+    """Whether its pods take whole devices."""
+    return not isinstance(workload.request, Memory) and workload.request.milli >= GPU_MILLI
+
+
+def devices_per_pod(workload: Workload) -> int:
+    """How many devices each of its pods takes."""
+    if isinstance(workload.request, Memory):
+        return 1
+    return max(1, workload.request.milli // GPU_MILLI)
+
+
+def share_on(workload: Workload, device: Device) -> int | None:
+    """What a pod takes of a device if it lands there; ``None`` where it cannot use it."""
+    if device.foreign or (workload.gpu_types and device.gpu_type not in workload.gpu_types):
+        return None
+    if isinstance(workload.request, Memory):
+        if not device.memory_mib or workload.request.mib > device.memory_mib:
+            return None
+        return -(-workload.request.mib * GPU_MILLI // device.memory_mib)
+    return min(workload.request.milli, GPU_MILLI)
+
+
+def refusal(pool: Pool, node: Node, workload: Workload) -> str | None:
+    """Why a node takes no pod of the workload, whatever is free on it; ``None`` if it does."""
+    labels = dict(node.labels)
+    shared = node.sharing and pool.policy.sharing is Sharing.FRACTIONS
+    tests = (
+        (node.ready and not node.cordoned, "it is not ready or cordoned"),
+        (node.cluster_online, "its cluster is disconnected"),
+        (node.partition == workload.partition, f"its partition is {node.partition}"),
+        (is_whole(workload) or shared, "it shares no device"),
+        (
+            all(labels.get(key) == value for key, value in workload.node_selector),
+            "its labels are not those asked for",
+        ),
+        (
+            all(tolerated(workload, taint) for taint in node.taints),
+            "it has a taint that is not tolerated",
+        ),
+    )
+    return next((why for fine, why in tests if not fine), None)
+
+
+def tolerated(workload: Workload, taint: Taint) -> bool:
+    """Whether a taint lets the workload in."""
+    if taint.effect not in ("NoSchedule", "NoExecute"):
+        return True
+    return any(
+        each.key == taint.key and (each.value is None or each.value == taint.value)
+        for each in workload.tolerations
+    )
+
+
+def domain_of(pool: Pool, node: Node, level: str | None) -> Domain | None:
+    """The domain of a level in which a node lies (``None``: its cluster); ``None`` if it lies in none."""
+    if level is None:
+        return (node.cluster,)
+    labels = dict(node.labels)
+    if level == "node":
+        return (node.cluster, node.id)
+    if level not in pool.topology:
+        return None
+    path = [labels.get(key) for key in pool.topology[: pool.topology.index(level) + 1]]
+    return None if None in path else (node.cluster, *(each for each in path if each is not None))
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left on one node: by device index, and of CPU and memory (``None``: no limit)."""
+
+    devices: dict[int, int]
+    cpu_milli: int | None
+    memory_mib: int | None
+
+    @classmethod
+    def empty(cls, node: Node) -> Room:
+        """The room of a node that runs nothing of ours."""
+        devices = {device.index: 0 if device.foreign else GPU_MILLI for device in node.devices}
+        return cls(devices, node.cpu_milli, node.memory_mib)
+
+    def take(self, workload: Workload, pod: PodPlacement, sign: int = 1) -> None:
+        """Take (or, with -1, give back) what a pod holds."""
+        for share in pod.devices:
+            if share.index in self.devices:
+                self.devices[share.index] -= sign * share.milli
+        if self.cpu_milli is not None:
+            self.cpu_milli -= sign * workload.cpu_milli
+        if self.memory_mib is not None:
+            self.memory_mib -= sign * workload.memory_mib
+
+    def short(self, workload: Workload, pod: PodPlacement) -> bool:
+        """Whether something that the pod takes is given out beyond what there is."""
+        devices = any(self.devices.get(share.index, 0) < 0 for share in pod.devices)
+        cpu = self.cpu_milli is not None and self.cpu_milli < 0 and workload.cpu_milli > 0
+        memory = self.memory_mib is not None and self.memory_mib < 0 and workload.memory_mib > 0
+        return devices or cpu or memory
+
+    def pods(self, node: Node, workload: Workload) -> int:
+        """How many pods of a workload fit beside what is there."""
+        if is_whole(workload):
+            free = [
+                device
+                for device in node.devices
+                if self.devices[device.index] == GPU_MILLI and share_on(workload, device)
+            ]
+            found = len(free) // devices_per_pod(workload)
+        else:
+            found = 0
+            for device in node.devices:
+                share = share_on(workload, device)
+                if share:
+                    found += max(0, self.devices[device.index]) // share
+        if workload.cpu_milli and self.cpu_milli is not None:
+            found = min(found, max(0, self.cpu_milli) // workload.cpu_milli)
+        if workload.memory_mib and self.memory_mib is not None:
+            found = min(found, max(0, self.memory_mib) // workload.memory_mib)
+        return found
+
+
+class Rooms:
+    """The rooms of some nodes, as pods come and go."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes = {node.id: node for node in nodes}
+        self.rooms = {node.id: Room.empty(node) for node in self.nodes.values()}
+
+    def take(self, workload: Workload, pods: Iterable[PodPlacement], sign: int = 1) -> None:
+        """Take (or, with -1, give back) what pods hold. Those on nodes that are gone hold nothing."""
+        for pod in pods:
+            if pod.node in self.rooms:
+                self.rooms[pod.node].take(workload, pod, sign)
+
+    def short(self, workload: Workload, pods: Iterable[PodPlacement]) -> bool:
+        """Whether something that these pods take is given out beyond what there is."""
+        return any(pod.node in self.rooms and self.rooms[pod.node].short(workload, pod) for pod in pods)
+
+    def most(
+        self, pool: Pool, workload: Workload, level: str | None, barred: frozenset[str] = frozenset()
+    ) -> int:
+        """How many of a workload's pods the best domain of a level holds; nodes ``barred`` do not count."""
+        held: dict[Domain, int] = {}
+        for node in self.nodes.values():
+            if node.id in barred or refusal(pool, node, workload) is not None:
+                continue
+            domain = domain_of(pool, node, level)
+            if domain is not None:
+                held[domain] = held.get(domain, 0) + self.rooms[node.id].pods(node, workload)
+        return max(held.values(), default=0)

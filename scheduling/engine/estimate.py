@@ -1,0 +1,43 @@
+"""The start reservation that a candidate would get as things stand (section 6)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from scheduling.engine.candidate import Candidate
+from scheduling.engine.queueing import End, Kept, reserve_start
+
+if TYPE_CHECKING:
+    from scheduling.engine.cycle import PoolCycle
+
+
+def estimate(cycle: PoolCycle, candidate: Candidate) -> Kept:
+    """When it could start, and where. Whom it may preempt at any time is not in its way."""
+    yielding = (
+        (each.workload, each.pods)
+        for each in (cycle.standings.values() if candidate.reserved else ())
+        if not each.workload.reserved
+    )
+    tally = cycle.court(reserved=candidate.reserved).tally(candidate.ask)
+    if tally is None:
+        return Kept(None, {})
+    ends = _ends(cycle, reserved_only=candidate.reserved)
+    return reserve_start(cycle.ledger, candidate.ask, candidate.pods, ends, yielding, tally=tally)
+
+
+def _ends(cycle: PoolCycle, *, reserved_only: bool) -> Iterator[End]:
+    """When those who are placed end, in order. Whose time is over, ends now."""
+    known, now = cycle.books.ends, cycle.now
+    over = bisect_left(known, (now + 1, ""))
+    default = cycle.pool.policy.default_time_limit_ms
+    others = (*cycle.books.not_running.values(), *cycle.started.values())
+    soon = [(at, each.workload.id) for each in others if (at := each.ends_at(now, default)) is not None]
+    soon.extend((now, id_) for _, id_ in known[:over])
+    for at, id_ in merge(sorted(soon), islice(known, over, None)):
+        standing = cycle.standings.get(id_)
+        if standing is not None and (standing.workload.reserved or not reserved_only):
+            yield at, standing.workload, standing.pods

@@ -1,0 +1,123 @@
+"""How much of what is free the pool's typical requests could not use (section 5).
+
+The measure of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient
+Descent" (FGD), USENIX ATC 2023, section 3. A typical request m comes with the probability p(m):
+
+    F(node)    = sum over m of p(m) x F(node, m)
+    F(node, m) = all that is free on the node, where m does not fit there (devices, type, CPU, memory);
+                 else what is free on the devices that are too full for m
+
+A placement is good that makes F grow least, or fall most. Like the paper's, its score is a whole number, so that
+places which are about as good are equal, and something else decides between them
+(:mod:`scheduling.engine.outlook`). The paper takes hundredths of the sigmoid of what F falls in GPUs; steps of a
+fiftieth of a GPU, all of one width, pack its own traces better.
+
+Probabilities are whole millionths and amounts whole milli-GPUs, so that all sums are exact, in whatever order they
+are added up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.quantities import UNLIMITED, in_arrays, memory_share
+from scheduling.engine.types import GPU_MILLI, TypicalRequest
+
+if TYPE_CHECKING:
+    from scheduling.engine.fleet import Kind
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MILLIONTHS = 1_000_000
+HEAVIEST = 1e15
+"""A weight above counts as this."""
+NEVER = UNLIMITED
+"""More than any device has."""
+STEP_MILLI = 20
+"""What F must fall by for the next higher score."""
+
+Size = tuple[int, int, int, tuple[str, ...]]
+"""How many devices, how much of each in milli-GPUs or else in MiB of its memory, of which types (none: any)."""
+
+
+def size_of(request: TypicalRequest) -> Size:
+    """What the request needs of devices."""
+    types = tuple(sorted(set(request.gpu_types)))
+    if request.gpu_memory_mib:
+        return (1, 0, in_arrays(request.gpu_memory_mib), types)
+    return (max(1, in_arrays(request.milli) // GPU_MILLI), min(request.milli, GPU_MILLI), 0, types)
+
+
+class Typical:
+    """A pool's typical requests, ready to measure many nodes at once.
+
+    ``kinds`` are those of the pool's fleet: nodes are given by the number of their kind. Requests that differ by
+    nothing but CPU and memory have one *size* in common; ``_weights`` has a row per request and a column per size.
+    """
+
+    def __init__(self, recent: Iterable[TypicalRequest], kinds: Sequence[Kind]) -> None:
+        counted: dict[tuple[Size, int, int], float] = {}
+        for request in sorted(recent, key=lambda each: (each.milli, each.weight)):
+            if 0 < request.weight < math.inf and (request.milli > 0 or request.gpu_memory_mib > 0):
+                key = (size_of(request), in_arrays(request.cpu_milli), in_arrays(request.memory_mib))
+                counted[key] = counted.get(key, 0.0) + min(request.weight, HEAVIEST)
+        total = sum(weight for _, weight in sorted(counted.items()))
+        rows = [(key, round(weight / total * MILLIONTHS)) for key, weight in sorted(counted.items())]
+        sizes = sorted({size for (size, _, _), _ in rows})
+        self._devices = np.array([size[0] for size in sizes], np.int64)
+        self._needs = _needs(sizes, kinds)
+        self._cpu = np.array([cpu for (_, cpu, _), _ in rows], np.int64)
+        self._memory = np.array([memory for (_, _, memory), _ in rows], np.int64)
+        self._weights = np.zeros((len(rows), len(sizes)))
+        for row, ((size, _, _), weight) in enumerate(rows):
+            self._weights[row, sizes.index(size)] = weight
+        self.total = float(self._weights.sum())
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+    def fragments(self, kinds: Ints, gpu: Ints, cpu: Ints, memory: Ints) -> Floats:
+        """F of each node, in milli-GPUs times :attr:`total`, a whole number.
+
+        ``gpu`` has a row per node and a column per device; nothing is below zero there.
+        """
+        enough = gpu[:, None, :] >= self._needs[kinds]
+        usable = np.where(enough, gpu[:, None, :], 0).sum(2)
+        usable[enough.sum(2) < self._devices] = 0
+        fits = (cpu[:, None] >= self._cpu) & (memory[:, None] >= self._memory)
+        weights = fits @ self._weights
+        lost: Floats = self.total * gpu.sum(1) - (usable * weights).sum(1)
+        return lost
+
+    def scores(self, fallen: Floats) -> Ints:
+        """The score of each placement, given what F falls by it; below zero where it grows."""
+        scores: Ints = np.floor_divide(fallen, self.total * STEP_MILLI).astype(np.int64)
+        return scores
+
+
+def _needs(sizes: Sequence[Size], kinds: Sequence[Kind]) -> Ints:
+    """By kind, size and device, the milli-GPUs that such a request needs of it; :data:`NEVER` if it may not use it."""
+    width = max((len(kind.devices) for kind in kinds), default=0)
+    needs = np.full((len(kinds), len(sizes), width), NEVER, np.int64)
+    for number, kind in enumerate(kinds):
+        for column, size in enumerate(sizes):
+            needs[number, column, : len(kind.devices)] = [
+                _need(size, gpu_type, memory_mib, sharing=kind.sharing)
+                for gpu_type, memory_mib in kind.devices
+            ]
+    return needs
+
+
+def _need(size: Size, gpu_type: str, memory_mib: int | None, *, sharing: bool) -> int:
+    _, milli, mib, types = size
+    if (types and gpu_type not in types) or (milli != GPU_MILLI and not sharing):
+        return NEVER
+    if mib:
+        return memory_share(mib, memory_mib) if memory_mib and mib <= memory_mib else NEVER
+    return milli

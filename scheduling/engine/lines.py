@@ -1,0 +1,93 @@
+"""The candidates of one pool in line, and what a glance at a whole level of the queue tells (section 4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.candidate import Candidate
+from scheduling.engine.order import Level, level_of
+from scheduling.engine.types import Policy
+
+Kind = tuple[Ask, int, int | None]
+"""What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
+by_key = attrgetter("key")
+
+
+class Line:
+    """The candidates of one level: by leaf, in a leaf by their own keys.
+
+    ``kinds`` counts those whom no ceiling limits, whatever their team; ``several`` those who stand in other pools'
+    queues too.
+    """
+
+    def __init__(self) -> None:
+        self.leaves: dict[int, list[Candidate]] = {}
+        self.kinds: Counter[Kind] = Counter()
+        self.several = 0
+        self._least: dict[int, int] = {}
+
+    def least(self) -> Mapping[int, int]:
+        """By leaf the least that one of them needs to start."""
+        if len(self._least) < len(self.leaves):
+            for leaf, candidates in self.leaves.items():
+                if leaf not in self._least:
+                    self._least[leaf] = min([each.next_milli for each in candidates])
+        return self._least
+
+    def count(self, candidate: Candidate, by: int, *, limited: bool) -> None:
+        """Count one more (or, negative, less)."""
+        self._least.pop(candidate.leaf, None)
+        self.several += by if candidate.several else 0
+        if not limited:
+            kind = kind_of(candidate)
+            self.kinds[kind] += by
+            if not self.kinds[kind]:
+                del self.kinds[kind]
+
+
+def kind_of(candidate: Candidate) -> Kind:
+    """The kind of a candidate."""
+    return (candidate.ask, candidate.pods, candidate.workload.time_limit_ms)
+
+
+class Lines:
+    """The lines of one pool, by level. ``limited`` tells which leaves stand under a ceiling."""
+
+    def __init__(self, policy: Policy, limited: Callable[[int], bool]) -> None:
+        self._policy = policy
+        self._limited = limited
+        self.levels: dict[Level, Line] = {}
+
+    def fill(self, candidates: Iterable[Candidate]) -> None:
+        """Put in many at once."""
+        for candidate in candidates:
+            line = self.levels.setdefault(level_of(self._policy, candidate), Line())
+            line.leaves.setdefault(candidate.leaf, []).append(candidate)
+        for line in self.levels.values():
+            for leaf, queue in line.leaves.items():
+                queue.sort(key=by_key)
+                if not self._limited(leaf):
+                    line.kinds.update([kind_of(each) for each in queue])
+                line.several += sum([each.several for each in queue])
+
+    def add(self, candidate: Candidate) -> None:
+        """Put in one."""
+        line = self.levels.setdefault(level_of(self._policy, candidate), Line())
+        insort(line.leaves.setdefault(candidate.leaf, []), candidate, key=by_key)
+        line.count(candidate, 1, limited=self._limited(candidate.leaf))
+
+    def remove(self, candidate: Candidate) -> None:
+        """Take out one."""
+        level = level_of(self._policy, candidate)
+        line = self.levels[level]
+        queue = line.leaves[candidate.leaf]
+        del queue[bisect_left(queue, candidate.key, key=by_key)]
+        line.count(candidate, -1, limited=self._limited(candidate.leaf))
+        if not queue:
+            del line.leaves[candidate.leaf]
+        if not line.leaves:
+            del self.levels[level]

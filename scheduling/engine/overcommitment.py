@@ -1,0 +1,43 @@
+"""Devices on which more lies than they have: what a database could hold, and no plan brings about (section 1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.quantities import gpus
+from scheduling.engine.types import GPU_MILLI, Finding, FindingCode, Status
+
+
+def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
+    """A finding for each device that is held, or promised, beyond what it has, by node and index."""
+    fleet, ledger = cycle.fleet, cycle.ledger
+    short = [rank for rank, room in enumerate(ledger.now.rooms) if room.gpu and min(room.gpu) < 0]
+    if not short:
+        return
+    promised = _promised(cycle)
+    for rank in short:
+        node = fleet.nodes[rank]
+        for at, device in enumerate(node.devices):
+            most = 0 if device.foreign else GPU_MILLI
+            held = most - ledger.now.rooms[rank].gpu[at] - promised[rank, at]
+            milli = max(held, most - ledger.later.rooms[rank].gpu[at])
+            if milli > most:
+                has = "is used by others" if device.foreign else "has 1"
+                text = (
+                    f"On the device {device.index} of the node {node.name} lie {gpus(milli)}, but it {has}."
+                )
+                yield Finding(FindingCode.OVERCOMMITTED, cycle.pool.id, None, text)
+
+
+def _promised(cycle: PoolCycle) -> Counter[tuple[int, int]]:
+    """What of each device is promised to those whose pods do not exist yet."""
+    found: Counter[tuple[int, int]] = Counter()
+    for standing in cycle.standings.values():
+        if standing.workload.status in (Status.QUEUED, Status.PENDING):
+            for pod in standing.pods:
+                rank, picks = cycle.ledger.spot(pod) or (0, ())
+                for at, milli in picks:
+                    found[rank, at] += milli
+    return found

@@ -1,0 +1,252 @@
+"""Whether nobody who is left could still start, preempt or become the head: then the cycle may stop.
+
+It never says so where it is not so; what stops everybody who is left can be told later, when somebody asks. Most
+candidates are judged together: those of a leaf by the least that one of them needs, those of a level by what their
+pods ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.candidate import Candidate
+from scheduling.engine.lines import Line
+from scheduling.engine.order import Level
+from scheduling.engine.prospects import Group
+from scheduling.engine.tree import ROOT, Tree
+from scheduling.engine.types import ElasticPreemption, Queueing
+
+if TYPE_CHECKING:
+    from scheduling.engine.cycle import PoolCycle
+
+Ints = NDArray[np.int64]
+
+
+class Paths:
+    """The tree as arrays: ``rows[leaf]`` is the way down to a leaf, filled up with -1; ``parents`` of each branch."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        depth = max(len(path) for path in tree.paths)
+        rows = [(*path, *(-1,) * (depth - len(path))) for path in tree.paths]
+        self.rows: Ints = np.array(rows, dtype=np.int64).reshape(len(tree), depth)
+        self.parents: Ints = np.array(tree.parents, dtype=np.int64)
+
+    def summed(self, figures: Ints) -> Ints:
+        """By branch the sum over its children."""
+        sums: Ints = np.zeros(len(self.parents), dtype=np.int64)
+        np.add.at(sums, self.parents[1:], figures[1:])
+        return sums
+
+
+def has_no_guarantee_left(cycle: PoolCycle, level: Level) -> bool:
+    """Whether all of a level are reserved ones whose guarantees are in use: as long as the cycle lasts, they stay
+    so."""
+    line = cycle.books.lines.levels[level]
+    if level[0] or line.several:
+        return False
+    return all(least > cycle.charges.available(leaf) for leaf, least in line.least().items())
+
+
+def is_quiet(cycle: PoolCycle) -> bool:
+    """Whether nobody left in the pool's queue could start, preempt or become the head."""
+    if cycle.gate.shut:
+        return True
+    if cycle.head is None and cycle.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO:
+        return False
+    look = _Look(cycle)
+    return all(look.is_quiet(level) for level in cycle.queue.levels_to_come())
+
+
+class _Look:
+    """One look at all who are left in a pool's queue."""
+
+    def __init__(self, cycle: PoolCycle) -> None:
+        self._cycle = cycle
+        self._tree = cycle.tree
+
+    def is_quiet(self, level: Level) -> bool:
+        """Whether nobody left of a level could act."""
+        line = self._cycle.books.lines.levels[level]
+        elastic, _ = level
+        if not elastic:
+            return self._are_quiet(self._with_guarantee_left(line))
+        return not self._might_start(line) and not self._might_preempt(level, line)
+
+    def _are_quiet(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether none of these could act, looked at one by one."""
+        cycle = self._cycle
+        for each in candidates:
+            stopped = cycle.quota_stops(each)
+            if stopped is None and cycle.gate.might_start(each.ask, each.pods, each.workload.time_limit_ms):
+                return False
+            if cycle.might_preempt(each):
+                return False
+        return True
+
+    def _left(self, line: Line, leaves: Iterable[int]) -> Iterable[Candidate]:
+        """Those who are left of some leaves."""
+        gone = self._cycle.queue.gone
+        for leaf in leaves:
+            for each in line.leaves[leaf]:
+                if each.id not in gone:
+                    yield each
+
+    def _with_guarantee_left(self, line: Line) -> Iterable[Candidate]:
+        """The reserved ones whom their guarantees would admit."""
+        available = self._cycle.charges.available
+        leaves = {leaf: left for leaf, least in line.least().items() if least <= (left := available(leaf))}
+        return (each for each in self._left(line, leaves) if each.next_milli <= leaves[each.leaf])
+
+    def _might_start(self, line: Line) -> bool:
+        """Whether somebody elastic might find a place that is for him."""
+        gate, charges = self._cycle.gate, self._cycle.charges
+        if any(gate.might_start(*kind) for kind in line.kinds):
+            return True
+        limited = [
+            leaf
+            for leaf, least in line.least().items()
+            if self._cycle.books.is_limited(leaf)
+            and charges.ceiling_passed(leaf, least, reserved=False) is None
+        ]
+        return any(
+            gate.might_start(each.ask, each.pods, each.workload.time_limit_ms)
+            for each in self._left(line, limited)
+        )
+
+    # --- Victims ---------------------------------------------------------------------------------------------
+
+    def _might_preempt(self, level: Level, line: Line) -> bool:
+        """Whether somebody elastic might find victims."""
+        cycle = self._cycle
+        mode = cycle.pool.policy.elastic_preemption
+        if mode is ElasticPreemption.NEVER:
+            return False
+        if mode is ElasticPreemption.FAIR_SHARE:
+            roster = cycle.roster(reserved=False)
+            own = [leaf for leaf in line.leaves if roster.any_in(leaf)]
+            fair = self._with_fair_victims(line, None)
+            return not self._find_nothing(self._left(line, {*own, *fair}))
+        return self._might_preempt_by_priority(-level[1], line)
+
+    def _might_preempt_by_priority(self, priority: int, line: Line) -> bool:
+        """The same where priorities come first: lower ones may be taken from anybody, equal ones by the fair-share
+        rule."""
+        cycle = self._cycle
+        if cycle.roster(reserved=False).lower(ROOT, priority):
+            kinds = {(ask, pods) for ask, pods, _ in line.kinds}
+            if any(cycle.group_might_do(Group(priority, None), *kind) for kind in kinds):
+                return True
+            limited = [leaf for leaf in line.leaves if cycle.books.is_limited(leaf)]
+            if not self._find_nothing(self._left(line, limited)):
+                return True
+        fair = self._with_fair_victims(line, priority)
+        limited = [leaf for leaf in fair if cycle.books.is_limited(leaf)]
+        if not self._find_nothing(self._left(line, limited)):
+            return True
+        return any(
+            not self._find_nothing(self._of_use(line, leaves, Group(priority, None, branches, priority)))
+            for branches, leaves in self._reach(line, fair, priority).items()
+        )
+
+    def _of_use(self, line: Line, leaves: list[int], group: Group) -> Iterable[Candidate]:
+        """Those left of some leaves to whom it would be of use if a group went."""
+        cycle = self._cycle
+        useful: dict[tuple[Ask, int], bool] = {}
+        for each in self._left(line, leaves):
+            kind = (each.ask, each.pods)
+            if kind not in useful:
+                useful[kind] = cycle.group_might_do(group, *kind)
+            if useful[kind]:
+                yield each
+
+    def _find_nothing(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether none of these might find victims; equal ones are looked at once."""
+        seen = set()
+        for each in candidates:
+            kind = (each.leaf, each.priority, each.ask, each.pods)
+            if kind not in seen:
+                seen.add(kind)
+                if self._cycle.might_preempt(each):
+                    return False
+        return True
+
+    def _with_fair_victims(self, line: Line, priority: int | None) -> list[int]:
+        """The leaves where the one who needs least could take somebody by the fair-share rule, nobody else gone
+        before.
+
+        A newcomer may take from a branch beside his way down that is above its due, if his own branches from there
+        on stay within theirs.
+        """
+        paths = self._cycle.books.paths
+        least = line.least()
+        leaves = np.fromiter(least, np.int64, len(least))
+        needs = np.fromiter(least.values(), np.int64, len(least))
+        rows = paths.rows[leaves]
+        found = np.zeros(len(leaves), dtype=bool)
+        for room in self._rooms():
+            above = self._branches_with_some(priority) & (room < 0)
+            beside = paths.summed(above.astype(np.int64))
+            within = np.ones(len(leaves), dtype=bool)
+            for depth in range(rows.shape[1] - 1, -1, -1):
+                branch = rows[:, depth]
+                there = branch >= 0
+                within &= ~there | (room[branch] >= needs)
+                found |= there & within & (beside[paths.parents[branch]] - above[branch] > 0)
+        return [int(leaf) for leaf in leaves[found]]
+
+    def _reach(self, line: Line, leaves: list[int], priority: int) -> dict[tuple[int, ...], list[int]]:
+        """The branches from which those of each leaf could ever take somebody of their priority, whatever else they
+        took before; leaves with the same ones together.
+
+        Whoever is nearer in the tree may go first, and leaves room in the newcomer's own branches.
+        """
+        paths, roster = self._cycle.books.paths, self._cycle.roster(reserved=False)
+        some = self._branches_with_some(priority)
+        rooms = [(room, some & (room < 0)) for room in self._rooms()]
+        equal = np.array([roster.milli(branch, priority) for branch in range(len(self._tree))])
+        own = np.zeros(len(self._tree), dtype=np.int64)
+        for lower in roster.lower(ROOT, priority):
+            own += [roster.milli(branch, lower) for branch in range(len(self._tree))]
+        beside = equal * np.any([above for _, above in rooms], axis=0)
+        around = paths.summed(beside)
+        rows = paths.rows[leaves]
+        needs = np.array([line.least()[leaf] for leaf in leaves], dtype=np.int64)
+        relief = np.zeros(len(leaves), dtype=np.int64)
+        within = [np.ones(len(leaves), dtype=bool) for _ in rooms]
+        branches: list[set[int]] = [set() for _ in leaves]
+        for depth in range(rows.shape[1] - 1, -1, -1):
+            branch = rows[:, depth]
+            there = branch >= 0
+            parent = paths.parents[branch]
+            for number, (room, above) in enumerate(rooms):
+                within[number] &= ~there | (room[branch] + own[branch] + relief >= needs)
+                for at in np.flatnonzero(
+                    there & within[number] & (paths.summed(above.astype(np.int64))[parent] > 0)
+                ):
+                    children = self._tree.children[parent[at]]
+                    branches[at].update(each for each in children if above[each] and each != branch[at])
+            relief += np.where(there, around[parent] - beside[branch], 0)
+        found: dict[tuple[int, ...], list[int]] = {}
+        for leaf, each in zip(leaves, branches, strict=True):
+            found.setdefault(tuple(sorted(each)), []).append(leaf)
+        return found
+
+    def _rooms(self) -> list[Ints]:
+        """What each branch lacks of its entitlement, and of its guarantee; negative where it is above."""
+        cycle = self._cycle
+        used = np.array(cycle.accounts.usage.used, dtype=np.int64)
+        dues = (cycle.entitled, cycle.accounts.quotas.guarantee)
+        return [np.array(due, dtype=np.int64) - used for due in dues]
+
+    def _branches_with_some(self, priority: int | None) -> NDArray[np.bool_]:
+        """The branches below which somebody (of a priority) could be a victim."""
+        found = np.zeros(len(self._tree), dtype=bool)
+        for leaf, _ in self._cycle.roster(reserved=False).cells(ROOT, priority):
+            found[list(self._tree.paths[leaf])] = True
+        return found

@@ -1,0 +1,268 @@
+"""When devices come free, as far as time limits tell: what an ETA is read from (sections 6 and 9).
+
+Everything here only ever moves later: who is given a place holds it from then until his time limit is over, and nobody
+behind him is told of the hours in which it stands idle until then. So a start that is read here may come earlier,
+by a passing or an early end, and is late only where somebody new goes before.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heapreplace
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.fleet import Domain, Fleet
+from scheduling.engine.space import Room
+from scheduling.engine.types import GPU_MILLI
+
+
+class Stock:
+    """An amount that comes free bit by bit: (when, how much), the soonest first. What never comes free is not in it."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self, now: int, amount: int) -> None:
+        self._bits = [(now, amount)] if amount else []
+
+    def comes(self, at: int, amount: int) -> None:
+        """So much more comes free at that time."""
+        if amount:
+            insort(self._bits, (at, amount))
+
+    @classmethod
+    def merged(cls, now: int, stocks: Iterable[Stock]) -> Stock:
+        """Several stocks as one, to ask and not to take from."""
+        merged = cls(now, 0)
+        merged._bits = sorted(bit for stock in stocks for bit in stock._bits)
+        return merged
+
+    @property
+    def soonest(self) -> int | None:
+        """When the first of it is free."""
+        return self._bits[0][0] if self._bits else None
+
+    def by(self, at: int) -> int:
+        """How much is free by then."""
+        return sum(bit for when, bit in self._bits if when <= at)
+
+    def when(self, amount: int) -> int | None:
+        """When so much is free; ``None`` if nobody can tell."""
+        total = 0
+        for at, bit in self._bits:
+            total += bit
+            if total >= amount:
+                return at
+        return None
+
+    def take(self, amount: int, at: int, until: int | None) -> None:
+        """Take so much: of what is free by ``at`` what comes last, then what comes after it, then what nobody knows
+        of. It comes free again at ``until``, if anybody can tell."""
+        rest = amount
+        early = [bit for bit in self._bits if bit[0] <= at]
+        late = [bit for bit in self._bits if bit[0] > at]
+        kept = []
+        for when, bit in (*reversed(early), *late):
+            used = max(0, min(rest, bit))
+            rest -= used
+            if bit != used:
+                kept.append((when, bit - used))
+        self._bits = sorted(kept)
+        if until is not None:
+            self.comes(until, amount)
+
+
+class _Machine:
+    """One node: when its devices, CPU and memory come free."""
+
+    __slots__ = ("_whole", "cpu", "devices", "memory")
+
+    def __init__(self, room: Room, now: int) -> None:
+        self.devices = [Stock(now, left) for left in room.gpu]
+        self.cpu = Stock(now, room.cpu)
+        self.memory = Stock(now, room.memory)
+        self._whole: list[tuple[int, int]] | None = None
+
+    def comes(self, at: int, picks: Iterable[tuple[int, int]], cpu: int, memory: int) -> None:
+        """What a pod holds comes free at that time."""
+        for device, milli in picks:
+            self.devices[device].comes(at, milli)
+        self.cpu.comes(at, cpu)
+        self.memory.comes(at, memory)
+
+    def pods(self, ask: Ask, costs: Sequence[int], most: int) -> list[int]:
+        """When the first, the second, ... pod of an ask fits here beside those before it, ``most`` at most."""
+        if ask.whole:
+            whole = [at for at, number in self._whole_devices() if costs[number]]
+            times = whole[ask.whole - 1 : ask.whole * most : ask.whole]
+        else:
+            times = sorted(self._shares(costs, most))[:most]
+        for stock, each in ((self.cpu, ask.cpu_milli), (self.memory, ask.memory_mib)):
+            for index in range(len(times) if each else 0):
+                at = stock.when((index + 1) * each)
+                if at is None:
+                    del times[index:]
+                    break
+                times[index] = max(times[index], at)
+        return times
+
+    def not_before(self, ask: Ask) -> int | None:
+        """A time before which no pod of an ask fits here; ``None`` if none ever does, as far as anybody can tell."""
+        if ask.whole:
+            whole = self._whole_devices()
+            return whole[ask.whole - 1][0] if len(whole) >= ask.whole else None
+        return min((at for device in self.devices if (at := device.soonest) is not None), default=None)
+
+    def _whole_devices(self) -> list[tuple[int, int]]:
+        """When each device is free as a whole, the soonest first; without those of which nobody can tell."""
+        if self._whole is None:
+            times = [(device.when(GPU_MILLI), number) for number, device in enumerate(self.devices)]
+            self._whole = sorted((at, number) for at, number in times if at is not None)
+        return self._whole
+
+    def _shares(self, costs: Sequence[int], most: int) -> Iterator[int]:
+        """When each device has room for one, for two, ... shares."""
+        for device, cost in zip(self.devices, costs, strict=True):
+            for number in range(1, most + 1) if cost else ():
+                at = device.when(number * cost)
+                if at is None:
+                    break
+                yield at
+
+    def take(self, ask: Ask, costs: Sequence[int], at: int, until: int | None) -> None:
+        """Give one pod its place from then on: of the devices free by then those that are so last, else those that
+        are so first."""
+        self._whole = None
+        early, late = [], []
+        for number, (device, cost) in enumerate(zip(self.devices, costs, strict=True)):
+            when = device.when(GPU_MILLI if ask.whole else cost) if cost else at
+            if cost and when is not None and when <= at:
+                early.append((-when, number))
+            elif cost:
+                late.append((when is None, when or 0, number))
+        order = [number for _, number in sorted(early)] + [number for *_, number in sorted(late)]
+        for number in order[: max(1, ask.whole)]:
+            self.devices[number].take(GPU_MILLI if ask.whole else costs[number], at, until)
+        self.cpu.take(ask.cpu_milli, at, until)
+        self.memory.take(ask.memory_mib, at, until)
+
+
+_End = tuple[int, Sequence[tuple[int, int]], int, int]
+"""When a pod ends, and what it holds of the devices, the CPU and the memory of its node."""
+
+
+class Timeline:
+    """When the devices of one pool come free; those who wait are given their places in the order of the queue."""
+
+    def __init__(self, fleet: Fleet, rooms: Sequence[Room], now: int) -> None:
+        self._fleet = fleet
+        self._rooms = rooms
+        self._now = now
+        self._ends: dict[int, list[_End]] = {}
+        self._machines: dict[int, _Machine] = {}
+        self._soonest: dict[int, int | None] = {}
+        self._firsts: dict[Ask, list[tuple[int, int]]] = {}
+        self._costs: dict[Ask, dict[int, Sequence[int]]] = {}
+        self._given: dict[int, None] = {}
+
+    def comes(self, at: int, rank: int, picks: Sequence[tuple[int, int]], cpu: int, memory: int) -> None:
+        """What a pod on a node holds comes free at that time. Before the first place is asked for."""
+        self._ends.setdefault(rank, []).append((at, picks, cpu, memory))
+
+    def only(self, rank: int, room: Room, now: int) -> None:
+        """Nothing of a node comes free for others but this."""
+        self._machines[rank] = _Machine(room, now)
+
+    def _machine(self, rank: int) -> _Machine:
+        """A node, made when it is first looked at closely."""
+        machine = self._machines.get(rank)
+        if machine is None:
+            machine = self._machines[rank] = _Machine(self._rooms[rank], self._now)
+            for end in self._ends.get(rank, ()):
+                machine.comes(*end)
+        return machine
+
+    def _not_before(self, ask: Ask, rank: int) -> int | None:
+        """A time before which no pod of an ask fits on a node; ``None`` if nobody can tell of any."""
+        machine = self._machines.get(rank)
+        if machine is not None:
+            return machine.not_before(ask)
+        if rank not in self._soonest:
+            free = any(left > 0 for left in self._rooms[rank].gpu)
+            ends = (at for at, *_ in self._ends.get(rank, ()))
+            self._soonest[rank] = self._now if free else min(ends, default=None)
+        return self._soonest[rank]
+
+    def when(self, ask: Ask, pods: int, among: Collection[int] | None = None) -> tuple[int, list[int]] | None:
+        """The earliest time at which so many pods fit together (on these nodes only), and the node of each; ``None``
+        if nobody can tell."""
+        if pods == 1 and among is None:
+            return self._first(ask)
+        levels = self._fleet.domains(ask)
+        found = [self._together(ask, pods, domain, among) for domain in (levels[-1] if levels else ())]
+        return min((each for each in found if each is not None), default=None)
+
+    def take(self, ask: Ask, ranks: Iterable[int], at: int, until: int | None) -> None:
+        """Give a pod its place on each of these nodes (as often as it is named), from then until then."""
+        costs = self._costs_of(ask)
+        for rank in ranks:
+            self._given[rank] = None
+            self._machine(rank).take(ask, costs[rank], at, until)
+
+    def given(self, ask: Ask, at: int) -> int | None:
+        """Of the nodes where somebody was given a place the one that has room for a pod by then, and has it last;
+        ``None`` if none has."""
+        costs = self._costs_of(ask)
+        found = (
+            (self._machine(rank).pods(ask, costs[rank], 1), rank) for rank in self._given if rank in costs
+        )
+        return max(
+            ((times[0], rank) for times, rank in found if times and times[0] <= at), default=(0, None)
+        )[1]
+
+    def _costs_of(self, ask: Ask) -> dict[int, Sequence[int]]:
+        found = self._costs.get(ask)
+        if found is None:
+            levels = self._fleet.domains(ask)
+            found = self._costs[ask] = {
+                rank: costs
+                for domain in (levels[-1] if levels else ())
+                for rank, costs in self._fleet.ranks(domain)
+            }
+        return found
+
+    def _first(self, ask: Ask) -> tuple[int, list[int]] | None:
+        """That of one pod. The nodes of an ask are kept as a heap, by a time that is not too late: the first whose
+        time is true has it, and others are put back."""
+        costs = self._costs_of(ask)
+        heap = self._firsts.get(ask)
+        if heap is None:
+            heap = self._firsts[ask] = self._by_bound(ask, costs)
+        while heap:
+            at, rank = heap[0]
+            found = self._machine(rank).pods(ask, costs[rank], 1)
+            if found == [at]:
+                return at, [rank]
+            if found:
+                heapreplace(heap, (found[0], rank))
+            else:
+                heappop(heap)
+        return None
+
+    def _by_bound(self, ask: Ask, ranks: Iterable[int]) -> list[tuple[int, int]]:
+        """The nodes where a pod of an ask could fit and the time before which none does, sorted."""
+        bounds = ((self._not_before(ask, rank), rank) for rank in ranks)
+        return sorted((at, rank) for at, rank in bounds if at is not None)
+
+    def _together(
+        self, ask: Ask, pods: int, domain: Domain, among: Collection[int] | None
+    ) -> tuple[int, list[int]] | None:
+        """That of several pods in one domain: each where it fits soonest."""
+        costs = {rank: each for rank, each in self._fleet.ranks(domain) if among is None or rank in among}
+        chosen: list[tuple[int, int]] = []
+        for bound, rank in self._by_bound(ask, costs):
+            if len(chosen) == pods and bound >= chosen[-1][0]:
+                break
+            found = self._machine(rank).pods(ask, costs[rank], pods)
+            chosen = sorted([*chosen, *((at, rank) for at in found)])[:pods]
+        return (chosen[-1][0], [rank for _, rank in chosen]) if len(chosen) == pods else None

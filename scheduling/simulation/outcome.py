@@ -1,0 +1,100 @@
+"""What becomes of workloads when a plan is carried out at once: pods start and leave in no time.
+
+A victim goes back to the queue with its original submission, or ends where it is not to be requeued.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from operator import attrgetter
+
+from scheduling.engine.types import OnPreemption, Plan, PodPlacement, Snapshot, Status, Workload
+
+UNSETTLED = frozenset({Status.QUEUED, Status.STARTING, Status.STOPPING})
+"""Statuses that pass by themselves: nobody is in them any more once a plan has been carried out."""
+
+
+class Act(Enum):
+    """What happens to a workload."""
+
+    START = "start"
+    RESIZE = "resize"
+    PREEMPT = "preempt"
+    SETTLE = "settle"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One workload before and after; `after` is None for one that is gone. `lost_gpu_ms`: of a victim."""
+
+    act: Act
+    before: Workload
+    after: Workload | None
+    lost_gpu_ms: int = 0
+
+
+def carried_out(snapshot: Snapshot, plan: Plan, now: int) -> Snapshot:
+    """Return the organisation after a plan was carried out at once: what starts runs, what stopped is gone."""
+    workloads = {workload.id: workload for workload in snapshot.workloads}
+    for outcome in outcomes(plan, workloads, now):
+        _put(workloads, outcome)
+    for outcome in settled(workloads, now):
+        _put(workloads, outcome)
+    return replace(snapshot, workloads=tuple(workloads.values()))
+
+
+def _put(workloads: dict[str, Workload], outcome: Outcome) -> None:
+    if outcome.after is None:
+        del workloads[outcome.before.id]
+    else:
+        workloads[outcome.after.id] = outcome.after
+
+
+def settled(workloads: Mapping[str, Workload], at: int) -> Iterator[Outcome]:
+    """Yield what was on its way: who was promised devices runs, who was stopping is gone."""
+    for workload in list(workloads.values()):
+        if workload.status is Status.STOPPING:
+            yield Outcome(Act.SETTLE, workload, None)
+        elif workload.status in UNSETTLED:
+            yield Outcome(Act.SETTLE, workload, replace(workload, status=Status.RUNNING, started_at=at))
+
+
+def outcomes(plan: Plan, workloads: Mapping[str, Workload], at: int) -> Iterator[Outcome]:
+    """Yield what a plan changes, victims first; `workloads` are those it was made for, and may change on the way."""
+    for gone in plan.preemptions:
+        before = workloads[gone.workload]
+        yield Outcome(Act.PREEMPT, before, _requeued(before), gone.lost_gpu_ms)
+    for shrink in plan.shrinks:
+        before = workloads[shrink.workload]
+        left = tuple(pod for pod in before.placements if pod.pod_index not in shrink.pods)
+        yield Outcome(Act.RESIZE, before, replace(before, placements=left))
+    for start in plan.starts:
+        before = workloads[start.workload]
+        yield Outcome(Act.START, before, _running(before, start.pool, start.placements, at))
+    for grow in plan.grows:
+        before = workloads[grow.workload]
+        pods = sorted(before.placements + grow.placements, key=attrgetter("pod_index"))
+        yield Outcome(Act.RESIZE, before, replace(before, placements=tuple(pods)))
+
+
+def _requeued(victim: Workload) -> Workload | None:
+    if victim.on_preemption is OnPreemption.STOP:
+        return None
+    return replace(
+        victim,
+        status=Status.PENDING,
+        pool=None,
+        placements=(),
+        started_at=None,
+        checkpointed_at=None,
+        preemptions_24h=victim.preemptions_24h + 1,
+    )
+
+
+def _running(newcomer: Workload, pool: str, placements: tuple[PodPlacement, ...], at: int) -> Workload:
+    return replace(newcomer, status=Status.RUNNING, pool=pool, placements=placements, started_at=at)
+
+
+def milli_of(workload: Workload) -> int:
+    """What a workload holds, in milli-GPUs."""
+    return sum(pod.milli for pod in workload.placements)

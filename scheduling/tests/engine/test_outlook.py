@@ -1,0 +1,140 @@
+"""What is known of each node for an ask is what its room says, whatever happened before."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.outlook import NOWHERE
+from scheduling.engine.space import Space, pods_in
+from scheduling.engine.types import Device, Memory, Node, Placement, Pool, Request, Share, TypicalRequest
+from scheduling.tests.engine.build import node, pool, waiting
+
+MIXED = (Device(0, "H100", 81920), Device(1, "A100", 40960), Device(2, "A100", 40960, foreign=True))
+NODES = [
+    *(node(f"n{at}", 4, cpu_milli=16000, memory_mib=640) for at in range(4)),
+    replace(node("mixed"), devices=MIXED),
+    node("down", 8, ready=False),
+]
+RECENT = (TypicalRequest(500, 2.0, 4000), TypicalRequest(4000, 1.0), TypicalRequest(1000, 3.0, 2000, 64))
+REQUESTS: list[Request] = [Share(250), Share(810), Share(1000), Share(2000), Memory(30000), Share(0)]
+
+
+def ask(request: Request, cpu: int = 0) -> Ask:
+    return Ask.of(waiting("w", "a", request=request, cpu_milli=cpu, memory_mib=cpu // 100))
+
+
+def made(policy: Pool, nodes: list[Node] = NODES) -> Ledger:
+    return Ledger(Fleet(policy, nodes, ()), ())
+
+
+policies = st.sampled_from([replace(pool(), recent=RECENT), pool(), pool(placement=Placement.SPREAD)])
+asks = st.builds(ask, st.sampled_from(REQUESTS), st.sampled_from([0, 3000]))
+
+
+@given(policies, st.lists(asks, min_size=1, max_size=14), st.integers())
+@settings(deadline=None)
+def test_it_follows_every_change_and_is_the_one_made_anew(policy: Pool, wanted: list[Ask], seed: int) -> None:
+    ledger, chance = made(policy), random.Random(seed)
+    held = []
+    for each in wanted:
+        placed = ledger.place(each, (0,))
+        if placed is not None:
+            held.append((each, placed))
+        if held and chance.random() < 0.4:
+            ledger.undo(*held.pop(chance.randrange(len(held))))
+        fresh = Space(ledger.fleet, [room.copy() for room in ledger.now.rooms])
+        for request in REQUESTS:
+            kept, anew = ledger.now.outlook(ask(request, 3000)), fresh.outlook(ask(request, 3000))
+            assert np.array_equal(kept.keys, anew.keys)
+            assert np.array_equal(kept.pods, anew.pods)
+        assert ledger.now.fragmentation() == fresh.fragmentation()
+
+
+@given(policies, st.lists(asks, max_size=9), st.lists(asks, max_size=5))
+@settings(deadline=None)
+def test_a_copy_is_a_space_of_its_own(policy: Pool, before: list[Ask], after: list[Ask]) -> None:
+    ledger, looked = made(policy), ask(Share(500), 3000)
+    for each in before:
+        ledger.place(each, (0,))
+        ledger.now.outlook(looked)
+    twin = Ledger(ledger.fleet, ())
+    twin.now = twin.later = ledger.now.copy()
+    kept = [room.copy() for room in ledger.now.rooms]
+    for each in after:
+        twin.place(each, (0,))
+    for space, rooms in [(ledger.now, kept), (twin.now, [room.copy() for room in twin.now.rooms])]:
+        anew = Space(ledger.fleet, rooms)
+        assert (space.rooms, space.whole, space.partly, space.free) == (
+            rooms,
+            anew.whole,
+            anew.partly,
+            anew.free,
+        )
+        assert np.array_equal(space.outlook(looked).keys, anew.outlook(looked).keys)
+        assert space.fragmentation() == anew.fragmentation()
+
+
+def test_rooms_of_the_past_are_forgotten() -> None:
+    ledger = made(
+        replace(pool(), recent=RECENT), [node("n0", 4, cpu_milli=64000), node("n1", 4, cpu_milli=64000)]
+    )
+    space = ledger.now
+    for cpu in range(1, 60):
+        placed = ledger.place(ask(Share(250), cpu), (0,))
+        assert placed is not None
+        space.outlook(ask(Share(1000)))
+        ledger.undo(ask(Share(250), cpu), placed)
+        assert space.grid.refresh().numbers <= 13
+    grid = space.grid.refresh()
+    assert grid.alike[0] == grid.alike[1]
+
+
+@given(st.lists(asks, max_size=14), asks)
+@settings(deadline=None)
+def test_it_counts_the_pods_that_a_room_holds(wanted: list[Ask], looked: Ask) -> None:
+    if looked.bare:
+        return
+    ledger = made(pool())
+    for each in wanted:
+        ledger.place(each, (0,))
+    outlook, fleet = ledger.now.outlook(looked), ledger.fleet
+    for rank, room in enumerate(ledger.now.rooms):
+        costs = fleet.costs_on(looked, rank)
+        assert outlook.pods[rank] == (0 if costs is None else pods_in(room, costs, looked))
+        assert (outlook.keys[rank] == NOWHERE) == (outlook.pods[rank] == 0)
+
+
+def test_when_the_pool_is_another_one_all_is_worked_out_anew() -> None:
+    ledger, looked = made(pool()), ask(Share(500))
+    without = ledger.now.outlook(looked).keys.copy()
+    ledger.fleet.pool = replace(pool(), recent=RECENT)
+    fresh = made(ledger.fleet.pool).now
+    assert np.array_equal(ledger.now.outlook(looked).keys, fresh.outlook(looked).keys)
+    assert not np.array_equal(ledger.now.outlook(looked).keys, without)
+
+
+def test_of_too_many_asks_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduling.engine.space.OUTLOOKS_KEPT", 2)
+    space = made(pool()).now
+    first, second, third = (space.outlook(ask(request)) for request in REQUESTS[:3])
+    assert space.outlook(ask(REQUESTS[2])) is third
+    assert space.outlook(ask(REQUESTS[1])) is second
+    assert space.outlook(ask(REQUESTS[0])) is not first
+
+
+def test_a_pod_without_gpus_takes_cpu_only() -> None:
+    ledger = made(pool(), [node("n0", 1, cpu_milli=4000)])
+    placed = ledger.place(ask(Share(0), 3000), (0,))
+    assert placed is not None
+    assert (placed[0].node, placed[0].devices) == ("n0", ())
+    assert ledger.place(ask(Share(0), 3000), (0,)) is None
+    assert ledger.place(ask(Share(1000)), (0,)) is not None

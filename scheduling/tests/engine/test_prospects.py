@@ -1,0 +1,55 @@
+"""Whether a newcomer could find victims at all."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from scheduling.engine import schedule
+from scheduling.engine.court import Court
+from scheduling.engine.types import Snapshot
+from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, team, waiting
+from scheduling.tests.engine.worlds import worlds
+
+
+@given(worlds())
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nobody_who_would_find_victims_is_refused_a_search(
+    monkeypatch: pytest.MonkeyPatch, world: Snapshot
+) -> None:
+    found = schedule(world, NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(Court, "might_take", lambda *_: True)
+        assert schedule(world, NOW) == found
+
+
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The answers that newcomers get from now on."""
+    answers: list[bool] = []
+    asked = Court.might_take
+
+    def might_take(*args: object) -> bool:
+        answers.append(asked(*args))  # type: ignore[arg-type]
+        return answers[-1]
+
+    monkeypatch.setattr(Court, "might_take", might_take)
+    return answers
+
+
+def test_where_all_lawful_victims_leave_too_little_nobody_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """w needs a whole GPU: on either device one half may go, and the other is reserved."""
+    answers = searches(monkeypatch)
+    rows = [placed(f"a{at}", "a", 0.5, on=f"n0:{at}", priority=10) for at in range(2)]
+    rows += [placed(f"r{at}", "r", 0.5, on=f"n0:{at}", priority=100) for at in range(2)]
+    found = plan([node("n0", 2)], [team("a"), team("r", reserved=1)], [*rows, waiting("w", "a")])
+    assert (answers, preempted(found)) == ([False], set())
+
+
+def test_a_branch_gives_no_more_than_it_has_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a is 0.5 above its half of 3 GPUs: one half may go, then no other; w needs both halves of a device."""
+    answers = searches(monkeypatch)
+    rows = [placed(f"a{at}", "a", 0.5, on=f"n0:{at // 2}") for at in range(4)]
+    rows += [placed("b", "b", 1, on="n0:2"), waiting("w", "b", 1), waiting("v", "a", 1, priority=1)]
+    teams = [team("a", reserved=1.5), team("b", reserved=1.5)]
+    found = plan([node("n0", 3)], teams, rows)
+    assert (answers[0], preempted(found)) == (False, set())

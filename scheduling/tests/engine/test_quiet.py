@@ -1,0 +1,54 @@
+"""A cycle that stops early decides what one decides that lets everybody have his turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import Plan, State, decide, schedule
+from scheduling.engine import cycle as cycles
+from scheduling.engine.types import ElasticPreemption, Policy, Queueing, Snapshot
+from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
+from scheduling.tests.engine.worlds import worlds
+
+
+def to_the_end(world: Snapshot) -> Plan:
+    """The plan when no level is passed over and nobody's turn is left out."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cycles, "has_no_guarantee_left", lambda *_: False)
+        patch.setattr(cycles, "is_quiet", lambda *_: False)
+        found = decide(State.of(world), NOW)
+        return replace(found, waits=tuple(found.waits))
+
+
+@given(worlds(most_pending=12), st.sampled_from(Queueing), st.sampled_from(ElasticPreemption))
+@settings(max_examples=150, deadline=None)
+def test_who_starts_who_goes_and_who_waits_why_is_the_same(
+    world: Snapshot, queueing: Queueing, mode: ElasticPreemption
+) -> None:
+    policy = Policy(queueing=queueing, elastic_preemption=mode)
+    world = replace(world, pools=tuple(replace(each, policy=policy) for each in world.pools))
+    found, whole = schedule(world, NOW), to_the_end(world)
+    assert found == whole
+
+
+def test_nobody_is_looked_at_who_has_no_guarantee_left_and_all_are_told_where_they_stand() -> None:
+    rows = [placed("busy", "a", 2, on="n0:0,1", priority=100), waiting("free", "b", submitted=1)]
+    rows += [waiting(f"r{index}", "a", priority=100, submitted=9 - index) for index in range(3)]
+    world = Snapshot((pool(),), (team("a", reserved=2), team("b")), (node("n0", 3),), tuple(rows))
+    found = schedule(world, NOW)
+    assert [start.workload for start in found.starts] == ["free"]
+    assert [(wait.workload, wait.position) for wait in found.waits] == [("r0", 1), ("r1", 2), ("r2", 3)]
+    assert {wait.reason.code.value for wait in found.waits} == {"waiting-for-reservation"}
+
+
+def test_a_plan_says_the_same_when_somebody_looks_after_the_state_has_moved_on() -> None:
+    rows = (placed("busy", "a", on="n0:0"), waiting("next", "b"))
+    world = Snapshot((pool(),), (team("a"), team("b")), (node("n0", 1),), rows)
+    state = State.of(world)
+    unread = decide(state, NOW)
+    decide(state, NOW + 1)
+    assert unread == schedule(world, NOW)

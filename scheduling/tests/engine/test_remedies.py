@@ -1,0 +1,176 @@
+"""Reasons are true: nobody waits who would fit, and who makes the named change starts, or gets another reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import schedule
+from scheduling.engine.reasons import CHANGE
+from scheduling.engine.types import (
+    GPU_MILLI,
+    Dependency,
+    ElasticPreemption,
+    Node,
+    Plan,
+    Policy,
+    Queueing,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    Share,
+    Snapshot,
+    Topology,
+    Wait,
+    Workload,
+)
+from scheduling.tests.engine.audit import applied
+from scheduling.tests.engine.build import NOW, node, plan, snapshot, team, waiting
+from scheduling.tests.engine.worlds import worlds
+
+examples = settings(max_examples=60, deadline=None)
+NO_PLACE = (ReasonCode.WAITING_FOR_GPUS, ReasonCode.FRAGMENTED, ReasonCode.WAITING_FOR_TOPOLOGY)
+FREE_FOR_ALL = Policy(queueing=Queueing.BEST_EFFORT_FIFO, elastic_preemption=ElasticPreemption.NEVER)
+
+
+def alone(world: Snapshot, plan: Plan, wait: Wait) -> Plan:
+    """What becomes of one who waits, in what a plan leaves, when nobody else is in the queue and all may pass."""
+    after = applied(world, plan, stopped=False)
+    waits = {each.workload for each in plan.waits} - {wait.workload}
+    gone = {row.workload for row in plan.preemptions}
+    rows = tuple(workload for workload in after.workloads if workload.id not in waits | gone)
+    sharing = {pool.id: pool.policy.sharing for pool in world.pools}
+    pools = tuple(
+        replace(pool, policy=replace(FREE_FOR_ALL, sharing=sharing[pool.id])) for pool in world.pools
+    )
+    return schedule(replace(after, workloads=rows, pools=pools), NOW)
+
+
+@given(worlds())
+@examples
+def test_nobody_waits_who_would_fit_without_victims(world: Snapshot) -> None:
+    """Who is not told that he waits behind somebody finds no place, or no quota, even when all others are out of the
+    queue; but what is emptying is not free for him."""
+    found = schedule(world, NOW)
+    if found.preemptions or found.shrinks:
+        return
+    for wait in found.waits:
+        if wait.position is not None and wait.reason.code is not ReasonCode.BEHIND_RESERVATION:
+            again = alone(world, found, wait)
+            assert wait.workload not in {row.workload for row in again.starts if not row.victims}
+
+
+@given(worlds(most_pending=10))
+@examples
+def test_everybody_who_waits_has_one_reason_with_true_numbers(world: Snapshot) -> None:
+    found = schedule(world, NOW)
+    free = {pool.pool: pool.free_milli for pool in found.pools}
+    assert max(Counter(wait.workload for wait in found.waits).values(), default=1) == 1
+    for wait in found.waits:
+        reason = wait.reason
+        if reason.code in NO_PLACE:
+            assert reason.available_milli == free[wait.pool or ""]
+            assert (reason.code is ReasonCode.WAITING_FOR_GPUS) == (
+                free[wait.pool or ""] < (reason.asked_milli or 0)
+            )
+        if reason.code in (ReasonCode.WAITING_FOR_CEILING, ReasonCode.WAITING_FOR_RESERVATION):
+            assert (reason.available_milli or 0) < (reason.asked_milli or 0) <= (reason.limit_milli or 0)
+        if reason.kind is ReasonKind.CHANGE and reason.limit_milli is not None:
+            assert (reason.asked_milli or 0) > reason.limit_milli or "GPU" not in reason.message.split(",")[0]
+
+
+def _fewer(workload: Workload, reason: Reason) -> Workload:
+    """It with so many pods as the limit allows, or, for a single pod, with so much."""
+    limit, pod = reason.limit_milli or 0, (reason.asked_milli or 0) // workload.min_pods
+    pods = max(1, min(workload.min_pods, limit // pod))
+    if pods * pod <= limit:
+        return replace(workload, pods=pods, min_pods=pods)
+    most = limit if limit < GPU_MILLI else limit // GPU_MILLI * GPU_MILLI
+    return replace(workload, pods=1, min_pods=1, request=Share(most))
+
+
+def _anywhere(workload: Workload, _: Reason) -> Workload:
+    """It as a whole GPU with no demands on nodes; which partition it names, :func:`_after_change` says."""
+    return replace(workload, node_selector=(), request=Share(GPU_MILLI), cpu_milli=0)
+
+
+REMEDIES: dict[ReasonCode, Callable[[Workload, Reason], Workload]] = {
+    ReasonCode.HELD: lambda workload, _: replace(workload, held=False),
+    ReasonCode.DEPENDENCY_FAILED: lambda workload, _: replace(workload, dependency=Dependency.NONE),
+    ReasonCode.NO_MATCHING_GPU_TYPE: lambda workload, _: replace(workload, gpu_types=()),
+    ReasonCode.NO_MATCHING_NODES: _anywhere,
+    ReasonCode.LARGER_THAN_ANY_NODE: lambda workload, reason: replace(
+        _fewer(replace(workload, pods=1, min_pods=1), reason), cpu_milli=0, memory_mib=0
+    ),
+    ReasonCode.LARGER_THAN_POOL: _fewer,
+    ReasonCode.TOPOLOGY_IMPOSSIBLE: lambda workload, _: replace(workload, topology=Topology()),
+    ReasonCode.EXCEEDS_RESERVATION: lambda workload, _: replace(workload, priority=50),
+    ReasonCode.EXCEEDS_CEILING: _fewer,
+}
+
+
+def test_every_reason_that_the_user_can_change_has_a_change() -> None:
+    assert set(REMEDIES) == CHANGE
+
+
+def _usable(world: Snapshot) -> list[Node]:
+    return [each for each in world.nodes if each.ready and not each.cordoned and each.cluster_online]
+
+
+def _after_change(world: Snapshot, wait: Wait) -> tuple[Plan, Wait | None]:
+    """The plan when one who waits makes the change he is told, and how he waits then."""
+    change = REMEDIES[wait.reason.code]
+    row = change(next(row for row in world.workloads if row.id == wait.workload), wait.reason)
+    if wait.reason.code is ReasonCode.NO_MATCHING_NODES:
+        where = _usable(world)[0]
+        row = replace(row, partition=where.partition, pools=(where.pool,))
+    rows = tuple(row if each.id == row.id else each for each in world.workloads)
+    again = schedule(replace(world, workloads=rows), NOW)
+    return again, next((each for each in again.waits if each.workload == wait.workload), None)
+
+
+@given(worlds(), st.integers(0, 5))
+@settings(max_examples=120, deadline=None)
+def test_who_makes_the_named_change_starts_or_has_another_reason(world: Snapshot, pick: int) -> None:
+    """Where a limit is zero, only an admin can help, and where no node takes anything, nobody."""
+    if not _usable(world):
+        return
+    waits = [
+        wait
+        for wait in schedule(world, NOW).waits
+        if wait.reason.kind is ReasonKind.CHANGE and wait.reason.limit_milli != 0
+    ]
+    if waits:
+        wait = waits[pick % len(waits)]
+        _, left = _after_change(world, wait)
+        assert left is None or left.reason != wait.reason
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ("held", {"held": True}),
+        ("dependency-failed", {"dependency": Dependency.FAILED}),
+        ("no-matching-gpu-type", {"gpu_types": ("B200",)}),
+        ("no-matching-nodes", {"partition": "lab"}),
+        ("larger-than-any-node", {"request": Share(9_000)}),
+        ("larger-than-pool", {"pods": 17, "min_pods": 17}),
+        ("topology-impossible", {"pods": 9, "min_pods": 9, "topology": Topology(required="node")}),
+        ("exceeds-reservation", {"priority": 100}),
+        ("exceeds-ceiling", {"pods": 13, "min_pods": 13}),
+    ],
+)
+def test_each_change_by_itself_makes_it_start(code: str, fields: dict[str, object]) -> None:
+    rows = [replace(waiting("w", "a"), **fields)]  # type: ignore[arg-type]
+    world = snapshot(
+        [node("n0"), node("n1")], [team("a", maximum=20 if code.startswith("larger") else 12)], rows
+    )
+    found = plan(world.nodes, world.teams, rows)
+    assert found.waits[0].reason.code == code
+    again, _ = _after_change(world, found.waits[0])
+    assert [start.workload for start in again.starts] == ["w"]

@@ -1,0 +1,104 @@
+"""Victims for gangs that may take anybody, in one domain of several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine import cycle, preempt, schedule
+from scheduling.engine.court import Court, Plea
+from scheduling.engine.types import Snapshot, Status, Topology, Workload
+from scheduling.tests.engine.build import (
+    NOW,
+    node,
+    nodes_of,
+    placed,
+    plan,
+    pool,
+    snapshot,
+    team,
+    waiting,
+)
+
+RACKS = ("x", "y", "z")
+TEAMS = [team("t"), team("a", "t"), team("b", "t"), team("c"), team("res", reserved=8)]
+
+
+@st.composite
+def full_racks(draw: st.DrawFn) -> Snapshot:
+    """Three racks of nodes that are full of all sorts of workloads, and a reserved gang that needs one of them."""
+    nodes = [node(f"{rack}{at}", 2, labels={"rack": rack}) for rack in RACKS for at in range(2)]
+    rows: list[Workload] = []
+    for place in nodes:
+        for device in range(2):
+            for part in range(draw(st.sampled_from([1, 1, 2]))):
+                rows.append(_lying(draw, len(rows), f"{place.id}:{device}", 0.25 if part else 0.5))
+    rows += [_wide(draw, number, nodes[number].id, nodes[number + 2].id) for number in range(2)]
+    size = draw(st.sampled_from([(2, 2), (4, 1), (3, 1), (2, 1), (4, 0.5)]))
+    gang = waiting("gang", "res", size[1], pods=size[0], priority=100, topology=Topology(required="rack"))
+    return snapshot(nodes, TEAMS, [*rows, gang], pool(topology=["rack"]))
+
+
+def _lying(draw: st.DrawFn, number: int, on: str, gpus: float) -> Workload:
+    fields: dict[str, Any] = {
+        "priority": draw(st.sampled_from([10, 50, 50, 90])),
+        "started": draw(st.sampled_from([1, 10, 10, 60])),
+        "status": draw(st.sampled_from([Status.RUNNING, Status.RUNNING, Status.STARTING, Status.QUEUED])),
+    }
+    return placed(f"w{number:02}", draw(st.sampled_from("abc")), gpus, on=on, **fields)
+
+
+def _wide(draw: st.DrawFn, number: int, *on: str) -> Workload:
+    """A workload with pods in two racks, of which it may give one."""
+    spots = " ".join(f"{name}:{number}" for name in on)
+    return placed(
+        f"wide{number}", draw(st.sampled_from("abc")), 0.25, on=spots, min_pods=draw(st.integers(1, 2))
+    )
+
+
+@given(full_racks())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_tier_by_tier_it_finds_victims_where_the_step_by_step_search_does_none_of_them_dearer(
+    monkeypatch: pytest.MonkeyPatch, world: Snapshot
+) -> None:
+    with monkeypatch.context() as patch:
+        swept = _dearest(patch, world)
+        patch.setattr(preempt, "_cheapest_domain", lambda *_: None)
+        assert _dearest(patch, world) == swept
+
+
+def _dearest(patch: pytest.MonkeyPatch, world: Snapshot) -> list[Any]:
+    """The tier of the dearest victim of each newcomer that finds some."""
+    dearest: list[Any] = []
+
+    def find_victims(court: Court, plea: Plea) -> preempt.Victims | None:
+        found = preempt.find_victims(court, plea)
+        dearest.append(found and found.cost[0])
+        return found
+
+    patch.setattr(cycle, "find_victims", find_victims)
+    schedule(world, NOW)
+    return dearest
+
+
+def test_a_preferred_level_counts_inside_the_domain_where_the_victims_were() -> None:
+    """A gang of two needs a block and would like a rack: b1 is emptied, and it goes to one rack of it."""
+    nodes = [
+        node(f"{block}{rack}{at}", 1, labels={"block": block, "rack": f"{block}{rack}"})
+        for block in ("b0", "b1")
+        for rack in "xy"
+        for at in range(2)
+    ]
+    rows = [
+        placed(each.id, "a", on=f"{each.id}:0", priority=100) for each in nodes if each.id.startswith("b0")
+    ]
+    rows += [placed("wide", "c", on="b1x0:0 b1y0:0 b1y1:0")]
+    gang = waiting("gang", "res", pods=2, priority=100, topology=Topology(required="block", preferred="rack"))
+    teams = [team("a", reserved=4), team("c"), team("res", reserved=2)]
+    found = plan(
+        nodes, teams, [*rows, placed("one", "c", on="b1x1:0"), gang], pool(topology=["block", "rack"])
+    )
+    assert nodes_of(found, "gang") == ["b1y0", "b1y1"]

@@ -1,0 +1,183 @@
+"""Devices, nodes, gangs and topology."""
+
+from __future__ import annotations
+
+from scheduling.engine.checker import BrokenRule
+from scheduling.engine.types import (
+    Device,
+    Memory,
+    Taint,
+    Topology,
+)
+from scheduling.tests.engine.build import node, placed, pool, waiting
+from scheduling.tests.proof.faults.worlds import (
+    NEAR,
+    RACKS,
+    STOPPING,
+    Fault,
+    each,
+    on_device_0,
+    sharing_a_device,
+    world,
+)
+from scheduling.tests.proof.plants import blind, field, of, wrong
+
+PLACES = (
+    Fault(
+        "a gang is cut",
+        BrokenRule.GANG_CUT,
+        world(node("n", 2), node("m", 2), placed("r", "a", on="n:0 n:1"), waiting("w", "b", pods=3)),
+        blind(workloads=of("w", min_pods=1)),
+    ),
+    Fault(
+        "a gang spans clusters",
+        BrokenRule.SPANS_CLUSTERS,
+        world(
+            node("n", 2, cluster="x"),
+            node("m", 2, cluster="y"),
+            placed("r", "a", on="n:0"),
+            placed("s", "a", on="m:0"),
+            waiting("w", "b", pods=2),
+        ),
+        blind(nodes=field(cluster="")),
+    ),
+    Fault(
+        "a required topology is ignored",
+        BrokenRule.TOPOLOGY_REQUIRED,
+        RACKS,
+        blind(workloads=field(topology=Topology())),
+    ),
+    Fault(
+        "a preferred topology is ignored",
+        BrokenRule.TOPOLOGY_PREFERRED,
+        NEAR,
+        blind(workloads=field(topology=Topology())),
+    ),
+    Fault(
+        "a device is given out twice",
+        BrokenRule.OVER_CAPACITY,
+        world(node("n", 1), sharing_a_device("r"), waiting("w", "b", 0.75)),
+        blind(workloads=of("r", placements=placed("r", "a", 0.25, on="n:0").placements)),
+    ),
+    Fault(
+        "two newcomers share a whole device",
+        BrokenRule.OVER_CAPACITY,
+        world(node("n", 2), waiting("v", "a"), waiting("w", "b")),
+        each("starts", on_device_0),
+    ),
+    Fault(
+        "CPU is not counted",
+        BrokenRule.OVER_CAPACITY,
+        world(
+            node("n", 2, cpu_milli=4000),
+            placed("r", "a", on="n:0", cpu_milli=3000),
+            waiting("w", "b", cpu_milli=2000),
+        ),
+        blind(nodes=field(cpu_milli=None)),
+    ),
+    Fault(
+        "memory is not counted",
+        BrokenRule.OVER_CAPACITY,
+        world(
+            node("n", 2, memory_mib=40),
+            placed("r", "a", on="n:0", memory_mib=30),
+            waiting("w", "b", memory_mib=20),
+        ),
+        blind(nodes=field(memory_mib=None)),
+    ),
+    Fault(
+        "who is stopping is taken for gone",
+        BrokenRule.HELD_TWICE,
+        STOPPING,
+        wrong("ledger.Ledger.waits", lambda *_: False),
+    ),
+    Fault(
+        "a newcomer waits for nobody",
+        BrokenRule.WAITS_UNTRUE,
+        world(node("n", 1), waiting("w", "a")),
+        wrong("ledger.Ledger.waits", lambda *_: True),
+    ),
+    Fault(
+        "memory is rounded down",
+        BrokenRule.POD_SIZE,
+        world(node("n", 1, gpu_memory_mib=30), waiting("w", "a", request=Memory(10))),
+        wrong("ask.memory_share", lambda mib, device_mib: mib * 1000 // device_mib),
+    ),
+    Fault(
+        "others' devices are taken",
+        BrokenRule.FOREIGN_DEVICE,
+        world(node("n", 2, foreign=1), placed("r", "a", on="n:0"), waiting("w", "b")),
+        blind(nodes=field(devices=(Device(0, "H100", 81920), Device(1, "H100", 81920)))),
+    ),
+    Fault(
+        "the GPU type is ignored",
+        BrokenRule.GPU_TYPE,
+        world(
+            node("n", 1, gpu_type="A100"),
+            node("m", 1),
+            placed("r", "a", on="m:0"),
+            waiting("w", "b", gpu_types=("H100",)),
+        ),
+        blind(workloads=field(gpu_types=())),
+    ),
+    Fault(
+        "labels are ignored",
+        BrokenRule.NODE_REFUSES,
+        world(node("n", 1), waiting("w", "a", node_selector=(("rack", "r9"),))),
+        blind(workloads=field(node_selector=())),
+    ),
+    Fault(
+        "taints are ignored",
+        BrokenRule.NODE_REFUSES,
+        world(node("n", 1, taints=(Taint("keep-out"),)), waiting("w", "a")),
+        blind(nodes=field(taints=())),
+    ),
+    Fault(
+        "a dedicated node is taken",
+        BrokenRule.NODE_REFUSES,
+        world(node("n", 1, partition="lab"), waiting("w", "a")),
+        blind(nodes=field(partition=None)),
+    ),
+    Fault(
+        "a cordoned node is taken",
+        BrokenRule.NODE_REFUSES,
+        world(node("n", 1, cordoned=True), waiting("w", "a")),
+        blind(nodes=field(cordoned=False)),
+    ),
+    Fault(
+        "a disconnected cluster is used",
+        BrokenRule.NODE_REFUSES,
+        world(node("n", 1, cluster_online=False), waiting("w", "a")),
+        blind(nodes=field(cluster_online=True)),
+    ),
+    Fault(
+        "a node that does not share is shared",
+        BrokenRule.NODE_REFUSES,
+        world(node("n", 1, sharing=False), waiting("w", "a", 0.5)),
+        blind(nodes=field(sharing=True)),
+    ),
+    Fault(
+        "a paused pool starts",
+        BrokenRule.POOL_PAUSED,
+        world(node("n", 1), waiting("w", "a"), pools=(pool(paused=True),)),
+        blind(pools=field(paused=False)),
+    ),
+    Fault(
+        "a pool is used that was not asked for",
+        BrokenRule.POOL_NOT_ASKED,
+        world(
+            node("n", 1),
+            node("m", 1, pool="spare"),
+            placed("r", "a", on="m:0", pool="spare"),
+            waiting("w", "b", pools=("spare",)),
+            pools=(pool(), pool("spare")),
+        ),
+        blind(workloads=field(pools=None)),
+    ),
+    Fault(
+        "every taint is tolerated",
+        BrokenRule.NODE_REFUSES,
+        world(node("n", 1, taints=(Taint("keep-out"),)), waiting("w", "a")),
+        wrong("ask.Ask.tolerates", lambda *_: True),
+    ),
+)

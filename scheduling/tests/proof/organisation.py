@@ -1,0 +1,377 @@
+"""An organisation that lives: work comes and goes, nodes fail, the tree is edited, plans are carried out.
+
+Everything it does it does by chance, from the generator it is given, so that one seed is one life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from scheduling.engine.checker.room import Rooms
+from scheduling.engine.types import (
+    HOUR_MS,
+    PLACED,
+    Dependency,
+    Device,
+    ElasticPreemption,
+    Fairness,
+    Memory,
+    Node,
+    OnPreemption,
+    Placement,
+    Plan,
+    Policy,
+    Pool,
+    Queueing,
+    ReasonCode,
+    Request,
+    Share,
+    Sharing,
+    Snapshot,
+    Status,
+    Taint,
+    Team,
+    TeamShare,
+    Toleration,
+    Topology,
+    TypicalRequest,
+    Workload,
+    labels_of,
+)
+from scheduling.tests.engine.build import MINUTE, NOW
+
+RESERVATIONS = (0, 0, 0, 1000, 2000, 4000)
+LIMITS = (None, None, None, None, 0, 50, 100)
+MAXIMA = (None, None, None, None, 3000, 6000)
+
+
+class Organisation:
+    """Its rows at the moment, and what can happen to them."""
+
+    def __init__(self, chance: Random) -> None:
+        self.now = NOW
+        self._count = 0
+        self._told_to_wait: set[str] = set()
+        names = ("main", "spare")[: chance.choice((1, 1, 2))]
+        levels = chance.choice(((), (), ("rack",), ("block", "rack")))
+        self.pools = tuple(_pool(chance, name, levels) for name in names)
+        self.teams = {name: self._team(chance, name, None) for name in ("acme", "labs")}
+        for name in ("acme-a", "acme-b", "labs-a", "acme-a-x")[: chance.randint(1, 4)]:
+            self.teams[name] = self._team(chance, name, name.rpartition("-")[0])
+        self.nodes: dict[str, Node] = {}
+        self.workloads: dict[str, Workload] = {}
+        for _ in range(chance.randint(1, 3)):
+            self.add_node(chance)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The rows as they are."""
+        teams, nodes, workloads = self.teams.values(), self.nodes.values(), self.workloads.values()
+        return Snapshot(self.pools, tuple(teams), tuple(nodes), tuple(workloads))
+
+    def _name(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count:03d}"
+
+    # --- Work -----------------------------------------------------------------------------------------------
+
+    def submit(self, chance: Random) -> None:
+        """Somebody submits a workload."""
+        id_, pods = self._name("w"), chance.choice((1, 1, 1, 2, 3, 4))
+        pools = [None, (self.pools[0].id,), tuple(pool.id for pool in reversed(self.pools))]
+        fields: dict[str, Any] = {
+            "priority": chance.choice((10, 50, 50, 50, 60, 90, 100, 120)),
+            "pods": pods,
+            "min_pods": chance.choice((pods, pods, 1)),
+            "pools": chance.choice(pools),
+            "cpu_milli": chance.choice((0, 0, 1000)),
+            "time_limit_ms": chance.choice((None, None, 10 * MINUTE, 90 * MINUTE)),
+            "submitted_at": self.now - chance.randint(0, 3) * MINUTE,
+            "on_preemption": chance.choice(tuple(OnPreemption)),
+            **chance.choice(ODD_WISHES),
+        }
+        shares = [Share(milli) for milli in (1000, 1000, 1000, 2000, 4000, 500, 250)]
+        requests: list[Request] = [*shares, Memory(20_000)]
+        team = chance.choice(sorted(self.teams))
+        self.workloads[id_] = Workload(id_, id_, team, chance.choice(requests), **fields)
+
+    def start(self, chance: Random) -> None:
+        """The cluster starts a Queued workload, unless it was told to wait for others, or runs a Starting one."""
+        workload = self._some(chance, Status.QUEUED, Status.STARTING)
+        if workload is None:
+            return
+        if workload.status is Status.STARTING:
+            self._put(replace(workload, status=Status.RUNNING, started_at=self.now))
+        elif workload.id not in self._told_to_wait:
+            self._put(replace(workload, status=Status.STARTING))
+
+    def crowded(self) -> list[str]:
+        """Nodes on which more exists than there is room for."""
+        rooms = Rooms(self.nodes.values())
+        for workload in self.workloads.values():
+            if workload.status in (Status.STARTING, Status.RUNNING, Status.STOPPING):
+                rooms.take(workload, workload.placements)
+        return [
+            node
+            for node, room in rooms.rooms.items()
+            if min(room.devices.values()) < 0 or (room.cpu_milli or 0) < 0 or (room.memory_mib or 0) < 0
+        ]
+
+    def checkpoint(self, chance: Random) -> None:
+        """A running workload writes a checkpoint."""
+        workload = self._some(chance, Status.RUNNING)
+        if workload is not None:
+            self._put(replace(workload, checkpointed_at=self.now))
+
+    def finish(self, chance: Random) -> None:
+        """A running workload completes; its pods may take a while to go."""
+        workload = self._some(chance, Status.RUNNING)
+        if workload is not None:
+            self._stop(workload, lingers=chance.random() < 0.3)
+
+    def cancel(self, chance: Random) -> None:
+        """Somebody cancels a workload, whatever its status."""
+        workload = self._some(chance, Status.PENDING, *PLACED)
+        if workload is not None:
+            self._stop(workload, lingers=workload.status in (Status.STARTING, Status.RUNNING))
+
+    def fail(self, chance: Random) -> None:
+        """A running workload fails and backs off before its next attempt."""
+        workload = self._some(chance, Status.STARTING, Status.RUNNING)
+        if workload is not None:
+            self._stop(workload, lingers=True)
+            self._put(_waiting(workload, backing_off_until=self.now + chance.randint(1, 30) * MINUTE))
+
+    def clean_up(self, chance: Random) -> None:
+        """The cluster reports the pods of somebody who was stopping gone."""
+        workload = self._some(chance, Status.STOPPING)
+        if workload is not None:
+            del self.workloads[workload.id]
+
+    def hold_or_release(self, chance: Random) -> None:
+        """Somebody holds a waiting workload, or releases it."""
+        workload = self._some(chance, Status.PENDING)
+        if workload is not None:
+            dependency = chance.choice((Dependency.NONE, Dependency.NONE, *Dependency))
+            self._put(replace(workload, held=not workload.held, dependency=dependency))
+
+    def _some(self, chance: Random, *statuses: Status) -> Workload | None:
+        found = [each for _, each in sorted(self.workloads.items()) if each.status in statuses]
+        return chance.choice(found) if found else None
+
+    def _put(self, workload: Workload) -> None:
+        self.workloads[workload.id] = workload
+
+    def _stop(self, workload: Workload, *, lingers: bool) -> None:
+        """It is over; the attempt whose pods are still there becomes a row of its own."""
+        del self.workloads[workload.id]
+        if lingers and workload.placements:
+            attempt = self._name(f"{workload.id}.")
+            self._put(replace(workload, id=attempt, status=Status.STOPPING))
+
+    # --- Nodes ----------------------------------------------------------------------------------------------
+
+    def add_node(self, chance: Random) -> None:
+        """A node joins."""
+        id_ = self._name("n")
+        memory = chance.choice((40_960, 81_920))
+        gpu_type = chance.choice(("H100", "H100", "A100"))
+        devices = tuple(Device(index, gpu_type, memory) for index in range(chance.choice((1, 2, 4, 4, 8))))
+        labels = {"block": chance.choice("xy"), "rack": chance.choice("123")}
+        fields: dict[str, Any] = {"labels": labels_of(labels), **chance.choice(ODD_NODES)}
+        self.nodes[id_] = Node(id_, id_, chance.choice(self.pools).id, devices, **fields)
+
+    def drain(self, chance: Random) -> None:
+        """A node is cordoned, or comes back."""
+        node = self._node(chance)
+        if node is not None:
+            self.nodes[node.id] = replace(node, cordoned=not node.cordoned)
+
+    def disconnect(self, chance: Random) -> None:
+        """The link to a cluster breaks, or is there again."""
+        cluster, online = chance.choice(("", "far")), chance.random() < 0.6
+        for node in list(self.nodes.values()):
+            if node.cluster == cluster:
+                self.nodes[node.id] = replace(node, cluster_online=online)
+
+    def lose_node(self, chance: Random) -> None:
+        """A node fails, with or without word of what ran on it; or it is gone altogether."""
+        node = self._node(chance)
+        if node is None:
+            return
+        if chance.random() < 0.5:
+            self.nodes[node.id] = replace(node, ready=not node.ready)
+        else:
+            del self.nodes[node.id]
+        for workload in list(self.workloads.values()):
+            if chance.random() < 0.5 and any(pod.node == node.id for pod in workload.placements):
+                self._stop(workload, lingers=False)
+
+    def _node(self, chance: Random) -> Node | None:
+        return self.nodes[chance.choice(sorted(self.nodes))] if self.nodes else None
+
+    # --- Edits ----------------------------------------------------------------------------------------------
+
+    def _team(self, chance: Random, name: str, parent: str | None) -> Team:
+        shares = tuple(
+            TeamShare(
+                pool.id,
+                chance.choice(RESERVATIONS),
+                chance.choice(MAXIMA),
+                chance.randint(0, 5) * HOUR_MS,
+            )
+            for pool in self.pools
+        )
+        burst, maximum = chance.choice(LIMITS), chance.choice(MAXIMA)
+        return Team(name, name, parent, chance.randint(0, 3), burst, maximum, shares)
+
+    def edit_tree(self, chance: Random) -> None:
+        """An admin changes a team's numbers, moves it, or adds one."""
+        name = chance.choice(sorted(self.teams))
+        parent = self.teams[name].parent
+        if chance.random() < 0.3:
+            below = {team for team in self.teams if team.startswith(name)}
+            parent = chance.choice([None, *sorted(set(self.teams) - below)])
+            parent = None if parent is not None and self._is_below(parent, name) else parent
+        elif chance.random() < 0.3:
+            parent, name = name, f"{name}-{self._name('t')}"
+        self.teams[name] = self._team(chance, name, parent)
+
+    def _is_below(self, team: str, above: str) -> bool:
+        found: str | None = team
+        while found is not None and found != above:
+            found = self.teams[found].parent
+        return found == above
+
+    def edit_policy(self, chance: Random) -> None:
+        """An admin changes the rules of a pool, or pauses it."""
+        pool = chance.choice(self.pools)
+        changed = replace(pool, policy=_policy(chance), paused=chance.random() < 0.15)
+        self.pools = tuple(changed if each.id == pool.id else each for each in self.pools)
+
+    def book_usage(self, chance: Random) -> None:
+        """Use is booked, and decays."""
+        for team in list(self.teams.values()):
+            shares = tuple(
+                replace(share, usage_gpu_ms=chance.randint(0, 5) * HOUR_MS) for share in team.shares
+            )
+            self.teams[team.id] = replace(team, shares=shares)
+
+    def wait(self, chance: Random) -> None:
+        """Time goes by; once in a while the clock is set back."""
+        self.now += chance.choice((1, 60, 600, 3600, 7200, -60)) * 1000
+
+    # --- Plans ----------------------------------------------------------------------------------------------
+
+    def carry_out(self, plan: Plan) -> None:
+        """What a plan decides becomes so; whose pods may exist, stops."""
+        for gone in plan.preemptions:
+            workload = self.workloads[gone.workload]
+            self._stop(workload, lingers=workload.status is not Status.QUEUED)
+            if workload.on_preemption is OnPreemption.REQUEUE:
+                self._put(_waiting(workload, preemptions_24h=workload.preemptions_24h + 1))
+        for shrink in plan.shrinks:
+            workload = self.workloads[shrink.workload]
+            lost = tuple(pod for pod in workload.placements if pod.pod_index in shrink.pods)
+            rest = tuple(pod for pod in workload.placements if pod.pod_index not in shrink.pods)
+            self._put(replace(workload, placements=rest))
+            if workload.status is not Status.QUEUED:
+                attempt = self._name(f"{workload.id}.")
+                self._put(replace(workload, id=attempt, status=Status.STOPPING, placements=lost))
+        for grow in plan.grows:
+            workload = self.workloads[grow.workload]
+            self._put(replace(workload, placements=(*workload.placements, *grow.placements)))
+        waiting = ReasonCode.WAITING_FOR_VICTIMS
+        kept = {keep.workload for keep in plan.keeps if keep.reason and keep.reason.code is waiting}
+        self._told_to_wait = kept | {start.workload for start in plan.starts if start.waits_for_victims}
+        for start in plan.starts:
+            workload = self.workloads[start.workload]
+            pods = start.placements
+            self._put(replace(workload, status=Status.QUEUED, pool=start.pool, placements=pods))
+
+
+ODD_WISHES: tuple[dict[str, Any], ...] = (
+    *({},) * 6,
+    {"gpu_types": ("A100",)},
+    {"gpu_types": ("H100",)},
+    {"node_selector": (("rack", "1"),)},
+    {"partition": "lab"},
+    {"tolerations": (Toleration("odd"),)},
+    {"topology": Topology(required="rack")},
+    {"topology": Topology(required="block", preferred="rack")},
+    {"topology": Topology(preferred="node")},
+    {"memory_mib": 30},
+)
+ODD_NODES: tuple[dict[str, Any], ...] = (
+    *({},) * 6,
+    {"cluster": "far"},
+    {"cpu_milli": 3000},
+    {"memory_mib": 50},
+    {"partition": "lab"},
+    {"sharing": False},
+    {"taints": (Taint("odd"),)},
+)
+
+HAPPENINGS: tuple[tuple[int, Callable[[Organisation, Random], None]], ...] = (
+    (12, Organisation.submit),
+    (16, Organisation.start),
+    (1, Organisation.checkpoint),
+    (4, Organisation.finish),
+    (2, Organisation.cancel),
+    (2, Organisation.fail),
+    (4, Organisation.clean_up),
+    (1, Organisation.hold_or_release),
+    (1, Organisation.add_node),
+    (1, Organisation.drain),
+    (1, Organisation.disconnect),
+    (1, Organisation.lose_node),
+    (2, Organisation.edit_tree),
+    (1, Organisation.edit_policy),
+    (1, Organisation.book_usage),
+    (3, Organisation.wait),
+)
+"""What can happen, and how often compared with the rest."""
+
+
+def happen(organisation: Organisation, chance: Random, times: int) -> None:
+    """Let some of it happen."""
+    weights: Sequence[int] = [weight for weight, _ in HAPPENINGS]
+    acts = [act for _, act in HAPPENINGS]
+    for act in chance.choices(acts, weights, k=times):
+        act(organisation, chance)
+
+
+def _waiting(workload: Workload, **fields: Any) -> Workload:
+    """The workload back in the queue."""
+    return replace(
+        workload,
+        status=Status.PENDING,
+        pool=None,
+        placements=(),
+        started_at=None,
+        checkpointed_at=None,
+        **fields,
+    )
+
+
+def _pool(chance: Random, name: str, levels: tuple[str, ...]) -> Pool:
+    recent = tuple(
+        TypicalRequest(milli, chance.randint(1, 5)) for milli in chance.sample((250, 500, 1000, 4000), 2)
+    )
+    return Pool(name, name, _policy(chance), levels, recent if chance.random() < 0.5 else ())
+
+
+def _policy(chance: Random) -> Policy:
+    return Policy(
+        queueing=chance.choice(tuple(Queueing)),
+        elastic_preemption=chance.choice(tuple(ElasticPreemption)),
+        placement=chance.choice(tuple(Placement)),
+        fairness=chance.choice(tuple(Fairness)),
+        min_runtime_ms=chance.choice((0, 10 * MINUTE)),
+        max_preemptions=chance.choice((None, None, 1)),
+        default_time_limit_ms=chance.choice((None, HOUR_MS)),
+        sharing=chance.choice((Sharing.FRACTIONS, Sharing.FRACTIONS, Sharing.NONE)),
+    )

@@ -1,0 +1,46 @@
+"""A newcomer by the fair-share rule takes a lawful set of victims, none of whom can be spared, if there is one."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+from scheduling.engine import schedule
+from scheduling.engine.types import Snapshot, Workload
+from scheduling.tests.engine.build import NOW
+from scheduling.tests.proof.fair import all_are_needed, lawful_sets, named, shared
+from scheduling.tests.proof.victims import Losses, chosen, fits
+
+CASES = range(300)
+
+
+@cache
+def _case(seed: int) -> tuple[Snapshot, Workload, Losses, list[Losses]]:
+    """A world, its newcomer, the victims it takes, and the sets that would be lawful."""
+    world = shared(Random(seed))
+    newcomer = next(workload for workload in world.workloads if workload.id == "new")
+    plan = schedule(world, NOW)
+    return world, newcomer, chosen(world, plan), list(lawful_sets(world, plan, newcomer))
+
+
+def test_the_set_is_lawful_and_none_of_it_can_be_spared() -> None:
+    seen = 0
+    for seed in CASES:
+        _, _, taken, lawful = _case(seed)
+        if taken:
+            seen += 1
+            names = [named(losses) for losses in lawful]
+            assert named(taken) in names, seed
+            assert not any(named(taken[:at] + taken[at + 1 :]) in names for at in range(len(taken))), seed
+    assert seen > len(CASES) // 10
+
+
+def test_a_pod_waits_only_where_no_set_is_lawful() -> None:
+    seen = 0
+    for seed in CASES:
+        world, newcomer, taken, lawful = _case(seed)
+        if newcomer.pods == 1 and not fits(world, newcomer, ()):
+            tight = [losses for losses in lawful if all_are_needed(world, newcomer, losses)]
+            assert bool(taken) or not tight, seed
+            seen += bool(tight)
+    assert seen > len(CASES) // 20
