@@ -26,6 +26,7 @@ from scheduling.decide import Decided
 from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle
 from scheduling.settle import Standing, as_json, decisions_of, parts, settle, upkeep
+from scheduling.signature import signature
 from scheduling.tally import Tally, promises
 from scheduling.told import pack, tell
 from teams.actors import Actor
@@ -70,7 +71,7 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
     with transaction.atomic():
         number = fence(decided.picture.cycle)
         writing = _Writing(decided, number)
-        standing = settle(decided.plan, writing.unchanged())
+        standing = settle(decided.plan, writing.unchanged(piecemeal=piecemeal))
         undone = writing.write_parts(standing) if piecemeal else writing.write(standing)
         failed = writing.upkeep(standing.starts)
         applied = Applied(number, standing.decisions - undone, standing.left_out + undone, failed)
@@ -81,7 +82,15 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
     return applied
 
 
-def _packed(decided: Decided) -> tuple[bytes, bytes]:
+class _Packed(NamedTuple):
+    """What is stored of a cycle: what its plan tells; its snapshot with what vouches for a replay, or neither."""
+
+    told: bytes
+    snapshot: bytes
+    signature: dict[str, str]
+
+
+def _packed(decided: Decided) -> _Packed:
     """Return what is stored of the plan, and of the snapshot: nothing, but where somebody yields and now and then.
 
     A snapshot is large, and what it explains is in the events; it is kept to replay what somebody may dispute.
@@ -93,23 +102,22 @@ def _packed(decided: Decided) -> tuple[bytes, bytes]:
         disputed
         or not Cycle.objects.filter(began_at__gt=since, began_at__lte=at).exclude(snapshot=b"").exists()
     ):
-        return pack(tell(plan, snapshot)), encode_snapshot(snapshot)
-    return pack(tell(plan, snapshot)), b""
+        return _Packed(pack(tell(plan, snapshot)), encode_snapshot(snapshot), signature(plan))
+    return _Packed(pack(tell(plan, snapshot)), b"", {})
 
 
-def _record(decided: Decided, applied: Applied, tally: Tally, packed: tuple[bytes, bytes]) -> None:
+def _record(decided: Decided, applied: Applied, tally: Tally, packed: _Packed) -> None:
     """Store the cycle with its figures, what its plan tells, and the snapshot from which it can be replayed."""
     took = timezone.now() - decided.picture.taken_at
-    plan, snapshot = packed
     Cycle.objects.create(
         number=applied.number,
         began_at=decided.picture.taken_at,
         took_ms=max(0, round(took.total_seconds() * 1000)),
         decide_ms=decided.decide_ms,
         ran_by=turn.me(),
-        figures=figures(decided, applied) | {"tally": tally.as_json()},
-        plan=plan,
-        snapshot=snapshot,
+        figures=figures(decided, applied) | {"tally": tally.as_json()} | packed.signature,
+        plan=packed.told,
+        snapshot=packed.snapshot,
         decisions=applied.decisions,
         left_out=applied.left_out,
     )
@@ -135,11 +143,12 @@ class _Writing:
         self.found: dict[UUID, _Found] = {}
         self.tally = Tally()
 
-    def unchanged(self) -> Callable[[str], bool]:
+    def unchanged(self, *, piecemeal: bool) -> Callable[[str], bool]:
         """Lock the rows that the plan is about, those who yield and their clusters among them; return which of those
-        that it changes are still as the picture has them (3 queries).
+        that it changes are still as the picture has them (at most 3 queries).
 
-        All of each kind at once, in the order in which everybody locks (ADR 5).
+        All of each kind at once, in the order in which everybody locks (ADR 5). Where workloads only start, and all
+        together, their clusters are left to `assign_many`: what agents report waits for that lock.
         """
         plan, rows = self.plan, self.picture.rows
         changing = {decision.workload for decision in decisions_of(plan)}
@@ -147,7 +156,8 @@ class _Writing:
         wanted = Workload.objects.select_for_update().filter(pk__in=ids)
         fields = ("version", "status_since", "priority", "job_class")
         self.found = {key: _Found(*row) for key, *row in wanted.order_by("pk").values_list("pk", *fields)}
-        assignments.lock_clusters(self._clusters(changing))
+        if piecemeal or plan.preemptions or plan.shrinks or plan.grows:
+            assignments.lock_clusters(self._clusters(changing))
         versions = {key: found.version for key, found in self.found.items()}
         same = {key for key in changing if versions.get(rows[key].id) == rows[key].version}
         return same.__contains__

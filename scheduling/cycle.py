@@ -30,6 +30,7 @@ from scheduling.memory import LastCycle
 from scheduling.models import Cycle
 from scheduling.picture import Picture
 from scheduling.settle import upkeep
+from scheduling.signature import engine_version
 from scheduling.snapshot import take
 from scheduling.tally import promises
 from teams.models import Pool
@@ -174,6 +175,7 @@ def _one_cycle(rung: int) -> CycleResult | None:
         if _seen is not None and _seen.mark == mark and now < _seen.until:
             return None
     _reassign_nodes()
+    now = timezone.now()  # as late as can be: whoever began since would seem to begin later than now
     picture = take(now)
     _seen = _Seen(rung, mark, changes.due(picture.snapshot, now, picture.now))
     try:
@@ -226,7 +228,7 @@ def _shown_by(plan: engine.Plan) -> _Shown:
         found.setdefault(wait.pool, []).append((wait.workload, wait.position, *numbers))
     for kept in plan.reservations:
         found.setdefault(kept.pool, []).append((kept.workload, kept.nodes))
-    return _Shown(found, plan.teams)
+    return _Shown(found, tuple(plan.teams))
 
 
 def _apply(decided: Decided) -> Applied:
@@ -268,7 +270,7 @@ def _store_failure(picture: Picture, error: Exception) -> None:
             took_ms=0,
             decide_ms=0,
             ran_by=turn.me(),
-            figures={"error": repr(error)},
+            figures={"error": repr(error), "engine": engine_version()},
             plan=b"",
             snapshot=encode_snapshot(picture.snapshot),
             decisions=0,

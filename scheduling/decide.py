@@ -1,4 +1,8 @@
-"""Asking the engine, and not letting one workload that it stumbles over stop everybody."""
+"""Asking the engine, and not letting one workload that it stumbles over stop everybody.
+
+This process keeps the engine's state from cycle to cycle, and tells it what is another in the new picture. Where that
+does not fit, or fails, the state is made anew from the picture: the plan is the same either way.
+"""
 
 import gc
 import logging
@@ -7,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from scheduling.engine import schedule
+from scheduling.engine import Changes, State, schedule
+from scheduling.engine import decide as decide_on
 from scheduling.engine import types as engine
 from scheduling.picture import LeftAside, Picture
 
@@ -16,6 +21,8 @@ logger = logging.getLogger(__name__)
 MOST_LEFT_ASIDE = 3
 _stumbled_over: dict[str, int] = {}
 """Versions of workloads that the engine failed on: they are left aside until they are changed."""
+_kept: tuple[State, engine.Snapshot] | None = None
+"""The engine's state after the last cycle, and the snapshot that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ def decide(picture: Picture) -> Decided:
         )
         try:
             with _without_collecting():
-                plan = schedule(picture.snapshot, picture.now)
+                plan = _plan(picture.snapshot, picture.now)
         except Exception as error:
             culprit = _culprit(picture)
             if culprit is None:
@@ -53,6 +60,43 @@ def decide(picture: Picture) -> Decided:
         else:
             return Decided(picture, plan, round((time.monotonic() - began) * 1000))
     raise failure
+
+
+def _plan(snapshot: engine.Snapshot, now: int) -> engine.Plan:
+    """Return the engine's plan, on the state that is kept where there is one."""
+    global _kept  # noqa: PLW0603 - one per process, and only one cycle at a time
+    kept, _kept = _kept, None
+    state = _brought_up_to(snapshot, *kept) if kept is not None else None
+    plan = _told(state, now) if state is not None else None
+    if state is None or plan is None:
+        state = State.of(snapshot)
+        plan = decide_on(state, now)
+        len(plan.waits)
+    _kept = state, snapshot
+    return plan
+
+
+def _brought_up_to(snapshot: engine.Snapshot, state: State, before: engine.Snapshot) -> State | None:
+    """Return the state after what has happened since the snapshot before; None where it has to be made anew."""
+    try:
+        state.apply(Changes.between(before, snapshot))
+    except Exception:
+        logger.exception("The engine's state does not take what has changed, and is made anew.")
+        return None
+    return state
+
+
+def _told(state: State, now: int) -> engine.Plan | None:
+    """Return the plan, with all that pages ask of it: they do so while the next cycle decides. None where the kept
+    state fails.
+    """
+    try:
+        plan = decide_on(state, now)
+        len(plan.waits)
+    except Exception:
+        logger.exception("The engine fails on the state that was kept, which is made anew.")
+        return None
+    return plan
 
 
 @contextmanager
@@ -68,7 +112,9 @@ def _without_collecting() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Give those that the engine failed on another try."""
+    """Give those that the engine failed on another try, and make its state anew."""
+    global _kept  # noqa: PLW0603 - one per process
+    _kept = None
     _stumbled_over.clear()
 
 

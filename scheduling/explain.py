@@ -18,6 +18,7 @@ from scheduling import memory
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
+from scheduling.narrate import Names
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
@@ -47,6 +48,11 @@ class Explanation:
     asked_milli: int | None = None
     available_milli: int | None = None
     limit_milli: int | None = None
+
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """What of it may name workloads."""
+        return self.sentence, self.eta
 
 
 NOT_LOOKED_AT = Explanation(
@@ -93,10 +99,10 @@ def explain_many(
     A Pending or Queued one has one always. Whether the reader may see the workloads is the caller's business. Queued
     ones take a query more.
     """
-    reader = Reader(user, last)
+    reader = Reader(user, last.names if last else None)
     silent = _silent_clusters(workloads)
     found = {workload.pk: silent.get(workload.pk) or _of(workload, last, reader) for workload in workloads}
-    reader.learn(explanation.sentence for explanation in found.values() if explanation)
+    reader.learn(text for explanation in found.values() if explanation for text in explanation.sentences)
     return {key: reader.told(explanation) for key, explanation in found.items() if explanation}
 
 
@@ -147,9 +153,8 @@ def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explana
 class Reader:
     """Somebody who reads explanations: knows what the ids of a cycle are called, and which names he may read."""
 
-    def __init__(self, user: "User | AnonymousUser", last: LastCycle | None) -> None:
-        self._user = user
-        self._names = last.names if last else None
+    def __init__(self, user: "User | AnonymousUser", names: Names | None) -> None:
+        self._user, self._names = user, names
         self._called: dict[str, str] = {}
         self._now = timezone.now()
 
@@ -191,9 +196,10 @@ class Reader:
 
     def told(self, explanation: Explanation) -> Explanation:
         """Return the explanation with names that this reader may read."""
-        if not _ID.search(explanation.sentence):
+        if not any(_ID.search(text) for text in explanation.sentences):
             return explanation
-        return replace(explanation, sentence=self.read(explanation.sentence))
+        sentence, eta = (self.read(text) for text in explanation.sentences)
+        return replace(explanation, sentence=sentence, eta=eta)
 
 
 def called(workload: Workload, user: "User | AnonymousUser") -> str:

@@ -1,13 +1,10 @@
 """What would become of a submission: the engine's answer on a copy of the present with the newcomer added."""
 
-import threading
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from django.utils import timezone
-
-from scheduling import memory, narrate, translate
+from scheduling import narrate, recent, translate
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
 from scheduling.engine.quantities import gpus
@@ -15,7 +12,7 @@ from scheduling.explain import Explanation, Reader
 from scheduling.narrate import Names
 from scheduling.picture import Picture
 from scheduling.reading import ASKED
-from scheduling.snapshot import dependency_of, take
+from scheduling.snapshot import dependency_of
 from scheduling.translate import Circumstances
 from teams.actors import Actor
 from workloads.models import Workload
@@ -23,8 +20,7 @@ from workloads.requests import SubmissionRequest
 from workloads.submission import prepare
 
 PICTURE_KEPT = timedelta(seconds=1)
-_lock = threading.Lock()
-_kept: Picture | None = None
+"""Somebody types, and asks again with each key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
     workload = prepare(by=by, requests=[request])[0]
     around = Circumstances(dependency_of(request.depends_on))
     newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
-    picture = _picture()
+    picture = recent.picture(at_most=PICTURE_KEPT)
     snapshot = replace(picture.snapshot, workloads=(*picture.snapshot.workloads, newcomer))
     plan = schedule(snapshot, picture.now)
     start = next((start for start in plan.starts if start.workload == newcomer.id), None)
@@ -52,23 +48,6 @@ def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
         return _starts(start, snapshot, workload)
     wait = next(wait for wait in plan.waits if wait.workload == newcomer.id)
     return _waits(wait, picture, by)
-
-
-def forget() -> None:
-    """Drop the picture that this process keeps."""
-    global _kept  # noqa: PLW0603 - one per process
-    with _lock:
-        _kept = None
-
-
-def _picture() -> Picture:
-    """Return a picture at most a second old: somebody types, and asks again with each key."""
-    global _kept  # noqa: PLW0603 - one per process
-    now = timezone.now()
-    with _lock:
-        if _kept is None or not timedelta() <= now - _kept.taken_at < PICTURE_KEPT:
-            _kept = take(now)
-        return _kept
 
 
 def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) -> Preview:
@@ -101,10 +80,9 @@ def _victims(start: engine.Start, snapshot: engine.Snapshot, names: Names) -> st
 
 def _waits(wait: engine.Wait, picture: Picture, by: Actor) -> Preview:
     assert by.user is not None  # noqa: S101 - `prepare` refuses a submission without a person
-    last = memory.LastCycle.of(picture.cycle, picture.taken_at, engine.Plan(), picture.snapshot)
-    reader = Reader(by.user, last)
+    reader = Reader(by.user, Names.of(picture.snapshot))
     explanation = reader.explanation(wait)
-    reader.learn([explanation.sentence])
+    reader.learn(explanation.sentences)
     why = reader.told(explanation)
     when = f"it would start {why.eta}" if wait.eta.earliest is not None else "when it starts is not known"
     return Preview("waits", f"Would wait; {when}.", why)

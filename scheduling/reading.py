@@ -16,13 +16,14 @@ from uuid import UUID
 from django.db.models import Count
 
 from agentlink.models import Hold, Placement
-from scheduling import fleet, translate
+from scheduling import fleet, translate, typical
 from scheduling.columns import ids, json_of, milliseconds_of, texts
 from scheduling.engine import types as engine
 from scheduling.fleet import UNREADABLE, At, Columns, Fleet
 from scheduling.models import Clock
 from scheduling.picture import Known, LeftAside, Picture
 from scheduling.translate import Circumstances, Row
+from scheduling.typical import Typical
 from scheduling.usage import decayed_usage
 from teams.models import Fairness, Pool, PoolPolicy, Share, Team
 from workloads.models import Attempt, Dependency, EndReason, Phase, Status, Workload
@@ -80,6 +81,7 @@ class Memory:
     fleet: Fleet = field(default_factory=Fleet)
     tree: Tree = ((), ())
     teams: tuple[engine.Team, ...] = ()
+    typical: Typical = field(default_factory=Typical)
 
 
 class Reading:
@@ -101,14 +103,15 @@ class Reading:
         attempts = self._attempts()
         staying, leaving, at = self._placements(nodes)
         rows = self._rows({each[1]: each for each in attempts if each[6] is None}, staying, at)
-        self.left = Memory(rows, nodes, tree, teams)
+        asked = typical.read(self.before.typical, self.now)
+        self.left = Memory(rows, nodes, tree, teams, asked)
         self.left_aside += nodes.problems
         self.left_aside += [row.asked.problem for row in rows.values() if row.asked.problem is not None]
         workloads = (
             *(row.workload for row in rows.values() if row.workload is not None),
             *self._stopping([each for each in attempts if each[0] in leaving], leaving, at),
         )
-        snapshot = engine.Snapshot(translate.pools(pools, rules, workloads), teams, nodes.nodes, workloads)
+        snapshot = engine.Snapshot(translate.pools(pools, rules, asked), teams, nodes.nodes, workloads)
         known = {key: row.known for key, row in rows.items()}
         return Picture(cycle, self.now, snapshot, known, nodes.devices, tuple(self.left_aside))
 

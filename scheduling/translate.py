@@ -4,7 +4,7 @@ Engine ids are the rows' UUIDs as text. Workloads carry their id as their name t
 engine names one to somebody who may not see it: `scheduling.explain` puts in names that a reader may know.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,11 +12,11 @@ from typing import Any
 from uuid import UUID
 
 from scheduling.engine import types as engine
+from scheduling.typical import Typical
 from teams.models import Pool, PoolPolicy
 from workloads.models import Phase
 
 SECOND_MS = 1000
-TYPICAL_SIZES = 8
 
 Row = Mapping[str, Any]
 """One row of `QuerySet.values()`."""
@@ -49,27 +49,22 @@ def policy(rules: PoolPolicy) -> engine.Policy:
 
 
 def pools(
-    rows: Iterable[Pool], rules: Mapping[UUID, PoolPolicy | None], workloads: Iterable[engine.Workload]
+    rows: Iterable[Pool], rules: Mapping[UUID, PoolPolicy | None], typical: Typical
 ) -> tuple[engine.Pool, ...]:
-    """Return the pools in the organisation's order; what they run now is their typical request.
+    """Return the pools in the organisation's order, with what they are often asked for.
 
     A pool whose rules cannot be read is paused: it starts nothing by rules that nobody made.
     """
-    sizes: dict[str, Counter[int]] = defaultdict(Counter)
-    for placed in workloads:
-        if placed.pool is not None and placed.status in engine.PLACED:
-            sizes[placed.pool].update(pod.milli for pod in placed.placements)
-    return tuple(_pool(row, rules[row.pk], sizes[str(row.pk)]) for row in rows)
+    return tuple(_pool(row, rules[row.pk], typical) for row in rows)
 
 
-def _pool(row: Pool, rules: PoolPolicy | None, sizes: Counter[int]) -> engine.Pool:
-    typical = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:TYPICAL_SIZES]
+def _pool(row: Pool, rules: PoolPolicy | None, typical: Typical) -> engine.Pool:
     return engine.Pool(
         id=str(row.pk),
         name=row.name,
         policy=engine.Policy() if rules is None else policy(rules),
         topology=tuple(row.topology),
-        recent=tuple(engine.TypicalRequest(milli, float(count)) for milli, count in typical),
+        recent=typical.of(str(row.pk)),
         paused=row.paused or rules is None,
     )
 

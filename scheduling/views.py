@@ -1,6 +1,6 @@
 """Pages and fragments of scheduling: queues, reasons, a preview of a submission, the figures of teams."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,6 +12,8 @@ from scheduling import explain as explaining
 from scheduling import figures
 from scheduling.preview import Preview, preview
 from scheduling.queue import pool_for, queues_of, read_queue
+from scheduling.whatif import freed
+from scheduling.whatif.desk import TooMany
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.rows import teams_of_table
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from chamber.models import User
 
 PLACEHOLDER = "preview"
+WAIT_SECONDS = 1.5
+"""A page that has no answer of the engine by then says that it is worked out, and asks again."""
 
 
 @require_safe
@@ -35,6 +39,24 @@ def queue(request: HttpRequest, slug: str | None = None) -> HttpResponse:
         "queue": pool and read_queue(request.user, pool, cursor=request.GET.get("cursor", "")),
     }
     return page(request, "scheduling/queue.html", context, fragment="scheduling/_queue.html", watched=watched)
+
+
+@require_safe
+def queue_next(request: HttpRequest, slug: str) -> HttpResponse:
+    """Who would start if GPUs were freed: a part of the queue's page."""
+    pool = pool_for(request.user, slug)
+    typed = request.GET.get("gpus", "")
+    context: dict[str, Any] = {"pool": pool, "typed": typed, "most": freed.MOST_GPUS}
+    try:
+        context["gpus"] = gpus = freed.gpus_asked(typed)
+        if pool is not None:
+            context["found"] = freed.who_is_next(request.user, pool, gpus, wait_seconds=WAIT_SECONDS)
+    except TooMany as others:
+        context["busy"] = others.message
+    except Refusal as refusal:
+        context["problem"] = refusal.message
+    status = 422 if "problem" in context else 200
+    return page(request, "scheduling/next.html", context, fragment="scheduling/_next.html", status=status)
 
 
 @require_safe

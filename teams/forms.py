@@ -7,7 +7,8 @@ from typing import Any, cast
 from django import forms
 
 from chamber.errors import Refusal
-from teams.actions import PoolChanges
+from teams.actions import PoolChanges, ShareEdit, TeamEdit
+from teams.fields import DurationField, GpusFormField, LabelsField, LinesField
 from teams.models import (
     ElasticPreemption,
     Fairness,
@@ -22,7 +23,7 @@ from teams.models import (
     TeamRules,
 )
 from teams.tree import Quota
-from teams.values import MAX_MILLI, ShareChanges, TeamChanges
+from teams.values import ShareChanges, TeamChanges
 
 NO_LIMIT = "no limit"
 
@@ -40,27 +41,6 @@ def show_refusal(form: forms.Form, refusal: Refusal, names: Mapping[str, str] | 
     for key, sentence in refusal.fields.items():
         name = (names or {}).get(key, key.rpartition(".")[2])
         form.add_error(name if name in form.fields else None, sentence)
-
-
-class GpusFormField(forms.DecimalField):
-    """GPUs on the page (1.5), milli-GPUs in the program (1500)."""
-
-    def __init__(self, **options: Any) -> None:
-        options.setdefault("max_value", MAX_MILLI // 1000)
-        super().__init__(min_value=0, decimal_places=3, step_size=None, **options)
-        self.widget.attrs |= {"step": "any", "inputmode": "decimal"}
-
-    def clean(self, value: Any) -> Any:
-        """Return milli-GPUs, None where nothing was entered."""
-        found = super().clean(value)
-        return None if found is None else int(found * 1000)
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return stored milli-GPUs as GPUs; what was typed stays as it was typed."""
-        if isinstance(value, int):
-            whole = Decimal(value) / 1000
-            return f"{whole:f}".rstrip("0").rstrip(".") if "." in f"{whole:f}" else f"{whole:f}"
-        return value
 
 
 class RowForm(forms.Form):
@@ -110,6 +90,12 @@ class RowForm(forms.Form):
         """Return what the form says of the share."""
         names = {"reservation_milli": "reservation", "maximum_milli": "pool_maximum"}
         return cast("ShareChanges", self._present(names))
+
+    def edit(self, team: Team, pool: Pool) -> TeamEdit:
+        """Return all that the form says, as an edit of the versions it was made from."""
+        values = self.cleaned_data
+        share = ShareEdit(pool=pool, version=values["share_version"], changes=self.share_changes())
+        return TeamEdit(team=team, version=values["version"], changes=self.team_changes(), shares=(share,))
 
     def _present(self, names: Mapping[str, str]) -> dict[str, Any]:
         return {key: self.cleaned_data[name] for key, name in names.items() if name in self.fields}
@@ -245,47 +231,6 @@ class RulesForm(forms.Form):
     }
 
 
-class LinesField(forms.CharField):
-    """A list, one entry a line."""
-
-    widget = forms.Textarea
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(required=False, **options)
-        self.widget.attrs |= {"rows": 3, "class": "code", "spellcheck": "false"}
-
-    def clean(self, value: Any) -> Any:
-        """Return the lines that are not empty, trimmed."""
-        text = super().clean(value)
-        return [line.strip() for line in text.splitlines() if line.strip()]
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return a stored list as lines."""
-        return "\n".join(value) if isinstance(value, list) else value
-
-
-class LabelsField(LinesField):
-    """Node labels, one `name=value` a line."""
-
-    def clean(self, value: Any) -> Any:
-        """Return the labels as a dict; refuse a line that is none."""
-        found: dict[str, str] = {}
-        for line in super().clean(value):
-            name, equals, label = (part.strip() for part in line.partition("="))
-            if not (name and equals and label):
-                raise forms.ValidationError(f"A label is written name=value; {line!r} is not.")
-            found[name] = label
-        return found
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return stored labels as lines."""
-        return (
-            "\n".join(f"{name}={label}" for name, label in value.items())
-            if isinstance(value, dict)
-            else value
-        )
-
-
 def policy_in_words(policy: PoolPolicy) -> dict[str, str]:
     """Return what was chosen of each rule that has choices, as the form words it, by the rule's name."""
     fields = PoolForm.base_fields.items()
@@ -342,17 +287,22 @@ class PoolForm(forms.Form):
         label="Parts of a GPU",
         choices=[(Sharing.FRACTIONS, "May be asked for"), (Sharing.NONE, "Whole GPUs only")],
     )
-    usage_half_life_seconds = forms.IntegerField(label="Half life of usage", help_text="Seconds")
-    min_runtime_seconds = forms.IntegerField(
-        label="Safe from preemption at first for", help_text="Seconds since it runs; not from reserved work."
+    usage_half_life_seconds = DurationField(
+        low=60, label="Half life of usage", help_text="For example 7d: use counts half after so long."
+    )
+    min_runtime_seconds = DurationField(
+        low=0,
+        label="Safe from preemption at first for",
+        help_text="For example 30m, from when it runs; 0s for not at all. Not from reserved work.",
     )
     max_preemptions = forms.IntegerField(
         label="Preemptions in 24 h at most", required=False, help_text="Empty: no bound."
     )
-    default_time_limit_seconds = forms.IntegerField(
+    default_time_limit_seconds = DurationField(
+        low=1,
         label="Assumed time limit",
         required=False,
-        help_text="Seconds, for planning where a workload names none.",
+        help_text="For example 2h, for planning where a workload names none.",
     )
 
     POLICY = (

@@ -172,6 +172,30 @@ def test_an_admin_changes_limits_and_open_pages_and_the_next_plan_follow(visit: 
         until(lambda: status_of(api, last) == "running")
 
 
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (390, True)])
+def test_an_admin_sees_what_an_edit_would_do_before_it_is_saved(
+    visit: Visitor, demo: Demo, width: int, dark: bool
+) -> None:
+    page = visit("olga", "/teams/?pool=main", width=width, dark=dark)
+    page.get_by_role("link", name="Edit Training").click()
+    page.get_by_label("Burst limit").fill("0")
+    page.get_by_role("button", name="See the effect").click()
+    effect = page.get_by_role("region", name="Effect on teams")
+    row = effect.get_by_role("row").filter(has_text="Training").filter(has_text="Main")
+    expect(row).to_contain_text("no limit", timeout=15_000)
+    expect(row).to_contain_text("16")
+    expect(page.get_by_label("Burst limit")).to_have_value("0")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    with demo.api("olga") as api:
+        assert api.get("teams/training/").json()["burst_limit_percent"] is None
+
+
+def test_who_would_be_next_is_asked_on_the_queue_s_page(visit: Visitor) -> None:
+    page = visit("rosa", "/queue/main/")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("Nobody would start")).to_be_visible(timeout=15_000)
+
+
 PAGES = [
     "/",
     "/workloads/",

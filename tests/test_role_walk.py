@@ -79,6 +79,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "workloads:submit": FORM,
     "workloads:bulk": {"act": "hold", "id": ["train-1"]},
     "scheduling:preview": FORM,
+    "scheduling:what-if-team": ROW,
+    "scheduling:what-if-pool": {**POOL, "slug": "main", "name": "Main"},
     "agentlink:connect": {"name": "west", "backend": "native"},
     "api-login": {"username": "owner", "password": "difference engine"},
     "api-tokens": {"name": "job", "scope": "read"},
@@ -94,6 +96,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-pool": {"paused": True},
     "api-workloads": WORKLOAD,
     "api-clusters": {"name": "west"},
+    "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},
 }
 
 TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old"}
@@ -158,7 +161,14 @@ class World:
         slug = TEAMS_BY_ACT.get(act, "nlp")
         if "workload" in name or name == "scheduling:explain":
             slug = workload
-        elif name in {"agentlink:pool", "api-pool", "teams:pool-edit", "scheduling:queue-pool"}:
+        elif name in {
+            "scheduling:what-if-pool",
+            "agentlink:pool",
+            "api-pool",
+            "teams:pool-edit",
+            "scheduling:queue-pool",
+            "scheduling:queue-next",
+        }:
             slug = "main"
         agents = name.startswith(("agentlink:", "api-cluster"))
         values = {

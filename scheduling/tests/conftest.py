@@ -7,8 +7,9 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import cycle, decide, memory, snapshot, turn, usage
+from scheduling import cycle, decide, memory, recent, snapshot, turn, usage
 from scheduling.tests.factories import make_cluster, make_nodes
+from scheduling.whatif import asking, freed
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_org, make_pool, make_team, make_user, member, set_share
 
@@ -22,6 +23,9 @@ def _scheduler_without_memory() -> Iterator[None]:
     snapshot.forget()
     usage.forget()
     memory.forget()
+    recent.forget()
+    asking.forget()
+    freed.forget()
     decide.forget()
 
 

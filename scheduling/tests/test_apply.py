@@ -1,11 +1,16 @@
 """Applying a plan: one winner, what changed meanwhile left out, and no query per decision."""
 
+from collections.abc import Iterable
+from uuid import UUID
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agentlink import assignments
 from agentlink.models import Placement
+from agentlink.tests.factories import make_cluster
 from scheduling import turn
 from scheduling.apply import LostTurn, apply
 from scheduling.cycle import run_cycle
@@ -115,6 +120,26 @@ def test_a_cycle_takes_as_many_queries_for_many_starts_as_for_few(
         counts.append(len(queries))
 
     assert counts[0] == counts[1]
+
+
+def test_a_plan_that_is_written_in_parts_locks_the_clusters_of_all_of_them_first(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    west = make_cluster("west")
+    make_nodes(west, acme.pool, 1)
+    for _ in range(16):
+        make_workload(acme.research, acme.owner)
+    plan = decided()
+    locked: list[set[UUID]] = []
+    lock = assignments.lock_clusters
+
+    def lock_clusters(ids: Iterable[UUID]) -> dict[UUID, int]:
+        locked.append(set(ids))
+        return lock(locked[-1])
+
+    monkeypatch.setattr(assignments, "lock_clusters", lock_clusters)
+    assert apply(plan, piecemeal=True).decisions == 16
+    assert locked[0] == {acme.cluster.pk, west.pk}
 
 
 def test_who_asked_to_fail_where_it_can_never_run_does(acme: Acme) -> None:

@@ -71,6 +71,24 @@ def test_another_team_s_workload_is_named_only_to_who_may_see_it(acme: Acme) -> 
         assert text not in for_owner.sentence
 
 
+def test_who_waits_behind_one_that_may_never_start_is_told_of_it_by_no_id(acme: Acme) -> None:
+    """Nobody knows when the first ends, so nobody knows when the second starts, nor the third behind it."""
+    Pool.objects.update(policy={"queueing": "strict-fifo"})
+    running = make_workload(acme.production, acme.outsider, gpu_milli=4000, pods=3, priority=50)
+    run_cycle()
+    run_pods([running])
+    ahead = make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=45)
+    behind = make_workload(acme.research, acme.owner, gpu_milli=4000, priority=10)
+    run_cycle()
+
+    for_owner, for_admin = explain(behind, acme.owner), explain(behind, acme.admin)
+
+    assert for_owner is not None
+    assert for_admin is not None
+    assert "an elastic workload of Production (priority 45) is ahead of it" in for_owner.eta
+    assert f"{ahead.slug} is ahead of it" in for_admin.eta
+
+
 def test_one_that_no_cycle_has_seen_yet_says_so(acme: Acme) -> None:
     workload = make_workload(acme.research, acme.owner)
 

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from chamber.models import User
-from scheduling import preview as previewing
+from scheduling import recent
 from scheduling.cycle import run_cycle
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
@@ -17,7 +17,7 @@ URL = "scheduling:preview"
 
 @pytest.fixture(autouse=True)
 def _fresh_picture() -> None:
-    previewing.forget()
+    recent.forget()
 
 
 def ask(client: Client, user: User, **fields: str) -> str:

@@ -17,6 +17,7 @@ from scheduling.models import Clock, Cycle, UsageSample
 from scheduling.picture import Picture
 from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme
+from scheduling.tests.factories import run_pods
 from teams.models import Pool, Team
 from teams.tests.factories import make_pool
 from workloads.models import Status, Workload
@@ -98,6 +99,19 @@ def test_a_cycle_that_lost_its_turn_looks_again(acme: Acme, monkeypatch: pytest.
     assert Workload.objects.get().status == Status.QUEUED
 
 
+def test_who_begins_while_a_cycle_looks_for_changes_does_not_seem_to_begin_later_than_now(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins = make_workload(acme.research, acme.owner)
+    run_cycle()
+    make_workload(acme.research, acme.owner)
+    monkeypatch.setattr(cycle, "_reassign_nodes", lambda: run_pods([begins]))
+
+    run_cycle()
+
+    assert Cycle.objects.latest("number").figures["findings"] == []
+
+
 def stumble_over(poison: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
     def fragile(snapshot: engine.Snapshot, now: int) -> engine.Plan:
         if str(poison.pk) in {workload.id for workload in snapshot.workloads}:
@@ -105,6 +119,7 @@ def stumble_over(poison: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
         return schedule(snapshot, now)
 
     monkeypatch.setattr(decide, "schedule", fragile)
+    monkeypatch.setattr(decide, "decide_on", lambda state, now: fragile(state.snapshot, now))
 
 
 def test_a_workload_that_the_engine_fails_on_does_not_stop_the_others(
@@ -133,6 +148,7 @@ def test_an_engine_that_fails_anyway_is_stored_to_be_replayed_and_the_next_cycle
     make_workload(acme.research, acme.owner)
     with monkeypatch.context() as broken:
         broken.setattr(decide, "schedule", lambda *_: 1 // 0)
+        broken.setattr(decide, "decide_on", lambda *_: 1 // 0)
         assert run_cycle() is None
 
     failure = Cycle.objects.get()

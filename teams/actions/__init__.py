@@ -2,10 +2,10 @@
 
 from teams.actions.archive import archive_team, unarchive_team
 from teams.actions.create import create_organisation, create_team
-from teams.actions.edits import ShareEdit, TeamEdit, edit_team, set_many, set_share
+from teams.actions.edits import ShareEdit, TeamEdit, edit_team, review_many, set_many, set_share
 from teams.actions.members import add_member, change_role, remove_member
 from teams.actions.move import move_team
-from teams.actions.pools import PoolChanges, create_pool, edit_pool
+from teams.actions.pools import PoolChanges, create_pool, edit_pool, review_pool
 from teams.actions.rules import set_rules
 
 __all__ = [
@@ -22,6 +22,8 @@ __all__ = [
     "edit_team",
     "move_team",
     "remove_member",
+    "review_many",
+    "review_pool",
     "set_many",
     "set_rules",
     "set_share",

@@ -67,21 +67,11 @@ def set_many(*, by: Actor, edits: Sequence[TeamEdit], action: str = "teams.edite
     The fields of a refusal are `<team slug>.<field>` and `<team slug>.<pool slug>.<field>`. Raises
     `StaleVersion` where somebody else was quicker with any of the rows.
     """
-    if len(edits) > MAX_EDITS:
-        raise Refusal(f"A draft has at most {MAX_EDITS} edits, not {len(edits)}.")
-    if len({edit.team.pk for edit in edits}) < len(edits):
-        raise Refusal("A draft names each team once.")
     with transaction.atomic():
         before = Picture.locked()
-        stored = Team.objects.select_related("parent").in_bulk([edit.team.pk for edit in edits])
-        for edit in edits:
-            require_edit(by, stored[edit.team.pk], stored[edit.team.pk].parent, edit.keys())
-        every = [_Change.of(edit, stored[edit.team.pk], before) for edit in edits]
-        changes = [change for change in every if change.fields or change.shares]
+        changes = _checked(by, edits, before)
         if not changes:
             return
-        _check_values(changes)
-        _check_place(by, changes, before)
         lock_teams(
             Team.objects.filter(pk__in=[change.team.pk for change in changes if "slug" in change.fields])
         )
@@ -90,6 +80,40 @@ def set_many(*, by: Actor, edits: Sequence[TeamEdit], action: str = "teams.edite
         _record(by, changes, before, action)
         live.announce("teams", "pools")
         live.ring()
+
+
+def review_many(*, by: Actor, edits: Sequence[TeamEdit]) -> list[TeamEdit]:
+    """Return what a draft would change, without the values that are stored already; nothing is written or locked.
+
+    Raises what `set_many` would refuse the draft with.
+    """
+    changes = _checked(by, edits, Picture.load())
+    return [
+        TeamEdit(team=change.team, version=change.team.version, changes=change.fields, shares=change.shares)
+        for change in changes
+    ]
+
+
+def _checked(by: Actor, edits: Sequence[TeamEdit], before: Picture) -> "list[_Change]":
+    """Return what really changes; raise where any of it may not be."""
+    if len(edits) > MAX_EDITS:
+        raise Refusal(f"A draft has at most {MAX_EDITS} edits, not {len(edits)}.")
+    if len({edit.team.pk for edit in edits}) < len(edits):
+        raise Refusal("A draft names each team once.")
+    for edit in edits:
+        if len({share.pool.pk for share in edit.shares}) < len(edit.shares):
+            raise Refusal(
+                f"A draft names each pool of {edit.team.name} once.", field=f"{edit.team.slug}.shares"
+            )
+    stored = Team.objects.select_related("parent").in_bulk([edit.team.pk for edit in edits])
+    for edit in edits:
+        require_edit(by, stored[edit.team.pk], stored[edit.team.pk].parent, edit.keys())
+    every = [_Change.of(edit, stored[edit.team.pk], before) for edit in edits]
+    changes = [change for change in every if change.fields or change.shares]
+    if changes:
+        _check_values(changes)
+        _check_place(by, changes, before)
+    return changes
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Capacity pools: creating them, and changing their policy, order, selector and pause."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from django.db import transaction
 from django.db.models import F
@@ -47,13 +47,7 @@ def edit_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> P
     """Change a pool; return it as it is then. The next cycle works by it."""
     with transaction.atomic():
         lock_tree()
-        _require_operator(by)
-        stored = Pool.objects.get(pk=pool.pk)
-        if stored.version != version:
-            raise _stale(stored)
-        values = _checked(changes, stored)
-        held = {**vars(stored), "policy": stored.rules.model_dump(mode="json")}
-        new = {key: value for key, value in values.items() if held[key] != value}
+        stored, new = _reviewed(by, pool, version, changes)
         if not new:
             return stored
         row = Pool.objects.filter(pk=stored.pk, version=version)
@@ -64,6 +58,25 @@ def edit_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> P
         audit.record(by=by, action="pool.edited", target=changed, before=before, after=after)
         _tell(changed)
     return changed
+
+
+def review_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> PoolChanges:
+    """Return what would change of a pool, without the values that are stored already; nothing is written or locked.
+
+    Raises what `edit_pool` would refuse it with.
+    """
+    return _reviewed(by, pool, version, changes)[1]
+
+
+def _reviewed(by: Actor, pool: Pool, version: int, changes: PoolChanges) -> tuple[Pool, PoolChanges]:
+    """Return the stored pool and what differs from it; raise where any of it may not be."""
+    _require_operator(by)
+    stored = Pool.objects.get(pk=pool.pk)
+    if stored.version != version:
+        raise _stale(stored)
+    held = {**vars(stored), "policy": stored.rules.model_dump(mode="json")}
+    new = {key: value for key, value in _checked(changes, stored).items() if held[key] != value}
+    return stored, cast("PoolChanges", new)
 
 
 def _require_operator(by: Actor) -> None:

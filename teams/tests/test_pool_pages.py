@@ -19,10 +19,10 @@ VALUES = {
     "placement": "spread",
     "fairness": "usage",
     "sharing": "none",
-    "usage_half_life_seconds": 3600,
-    "min_runtime_seconds": 60,
+    "usage_half_life_seconds": "7d",
+    "min_runtime_seconds": "1h 30m",
     "max_preemptions": "",
-    "default_time_limit_seconds": "",
+    "default_time_limit_seconds": "7200",
 }
 
 
@@ -32,7 +32,8 @@ def test_saves_nodes_and_policy(acme: Acme, sign_in: SignIn) -> None:
     pool = Pool.objects.get()
     assert pool.node_selector == {"gpu": "a100", "zone": "a"}
     assert pool.topology == ["zone", "rack"]
-    assert (pool.rules.queueing, pool.rules.min_runtime_seconds) == ("strict-fifo", 60)
+    assert (pool.rules.queueing, pool.rules.min_runtime_seconds) == ("strict-fifo", 5400)
+    assert (pool.rules.usage_half_life_seconds, pool.rules.default_time_limit_seconds) == (604_800, 7200)
 
 
 def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
@@ -41,13 +42,18 @@ def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
     html = browser.get(URL).content.decode()
     assert "gpu=a100\nzone=a" in html
     assert '<option value="spread" selected>' in html
+    assert 'name="min_runtime_seconds" value="1h 30m"' in html
+    assert 'name="usage_half_life_seconds" value="7d"' in html
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         ({"node_selector": "gpu"}, "written name=value"),
-        ({"usage_half_life_seconds": 5}, "greater than or equal to 60"),
+        ({"usage_half_life_seconds": "5s"}, "It is from 1m to 3650d, not 5s."),
+        ({"usage_half_life_seconds": ""}, "This field is required."),
+        ({"min_runtime_seconds": "soon"}, "&#x27;soon&#x27; is not a duration"),
+        ({"default_time_limit_seconds": "0"}, "It is from 1s to 3650d, not 0."),
         ({"slug": "Main!"}, "small letters"),
         ({"version": 7}, "Somebody changed Main"),
     ],

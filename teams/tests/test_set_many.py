@@ -1,5 +1,7 @@
 """set_many: a draft of edits is saved whole, as one audited change, or not at all."""
 
+from dataclasses import replace
+
 import pytest
 
 from chamber.errors import NotAllowed, Refusal, StaleVersion
@@ -48,6 +50,12 @@ def test_one_refused_edit_undoes_all(acme: Acme) -> None:
         set_many(by=actor(acme.admin), edits=edits)
     assert _reservations()["nlp"] == 20_000
     assert not AuditEvent.objects.exists()
+
+
+def test_a_pool_that_an_edit_names_twice_is_refused(acme: Acme) -> None:
+    once = _reserve(acme, acme.nlp, 1_000)
+    with pytest.raises(Refusal, match="names each pool of NLP once"):
+        set_many(by=actor(acme.admin), edits=[replace(once, shares=(*once.shares, *once.shares))])
 
 
 def test_errors_name_the_team_and_the_pool(acme: Acme) -> None:

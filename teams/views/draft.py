@@ -5,10 +5,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from chamber.errors import NotAllowed, NotVisible, Refusal
+from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
 from teams import actions
-from teams.actions import ShareEdit, TeamEdit
 from teams.forms import RowForm, show_refusal
 from teams.models import Pool
 from teams.rows import Row, table
@@ -21,19 +20,10 @@ Entry = tuple[Row, RowForm]
 def edit_all(request: HttpRequest) -> HttpResponse:
     """Edit every row that the user may, and save all or nothing."""
     place = Place.of(request)
-    if place.pool is None:
-        raise NotVisible("There is no pool to share yet.")
-    rows = table(person(request), place.pool, under=place.under).editable
-    if not rows:
-        raise NotAllowed("Your role does not let you change the limits of these teams.")
-    data = request.POST if request.method == "POST" else None
-    entries = [
-        (row, RowForm(data, team=row.team, quota=row.quota, limits=row.may_limit, prefix=row.team.pk.hex))
-        for row in rows
-    ]
+    entries = entries_of(request, place)
     problems: list[str] = []
-    if data is not None and all(form.is_valid() for _, form in entries):
-        problems = _save(request, place.pool, entries)
+    if request.method == "POST" and all(form.is_valid() for _, form in entries):
+        problems = _save(request, place.sharing, entries)
         if not problems:
             messages.success(request, "The teams are saved; the next plan works by it.")
             return redirect(place.url)
@@ -42,22 +32,27 @@ def edit_all(request: HttpRequest) -> HttpResponse:
     return page(request, "teams/edit_all.html", context, status=422 if problems or wrong else 200)
 
 
+def entries_of(request: HttpRequest, place: Place) -> list[Entry]:
+    """Return the rows that the user may edit, each with its form, filled with what was posted."""
+    rows = table(person(request), place.sharing, under=place.under).editable
+    if not rows:
+        raise NotAllowed("Your role does not let you change the limits of these teams.")
+    data = request.POST if request.method == "POST" else None
+    return [
+        (row, RowForm(data, team=row.team, quota=row.quota, limits=row.may_limit, prefix=row.team.pk.hex))
+        for row in rows
+    ]
+
+
 def _save(request: HttpRequest, pool: Pool, entries: list[Entry]) -> list[str]:
     """Save what differs from the stored rows; return why not, with the sentences beside their fields too."""
-    edits = [_edit(row, form, pool) for row, form in entries if form.differs()]
+    edits = [form.edit(row.team, pool) for row, form in entries if form.differs()]
     try:
         actions.set_many(by=actor(request), edits=edits)
     except Refusal as refusal:
         _show(entries, pool, refusal)
         return [refusal.message]
     return []
-
-
-def _edit(row: Row, form: RowForm, pool: Pool) -> TeamEdit:
-    values = form.cleaned_data
-    share = ShareEdit(pool=pool, version=values["share_version"], changes=form.share_changes())
-    changes = form.team_changes()
-    return TeamEdit(team=row.team, version=values["version"], changes=changes, shares=(share,))
 
 
 def _show(entries: list[Entry], pool: Pool, refusal: Refusal) -> None:

@@ -30,9 +30,7 @@ def edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _form(request: HttpRequest, pool: Pool, *, is_new: bool) -> HttpResponse:
-    if not may_anywhere(person(request), Permission.MANAGE_POOLS):
-        raise NotAllowed("Your role does not let you change pools.")
-    form = PoolForm(request.POST if request.method == "POST" else None, pool=pool)
+    form = pool_form(request, pool)
     if request.method == "POST" and form.is_valid():
         try:
             saved = _save(request, pool, form, is_new=is_new)
@@ -43,6 +41,13 @@ def _form(request: HttpRequest, pool: Pool, *, is_new: bool) -> HttpResponse:
             return redirect("agentlink:pool", saved.slug)
     context = {"form": form, "pool": None if is_new else pool}
     return page(request, "teams/pool_form.html", context, status=422 if form.errors else 200)
+
+
+def pool_form(request: HttpRequest, pool: Pool) -> PoolForm:
+    """Return the form of a pool for who may change it, filled with what was posted."""
+    if not may_anywhere(person(request), Permission.MANAGE_POOLS):
+        raise NotAllowed("Your role does not let you change pools.")
+    return PoolForm(request.POST if request.method == "POST" else None, pool=pool)
 
 
 def _save(request: HttpRequest, pool: Pool, form: PoolForm, *, is_new: bool) -> Pool:

@@ -67,6 +67,13 @@ class Place:
         return cls(pool=pool, under=team_for(request, under) if under else None)
 
     @property
+    def sharing(self) -> Pool:
+        """The pool, where there must be one."""
+        if self.pool is None:
+            raise NotVisible("There is no pool to share yet.")
+        return self.pool
+
+    @property
     def query(self) -> str:
         """The query of the address that leads there."""
         asked = {"pool": self.pool.slug if self.pool else "", "under": self.under.slug if self.under else ""}

@@ -8,7 +8,6 @@ from django.views.decorators.http import require_http_methods, require_safe
 from chamber.errors import NotAllowed, NotVisible, Refusal
 from chamber.http import Watched, page, wants_fragment
 from teams import actions
-from teams.actions import ShareEdit, TeamEdit
 from teams.capacity import capacity_milli, oversubscribed
 from teams.forms import OrganisationForm, RowForm, TeamForm, show_refusal
 from teams.models import Pool, Team
@@ -63,18 +62,24 @@ def show_row(request: HttpRequest, slug: str) -> HttpResponse:
 def edit_row(request: HttpRequest, slug: str) -> HttpResponse:
     """Edit a team's limits and its share of a pool, in its row or on a page of its own."""
     place = Place.of(request)
-    found = _row(request, place, slug)
-    if place.pool is None:
-        raise NotVisible("There is no pool to share yet.")
-    if not found.may_edit:
-        raise NotAllowed(f"Your role does not let you change the limits of {found.team.name}.")
-    data = request.POST if request.method == "POST" else None
-    form = RowForm(data, team=found.team, quota=found.quota, limits=found.may_limit)
-    if data is not None and form.is_valid() and _save(request, found.team, place.pool, form):
+    found, form = row_form(request, place, slug)
+    if form.is_bound and form.is_valid() and _save(request, found.team, place.sharing, form):
         return _saved(request, place, slug)
     context = {"row": found, "form": form, "place": place}
     status = 422 if form.errors else 200
     return page(request, "teams/edit.html", context, fragment="teams/_row_edit.html", status=status)
+
+
+def row_form(request: HttpRequest, place: Place, slug: str) -> tuple[Row, RowForm]:
+    """Return a team's row and the form of what its reader may change of it, filled with what was posted.
+
+    Raises `NotVisible` where there is no pool yet.
+    """
+    found, _ = _row(request, place, slug), place.sharing
+    if not found.may_edit:
+        raise NotAllowed(f"Your role does not let you change the limits of {found.team.name}.")
+    data = request.POST if request.method == "POST" else None
+    return found, RowForm(data, team=found.team, quota=found.quota, limits=found.may_limit)
 
 
 def _saved(request: HttpRequest, place: Place, slug: str) -> HttpResponse:
@@ -89,11 +94,8 @@ def _saved(request: HttpRequest, place: Place, slug: str) -> HttpResponse:
 
 def _save(request: HttpRequest, team: Team, pool: Pool, form: RowForm) -> bool:
     """Save the row as one change; return False with the form's errors set where it is refused."""
-    values = form.cleaned_data
-    share = ShareEdit(pool=pool, version=values["share_version"], changes=form.share_changes())
-    edit = TeamEdit(team=team, version=values["version"], changes=form.team_changes(), shares=(share,))
     try:
-        actions.set_many(by=actor(request), edits=[edit], action="team.edited")
+        actions.set_many(by=actor(request), edits=[form.edit(team, pool)], action="team.edited")
     except Refusal as refusal:
         show_refusal(form, refusal, {f"{team.slug}.{pool.slug}.maximum": "pool_maximum"})
         return False

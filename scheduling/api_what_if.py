@@ -1,0 +1,308 @@
+"""What-if over the API: a draft of edits in, the differences that it makes out; nothing is written."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, cast
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.exceptions import Throttled
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chamber.errors import NotVisible, Refusal
+from scheduling.api import POOL
+from scheduling.queue import pool_for as queue_pool
+from scheduling.whatif import asking, freed
+from scheduling.whatif.desk import TooMany
+from scheduling.whatif.draft import Draft
+from scheduling.whatif.effect import Change
+from scheduling.whatif.told import tell
+from teams.actions import PoolChanges, ShareEdit, TeamEdit
+from teams.api.requests import actor, milli_keys, person, pool_for, values_of
+from teams.api.shapes import GpusField, PolicyShape, ShareInDraft, StrictSerializer, TeamInDraft
+from teams.models import Pool, Team
+from teams.picture import Picture
+from workloads.requests import SubmissionRequest
+
+WAIT_SECONDS = 10.0
+AGAIN_SECONDS = 2
+
+
+class ShareTried(ShareInDraft):
+    """A change of a share that is tried."""
+
+    version = serializers.IntegerField(
+        min_value=0, required=False, help_text="Of the share you edited; without it, whatever it is."
+    )
+
+
+class TeamTried(TeamInDraft):
+    """A change of a team and its shares that is tried."""
+
+    version = serializers.IntegerField(
+        min_value=1, required=False, help_text="Of the team you edited; without it, whatever it is."
+    )
+    shares = ShareTried(many=True, required=False)
+
+
+class PoolTried(StrictSerializer):
+    """A change of a pool that is tried; of the policy, absent keys stay as they are."""
+
+    pool = serializers.CharField(help_text="Its slug.")
+    policy = PolicyShape(required=False)
+    topology = serializers.ListField(
+        child=serializers.CharField(max_length=253), required=False, max_length=8
+    )
+    paused = serializers.BooleanField(required=False)
+
+
+class NodeTried(StrictSerializer):
+    """A node that is cordoned, or taken back: what it runs goes on, and it takes nothing new."""
+
+    cluster = serializers.CharField(max_length=253)
+    node = serializers.CharField(max_length=253)
+    cordoned = serializers.BooleanField()
+
+
+@extend_schema_field(SubmissionRequest)  # type: ignore[arg-type]  # taken as `extend_schema` takes it
+class SubmissionField(serializers.JSONField):
+    """A submission as `POST workloads/` takes it."""
+
+
+class WhatIfDraft(StrictSerializer):
+    """What is tried together."""
+
+    teams = TeamTried(many=True, required=False)
+    pools = PoolTried(many=True, required=False)
+    nodes = NodeTried(many=True, required=False)
+    workload = SubmissionField(required=False, help_text="A workload that nobody submitted yet.")
+
+
+class PoolStateShape(serializers.Serializer[Any]):
+    """A pool once things have settled."""
+
+    capacity = GpusField(source="capacity_milli")
+    in_use = GpusField(source="in_use_milli")
+    oversubscribed = serializers.BooleanField()
+
+
+class PoolEffectShape(serializers.Serializer[Any]):
+    """A pool whose figures differ."""
+
+    pool = serializers.CharField(source="pool.slug")
+    before = PoolStateShape(source="effect.before")
+    after = PoolStateShape(source="effect.after")
+
+
+class TeamStateShape(serializers.Serializer[Any]):
+    """What a team may have, and what it holds once things have settled."""
+
+    guarantee = GpusField(source="guarantee_milli")
+    ceiling = GpusField(source="ceiling_milli", allow_null=True)
+    entitlement = GpusField(source="entitlement_milli")
+
+
+class TeamEffectShape(serializers.Serializer[Any]):
+    """A team whose figures in a pool differ; of those that you may see."""
+
+    team = serializers.CharField(source="team.slug")
+    pool = serializers.CharField(source="pool.slug")
+    before = TeamStateShape(source="effect.before")
+    after = TeamStateShape(source="effect.after")
+    in_use_before = GpusField(source="effect.in_use_before_milli")
+    in_use_after = GpusField(source="effect.in_use_after_milli")
+
+
+class CountShape(serializers.Serializer[Any]):
+    """How many workloads of a team share a change."""
+
+    change = serializers.ChoiceField(choices=[change.value for change in Change])
+    team = serializers.CharField()
+    workloads = serializers.IntegerField()
+    gpus = GpusField(source="gpus_milli")
+
+
+class WorkloadEffectShape(serializers.Serializer[Any]):
+    """A workload for which something changes; `workload` is null where you may not know which one it is."""
+
+    change = serializers.ChoiceField(choices=[change.value for change in Change])
+    workload = serializers.CharField(source="workload.slug", default=None, allow_null=True)
+    team = serializers.CharField()
+    pool = serializers.CharField(source="pool.slug", default=None, allow_null=True)
+    reserved = serializers.BooleanField()
+    priority = serializers.IntegerField()
+    gpus = GpusField(source="gpus_milli", allow_null=True)
+    by = serializers.CharField(
+        help_text="For whom it yields, with or without the draft; empty if for nobody."
+    )
+    rule = serializers.CharField(help_text="By which right: reserved, priority or fair-share.")
+    reason_before = serializers.CharField(source="before", help_text="Why it waits without the draft.")
+    reason_after = serializers.CharField(source="after", help_text="Why it waits with the draft.")
+    message = serializers.CharField(source="why")
+
+
+class EffectShape(serializers.Serializer[Any]):
+    """What a draft would change, a few cycles on; everything is compared with the same cycles without it."""
+
+    outcome = serializers.CharField(help_text="What becomes of the draft's own workload; empty without one.")
+    warnings = serializers.ListField(child=serializers.CharField())
+    notes = serializers.ListField(child=serializers.CharField())
+    pools = PoolEffectShape(many=True)
+    teams = TeamEffectShape(many=True)
+    other_teams_less = serializers.IntegerField(
+        source="others_less", help_text="Teams that you may not see, entitled to less."
+    )
+    other_teams_more = serializers.IntegerField(source="others_more")
+    counts = CountShape(many=True)
+    workloads = WorkloadEffectShape(many=True, help_text="The first hundred of each change.")
+    cycles = serializers.IntegerField()
+    settled = serializers.BooleanField(help_text="Nothing more follows after these cycles.")
+
+
+class NextRowShape(serializers.Serializer[Any]):
+    """One that would start; `workload` and `owner` are null where you may not know which one it is."""
+
+    position = serializers.IntegerField(allow_null=True)
+    workload = serializers.CharField(source="workload.slug", default=None, allow_null=True)
+    owner = serializers.CharField(source="workload.owner.username", default=None, allow_null=True)
+    team = serializers.CharField()
+    reserved = serializers.BooleanField()
+    priority = serializers.IntegerField()
+    gpus = GpusField(source="gpus_milli")
+
+
+class NextShape(serializers.Serializer[Any]):
+    """Who would start, in the order of the queue."""
+
+    gpus = serializers.IntegerField(help_text="So many are freed.")
+    idle = GpusField(source="left_milli", help_text="What of them nobody could use.")
+    more = serializers.IntegerField(help_text="How many would start beside those listed.")
+    results = NextRowShape(source="rows", many=True)
+
+
+class WorkingShape(serializers.Serializer[Any]):
+    """The answer is being worked out: ask the same again."""
+
+    detail = serializers.CharField()
+
+
+class WhatIf(APIView):
+    """What a draft of edits would change."""
+
+    @extend_schema(request=WhatIfDraft, responses={200: EffectShape, 202: WorkingShape})
+    def post(self, request: Request) -> Response:
+        """Try a draft on a copy of the present and return what differs; nothing is written.
+
+        Who may not save the edits may not try them. Answers 202 with `Retry-After` where it takes longer than ten
+        seconds, and 429 where several are asked for already.
+        """
+        draft = _draft(request, values_of(request, WhatIfDraft))
+        if not draft and not draft.notes:
+            raise Refusal(
+                "The draft changes nothing: name a team, a pool, a node or a workload, and a new value."
+            )
+        try:
+            answer = asking.ask(draft, key=_key(request), wait_seconds=WAIT_SECONDS)
+        except TooMany as error:
+            raise Throttled(wait=AGAIN_SECONDS, detail=error.message) from error
+        return _working() if answer is None else Response(EffectShape(tell(answer, person(request))).data)
+
+
+class QueueNext(APIView):
+    """Who would be next if GPUs were freed."""
+
+    @extend_schema(
+        responses={200: NextShape, 202: WorkingShape},
+        parameters=[
+            POOL,
+            OpenApiParameter("gpus", int, required=True, description=f"1 to {freed.MOST_GPUS}."),
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        """Return who would start if so many more GPUs of the pool's commonest kind were idle together."""
+        pool = queue_pool(person(request), request.query_params.get("pool"))
+        if pool is None:
+            raise NotVisible("There is no pool, or not for you.")
+        gpus = freed.gpus_asked(request.query_params.get("gpus", ""))
+        try:
+            found = freed.who_is_next(person(request), pool, gpus, wait_seconds=WAIT_SECONDS)
+        except TooMany as error:
+            raise Throttled(wait=AGAIN_SECONDS, detail=error.message) from error
+        return _working() if found is None else Response(NextShape(found).data)
+
+
+def _working() -> Response:
+    detail = "This is being worked out; ask the same again."
+    return Response({"detail": detail}, status=202, headers={"Retry-After": str(AGAIN_SECONDS)})
+
+
+def _key(request: Request) -> tuple[object, str]:
+    """Return what stands for this draft among what is asked."""
+    body = json.dumps(request.data, sort_keys=True)
+    return person(request).pk, hashlib.sha256(body.encode()).hexdigest()
+
+
+def _draft(request: Request, values: dict[str, Any]) -> Draft:
+    """Return the draft that the body describes; raise what of it would be refused."""
+    by = actor(request)
+    drafts = []
+    if teams := values.get("teams"):
+        drafts.append(asking.of_teams(by=by, edits=_edits(request, teams)))
+    pools = values.get("pools", [])
+    _refuse_twice("pools", [each["pool"] for each in pools])
+    for each in pools:
+        pool = pool_for(request, each.pop("pool"))
+        if "policy" in each:
+            each["policy"] = {**pool.rules.model_dump(mode="json"), **each["policy"]}
+        changes = cast("PoolChanges", each)
+        drafts.append(asking.of_pool(by=by, pool=pool, version=pool.version, changes=changes))
+    if nodes := values.get("nodes"):
+        keys = [(each["cluster"], each["node"]) for each in nodes]
+        _refuse_twice("nodes", [" ".join(key) for key in keys])
+        cordoned = dict(zip(keys, (each["cordoned"] for each in nodes), strict=True))
+        drafts.append(asking.of_nodes(by=by, cordoned=cordoned))
+    if "workload" in values:
+        drafts.append(asking.of_workload(by=by, request=SubmissionRequest.parse(values["workload"])))
+    return asking.together(drafts)
+
+
+def _refuse_twice(field: str, names: Sequence[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise Refusal(
+                f"A draft names each of its {field} once; {name!r} comes {times} times.", field=field
+            )
+
+
+def _edits(request: Request, rows: list[dict[str, Any]]) -> list[TeamEdit]:
+    slugs = [row["team"] for row in rows]
+    _refuse_twice("teams", slugs)
+    teams = {team.slug: team for team in Team.objects.visible_to(person(request)).filter(slug__in=slugs)}
+    for slug in slugs:
+        if slug not in teams:
+            raise NotVisible(f"There is no team {slug!r}, or not for you.", field="teams")
+    picture, pools = Picture.load(), {pool.slug: pool for pool in Pool.objects.all()}
+    return [_edit(teams[row["team"]], row, picture, pools) for row in rows]
+
+
+def _edit(team: Team, row: dict[str, Any], picture: Picture, pools: dict[str, Pool]) -> TeamEdit:
+    values = milli_keys(
+        {key: value for key, value in row.items() if key not in {"team", "shares"}}, "maximum"
+    )
+    version = values.pop("version", team.version)
+    shares = []
+    for share in row.get("shares", []):
+        pool = pools.get(share["pool"])
+        if pool is None:
+            raise NotVisible(f"There is no pool {share['pool']!r}.", field=f"{team.slug}.shares")
+        given = {key: value for key, value in share.items() if key not in {"pool", "version"}}
+        changes = milli_keys(given, "reservation", "maximum")
+        stored = picture.quota(pool.pk, team.pk).version
+        shares.append(
+            ShareEdit(pool=pool, version=share.get("version", stored), changes=cast("Any", changes))
+        )
+    return TeamEdit(team=team, version=version, changes=cast("Any", values), shares=tuple(shares))

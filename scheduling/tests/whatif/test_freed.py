@@ -1,0 +1,71 @@
+"""Who would start with more idle GPUs, and what stands for them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from scheduling.engine.types import Node, Snapshot
+from scheduling.picture import Picture
+from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
+from scheduling.whatif.freed import more_nodes, starts_with
+
+
+def picture(rows: Snapshot) -> Picture:
+    return Picture(1, datetime.fromtimestamp(NOW / 1000, UTC), rows, {}, {})
+
+
+def full(*nodes: Node) -> Snapshot:
+    """Return a pool whose one node is full; three wait, by priority."""
+    workloads = [
+        *[placed(f"run-{number}", "acme", on=f"n0:{number}", priority=90) for number in range(8)],
+        waiting("first", "acme", 4, priority=60),
+        waiting("second", "acme", 4, priority=50),
+        waiting("third", "acme", 1, priority=40),
+    ]
+    return snapshot(nodes or [node("n0")], [team("acme")], workloads, pool(), pool("lab"))
+
+
+def starts(rows: Snapshot, gpus: int, pool_id: str = "main") -> set[str]:
+    return {start.workload for start in starts_with(picture(rows), pool_id, gpus)}
+
+
+def test_the_queue_s_order_decides_who_starts_on_what_is_freed() -> None:
+    assert starts(full(), 4) == {"first"}
+    assert starts(full(), 5) == {"first", "third"}
+    assert starts(full(), 9) == {"first", "second", "third"}
+
+
+def test_too_little_starts_nobody_who_would_delay_the_first() -> None:
+    assert starts(full(), 1) <= {"third"}
+    assert "first" not in starts(full(), 3)
+
+
+def test_gpus_are_freed_in_whole_nodes_of_the_commonest_kind_and_a_rest() -> None:
+    rows = full(node("n0"), node("n1", labels={"rack": "a"}), node("odd", 4, gpu_type="L4"))
+
+    found = more_nodes(rows, "main", 20)
+
+    assert [len(each.devices) for each in found] == [8, 8, 4]
+    assert {each.devices[0].gpu_type for each in found} == {"H100"}
+    assert {each.id for each in found}.isdisjoint({"n0", "n1", "odd"})
+
+
+def test_nodes_that_take_nothing_stand_for_nothing() -> None:
+    rows = full(node("n0", cordoned=True), node("n1", ready=False), node("n2", partition="x"))
+
+    assert more_nodes(rows, "main", 8) == ()
+    assert more_nodes(rows, "lab", 8) == ()
+    assert starts(rows, 8) == set()
+
+
+def test_nodes_of_a_cluster_that_is_not_heard_are_no_model_for_what_is_freed() -> None:
+    far = [replace(node(f"far-{number}"), cluster="west", cluster_online=False) for number in range(3)]
+    rows = full(*far, node("n0"))
+
+    assert {each.cluster_online for each in more_nodes(rows, "main", 8)} == {True}
+    assert more_nodes(full(*far), "main", 8) == ()
+
+
+def test_foreign_gpus_of_the_node_are_no_part_of_what_is_freed() -> None:
+    (found,) = more_nodes(full(node("n0", foreign=2)), "main", 8)
+
+    assert not any(device.foreign for device in found.devices)

@@ -1,0 +1,138 @@
+"""Asking what a draft would change: who may, on which picture, and one at a time in a process."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from agentlink.actions import require_operator
+from agentlink.models import Node
+from chamber.errors import NotVisible, Refusal
+from scheduling import recent, translate
+from scheduling.narrate import Names
+from scheduling.picture import Picture
+from scheduling.reading import ASKED
+from scheduling.snapshot import dependency_of
+from scheduling.translate import Circumstances
+from scheduling.usage import decayed_usage
+from scheduling.whatif import draft as drafting
+from scheduling.whatif.desk import Desk, Work
+from scheduling.whatif.draft import Draft
+from scheduling.whatif.effect import Effect, between
+from scheduling.whatif.future import Oracle
+from teams import actions
+from teams.actions import PoolChanges, TeamEdit
+from teams.actors import Actor
+from teams.models import Fairness, Pool, PoolPolicy
+from workloads.requests import SubmissionRequest
+from workloads.submission import prepare
+
+PICTURE_KEPT = timedelta(seconds=5)
+"""Somebody tries one draft after the other: they are compared with the same present."""
+MOST_NODES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a draft would change, and what it names is called."""
+
+    effect: Effect
+    names: Names
+    notes: tuple[str, ...] = ()
+
+
+_desk: Desk[Answer] = Desk()
+
+
+def of_teams(*, by: Actor, edits: Sequence[TeamEdit]) -> Draft:
+    """Return a draft of edits of teams; raises what saving them would be refused with."""
+    return Draft(teams=drafting.of_teams(actions.review_many(by=by, edits=edits)))
+
+
+def of_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> Draft:
+    """Return a draft of changes of a pool; raises what saving them would be refused with."""
+    new = actions.review_pool(by=by, pool=pool, version=version, changes=changes)
+    fields = drafting.of_pool(new)
+    return Draft(
+        pools={str(pool.pk): fields} if fields else {},
+        usage=_usage(pool, new),
+        notes=tuple(drafting.notes_on(pool, new)),
+    )
+
+
+def _usage(pool: Pool, changes: PoolChanges) -> dict[tuple[str, str], int]:
+    """Return the use of teams in a pool that would begin to go by it; a picture has that of those only that do."""
+    if "policy" not in changes or pool.rules.fairness is Fairness.USAGE:
+        return {}
+    rules = PoolPolicy.model_validate(changes["policy"])
+    if rules.fairness is not Fairness.USAGE:
+        return {}
+    return decayed_usage({pool.pk: rules}, recent.picture(at_most=PICTURE_KEPT).taken_at)
+
+
+def of_nodes(*, by: Actor, cordoned: Mapping[tuple[str, str], bool]) -> Draft:
+    """Return a draft that cordons nodes, or takes them back, by cluster and name (1 query)."""
+    require_operator(by)
+    if len(cordoned) > MOST_NODES:
+        raise Refusal(f"A draft names at most {MOST_NODES} nodes, not {len(cordoned)}.", field="nodes")
+    named = {name for _, name in cordoned}
+    present = Node.objects.filter(name__in=named, gone_at__isnull=True).values_list(
+        "cluster__name", "name", "pk"
+    )
+    ids = {(cluster, name): str(pk) for cluster, name, pk in present}
+    for cluster, name in cordoned:
+        if (cluster, name) not in ids:
+            raise NotVisible(f"There is no node {name!r} in a cluster {cluster!r}.", field="nodes")
+    return Draft(cordoned={ids[key]: value for key, value in cordoned.items()})
+
+
+def of_workload(*, by: Actor, request: SubmissionRequest) -> Draft:
+    """Return a draft with a workload more; raises what submitting it would be refused with."""
+    workload = prepare(by=by, requests=[request])[0]
+    around = Circumstances(dependency_of(request.depends_on))
+    newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
+    return Draft(newcomers=(newcomer,))
+
+
+def together(drafts: Sequence[Draft]) -> Draft:
+    """Return several drafts as one. None of them names what another does."""
+    return Draft(
+        teams={key: value for draft in drafts for key, value in draft.teams.items()},
+        pools={key: value for draft in drafts for key, value in draft.pools.items()},
+        cordoned={key: value for draft in drafts for key, value in draft.cordoned.items()},
+        newcomers=tuple(newcomer for draft in drafts for newcomer in draft.newcomers),
+        usage={key: value for draft in drafts for key, value in draft.usage.items()},
+        notes=tuple(note for draft in drafts for note in draft.notes),
+    )
+
+
+def ask(draft: Draft, *, key: Hashable, wait_seconds: float) -> Answer | None:
+    """Return what the draft would change; None where that takes longer than `wait_seconds`: ask again.
+
+    `key` stands for the draft among what is asked at this moment. Reads the tables where nobody asked it lately, and
+    holds neither a lock nor a transaction while the engine decides. Raises `TooMany`.
+    """
+    if not draft:
+        return Answer(Effect(), Names({}, {}, {}), draft.notes)
+    return _desk.ask(key, lambda: _work(draft), wait_seconds=wait_seconds)
+
+
+def forget() -> None:
+    """Forget what was asked."""
+    _desk.forget()
+
+
+def _work(draft: Draft) -> Work[Answer]:
+    picture = recent.picture(at_most=PICTURE_KEPT)
+    return lambda: work_out(draft, picture)
+
+
+def work_out(draft: Draft, picture: Picture) -> Answer:
+    """Return what the draft would change of the picture; reads nothing else."""
+    snapshot, oracle = draft.on(picture.snapshot), Oracle(picture.snapshot)
+    before = oracle.future(picture.snapshot, picture.now)
+    after = oracle.future(snapshot, picture.now)
+    return Answer(
+        effect=between(before, after, picture.snapshot, draft.newcomers),
+        names=Names.of(snapshot),
+        notes=draft.notes,
+    )

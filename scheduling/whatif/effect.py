@@ -1,0 +1,296 @@
+"""What differs between two futures: figures of teams and pools, and what becomes of workloads. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduling.engine import types as engine
+from scheduling.whatif.future import Future
+
+MOST_NAMED = 100
+"""So many workloads of each change are told one by one; all are counted."""
+MUCH_LATER_MS = 60_000
+
+
+class Change(StrEnum):
+    """What becomes of a workload that would not without the draft; in the order in which it is told."""
+
+    PREEMPTED = "preempted"
+    SHRUNK = "shrunk"
+    NO_LONGER_STARTS = "no-longer-starts"
+    WAITS_LONGER = "waits-longer"
+    OTHER_REASON = "other-reason"
+    STARTS = "starts"
+    WAITS_LESS = "waits-less"
+    SPARED = "spared"
+
+
+Yield = engine.Preemption | engine.Shrink
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadEffect:
+    """One workload for which something changes.
+
+    `yielding` is its preemption or shrinking, with the draft or (where it is spared) without. `comes_back` says that
+    it starts again within the cycles that were looked at, `ends` that it wants no second try. `before` and `after` are
+    how it waits, where it does.
+    """
+
+    workload: str
+    change: Change
+    team: str
+    pool: str | None
+    priority: int
+    gpus_milli: int | None
+    yielding: Yield | None = None
+    comes_back: bool = False
+    ends: bool = False
+    start: engine.Start | None = None
+    before: engine.Wait | None = None
+    after: engine.Wait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many workloads of a team share a change, and for how many milli-GPUs."""
+
+    change: Change
+    team: str
+    workloads: int
+    gpus_milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class TeamEffect:
+    """A team whose figures in a pool differ; `in_use_milli` is what it holds once the cycles are carried out."""
+
+    team: str
+    pool: str
+    before: engine.TeamFigures
+    after: engine.TeamFigures
+    in_use_before_milli: int
+    in_use_after_milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEffect:
+    """A pool whose figures differ, before and after the cycles."""
+
+    pool: str
+    before: engine.PoolFigures
+    after: engine.PoolFigures
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a draft would change.
+
+    `findings` are those that are new, `guarantees` the highest teams' in pools of which more would be guaranteed than
+    there is. `settled`: nothing more follows after `cycles`.
+    """
+
+    teams: tuple[TeamEffect, ...] = ()
+    pools: tuple[PoolEffect, ...] = ()
+    workloads: tuple[WorkloadEffect, ...] = ()
+    counts: tuple[Count, ...] = ()
+    findings: tuple[engine.Finding, ...] = ()
+    guarantees: tuple[engine.TeamFigures, ...] = ()
+    newcomers: Mapping[str, engine.Start | engine.Wait] = field(default_factory=dict)
+    cycles: int = 1
+    settled: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.teams or self.pools or self.counts or self.findings or self.newcomers)
+
+
+def between(
+    before: Future,
+    after: Future,
+    snapshot: engine.Snapshot,
+    newcomers: Iterable[engine.Workload] = (),
+) -> Effect:
+    """Return what the second future has otherwise than the first, which began with this snapshot."""
+    fates = _Fates(after)
+    rows = sorted(_workloads(_Fates(before), fates, snapshot.workloads), key=_order)
+    known = frozenset(before.plans[0].findings)
+    findings = tuple(finding for finding in after.plans[0].findings if finding not in known)
+    told = {each.id: fates.starts.get(each.id) or fates.waits.get(each.id) for each in newcomers}
+    return Effect(
+        teams=tuple(_teams(before, after)),
+        pools=tuple(_pools(before, after)),
+        workloads=tuple(_first_of_each(rows)),
+        counts=tuple(_counts(rows)),
+        findings=findings,
+        guarantees=tuple(_guarantees(findings, after.plans[0], snapshot.teams)),
+        newcomers={key: fate for key, fate in told.items() if fate is not None},
+        cycles=len(after.plans),
+        settled=before.settled and after.settled,
+    )
+
+
+class _Fates:
+    """What a future has for each workload: starts and yields of any cycle (the first), and how it waits at the end."""
+
+    def __init__(self, future: Future) -> None:
+        self.starts: dict[str, engine.Start] = {}
+        self.yields: dict[str, Yield] = {}
+        self.started_last: dict[str, int] = {}
+        self.preempted_last: dict[str, int] = {}
+        for cycle, plan in enumerate(future.plans):
+            for start in plan.starts:
+                self.starts.setdefault(start.workload, start)
+                self.started_last[start.workload] = cycle
+            yields: tuple[Yield, ...] = (*plan.preemptions, *plan.shrinks)
+            for yielding in yields:
+                self.yields.setdefault(yielding.workload, yielding)
+            self.preempted_last.update((preemption.workload, cycle) for preemption in plan.preemptions)
+        self.waits = {wait.workload: wait for wait in future.plans[-1].waits}
+
+    def starts_and_stays(self, key: str) -> bool:
+        """Whether it is started, and not preempted after."""
+        return self.started_last.get(key, -1) > self.preempted_last.get(key, -1)
+
+
+def _workloads(
+    before: _Fates, after: _Fates, workloads: Iterable[engine.Workload]
+) -> Iterator[WorkloadEffect]:
+    for workload in workloads:
+        if workload.status is engine.Status.PENDING:
+            found = _of_waiting(before, after, workload)
+        elif workload.status is engine.Status.STOPPING:
+            continue
+        else:
+            found = _of_placed(before, after, workload)
+        if found is not None:
+            yield found
+
+
+def _of_placed(before: _Fates, after: _Fates, workload: engine.Workload) -> WorkloadEffect | None:
+    key, milli = workload.id, sum(pod.milli for pod in workload.placements)
+    old, new = before.yields.get(key), after.yields.get(key)
+    if (old is None) == (new is None):
+        return None
+    gives = Change.SHRUNK if isinstance(new, engine.Shrink) else Change.PREEMPTED
+    change = Change.SPARED if new is None else gives
+    return WorkloadEffect(
+        workload=key,
+        change=change,
+        team=workload.team,
+        pool=workload.pool,
+        priority=workload.priority,
+        gpus_milli=milli,
+        yielding=new or old,
+        comes_back=change is Change.PREEMPTED and after.starts_and_stays(key),
+        ends=change is Change.PREEMPTED and workload.on_preemption is engine.OnPreemption.STOP,
+    )
+
+
+def _of_waiting(before: _Fates, after: _Fates, workload: engine.Workload) -> WorkloadEffect | None:
+    key = workload.id
+    was, would = before.starts_and_stays(key), after.starts_and_stays(key)
+    old, new = before.waits.get(key), after.waits.get(key)
+    if was != would:
+        change = Change.STARTS if would else Change.NO_LONGER_STARTS
+    elif old is not None and new is not None and (differing := _wait_differs(old, new)):
+        change = differing
+    else:
+        return None
+    start = after.starts.get(key) if would else None
+    share = workload.request.milli * workload.pods if isinstance(workload.request, engine.Share) else None
+    waits = new or old
+    return WorkloadEffect(
+        workload=key,
+        change=change,
+        team=workload.team,
+        pool=start.pool if start else waits.pool if waits else None,
+        priority=workload.priority,
+        gpus_milli=share if share is not None or waits is None else waits.reason.asked_milli,
+        start=start,
+        before=old,
+        after=new,
+    )
+
+
+def _wait_differs(old: engine.Wait, new: engine.Wait) -> Change | None:
+    """Return how waiting differs: by its reason, else its end where that is known, else its place in the queue."""
+    if old.reason.code is not new.reason.code:
+        return Change.OTHER_REASON
+    first, second = old.eta.earliest, new.eta.earliest
+    if first is not None and second is not None:
+        later = second - first
+        if abs(later) < MUCH_LATER_MS:
+            return None
+        return Change.WAITS_LONGER if later > 0 else Change.WAITS_LESS
+    if old.position is None or new.position is None or old.position == new.position:
+        return None
+    return Change.WAITS_LONGER if new.position > old.position else Change.WAITS_LESS
+
+
+ORDER = {change: at for at, change in enumerate(Change)}
+
+
+def _order(effect: WorkloadEffect) -> tuple[int, int, str]:
+    return ORDER[effect.change], -effect.priority, effect.workload
+
+
+def _first_of_each(rows: Iterable[WorkloadEffect]) -> Iterator[WorkloadEffect]:
+    seen: Counter[Change] = Counter()
+    for row in rows:
+        seen[row.change] += 1
+        if seen[row.change] <= MOST_NAMED:
+            yield row
+
+
+def _counts(rows: Iterable[WorkloadEffect]) -> Iterator[Count]:
+    """Yield how many of each team share a change, the most GPUs first."""
+    sums: dict[tuple[Change, str], list[int]] = defaultdict(lambda: [0, 0])
+    for row in rows:
+        found = sums[row.change, row.team]
+        found[0] += 1
+        found[1] += row.gpus_milli or 0
+    ordered = sorted(sums.items(), key=lambda item: (ORDER[item[0][0]], -item[1][1], item[0][1]))
+    for (change, team), (workloads, milli) in ordered:
+        yield Count(change, team, workloads, milli)
+
+
+def _teams(before: Future, after: Future) -> Iterator[TeamEffect]:
+    """Yield the teams whose limits, entitlement or use differ; entitlements are those of the first cycle."""
+    old = {(row.team, row.pool): row for row in before.plans[0].teams}
+    ends = {(row.team, row.pool): row.in_use_milli for row in before.plans[-1].teams}
+    ends_after = {(row.team, row.pool): row.in_use_milli for row in after.plans[-1].teams}
+    for new in after.plans[0].teams:
+        key = (new.team, new.pool)
+        if key in old and (_limits(old[key]) != _limits(new) or ends[key] != ends_after[key]):
+            yield TeamEffect(*key, old[key], new, ends[key], ends_after[key])
+
+
+def _guarantees(
+    findings: Iterable[engine.Finding], plan: engine.Plan, teams: Iterable[engine.Team]
+) -> Iterator[engine.TeamFigures]:
+    """Yield what the teams right below the root would be guaranteed of each pool that falls short."""
+    short = {finding.pool for finding in findings if finding.code is engine.FindingCode.OVERSUBSCRIBED}
+    if not short:
+        return
+    parents = {team.id: team.parent for team in teams}
+    for row in plan.teams:
+        parent = parents.get(row.team)
+        if row.pool in short and row.guarantee_milli and parent is not None and parents[parent] is None:
+            yield row
+
+
+def _limits(row: engine.TeamFigures) -> tuple[int | None, ...]:
+    return row.guarantee_milli, row.ceiling_milli, row.entitlement_milli
+
+
+def _pools(before: Future, after: Future) -> Iterator[PoolEffect]:
+    old = {row.pool: row for row in before.plans[-1].pools}
+    for new in after.plans[-1].pools:
+        was = old.get(new.pool)
+        if was is not None and _size(was) != _size(new):
+            yield PoolEffect(new.pool, was, new)
+
+
+def _size(row: engine.PoolFigures) -> tuple[int, int, bool]:
+    return row.capacity_milli, row.in_use_milli, row.oversubscribed
