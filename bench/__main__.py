@@ -5,6 +5,7 @@ Each runs by itself, on servers and processes of its own, which end with it. Not
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,10 +21,23 @@ FIGURES = {
     "live": ["bench.live"],
     "metrics": ["bench.metrics"],
     "link": ["bench.link"],
-    "engine": ["bench.engine", "--scale", "0.1", "--starts", "1000"],
-    "engine-preemption": ["bench.engine", "--mode", "preemption"],
+    "engine": ["bench.engine", "--rows", "cold", "event"],
+    "engine-starts": ["bench.engine", "--rows", "cold", "--scale", "0.1", "--starts", "1000"],
+    "engine-preemption": ["bench.engine", "--rows", "preemption"],
+    "engine-growth": ["bench.engine", "--rows", "growth", "--runs", "3"],
+    "packing": [
+        "bench.packing",
+        "--nodes",
+        "{openb}_node_list_gpu_node.csv",
+        "--pods",
+        "{openb}_pod_list_default.csv",
+    ],
+    "replay": ["bench.replay", "--jobs", "{philly}_jobs.csv.gz", "--nodes", "{philly}_vc_nodes.csv"],
 }
-"""What is run for each figure of the operations page; `bench.openb` needs a trace and is run by hand."""
+"""What is run for each figure of the operations page; `bench.openb` drives a running server and is run by hand."""
+
+TRACES = "CHAMBER_BENCH_TRACES"
+"""The folder of real clusters' traces; without it, what replays one is left out, by name."""
 
 
 def main() -> int:
@@ -35,13 +49,25 @@ def main() -> int:
     unknown = [name for name in given.names if name not in FIGURES]
     if unknown:
         parser.error(f"unknown is {', '.join(unknown)}; allowed are {', '.join(FIGURES)}")
-    chosen = {name: FIGURES[name] for name in given.names or FIGURES}
+    chosen = _with_traces({name: FIGURES[name] for name in given.names or FIGURES})
     if given.list:
         print("\n".join(f"{name}: python -m {' '.join(words)}" for name, words in chosen.items()))
         return 0
     found = {name: run(name, words) for name, words in chosen.items()}
     print(json.dumps(found, indent=2))
     return 1 if any("failed" in figures for figures in found.values()) else 0
+
+
+def _with_traces(chosen: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Fill in where the traces lie, or leave out what needs one."""
+    traces = os.environ.get(TRACES, "")
+    if traces:
+        where = {name: f"{traces}/{name}/{name}" for name in ("openb", "philly")}
+        return {name: [word.format(**where) for word in words] for name, words in chosen.items()}
+    without = {name: words for name, words in chosen.items() if "{" not in "".join(words)}
+    for name in chosen.keys() - without.keys():
+        print(f"{name} is left out: {TRACES} names no folder.", file=sys.stderr)
+    return without
 
 
 def run(name: str, words: list[str]) -> dict[str, Any]:

@@ -1,15 +1,16 @@
 """How fast the scheduling engine decides on an organisation of a given size, without any database.
 
-    python -m bench.engine --scale 0.1
-    python -m bench.engine --scale 0.1 --starts 1000
-    python -m bench.engine --mode preemption
+    python -m bench.engine
+    python -m bench.engine --rows cold growth --scale 0.1
+    python -m bench.engine --rows cold --scale 0.1 --starts 1000
 
-Scale 1 is 10,000 nodes of 8 GPUs in racks of 16, 2,000 teams in 5 levels, a tenth of them with reservations (together
-70 % of the capacity), running workloads that fill 99 %, and 100,000 pending ones with the shapes of the openb pod
-list, of which a twentieth are gangs of 2 to 64 pods. Everything is drawn from the seed, then settled by cycles that are
-not measured. `--starts` frees so much more that about so many of the pending ones start at once. The mode `preemption`
-is a full cluster and one reserved gang of 1,024 GPUs that needs a block of its own. Prints JSON: seconds by the wall
-and of the processor, over all runs.
+Rows: `cold`, a state made from a snapshot and a full cycle on it (and `told`, working out who waits why, which happens
+when somebody looks); `event`, a decision after one submission or one completion, on the state that is kept, each plan
+carried out before the next event; `preemption`, a full cluster and one reserved gang of 1,024 GPUs that needs a block
+of its own; `growth`, the cold row at a hundredth, a tenth and all of the size, with the exponent of its growth.
+`--starts` frees so much that about so many of the pending ones start at once. See bench.organisation for the sizes.
+Prints JSON: seconds by the wall and of the processor, over all runs. As in the worker, no garbage is collected
+meanwhile.
 """
 
 from __future__ import annotations
@@ -17,324 +18,155 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import random
 import resource
 import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
-from scheduling.engine.decide import decide
-from scheduling.engine.state import State
-from scheduling.engine.types import (
-    GPU_MILLI,
-    Device,
-    DeviceShare,
-    Node,
-    Plan,
-    PodPlacement,
-    Policy,
-    Pool,
-    Share,
-    Snapshot,
-    Status,
-    Team,
-    TeamShare,
-    Topology,
-    Workload,
-    labels_of,
-)
+from bench.organisation import NOW, carried_out, full_for_a_gang, milli_of, organisation
+from scheduling.engine import Changes, Plan, Snapshot, State, decide
+from scheduling.engine.types import GPU_MILLI, Status
 
-NOW = 1_800_000_000_000
-MINUTE_MS = 60_000
-POOL = "gpu"
-NODES, TEAMS, PENDING = 10_000, 2_000, 100_000
-GPUS_PER_NODE, NODES_PER_RACK, RACKS_PER_BLOCK = 8, 16, 16
-NODE_CPU_MILLI, NODE_MEMORY_MIB = 224_000, 2_097_152
-LEVELS = (0.002, 0.01, 0.05, 0.2, 1.0)
-"""How many of the teams there are down to each level of the tree, as parts of all."""
-RESERVED_PART, FILLED_PART = 0.7, 0.99
-GANG_EVERY = 20
-GANG_PODS = (2, 2, 2, 4, 4, 4, 8, 8, 16, 16, 32, 64)
-PREEMPTING_GPUS = 1_024
-SETTLED_AFTER = 10
-
-SHAPES = (
-    (1000, 3_000, 5_000, 215), (1000, 11_000, 49_000, 205), (1000, 12_000, 47_000, 100), (1000, 16_000, 41_000, 50),
-    (1000, 8_000, 16_000, 35), (1000, 4_000, 24_000, 30), (1000, 19_000, 64_000, 40), (1000, 24_000, 93_000, 12),
-    (500, 8_000, 30_000, 65), (500, 12_000, 47_000, 60), (500, 4_000, 22_000, 50), (500, 6_000, 6_000, 20),
-    (750, 12_000, 47_000, 40), (750, 4_000, 10_000, 22), (250, 4_000, 15_000, 30), (250, 8_000, 30_000, 16),
-    (2000, 16_000, 65_000, 2), (4000, 32_000, 131_000, 2), (8000, 88_000, 327_000, 3), (8000, 64_000, 263_000, 3),
-)  # fmt: skip
-"""Milli-GPUs, CPU and memory of a pod, and how many of a thousand in the openb list (shares in quarters) ask so."""
-SHARES = tuple(accumulate(weight for *_, weight in SHAPES))
-RESERVED = (100, 110)
-RUNNING_ELASTIC, PENDING_ELASTIC = (50, 60, 70, 90), (10, 20, 50, 50)
+ROWS = ("cold", "event", "preemption", "growth")
+GROWTH = (0.01, 0.1, 1.0)
+SECOND_MS = 1_000
+T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Organisation:
-    """A snapshot in the making: everything is drawn from `chance`, in one order."""
+class Watch:
+    """Seconds by the wall and of the processor, by what was done."""
 
-    scale: float
-    chance: random.Random
+    def __init__(self) -> None:
+        self._taken: dict[str, list[tuple[float, float]]] = {}
 
-    def nodes(self) -> tuple[Node, ...]:
-        """Return the nodes, in racks and blocks."""
-        devices = tuple(Device(index, "H100", 81_920) for index in range(GPUS_PER_NODE))
-        return tuple(self._node(number, devices) for number in range(round(NODES * self.scale)))
+    def time(self, name: str, work: Callable[[], T]) -> T:
+        """Return what the work gives, and note how long it took."""
+        processor, began = time.process_time(), time.perf_counter()
+        done = work()
+        taken = (time.perf_counter() - began, time.process_time() - processor)
+        self._taken.setdefault(name, []).append(taken)
+        return done
 
-    def _node(self, number: int, devices: tuple[Device, ...]) -> Node:
-        rack = number // NODES_PER_RACK
-        where = {"rack": f"r{rack:04d}", "block": f"b{rack // RACKS_PER_BLOCK:03d}"}
-        name = f"node-{number:05d}"
-        return Node(
-            name,
-            name,
-            POOL,
-            devices,
-            cpu_milli=NODE_CPU_MILLI,
-            memory_mib=NODE_MEMORY_MIB,
-            labels=labels_of(where),
-        )
-
-    def teams(self) -> tuple[Team, ...]:
-        """Return the tree; whoever has a reservation has nobody with one above or below him."""
-        count = max(10, round(TEAMS * self.scale))
-        ends = [max(level + 1, round(part * count)) for level, part in enumerate(LEVELS)]
-        parents: list[int | None] = [None] * ends[0]
-        for above, (start, end) in zip((0, *ends), pairwise(ends), strict=False):
-            parents += [self.chance.randrange(above, start) for _ in range(start, end)]
-        reserved = self._reserved(parents, count // 10)
-        return tuple(
-            self._team(number, parent, reserved.get(number, 0)) for number, parent in enumerate(parents)
-        )
-
-    def _reserved(self, parents: list[int | None], wanted: int) -> dict[int, int]:
-        """Return who has a reservation, in milli-GPUs: whole GPUs, together so much of the capacity."""
-        inner = set(parents)
-        leaves = [number for number in range(len(parents)) if number not in inner]
-        chosen = self.chance.sample(leaves, min(wanted, len(leaves)))
-        weights = [self.chance.randint(1, 10) for _ in chosen]
-        gpus = RESERVED_PART * round(NODES * self.scale) * GPUS_PER_NODE
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """Return the spread of each."""
         return {
-            team: int(gpus * weight / sum(weights)) * GPU_MILLI
-            for team, weight in zip(chosen, weights, strict=True)
+            name: {
+                "wall": spread([wall for wall, _ in taken]),
+                "processor": spread([processor for _, processor in taken]),
+            }
+            for name, taken in self._taken.items()
         }
 
-    def _team(self, number: int, parent: int | None, reserved: int) -> Team:
-        name = f"team-{number:04d}"
-        limit = self.chance.choice([50, 100, 200]) if reserved and self.chance.random() < 0.2 else None
-        return Team(
-            name,
-            name,
-            None if parent is None else f"team-{parent:04d}",
-            weight=self.chance.randint(1, 10),
-            burst_limit_percent=limit,
-            shares=(TeamShare(POOL, reserved),),
-        )
 
-    def workloads(self, nodes: tuple[Node, ...], teams: tuple[Team, ...]) -> Iterator[Workload]:
-        """Yield who runs, on all GPUs, then who waits.
+def spread(seconds: list[float]) -> dict[str, float]:
+    """Return median, least and most."""
+    named = {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds)}
+    return {name: round(value, 4) for name, value in named.items()}
 
-        Half of the teams with a reservation use all of it for reserved work and have more waiting; the others use a
-        third of it. Elastic work fills the rest.
-        """
-        room = _Room(nodes)
-        everybody = [team.id for team in teams]
-        reserving = [team for team in teams if team.shares[0].reservation_milli]
-        busy = [team.id for number, team in enumerate(reserving) if number % 2 == 0]
-        running: list[Workload] = []
-        for team in reserving:
-            part = 1 if team.id in busy else 3
-            running += self._fill(room, team.shares[0].reservation_milli // part, [team.id], RESERVED)
-        running += self._fill(room, room.free_milli, everybody, RUNNING_ELASTIC)
-        pending = [self._pending(number, everybody, busy) for number in range(round(PENDING * self.scale))]
-        yield from running
-        yield from pending
 
-    def without_some(self, snapshot: Snapshot, milli: int) -> Snapshot:
-        """Return the snapshot after elastic workloads that held so much have completed."""
-        rows = []
-        for workload in self.chance.sample(snapshot.workloads, len(snapshot.workloads)):
-            if milli > 0 and workload.status is Status.RUNNING and not workload.reserved:
-                milli -= _milli(workload)
-            else:
-                rows.append(workload)
-        return replace(snapshot, workloads=tuple(rows))
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Keep the garbage collector out of what is measured; what is there already is no garbage."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
-    def _fill(
-        self, room: _Room, milli: int, teams: list[str], priorities: tuple[int, ...]
-    ) -> Iterator[Workload]:
-        """Yield running workloads of these teams until they hold so much; what finds no place is left out."""
-        failures = 0
-        while milli > 0 and failures < 50:
-            workload = self._drawn(f"w{room.placed:06d}", self.chance.choice(teams), priorities)
-            pods = room.place(workload) if _milli(workload) <= milli else None
-            if pods is None:
-                failures += 1
-                continue
-            milli -= _milli(workload)
-            yield replace(
-                workload,
-                status=Status.RUNNING,
-                pool=POOL,
-                placements=pods,
-                started_at=workload.submitted_at + MINUTE_MS,
+
+def cold(snapshot: Snapshot, runs: int) -> dict[str, Any]:
+    """Measure a state and a full cycle from nothing."""
+    watch = Watch()
+    for _ in range(runs):
+        with no_collections():
+            plan = watch.time("state_and_cycle", lambda: decide(State.of(snapshot), NOW))
+            watch.time("told", plan.waits.__len__)
+    return {"seconds": watch.figures(), "peak_rss_mib": peak_rss_mib(), "work": shape(snapshot, plan)}
+
+
+def event(snapshot: Snapshot, events: int, seed: int) -> dict[str, Any]:
+    """Measure decisions after single events on a state that is kept."""
+    watch, chance, now = Watch(), random.Random(seed), NOW
+    state = State.of(snapshot)
+    plan = decide(state, now)
+    starts = 0
+    with no_collections():
+        for number in range(events):
+            now += SECOND_MS
+            state.apply(after(state, plan))
+            decide(state, now)
+            submitted = number % 2 == 0
+            changes = submission(snapshot, chance, number, now) if submitted else completion(state, chance)
+
+            plan = watch.time(
+                "submission" if submitted else "completion", partial(decision, state, changes, now)
             )
-
-    def _pending(self, number: int, everybody: list[str], busy: list[str]) -> Workload:
-        reserved = self.chance.random() < 0.1
-        teams, priorities = (busy, RESERVED) if reserved else (everybody, PENDING_ELASTIC)
-        return self._drawn(f"p{number:06d}", self.chance.choice(teams), priorities)
-
-    def _drawn(self, name: str, team: str, priorities: tuple[int, ...]) -> Workload:
-        """Return a waiting workload with a shape of the table; a twentieth are gangs, a few of them within a rack."""
-        chance = self.chance
-        milli, cpu, memory, _ = chance.choices(SHAPES, cum_weights=SHARES)[0]
-        gang = chance.randrange(GANG_EVERY) == 0
-        pods = chance.choice(GANG_PODS) if gang else 1
-        level = (
-            chance.choice([None, None, "rack", "block"]) if gang and pods * milli <= 64 * GPU_MILLI else None
-        )
-        return Workload(
-            name,
-            name,
-            team,
-            Share(milli),
-            chance.choice(priorities),
-            pods=pods,
-            min_pods=pods,
-            cpu_milli=cpu,
-            memory_mib=memory,
-            topology=Topology(required=level),
-            submitted_at=NOW - chance.randint(2, 24 * 60) * MINUTE_MS,
-            time_limit_ms=chance.choice([None, 24 * 60, 48 * 60, 96 * 60]),
-        )
+            starts += len(plan.starts)
+    same = plan == decide(State.of(state.snapshot), now)
+    return {"seconds": watch.figures(), "events": events, "starts": starts, "same_as_cold": same}
 
 
-class _Room:
-    """What is left of the nodes while running workloads are put on them: pods go where they fit most tightly."""
-
-    def __init__(self, nodes: tuple[Node, ...]) -> None:
-        self.placed = 0
-        self.free_milli = len(nodes) * GPUS_PER_NODE * GPU_MILLI
-        self._nodes = nodes
-        self._devices = [[GPU_MILLI] * GPUS_PER_NODE for _ in nodes]
-        self._whole = [GPUS_PER_NODE] * len(nodes)
-        self._first = 0
-
-    def place(self, workload: Workload) -> tuple[PodPlacement, ...] | None:
-        """Place all pods, or none."""
-        milli = workload.request.milli if isinstance(workload.request, Share) else 0
-        pods: list[PodPlacement] = []
-        rank = self._first
-        while len(pods) < workload.pods and rank < len(self._nodes):
-            picks = self._picks(rank, milli)
-            if picks is None:
-                rank += 1
-                continue
-            self._change(rank, picks, -1)
-            shares = tuple(DeviceShare(at, each) for at, each in picks)
-            pods.append(PodPlacement(len(pods), self._nodes[rank].id, shares))
-        if len(pods) < workload.pods:
-            for pod in pods:
-                at = int(pod.node.removeprefix("node-"))
-                self._change(at, [(share.index, share.milli) for share in pod.devices], 1)
-            return None
-        while self._first < len(self._nodes) and not any(self._devices[self._first]):
-            self._first += 1
-        self.placed += 1
-        return tuple(pods)
-
-    def _picks(self, rank: int, milli: int) -> list[tuple[int, int]] | None:
-        devices = self._devices[rank]
-        if milli >= GPU_MILLI:
-            wanted = milli // GPU_MILLI
-            if self._whole[rank] < wanted:
-                return None
-            free = [at for at, left in enumerate(devices) if left == GPU_MILLI]
-            return [(at, GPU_MILLI) for at in free[:wanted]]
-        fitting = [(left, at) for at, left in enumerate(devices) if left >= milli]
-        return [(min(fitting)[1], milli)] if fitting else None
-
-    def _change(self, rank: int, picks: Iterable[tuple[int, int]], sign: int) -> None:
-        for at, milli in picks:
-            self._devices[rank][at] += sign * milli
-            self.free_milli += sign * milli
-        self._whole[rank] = self._devices[rank].count(GPU_MILLI)
+def decision(state: State, changes: Changes, now: int) -> Plan:
+    """Return the plan after something has happened."""
+    state.apply(changes)
+    return decide(state, now)
 
 
-def _milli(workload: Workload) -> int:
-    """Return what all its pods take."""
-    return workload.pods * (workload.request.milli if isinstance(workload.request, Share) else 0)
+def after(state: State, plan: Plan) -> Changes:
+    """Return what changes as a plan is carried out."""
+    ids = [start.workload for start in plan.starts] + [gone.workload for gone in plan.preemptions]
+    return Changes(workloads=tuple(carried_out((state.workload(id_) for id_ in ids), plan)))
 
 
-def organisation(scale: float, seed: int, starts: int = 0) -> Snapshot:
-    """Return the snapshot of the first row: nearly full, settled, and far more waiting than ever fits."""
-    drawn = Organisation(scale, random.Random(seed))
-    nodes, teams = drawn.nodes(), drawn.teams()
-    workloads = tuple(drawn.workloads(nodes, teams))
-    snapshot = settled(Snapshot((Pool(POOL, POOL, Policy(), ("block", "rack")),), teams, nodes, workloads))
-    pending = [each for each in snapshot.workloads if each.status is Status.PENDING and not each.reserved]
-    idle = round((1 - FILLED_PART) * len(nodes) * GPUS_PER_NODE * GPU_MILLI)
-    return drawn.without_some(snapshot, sum(_milli(each) for each in pending[:starts]) or idle)
-
-
-def settled(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot after cycles in which those who may have preempted those they may preempt.
-
-    Who is drawn at random holds far from what is due to him; a cluster that has been scheduled for a while is not
-    like that.
-    """
-    for _ in range(SETTLED_AFTER):
-        plan = decide(State.of(snapshot), NOW)
-        if not plan.preemptions:
-            break
-        gone = {each.workload for each in plan.preemptions}
-        pods = {each.workload: each.placements for each in plan.starts}
-        rows = tuple(_next(each, pods.get(each.id), gone=each.id in gone) for each in snapshot.workloads)
-        snapshot = replace(snapshot, workloads=rows)
-    return snapshot
-
-
-def _next(workload: Workload, pods: tuple[PodPlacement, ...] | None, *, gone: bool) -> Workload:
-    """Return the workload after a plan has been carried out."""
-    if gone:
-        return replace(workload, status=Status.PENDING, pool=None, placements=(), started_at=None)
-    if pods is None:
-        return workload
-    return replace(workload, status=Status.RUNNING, pool=POOL, placements=pods, started_at=NOW - MINUTE_MS)
-
-
-def full_for_a_gang(scale: float, seed: int) -> Snapshot:
-    """Return a full cluster and one reserved gang that needs a block; whoever else waits is left out.
-
-    Its team, beside the tree, has the guarantee that the others leave.
-    """
-    drawn = Organisation(scale, random.Random(seed))
-    nodes, teams = drawn.nodes(), drawn.teams()
-    running = [each for each in drawn.workloads(nodes, teams) if each.status is Status.RUNNING]
-    milli = PREEMPTING_GPUS * GPU_MILLI
-    pods = PREEMPTING_GPUS // GPUS_PER_NODE
-    team = Team("gang", "gang", shares=(TeamShare(POOL, milli),))
-    gang = Workload(
-        "gang",
-        "gang",
-        team.id,
-        Share(GPUS_PER_NODE * GPU_MILLI),
-        100,
-        pods=pods,
-        min_pods=pods,
-        topology=Topology(required="block"),
-        submitted_at=NOW - MINUTE_MS,
+def submission(snapshot: Snapshot, chance: random.Random, number: int, now: int) -> Changes:
+    """Return one more pending workload, like one of those that there are."""
+    like = chance.choice(snapshot.workloads)
+    name = f"n{number:06d}"
+    fresh = replace(
+        like, id=name, name=name, status=Status.PENDING, pool=None, placements=(), started_at=None
     )
-    pool = Pool(POOL, POOL, Policy(), ("block", "rack"))
-    return Snapshot((pool,), (*teams, team), nodes, (*running, gang))
+    return Changes(workloads=(replace(fresh, submitted_at=now),))
+
+
+def completion(state: State, chance: random.Random) -> Changes:
+    """Return the end of a running workload."""
+    rows = state.snapshot.workloads
+    gone = chance.choice(rows)
+    while gone.status is not Status.RUNNING:
+        gone = chance.choice(rows)
+    return Changes(gone_workloads=(gone.id,))
+
+
+def growth(seed: int, runs: int, largest: float) -> dict[str, Any]:
+    """Measure the cold row at several sizes."""
+    scales = [scale for scale in GROWTH if scale <= largest]
+    sizes = {scale: cold(organisation(scale, seed), runs) for scale in scales}
+    seconds = [sizes[scale]["seconds"]["state_and_cycle"]["processor"]["median"] for scale in scales]
+    exponents = [
+        round(math.log(seconds[at + 1] / seconds[at]) / math.log(scales[at + 1] / scales[at]), 2)
+        for at in range(len(scales) - 1)
+    ]
+    return {
+        "sizes": [
+            {"scale": scale, "seconds": sizes[scale]["seconds"], "work": sizes[scale]["work"]}
+            for scale in scales
+        ],
+        "exponents": exponents,
+    }
+
+
+def peak_rss_mib() -> int:
+    """Return the most memory this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def shape(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
@@ -342,15 +174,14 @@ def shape(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     placed = [each for each in snapshot.workloads if each.status is Status.RUNNING]
     pending = [each for each in snapshot.workloads if each.status is Status.PENDING]
     capacity = sum(len(node.devices) for node in snapshot.nodes) * GPU_MILLI
+    reserved = sum(team.shares[0].reservation_milli for team in snapshot.teams)
     return {
         "nodes": len(snapshot.nodes),
         "gpus": capacity // GPU_MILLI,
         "teams": len(snapshot.teams),
-        "reserved_part": round(
-            sum(team.shares[0].reservation_milli for team in snapshot.teams) / capacity, 3
-        ),
+        "reserved_part": round(reserved / capacity, 3),
         "running": len(placed),
-        "filled_part": round(sum(_milli(each) for each in placed) / capacity, 3),
+        "filled_part": round(sum(milli_of(each) for each in placed) / capacity, 3),
         "pending": len(pending),
         "gangs_pending": sum(each.pods > 1 for each in pending),
         "starts": len(plan.starts),
@@ -360,43 +191,32 @@ def shape(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     }
 
 
-def spread(seconds: list[float]) -> dict[str, float]:
-    """Return median, least and most."""
-    named = {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds)}
-    return {name: round(value, 4) for name, value in named.items()}
-
-
 def main() -> int:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--mode", choices=["cycle", "preemption"], default="cycle")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument(
         "--starts", type=int, default=0, help="free room for about so many of the pending ones"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=5)
-    arguments = parser.parse_args()
-    if arguments.mode == "cycle":
-        snapshot = organisation(arguments.scale, arguments.seed, arguments.starts)
-    else:
-        snapshot = full_for_a_gang(arguments.scale, arguments.seed)
-    taken: dict[str, list[float]] = {"state": [], "state_and_cycle": [], "state_and_cycle_processor": []}
-    for _ in range(arguments.runs):
+    parser.add_argument("--events", type=int, default=200)
+    asked = parser.parse_args()
+    found: dict[str, Any] = dict(vars(asked))
+    if {"cold", "event"} & set(asked.rows):
+        snapshot = organisation(asked.scale, asked.seed, asked.starts)
         gc.collect()
-        processor, began = time.process_time(), time.perf_counter()
-        state = State.of(snapshot)
-        taken["state"].append(time.perf_counter() - began)
-        plan = decide(state, NOW)
-        taken["state_and_cycle"].append(time.perf_counter() - began)
-        taken["state_and_cycle_processor"].append(time.process_time() - processor)
-    figures = {
-        **vars(arguments),
-        "seconds": {name: spread(seconds) for name, seconds in taken.items()},
-        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "work": shape(snapshot, plan),
-    }
-    print(json.dumps(figures, indent=2))
+        if "cold" in asked.rows:
+            found["cold"] = cold(snapshot, asked.runs)
+        if "event" in asked.rows:
+            found["event"] = event(snapshot, asked.events, asked.seed)
+        del snapshot
+    if "preemption" in asked.rows:
+        found["preemption"] = cold(full_for_a_gang(asked.scale, asked.seed), asked.runs)
+    if "growth" in asked.rows:
+        found["growth"] = growth(asked.seed, asked.runs, asked.scale)
+    print(json.dumps(found, indent=2))
     return 0
 
 

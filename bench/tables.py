@@ -1,4 +1,4 @@
-"""The organisation of `bench.engine` as rows of the database; Django must be set up."""
+"""The organisation of `bench.organisation` as rows of the database; Django must be set up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster, Device, Hold, Node, Placement
-from bench.engine import NOW, POOL, Organisation, organisation
+from bench.organisation import NOW, POOL, Organisation, organisation
 from chamber.ids import new_id
 from chamber.models import User
 from scheduling.engine import types as engine
