@@ -4,11 +4,12 @@ PORT ?= 8000
 SECONDS ?= 300
 SEED ?= 1
 EXAMPLES ?= 20000
+COUNT ?= 10000
 VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-production chaos plants fuzz lint types bench lock clean
+.PHONY: help setup setup-dev demo test test-production chaos plants fuzz histories lint types bench lock clean
 
 help:  ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -37,7 +38,8 @@ test: setup-dev  ## Run all tests; what the machine lacks is skipped by name
 
 # Not a second time: what starts servers of its own, and what knows no database.
 ONCE := --ignore-glob='tests/test_deployment*' --ignore-glob='tests/test_chaos*' --ignore=tests/test_browser.py \
-	--ignore=scheduling/tests/engine --ignore=scheduling/tests/scenario
+	--ignore=scheduling/tests/engine --ignore=scheduling/tests/scenario --ignore=scheduling/tests/proof \
+	--ignore=scheduling/tests/simulation
 
 test-production: setup-dev  ## The tests again on PostgreSQL and Redis, started for the run
 	$(BIN)/python -m rig.servers $(BIN)/python -m pytest $(ONCE) $(ARGS)
@@ -48,8 +50,11 @@ chaos: setup  ## Kill, cut and fill whatever can fail under a load, then check t
 plants: setup  ## Plant bugs, one after the other: chaos has to catch each
 	$(BIN)/python -m chaos.plants
 
-fuzz: setup-dev  ## The agents' link under many thousands of wrong messages (EXAMPLES=20000)
-	CHAMBER_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest agentlink/tests/test_fuzz.py -q
+fuzz: setup-dev  ## The agents' link and scenario files under many thousands of wrong inputs (EXAMPLES=20000)
+	CHAMBER_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest agentlink/tests/test_fuzz.py scheduling/tests/scenario/test_fuzz.py -q
+
+histories: setup-dev  ## Random histories: the state kept between cycles decides as one made anew (COUNT=10000 SEED=1)
+	$(BIN)/python -m scheduling.tests.proof.histories --count $(COUNT) --seed $(SEED) --check
 
 lint: setup-dev  ## ruff, import rules, missing migrations
 	$(BIN)/ruff check .
