@@ -178,6 +178,7 @@ def test_an_admin_sees_what_an_edit_would_do_before_it_is_saved(
 ) -> None:
     page = visit("olga", "/teams/?pool=main", width=width, dark=dark)
     page.get_by_role("link", name="Edit Training").click()
+    expect(page.locator("[data-focus]")).to_be_focused()
     page.get_by_label("Burst limit").fill("0")
     page.get_by_role("button", name="See the effect").click()
     effect = page.get_by_role("region", name="Effect on teams")

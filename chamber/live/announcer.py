@@ -28,6 +28,8 @@ class Announcer:
     """
 
     _topics: dict[str, None]
+    _going: int
+    """How many topics are being sent at this moment; they come back where that fails."""
     _thread: threading.Thread | None
 
     def __init__(self, send: Callable[[Sequence[str]], bool]) -> None:
@@ -41,7 +43,7 @@ class Announcer:
         """Have the topics sent soon; returns at once."""
         with self._news:
             for topic in topics:
-                if len(self._topics) >= MOST_TOPICS and topic not in self._topics:
+                if len(self._topics) + self._going >= MOST_TOPICS and topic not in self._topics:
                     self._drop()
                     break
                 self._topics[topic] = None
@@ -53,12 +55,13 @@ class Announcer:
     def flush(self, seconds: float) -> bool:
         """Wait until nothing is left to send; return False where something still is after `seconds`."""
         with self._news:
-            return self._news.wait_for(lambda: not self._topics and not self._busy, seconds)
+            return self._news.wait_for(lambda: not self._topics and not self._going, seconds)
 
     def _begin(self) -> None:
         self._news = threading.Condition()
         self._topics, self._thread = {}, None
-        self._busy = self._dropping = False
+        self._dropping = False
+        self._going = 0
 
     def _drop(self) -> None:
         if not self._dropping:
@@ -75,10 +78,10 @@ class Announcer:
                 round_ = list(islice(self._topics, ROUND_TOPICS))
                 for topic in round_:
                     del self._topics[topic]
-                self._busy = True
+                self._going = len(round_)
             sent = self._try(round_)
             with self._news:
-                self._busy = False
+                self._going = 0
                 if sent:
                     self._dropping = False
                 else:
