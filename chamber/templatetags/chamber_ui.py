@@ -318,6 +318,14 @@ PAGES = (
     ("teams:tree", "Teams", "teams", "g t"),
     ("agentlink:pools", "Pools", "pools", "g p"),
 )
+LIES_IN = {
+    "teams:pool-new": "agentlink:pools",
+    "teams:pool-edit": "agentlink:pools",
+    "scheduling:what-if-pool": "agentlink:pools",
+    "scheduling:what-if-team": "teams:tree",
+    "scheduling:what-if-teams": "teams:tree",
+}
+"""Pages that people look for in another place than that of their app."""
 
 
 @register.simple_tag(takes_context=True)
@@ -326,6 +334,7 @@ def navigation(context: Context) -> list[Destination]:
     request = context.get("request")
     match = getattr(request, "resolver_match", None)
     here = match.view_name if match else ""
+    here = LIES_IN.get(here, here)
     found = []
     for name, label, symbol, keys in PAGES:
         namespace = name.partition(":")[0]

@@ -241,6 +241,9 @@ def test_the_error_summary_links_to_each_wrong_field() -> None:
         ("workloads:detail", ["Workloads"]),
         ("workloads:submit", []),
         ("teams:tree", ["Teams"]),
+        ("teams:pool-edit", ["Pools"]),
+        ("scheduling:what-if-pool", ["Pools"]),
+        ("scheduling:what-if-team", ["Teams"]),
     ],
 )
 def test_the_page_of_the_navigation_that_one_is_in_is_current(view_name: str, current: list[str]) -> None:
