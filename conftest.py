@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -56,12 +57,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _share_no_redis(worker: str) -> None:
-    """Give each of several test processes names of its own in the one Redis: no test hears another's announcements."""
+    """Give each of several test processes names of its own in the one Redis: no test hears another's announcements.
+
+    And a database of its own for its cache, since clearing a cache empties the database it lies in.
+    """
     if settings.REDIS:
         # No thread of this process rings behind a test's back; `scheduling.bells` has tests of its own.
         settings.CHAMBER_RING = "chamber.embedded.ring"
         settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] += worker
-        settings.CACHES["default"]["KEY_PREFIX"] += worker
+        number = int(worker.removeprefix("gw") or 0) % 15  # of the 16 databases a Redis has
+        settings.CACHES["default"]["LOCATION"] = (
+            urlsplit(settings.REDIS)._replace(path=f"/{number + 1}").geturl()
+        )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
