@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-production chaos plants fuzz histories lint types bench lock clean
+.PHONY: help setup setup-dev demo test test-production kube chaos plants fuzz histories lint types bench lock clean
 
 help:  ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -36,10 +36,13 @@ demo: setup  ## Run Chamber with an example organisation (PORT=8000, RESET=1 sta
 test: setup-dev  ## Run all tests; what the machine lacks is skipped by name
 	$(BIN)/python -m pytest $(ARGS)
 
-# Not a second time: what starts servers of its own, and what knows no database.
+kube:  ## Build the Kubernetes control plane that some tests run on, into the user's cache (needs Go)
+	@rig/kube/build
+
+# Not a second time: what starts servers of its own, and what knows no database, such as most of what needs a cluster.
 ONCE := --ignore-glob='tests/test_deployment*' --ignore-glob='tests/test_chaos*' --ignore=tests/test_browser.py \
 	--ignore=scheduling/tests/engine --ignore=scheduling/tests/scenario --ignore=scheduling/tests/proof \
-	--ignore=scheduling/tests/simulation
+	--ignore=scheduling/tests/simulation -m 'not kube or django_db'
 
 test-production: setup-dev  ## The tests again on PostgreSQL and Redis, started for the run
 	$(BIN)/python -m rig.servers $(BIN)/python -m pytest $(ONCE) $(ARGS)

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ from django.core.cache import caches
 from django.db import connection
 
 from chamber import live
-from rig import servers
+from rig import kubernetes, namespaces, servers
 from workloads import known
 
 PARTS: dict[str, Callable[[], object]] = {
@@ -21,6 +22,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "postgres": servers.postgresql_folder,
     "redis": servers.redis_program,
     "nginx": servers.nginx_program,
+    "kube": lambda: os.environ.get("CHAMBER_TEST_KUBECONFIG") or kubernetes.programs(),
 }
 MOST_IN_USE = 3
 """Of the pool's connections between two tests: the test process itself needs one."""
@@ -79,6 +81,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     for reason, count in sorted(reasons.items()):
         terminalreporter.write_line(f"Left out, because {reason}: {count} tests.", yellow=True)
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give the kubeconfig of a real Kubernetes: CHAMBER_TEST_KUBECONFIG's, else of one that the whole run shares."""
+    given = os.environ.get("CHAMBER_TEST_KUBECONFIG")
+    if given:
+        yield Path(given)
+        return
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # that of the whole run
+    with kubernetes.shared(folder / "kube") as kubeconfig:
+        yield kubeconfig
+
+
+@pytest.fixture
+def namespace(control_plane: Path) -> Iterator[namespaces.Namespace]:
+    """Give the test a namespace of its own; nodes, pods and all else of it are gone afterwards."""
+    with namespaces.namespace(control_plane) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

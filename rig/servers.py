@@ -62,6 +62,9 @@ class Server(ABC):
     """One server process that may be stopped, killed and started again on the same port and data."""
 
     name = "server"
+    start_seconds = START_SECONDS
+    own_session = False
+    """Whether Ctrl-C at the terminal is kept from it, so that whoever started it stops it in order."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -85,9 +88,14 @@ class Server(ABC):
         log = self.folder / "log"
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                self.command(), stdout=output, stderr=output, user=self.user(), cwd=self.folder
+                self.command(),
+                stdout=output,
+                stderr=output,
+                user=self.user(),
+                cwd=self.folder,
+                start_new_session=self.own_session,
             )
-        _wait(self.answers, self.process, f"{self.name} did not start", log)
+        _wait(self.answers, self.process, f"{self.name} did not start", log, self.start_seconds)
 
     def stop(self, sign: signal.Signals = signal.SIGINT) -> None:
         """Stop the process: in order, or at once with `SIGKILL`. Nothing where it does not run."""
@@ -196,12 +204,14 @@ class Redis(Server):
         return False
 
 
-def _wait(ready: Callable[[], bool], process: "subprocess.Popen[bytes]", failed: str, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+def _wait(
+    ready: Callable[[], bool], process: "subprocess.Popen[bytes]", failed: str, log: Path, seconds: float
+) -> None:
+    deadline = time.monotonic() + seconds
     while not ready():
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
-            raise ServerFailed(f"{failed}: {log.read_text(errors='replace')[-500:]}")
+            raise ServerFailed(f"{failed}: {log.read_text(errors='replace')[-1500:]}")
         time.sleep(0.05)
 
 
