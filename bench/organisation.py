@@ -16,6 +16,7 @@ from itertools import accumulate, pairwise
 from scheduling.engine import State, decide
 from scheduling.engine.types import (
     GPU_MILLI,
+    HOUR_MS,
     Device,
     DeviceShare,
     Node,
@@ -197,7 +198,7 @@ class Organisation:
             memory_mib=memory,
             topology=Topology(required=level),
             submitted_at=NOW - chance.randint(2, 24 * 60) * MINUTE_MS,
-            time_limit_ms=chance.choice([None, 24 * 60, 48 * 60, 96 * 60]),
+            time_limit_ms=chance.choice([None, 24 * HOUR_MS, 48 * HOUR_MS, 96 * HOUR_MS]),
         )
 
 
@@ -210,17 +211,20 @@ class _Room:
         self._nodes = nodes
         self._devices = [[GPU_MILLI] * GPUS_PER_NODE for _ in nodes]
         self._whole = [GPUS_PER_NODE] * len(nodes)
-        self._first = 0
+        self._first: dict[int, int] = {}
+        """By what a pod asks of devices, the first node that may have room for it: nothing comes free here."""
 
     def place(self, workload: Workload) -> tuple[PodPlacement, ...] | None:
         """Place all pods, or none."""
         milli = workload.request.milli if isinstance(workload.request, Share) else 0
         pods: list[PodPlacement] = []
-        rank = self._first
+        rank = self._first.get(milli, 0)
         while len(pods) < workload.pods and rank < len(self._nodes):
             picks = self._picks(rank, milli)
             if picks is None:
                 rank += 1
+                if not pods:
+                    self._first[milli] = rank
                 continue
             self._change(rank, picks, -1)
             shares = tuple(DeviceShare(at, each) for at, each in picks)
@@ -230,8 +234,6 @@ class _Room:
                 at = int(pod.node.removeprefix("node-"))
                 self._change(at, [(share.index, share.milli) for share in pod.devices], 1)
             return None
-        while self._first < len(self._nodes) and not any(self._devices[self._first]):
-            self._first += 1
         self.placed += 1
         return tuple(pods)
 

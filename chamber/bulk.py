@@ -6,9 +6,10 @@ from typing import Any, cast
 from django.db import connection
 from django.db.models import Field, Model
 
+from chamber import arrays
+
 MOST_PARAMETERS = 20_000
 """Values in one statement, where each is a parameter of its own."""
-
 Columns = Sequence["Field[Any, Any]"]
 Row = Sequence[Any]
 
@@ -65,9 +66,11 @@ def _listed(columns: Columns, rows: Sequence[Row]) -> Iterator[tuple[str, list[A
         return
     if connection.vendor == "postgresql":
         # A column is one parameter, however many rows there are: nothing to parse for each of them.
-        arrays = ", ".join(f"%s::{column.cast_db_type(connection)}[]" for column in columns)
+        cast_to = ", ".join(f"%s::{column.cast_db_type(connection)}[]" for column in columns)
         names = ", ".join(f"column{n}" for n in range(1, len(columns) + 1))
-        yield f"SELECT * FROM unnest({arrays}) AS v ({names})", _stored(columns, rows)  # noqa: S608
+        values = zip(*rows, strict=True)
+        parameters = [arrays.of_column(column, each) for column, each in zip(columns, values, strict=True)]
+        yield f"SELECT * FROM unnest({cast_to}) AS v ({names})", parameters  # noqa: S608
         return
     row_sql, per_statement = f"({', '.join(['%s'] * len(columns))})", MOST_PARAMETERS // len(columns)
     for start in range(0, len(rows), per_statement):

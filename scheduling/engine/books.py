@@ -83,7 +83,8 @@ class Books:
             if workload.status in PLACED:
                 standing = self._stand(workload)
                 usage.used[standing.leaf] += standing.milli
-                usage.reserved[standing.leaf] += standing.milli if workload.reserved else 0
+                if workload.reserved:
+                    usage.reserved[standing.leaf] += standing.milli
             else:
                 self.stopping[workload.id] = workload
         usage.roll_up()
@@ -103,9 +104,10 @@ class Books:
             insort(self.ends, (at, workload.id))
         self.enlist(standing)
         self.accounts.usage.add(standing.leaf, standing.milli, reserved=workload.reserved)
+        self.demand.touch(standing.leaf)
 
     def _stand(self, workload: Workload) -> Standing:
-        """Note who is placed; what its team uses is for the caller to count."""
+        """Note who is placed; what its team uses is for the caller to count, and that its demand is another."""
         leaf = self.tree.leaf_of[workload.team]
         standing = Standing(workload, leaf, list(workload.placements), self.clock)
         self.standings[workload.id] = standing
@@ -118,7 +120,6 @@ class Books:
             self.demand.share(leaf, 1)
         if len(standing.pods) < workload.pods:
             self._want_more(standing)
-        self.demand.touch(leaf)
         return standing
 
     def _end_of(self, workload: Workload) -> int | None:
@@ -301,6 +302,8 @@ class Books:
 
 def shares_a_device(standing: Standing) -> bool:
     """Whether one of its pods takes a part of a device."""
+    if len(standing.pods) == 1:
+        return standing.milli % GPU_MILLI > 0
     return any(pod.milli % GPU_MILLI for pod in standing.pods)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.ledger import Ledger
@@ -74,35 +74,47 @@ class _Table:
         self._ask = ask
         self._highest = highest_victim
         self._costs = [kind.costs(ask) for kind in bounds.fleet.kinds]
-        self._of: dict[int, Bound] = {}
-        for rank in range(len(bounds.fleet.nodes)):
-            bound = self._bound(rank)
-            if bound is not None:
-                self._of[rank] = bound
-        self._sorted = sorted((bound, rank) for rank, bound in self._of.items())
+        self._of: dict[int, Bound | None] = {}
+        self._sorted: list[tuple[Bound, int]] | None = None
         self._seen = tuple(len(changes) for changes in bounds.changes)
 
     def refreshed(self) -> Sequence[tuple[Bound, int]]:
         """All of them, after another look at the nodes that have changed."""
-        rooms, rows = self._bounds.changes
-        if self._seen != (len(rooms), len(rows)):
-            for rank in {*rooms[self._seen[0] :], *rows[self._seen[1] :]}:
-                self._renew(rank)
-            self._seen = (len(rooms), len(rows))
+        self._refresh()
+        if self._sorted is None:
+            self._sorted = sorted(self._known(range(len(self._bounds.fleet.nodes))))
         return self._sorted
 
     def refreshed_among(self, ranks: Iterable[int]) -> Sequence[tuple[Bound, int]]:
         """Those of these nodes that are there, likewise."""
-        self.refreshed()
-        return sorted([(self._of[rank], rank) for rank in ranks if rank in self._of])
+        self._refresh()
+        return sorted(self._known(ranks))
+
+    def _known(self, ranks: Iterable[int]) -> Iterator[tuple[Bound, int]]:
+        """The bounds of these nodes, worked out where nobody has looked yet."""
+        for rank in ranks:
+            if rank not in self._of:
+                self._of[rank] = self._bound(rank)
+            bound = self._of[rank]
+            if bound is not None:
+                yield bound, rank
+
+    def _refresh(self) -> None:
+        rooms, rows = self._bounds.changes
+        if self._seen != (len(rooms), len(rows)):
+            for rank in {*rooms[self._seen[0] :], *rows[self._seen[1] :]}:
+                if rank in self._of:
+                    self._renew(rank)
+            self._seen = (len(rooms), len(rows))
 
     def _renew(self, rank: int) -> None:
-        bound, before = self._bound(rank), self._of.pop(rank, None)
-        if before is not None:
-            del self._sorted[bisect_left(self._sorted, (before, rank))]
-        if bound is not None:
-            self._of[rank] = bound
-            insort(self._sorted, (bound, rank))
+        bound, before = self._bound(rank), self._of[rank]
+        self._of[rank] = bound
+        if self._sorted is not None:
+            if before is not None:
+                del self._sorted[bisect_left(self._sorted, (before, rank))]
+            if bound is not None:
+                insort(self._sorted, (bound, rank))
 
     def _may_go(self, standing: Standing) -> bool:
         return self._highest is None or standing.workload.priority <= self._highest

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Ceiling
 from scheduling.engine.rights import Party
-from scheduling.engine.types import PodPlacement, Rule, Workload
+from scheduling.engine.types import RESERVED_PRIORITY, PodPlacement, Rule, Workload
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
@@ -50,7 +50,7 @@ class Candidate:
         self.several = False
         self.id = workload.id
         self.priority = priority = workload.priority
-        self.reserved = workload.reserved
+        self.reserved = priority >= RESERVED_PRIORITY
         self.next_milli = pods * pod_milli
         self.key: OwnKey = (-priority, workload.submitted_at, workload.id)
 
@@ -70,13 +70,14 @@ class Cause(Enum):
 
 @dataclass(slots=True, eq=False)
 class Blocked:
-    """A candidate whose turn came in vain, with the numbers of that moment."""
+    """A candidate whose turn came in vain, with the numbers of that moment; ``number`` counts the turns in vain."""
 
     candidate: Candidate
     cause: Cause
     available: int = 0
     ceiling: Ceiling | None = None
     ahead: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

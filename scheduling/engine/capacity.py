@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.space import Room, pods_in
 from scheduling.engine.standing import Unit
 
+MANY_NODES = 64
+"""From so many nodes on it is worth while to count with arrays."""
 Where = Mapping[int, tuple[int, Sequence[int]]]
 """By node: the number of its domain, and the newcomer's cost on its devices."""
 
@@ -20,7 +24,9 @@ class Tally:
     It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile.
     """
 
-    def __init__(self, ledger: Ledger, ask: Ask, domains: Sequence[Domain]) -> None:
+    def __init__(
+        self, ledger: Ledger, ask: Ask, domains: Sequence[Domain], *, whole_level: bool = False
+    ) -> None:
         self.domains = tuple(domains)
         self.where = {
             rank: (number, costs)
@@ -32,8 +38,24 @@ class Tally:
         self._later = ledger.later
         self._ask = ask
         self._seen = len(ledger.later.changed)
-        for rank in self.where:
-            self._count(rank)
+        if len(self.where) < MANY_NODES or ask.bare or not whole_level:
+            for rank in self.where:
+                self._count(rank)
+        else:
+            self._count_all(tuple(domains))
+
+    @classmethod
+    def of_level(cls, ledger: Ledger, ask: Ask, level: tuple[Domain, ...]) -> Tally:
+        """That of a level of domains, on all devices of their nodes."""
+        return cls(ledger, ask, level, whole_level=True)
+
+    def _count_all(self, level: tuple[Domain, ...]) -> None:
+        """Count on all nodes at once."""
+        numbers, pods = self._later.fleet.numbers_in(level), self._later.outlook(self._ask).pods
+        inside = np.flatnonzero((numbers >= 0) & (pods > 0))
+        for rank in inside.tolist():
+            self.pods[rank] = int(pods[rank])
+            self.totals[int(numbers[rank])] += int(pods[rank])
 
     def refresh(self) -> Tally:
         """Bring it up to date, and return it."""

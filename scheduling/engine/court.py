@@ -10,10 +10,11 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.charges import NOTHING_LEAVES, Ceiling, Charges
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.prospects import Group, Prospects
+from scheduling.engine.prospects import Prospects
 from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
+from scheduling.engine.yields import Group
 
 
 @dataclass(slots=True)
@@ -36,15 +37,16 @@ class Court:
             levels = self.ledger.fleet.domains(ask)
             if not levels:
                 return None
-            found = self.tallies[ask] = Tally(self.ledger, ask, levels[-1])
+            found = self.tallies[ask] = Tally.of_level(self.ledger, ask, levels[-1])
         return found.refresh()
 
     def might_take(self, party: Party, ask: Ask, pods: int) -> bool:
         """Whether a newcomer might find victims as things stand; false only if he certainly finds none."""
         if not self.prospects.any_at_once(party):
             return False
-        if self.charges.ceiling_passed(party.leaf, party.milli, reserved=party.reserved) is not None:
-            return True
+        passed = self.charges.ceiling_passed(party.leaf, party.milli, reserved=party.reserved)
+        if passed is not None:
+            return self.prospects.most_below(party, passed.branch) >= passed.excess
         return self.prospects.might_take(party, ask, pods, lambda: self.tally(ask))
 
     def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.books import Books
@@ -16,13 +17,13 @@ from scheduling.engine.order import FairShare, Level, Queue, in_order, level_of
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.place import NOTHING_KEPT
 from scheduling.engine.preempt import Victims, find_victims
-from scheduling.engine.prospects import Group
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import has_no_guarantee_left, is_quiet
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import Allocation, ElasticPreemption, PodPlacement, Queueing
+from scheduling.engine.yields import Group
 
 FIRST_LOOK = 64
 """After so many turns in vain it is worth to look whether anybody is left who could act."""
@@ -66,7 +67,8 @@ class PoolCycle:
         self._moved: set[int] = set()
         self._recharged: dict[str, list[Allocation]] = {}
         self._reserved_started = False
-        self._waiting_kinds: dict[WaitKind, int] = {}
+        self._alike: dict[WaitKind, dict[str, Blocked]] = {}
+        self._turns_in_vain = 0
         self._looked_at: set[bool] = set()
         self._estimates: dict[tuple[Ask, int, bool], Kept] = {}
         self._in_vain: set[Sort] = set()
@@ -348,11 +350,21 @@ class PoolCycle:
         return kept
 
     def wait(self, blocked: Blocked, kept: Kept | None = None) -> None:
-        """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
-        self.waiting[blocked.candidate.id] = blocked
+        """Let a candidate wait; the first one that lacks only a place gets the start reservation.
+
+        Who has waited already keeps his place among those who wait.
+        """
+        id_ = blocked.candidate.id
+        before = self.waiting.get(id_)
+        if before is None:
+            self._turns_in_vain += 1
+            blocked.number = self._turns_in_vain
+        else:
+            blocked.number = before.number
+            self._forget_alike(before)
+        self.waiting[id_] = blocked
         self._in_vain_since += 1
-        kind = _kind(blocked)
-        self._waiting_kinds[kind] = self._waiting_kinds.get(kind, 0) + 1
+        self._alike.setdefault(self._kind(blocked), {})[id_] = blocked
         heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
         if heads and blocked.cause is Cause.PLACE and self.head is None:
             self._in_vain.clear()
@@ -384,24 +396,25 @@ class PoolCycle:
         blocked = self.waiting.pop(workload, None)
         if blocked is None:
             return False
-        kind = _kind(blocked)
-        self._waiting_kinds[kind] -= 1
-        if not self._waiting_kinds[kind]:
-            del self._waiting_kinds[kind]
+        self._forget_alike(blocked)
         return True
+
+    def _forget_alike(self, blocked: Blocked) -> None:
+        kind = self._kind(blocked)
+        del self._alike[kind][blocked.candidate.id]
+        if not self._alike[kind]:
+            del self._alike[kind]
 
     def offer_again(self, elsewhere: Sequence[Candidate] = ()) -> list[str]:
         """Offer what victims left over to the queue again, from its head, without victims; returns who starts.
 
         ``elsewhere`` are those who wait in other pools and could use this one too: they come last.
         """
-        if not elsewhere and not any(self._might_start(*kind) for kind in self._waiting_kinds):
+        if not elsewhere and not any(self._might_start(kind) for kind in self._alike):
             return []
-        before, self.waiting = list(self.waiting.values()), {}
-        self._waiting_kinds.clear()
         self.gate.open()
         started = []
-        for blocked in before:
+        for blocked in self._to_offer_again():
             again = self.try_start(blocked.candidate)
             if again is None:
                 started.append(blocked.candidate.id)
@@ -410,8 +423,29 @@ class PoolCycle:
         started.extend(candidate.id for candidate in elsewhere if self.try_start(candidate) is None)
         return started
 
-    def _might_start(self, cause: Cause, ask: Ask, pods: int) -> bool:
+    def _to_offer_again(self) -> list[Blocked]:
+        """Those who wait, in order, but for whom there is certainly no place: of those only the first, to be the
+        head."""
+        found: list[Blocked] = []
+        stuck: list[Blocked] = []
+        for (cause, ask, pods, by_quota), those in self._alike.items():
+            is_stuck = cause is Cause.PLACE and not by_quota
+            if is_stuck and self.gate.fails_again(ask, pods, masked=False):
+                stuck.append(min(those.values(), key=by_number))
+            else:
+                found.extend(those.values())
+        if stuck:
+            found.append(min(stuck, key=by_number))
+        return sorted(found, key=by_number)
+
+    def _kind(self, blocked: Blocked) -> WaitKind:
+        candidate = blocked.candidate
+        by_quota = candidate.reserved or self.books.is_limited(candidate.leaf)
+        return (blocked.cause, candidate.ask, candidate.pods, by_quota)
+
+    def _might_start(self, kind: WaitKind) -> bool:
         """Whether what stops those of a kind may be gone now that something was given back."""
+        cause, ask, pods, _ = kind
         if cause in (Cause.RESERVATION, Cause.CEILING):
             return cause is Cause.CEILING
         masked = self.head is not None and cause is Cause.BEHIND
@@ -434,9 +468,7 @@ def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:
     return (candidate.leaf, candidate.priority, candidate.ask, candidate.pods, bool(closed))
 
 
-WaitKind = tuple[Cause, Ask, int]
-"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start."""
-
-
-def _kind(blocked: Blocked) -> WaitKind:
-    return (blocked.cause, blocked.candidate.ask, blocked.candidate.pods)
+WaitKind = tuple[Cause, Ask, int, bool]
+"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, whether
+a guarantee or a ceiling might stop them too."""
+by_number = attrgetter("number")

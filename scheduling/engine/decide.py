@@ -89,9 +89,9 @@ class _Late:
 
     def part(self, snapshot: Callable[[], Snapshot]) -> None:
         """The books are going to say something else."""
-        self._live = None
-        if self._report is None:
+        if self._live is not None and self._report is None:
             self._snapshot = snapshot()
+        self._live = None
 
 
 def _next_of_all(cycles: Cycles, entries: Entries) -> Candidate | None:

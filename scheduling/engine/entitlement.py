@@ -97,6 +97,16 @@ class Demand:
         self._waiting.setdefault(entry.leaf, {})[entry.id] = entry
         self._recount.add(entry.leaf)
 
+    def fill(self, entries: Iterable[Waiting]) -> None:
+        """Count many at once."""
+        waiting = self._waiting
+        for entry in entries:
+            there = waiting.get(entry.leaf)
+            if there is None:
+                there = waiting[entry.leaf] = {}
+                self._recount.add(entry.leaf)
+            there[entry.id] = entry
+
     def remove(self, entry: Waiting) -> None:
         """Do not count him any more; nothing, if he was not counted."""
         if self._waiting.get(entry.leaf, {}).pop(entry.id, None) is not None:

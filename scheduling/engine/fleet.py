@@ -18,6 +18,10 @@ from scheduling.engine.space import Room, empty_room, pods_in
 from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Taint
 
 NODE_LEVEL = "node"
+LEVELS_KEPT = 512
+"""Of so many levels, as asks divide them, it is remembered which node is in which domain."""
+Empty = tuple[tuple[int, ...], int, int]
+"""The devices, the CPU and the memory of a node that runs nothing of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +103,27 @@ class Fleet:
         self.members: list[list[int]] = []
         self._numbers: dict[tuple[bool, Kind], int] = {}
         self._coarse: list[int] = []
-        self._fine: list[int] = []
-        self._empty: list[Counter[tuple[tuple[int, ...], int, int]]] = []
+        self._fine: dict[int, int] = {}
+        """The finer kinds, each with the kind it is a part of."""
+        self._empty: list[Counter[Empty]] = []
         self._usable: dict[tuple[Ask, bool], tuple[Usable, ...]] = {}
         self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
         self._most: dict[Ask, int] = {}
+        self._in_empty: dict[Ask, dict[tuple[Empty, tuple[int, ...]], int]] = {}
         self._costs: dict[Ask, dict[int, tuple[int, ...]]] = {}
+        self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
         self._typical: tuple[Pool, Typical] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
-        self._numbers_in: dict[tuple[int, tuple[int, ...]], Ints] = {}
+        self._numbers_in: dict[int, tuple[tuple[Domain, ...], Ints]] = {}
         selected = frozenset(keys)
         levels = selected | {*pool.topology} if topological else selected
         for rank, node in enumerate(self.nodes):
             if not (node.ready and not node.cordoned and (node.cluster_online or offline_too)):
                 self.kinds_of.append(())
                 continue
-            kinds = [self._number(self._kind(node, selected), fine=False)]
+            kinds = [self._number(self._kind(node, selected))]
             if levels != selected:
-                kinds.append(self._number(self._kind(node, levels), fine=True))
+                kinds.append(self._number(self._kind(node, levels), part_of=kinds[0]))
             self.kinds_of.append(tuple(kinds))
             room = empty_room(node)
             for number in kinds:
@@ -134,14 +141,17 @@ class Fleet:
             tuple([(device.gpu_type, device.memory_mib) for device in node.devices]),
         )
 
-    def _number(self, kind: Kind, *, fine: bool) -> int:
+    def _number(self, kind: Kind, part_of: int | None = None) -> int:
         """The number of a kind, a new one if it has none yet."""
-        number = self._numbers.setdefault((fine, kind), len(self.kinds))
+        number = self._numbers.setdefault((part_of is not None, kind), len(self.kinds))
         if number == len(self.kinds):
             self.kinds.append(kind)
             self.members.append([])
             self._empty.append(Counter())
-            (self._fine if fine else self._coarse).append(number)
+            if part_of is None:
+                self._coarse.append(number)
+            else:
+                self._fine[number] = part_of
         return number
 
     def undivided(self) -> list[Kind]:
@@ -152,14 +162,19 @@ class Fleet:
         """The kinds an ask may use, with its cost on their devices; ``fine``: divided by the pool's domains."""
         found = self._usable.get((ask, fine))
         if found is None:
-            numbers = self._fine if fine and self._fine else self._coarse
-            kinds = [(number, self.kinds[number]) for number in numbers]
-            costs = [(number, kind.costs(ask)) for number, kind in kinds if kind.admits(ask)]
-            found = self._usable[ask, fine] = tuple(
-                Usable(number, each, uniform=len(set(each)) == 1)
-                for number, each in costs
-                if any(each) or ask.bare
-            )
+            if fine and self._fine:
+                whole = {each.kind: each for each in self.usable(ask)}
+                parts = [(number, whole[of]) for number, of in self._fine.items() if of in whole]
+                found = tuple([Usable(number, each.costs, each.uniform) for number, each in parts])
+            else:
+                kinds = [(number, self.kinds[number]) for number in self._coarse]
+                costs = [(number, kind.costs(ask)) for number, kind in kinds if kind.admits(ask)]
+                found = tuple(
+                    Usable(number, each, uniform=len(set(each)) == 1)
+                    for number, each in costs
+                    if any(each) or ask.bare
+                )
+            self._usable[ask, fine] = found
         return found
 
     def domains(self, ask: Ask) -> tuple[tuple[Domain, ...], ...]:
@@ -195,10 +210,9 @@ class Fleet:
         keys = () if nodes else self.pool.topology[:depth]
         groups: dict[tuple[str, ...], list[Usable]] = {}
         for usable in usables:
-            kind = self.kinds[usable.kind]
-            labels = dict(kind.labels)
-            if all(key in labels for key in keys):
-                groups.setdefault((kind.cluster, *(labels[key] for key in keys)), []).append(usable)
+            key = self._key(usable.kind, keys)
+            if key is not None:
+                groups.setdefault(key, []).append(usable)
         if not nodes:
             return tuple(Domain(key, tuple(group)) for key, group in sorted(groups.items()))
         single = [
@@ -208,6 +222,17 @@ class Fleet:
             for rank in self.members[usable.kind]
         ]
         return tuple(sorted(single, key=lambda domain: domain.key))
+
+    def _key(self, number: int, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The key of the domain, by these labels, that nodes of a kind are in; ``None`` if they lack one."""
+        found = self._keys.get((number, len(keys)))
+        if found is None:
+            kind = self.kinds[number]
+            labels = dict(kind.labels)
+            there = all(key in labels for key in keys)
+            found = ((kind.cluster, *[labels[key] for key in keys]) if there else None,)
+            self._keys[number, len(keys)] = found
+        return found[0]
 
     @property
     def typical(self) -> Typical:
@@ -227,16 +252,15 @@ class Fleet:
 
     def numbers_in(self, level: tuple[Domain, ...]) -> Ints:
         """For each node the number, in a level, of the domain it is in; -1 for none."""
-        if level[0].rank is None:
-            key = (len(level[0].key), tuple([each.kind for domain in level for each in domain.usable]))
-        else:
-            key = (-1, tuple([-1 if domain.rank is None else domain.rank for domain in level]))
-        found = self._numbers_in.get(key)
-        if found is None:
-            found = np.full(len(self.nodes), -1, np.int64)
-            for number, domain in enumerate(level):
-                found[self.ranks_of(domain.usable) if domain.rank is None else domain.rank] = number
-            self._numbers_in[key] = found
+        known = self._numbers_in.get(id(level))
+        if known is not None and known[0] is level:
+            return known[1]
+        found = np.full(len(self.nodes), -1, np.int64)
+        for number, domain in enumerate(level):
+            found[self.ranks_of(domain.usable) if domain.rank is None else domain.rank] = number
+        if len(self._numbers_in) >= LEVELS_KEPT:
+            self._numbers_in.clear()
+        self._numbers_in[id(level)] = (level, found)
         return found
 
     def costs_on(self, ask: Ask, rank: int) -> tuple[int, ...] | None:
@@ -286,11 +310,17 @@ class Fleet:
 
     def most_pods(self, ask: Ask, usable: Iterable[Usable]) -> int:
         """How many pods these kinds would hold if nothing of ours ran."""
-        return sum(
-            count * pods_in(Room(list(gpu), cpu, memory), each.costs, ask)
-            for each in usable
-            for (gpu, cpu, memory), count in self._empty[each.kind].items()
-        )
+        known = self._in_empty.setdefault(ask, {})
+        total = 0
+        for each in usable:
+            for empty, count in self._empty[each.kind].items():
+                pods = known.get((empty, each.costs))
+                if pods is None:
+                    gpu, cpu, memory = empty
+                    room = Room(list(gpu), cpu, memory)
+                    pods = known[empty, each.costs] = pods_in(room, each.costs, ask)
+                total += count * pods
+        return total
 
     def most_together(self, ask: Ask) -> int:
         """How many pods could ever lie where the ask allows them to, in the best domain of its widest level."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, Asks
@@ -11,7 +12,7 @@ from scheduling.engine.books import Books
 from scheduling.engine.candidate import Candidate
 from scheduling.engine.obstacles import of_nodes, of_quota
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import Reason, ReasonCode, ReasonKind, Workload
+from scheduling.engine.types import RESERVED_PRIORITY, Reason, ReasonCode, ReasonKind, Workload
 
 Candidacies = dict[str, Candidate]
 """Where a workload could ever run, by pool, in its order of preference."""
@@ -19,6 +20,20 @@ Out = tuple[str | None, Reason]
 """The pool that the reason speaks of, and why a workload is in no queue."""
 CODES = tuple(ReasonCode)
 """In the order in which they are looked for."""
+what_it_asks = attrgetter(
+    "request",
+    "cpu_milli",
+    "memory_mib",
+    "pods",
+    "min_pods",
+    "topology",
+    "pools",
+    "gpu_types",
+    "node_selector",
+    "partition",
+    "tolerations",
+)
+"""All of a workload that decides where it could lie."""
 NOT_OUT: Out = (None, reasons.no_pool())
 """Of those who are in one: without meaning."""
 
@@ -28,6 +43,7 @@ class _Fit:
     """What all workloads that ask the same have in common in one pool."""
 
     books: Books
+    pool_id: str
     ask: Ask
     pod_milli: int
     wanted_pods: int
@@ -49,10 +65,10 @@ class Intake:
         leaf = self._tree.leaf_of[workload.team]
         found: Candidacies = {}
         obstacles: list[Out] = []
-        for fit in self._fits_of(workload):
-            obstacle = fit.obstacle
+        for fit in self._fits.get(what_it_asks(workload)) or self._fits_of(workload):
+            obstacle = fit.obstacle or self._of_quota(fit, leaf, workload)
             if obstacle is None:
-                candidate = Candidate(
+                found[fit.pool_id] = Candidate(
                     workload,
                     leaf,
                     fit.ask,
@@ -60,11 +76,8 @@ class Intake:
                     pods=workload.min_pods,
                     wanted_pods=fit.wanted_pods,
                 )
-                obstacle = self._of_quota(fit.books, candidate)
-            if obstacle is None:
-                found[fit.books.pool.id] = candidate
             else:
-                obstacles.append((fit.books.pool.id, obstacle))
+                obstacles.append((fit.pool_id, obstacle))
         if len(found) > 1:
             for candidate in found.values():
                 candidate.several = True
@@ -72,25 +85,10 @@ class Intake:
 
     def _fits_of(self, workload: Workload) -> tuple[_Fit, ...]:
         """What the pools it names say to it, in its order of preference."""
-        key = (
-            workload.request,
-            workload.cpu_milli,
-            workload.memory_mib,
-            workload.pods,
-            workload.min_pods,
-            workload.topology,
-            workload.pools,
-            workload.gpu_types,
-            workload.node_selector,
-            workload.partition,
-            workload.tolerations,
-        )
-        fits = self._fits.get(key)
-        if fits is None:
-            ask = self._asks.of(workload)
-            named = self._books if workload.pools is None else dict.fromkeys(workload.pools)
-            books = [self._books[pool_id] for pool_id in named if pool_id in self._books]
-            fits = self._fits[key] = tuple(self._fit(each, ask, workload) for each in books)
+        ask = self._asks.of(workload)
+        named = self._books if workload.pools is None else dict.fromkeys(workload.pools)
+        books = [self._books[pool_id] for pool_id in named if pool_id in self._books]
+        fits = self._fits[what_it_asks(workload)] = tuple(self._fit(each, ask, workload) for each in books)
         return fits
 
     def _fit(self, books: Books, ask: Ask, workload: Workload) -> _Fit:
@@ -98,15 +96,14 @@ class Intake:
         pool, fleet, pods = books.pool, books.fleet, workload.min_pods
         obstacle = reasons.pool_paused(pool) if pool.paused else of_nodes(fleet, books.whole_fleet, ask, pods)
         wanted = min(workload.pods, fleet.most_together(ask))
-        return _Fit(books, ask, fleet.pod_milli(ask), wanted, obstacle)
+        return _Fit(books, pool.id, ask, fleet.pod_milli(ask), wanted, obstacle)
 
-    def _of_quota(self, books: Books, candidate: Candidate) -> Reason | None:
+    def _of_quota(self, fit: _Fit, leaf: int, workload: Workload) -> Reason | None:
         """What guarantees and ceilings keep out; the same for all of one team, class and size."""
-        key = (books.pool.id, candidate.leaf, candidate.reserved, candidate.next_milli)
+        milli = workload.min_pods * fit.pod_milli
+        key = (fit.pool_id, leaf, workload.priority >= RESERVED_PRIORITY, milli)
         if key not in self._of_quotas:
-            milli = candidate.next_milli
-            found = of_quota(self._tree, books.charges, candidate.leaf, candidate.workload, milli)
-            self._of_quotas[key] = found
+            self._of_quotas[key] = of_quota(self._tree, fit.books.charges, leaf, workload, milli)
         return self._of_quotas[key]
 
 

@@ -64,15 +64,27 @@ class Lines:
 
     def fill(self, candidates: Iterable[Candidate]) -> None:
         """Put in many at once."""
+        rows: dict[tuple[int, int], list[Candidate]] = {}
         for candidate in candidates:
-            line = self.levels.setdefault(level_of(self._policy, candidate), Line())
-            line.leaves.setdefault(candidate.leaf, []).append(candidate)
+            leaf_and_priority = (candidate.leaf, candidate.priority)
+            alike = rows.get(leaf_and_priority)
+            if alike is None:
+                rows[leaf_and_priority] = [candidate]
+            else:
+                alike.append(candidate)
+        for (leaf, _), those in rows.items():
+            line = self.levels.setdefault(level_of(self._policy, those[0]), Line())
+            queue = line.leaves.setdefault(leaf, those)
+            if queue is not those:
+                queue.extend(those)
         for line in self.levels.values():
+            free: list[Candidate] = []
             for leaf, queue in line.leaves.items():
                 queue.sort(key=by_key)
                 if not self._limited(leaf):
-                    line.kinds.update([kind_of(each) for each in queue])
+                    free += queue
                 line.several += sum([each.several for each in queue])
+            line.kinds.update(map(kind_of, free))
 
     def add(self, candidate: Candidate) -> None:
         """Put in one."""

@@ -136,10 +136,15 @@ def by_tightness(space: Space, ask: Ask, pods: int, level: tuple[Domain, ...]) -
         yield from level
         return
     numbers = space.fleet.numbers_in(level)
-    inside = np.flatnonzero(numbers >= 0)
-    where, held = numbers[inside], space.outlook(ask).pods[inside]
+    on = space.outlook(ask).pods
+    some = np.flatnonzero(on)
+    some = some[numbers[some] >= 0]
+    where, held = numbers[some], on[some]
     fitting = np.flatnonzero(np.bincount(where, held, len(level)) >= pods)
-    free = np.bincount(where, space.grid.free[inside], len(level))[fitting]
+    if not len(fitting):
+        return
+    inside = np.flatnonzero(numbers >= 0)
+    free = np.bincount(numbers[inside], space.grid.free[inside], len(level))[fitting]
     for least in np.unique(free):
         tied = fitting[free == least]
         for number in tied if len(tied) == 1 else _by_nodes(where, held, pods, tied):

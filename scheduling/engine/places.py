@@ -8,7 +8,6 @@ from scheduling.engine.bounds import FREE, Bound
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain, Usable
-from scheduling.engine.rights import Party
 from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import GPU_MILLI
@@ -28,7 +27,7 @@ class Hearing:
         self.court = court
         self.plea = plea
         self._cases: dict[tuple[int, int], tuple[bool, bool]] = {}
-        self._paths = court.rights.accounts.tree.paths
+        self._tree = court.rights.accounts.tree
         passed = plea.ceiling_passed(court)
         self._limited = passed is not None
         self.under: list[Standing] = []
@@ -37,7 +36,7 @@ class Hearing:
             below = [each for cell in roster.cells(passed.branch) for each in roster.of(cell)]
             self.under = [each for each in below if plea.may_take(each)]
         self.anywhere = plea.party.reserved or self._limited
-        self._relief: dict[int, int] | None = None
+        self._group = court.prospects.group(plea.party)
         self._anybody_under = any(self.lawful(each) for each in self.under)
 
     def places(self, widest: Tally) -> Iterator[Place]:
@@ -52,50 +51,14 @@ class Hearing:
         """The nodes of those whom he could ever take; ``None``, if that is just anybody."""
         if self.anywhere:
             return None
-        roster = self.court.roster
-        cells = [cell for group in self._groups({}) for cell in roster.cells(*group)]
-        return {rank for cell in cells for each in roster.of(cell) for rank in roster.ranks(each)}
-
-    def _groups(self, relief: dict[int, int]) -> list[tuple[int, int | None]]:
-        """Whom he could ever take, by branch and priority: those of lower priority, those whom the fair-share rule
-        gives him, and those of whom it could as soon as others have left who are nearer to him in the tree."""
-        roster, rights, me = self.court.roster, self.court.rights, self.plea.party
-        ordered = self.plea.highest_victim is not None
-        priority = me.priority if ordered else None
-        path, children = self._paths[me.leaf], rights.accounts.tree.children
-        top = ROOT if ordered else me.leaf
-        lower = [(top, each) for each in roster.lower(top, me.priority)]
-        fair = dict(rights.fair_branches(me, {}))
-        later = {
-            branch: depth
-            for depth in range(len(path))
-            for branch in children[path[depth - 1] if depth else ROOT]
-            if branch != path[depth] and branch not in fair and rights.is_above(branch)
-        }
-        for depth, branch in enumerate(path):
-            nearer = [each for each, at in (*fair.items(), *later.items()) if at > depth]
-            mine = sum(roster.milli(branch if ordered else me.leaf, each) for _, each in lower)
-            relief[branch] = mine + sum(roster.milli(each, priority) for each in nearer)
-        ever = [
-            branch
-            for branch in later
-            if rights.rule(me, Party("", branch, me.priority, False, 0), relief, {}) is not None
-        ]
-        return [*lower, *((branch, priority) for branch in (*fair, *ever))]
-
-    def _relieved(self) -> dict[int, int]:
-        """What leaves each branch on his way down when everybody has left whom he could take."""
-        if self._relief is None:
-            self._relief = {}
-            if not self.anywhere:
-                self._groups(self._relief)
-        return self._relief
+        groups = self._group.alone()
+        return {rank for group in groups for rank in group.ranks(self.court.roster)}
 
     def _leaving(self, standings: Iterable[Standing]) -> dict[int, int]:
         """What goes of each branch when these go."""
         leaving: dict[int, int] = {}
         for each in standings:
-            for branch in (ROOT, *self._paths[each.leaf]):
+            for branch in (ROOT, *self._tree.paths[each.leaf]):
                 leaving[branch] = leaving.get(branch, 0) + each.milli
         return leaving
 
@@ -114,8 +77,8 @@ class Hearing:
             rule, me, other = self.court.rights.rule, self.plea.party, standing.party()
             may = self.plea.may_take(standing)
             lawful = may and rule(me, other, {}) is not None
-            ever = lawful or self.under or (may and rule(me, other, self._relieved(), {}) is not None)
-            found = self._cases[key] = (lawful, may and bool(ever))
+            ever = lawful or bool(self.under) or self._group.has(standing, self._tree)
+            found = self._cases[key] = (lawful, may and ever)
         return found
 
     def on(self, rank: int) -> list[Standing]:

@@ -182,7 +182,7 @@ class Search:
         if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
             return self._descend(lineup, ROOT)
         fair = self._court.rights.fair_branches(newcomer, self._leaving)
-        lawful = {branch: lineup.lowest[branch] for branch, _ in fair if branch in lineup.lowest}
+        lawful = {branch: lineup.lowest[branch] for branch, *_ in fair if branch in lineup.lowest}
         own = newcomer.leaf
         if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority and own in lineup.lowest:
             lawful[own] = lineup.lowest[own]

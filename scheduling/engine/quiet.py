@@ -17,9 +17,10 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate
 from scheduling.engine.lines import Line
 from scheduling.engine.order import Level
-from scheduling.engine.prospects import Group
+from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE
 from scheduling.engine.tree import ROOT, Tree
 from scheduling.engine.types import ElasticPreemption, Queueing
+from scheduling.engine.yields import Fair, Group
 
 if TYPE_CHECKING:
     from scheduling.engine.cycle import PoolCycle
@@ -39,9 +40,8 @@ class Paths:
 
     def summed(self, figures: Ints) -> Ints:
         """By branch the sum over its children."""
-        sums: Ints = np.zeros(len(self.parents), dtype=np.int64)
-        np.add.at(sums, self.parents[1:], figures[1:])
-        return sums
+        sums = np.bincount(self.parents[1:], figures[1:], len(self.parents))
+        return sums.astype(np.int64)  # Exact: no pool has 2^53 milli-GPUs.
 
 
 def has_no_guarantee_left(cycle: PoolCycle, level: Level) -> bool:
@@ -69,6 +69,8 @@ class _Look:
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._tree = cycle.tree
+        self._known_rooms: list[Ints] | None = None
+        self._some: dict[int | None, NDArray[np.bool_]] = {}
 
     def is_quiet(self, level: Level) -> bool:
         """Whether nobody left of a level could act."""
@@ -150,8 +152,8 @@ class _Look:
         if not self._find_nothing(self._left(line, limited)):
             return True
         return any(
-            not self._find_nothing(self._of_use(line, leaves, Group(priority, None, branches, priority)))
-            for branches, leaves in self._reach(line, fair, priority).items()
+            not self._find_nothing(self._of_use(line, leaves, Group(priority, None, fair_ones, priority)))
+            for fair_ones, leaves in self._reach(line, fair, priority).items()
         )
 
     def _of_use(self, line: Line, leaves: list[int], group: Group) -> Iterable[Candidate]:
@@ -200,53 +202,60 @@ class _Look:
                 found |= there & within & (beside[paths.parents[branch]] - above[branch] > 0)
         return [int(leaf) for leaf in leaves[found]]
 
-    def _reach(self, line: Line, leaves: list[int], priority: int) -> dict[tuple[int, ...], list[int]]:
-        """The branches from which those of each leaf could ever take somebody of their priority, whatever else they
-        took before; leaves with the same ones together.
+    def _reach(self, line: Line, leaves: list[int], priority: int) -> dict[tuple[Fair, ...], list[int]]:
+        """The branches from which those of each leaf could ever take somebody of their priority, and by which due,
+        whatever else they took before; leaves with the same ones together.
 
         Whoever is nearer in the tree may go first, and leaves room in the newcomer's own branches.
         """
         paths, roster = self._cycle.books.paths, self._cycle.roster(reserved=False)
         some = self._branches_with_some(priority)
-        rooms = [(room, some & (room < 0)) for room in self._rooms()]
+        dues = (BY_ENTITLEMENT, BY_GUARANTEE)
+        rooms = [(by, room, some & (room < 0)) for by, room in zip(dues, self._rooms(), strict=True)]
         equal = np.array([roster.milli(branch, priority) for branch in range(len(self._tree))])
         own = np.zeros(len(self._tree), dtype=np.int64)
         for lower in roster.lower(ROOT, priority):
             own += [roster.milli(branch, lower) for branch in range(len(self._tree))]
-        beside = equal * np.any([above for _, above in rooms], axis=0)
+        beside = equal * np.any([above for *_, above in rooms], axis=0)
         around = paths.summed(beside)
         rows = paths.rows[leaves]
         needs = np.array([line.least()[leaf] for leaf in leaves], dtype=np.int64)
         relief = np.zeros(len(leaves), dtype=np.int64)
         within = [np.ones(len(leaves), dtype=bool) for _ in rooms]
-        branches: list[set[int]] = [set() for _ in leaves]
+        branches: list[dict[int, int]] = [{} for _ in leaves]
         for depth in range(rows.shape[1] - 1, -1, -1):
             branch = rows[:, depth]
             there = branch >= 0
             parent = paths.parents[branch]
-            for number, (room, above) in enumerate(rooms):
+            for number, (by, room, above) in enumerate(rooms):
                 within[number] &= ~there | (room[branch] + own[branch] + relief >= needs)
                 for at in np.flatnonzero(
                     there & within[number] & (paths.summed(above.astype(np.int64))[parent] > 0)
                 ):
                     children = self._tree.children[parent[at]]
-                    branches[at].update(each for each in children if above[each] and each != branch[at])
+                    for each in children:
+                        if above[each] and each != branch[at]:
+                            branches[at][each] = branches[at].get(each, 0) | by
             relief += np.where(there, around[parent] - beside[branch], 0)
-        found: dict[tuple[int, ...], list[int]] = {}
+        found: dict[tuple[Fair, ...], list[int]] = {}
         for leaf, each in zip(leaves, branches, strict=True):
-            found.setdefault(tuple(sorted(each)), []).append(leaf)
+            found.setdefault(tuple(sorted(each.items())), []).append(leaf)
         return found
 
     def _rooms(self) -> list[Ints]:
         """What each branch lacks of its entitlement, and of its guarantee; negative where it is above."""
-        cycle = self._cycle
-        used = np.array(cycle.accounts.usage.used, dtype=np.int64)
-        dues = (cycle.entitled, cycle.accounts.quotas.guarantee)
-        return [np.array(due, dtype=np.int64) - used for due in dues]
+        if self._known_rooms is None:
+            cycle = self._cycle
+            used = np.array(cycle.accounts.usage.used, dtype=np.int64)
+            dues = (cycle.entitled, cycle.accounts.quotas.guarantee)
+            self._known_rooms = [np.array(due, dtype=np.int64) - used for due in dues]
+        return self._known_rooms
 
     def _branches_with_some(self, priority: int | None) -> NDArray[np.bool_]:
         """The branches below which somebody (of a priority) could be a victim."""
-        found = np.zeros(len(self._tree), dtype=bool)
-        for leaf, _ in self._cycle.roster(reserved=False).cells(ROOT, priority):
-            found[list(self._tree.paths[leaf])] = True
+        found = self._some.get(priority)
+        if found is None:
+            found = self._some[priority] = np.zeros(len(self._tree), dtype=bool)
+            roster = self._cycle.roster(reserved=False)
+            found[[at for leaf, _ in roster.cells(ROOT, priority) for at in self._tree.paths[leaf]]] = True
         return found

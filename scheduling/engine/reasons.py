@@ -49,6 +49,8 @@ def reason(
 
 def of_workload(workload: Workload, now: int) -> Reason | None:
     """What keeps it out of every queue: a hold, a dependency, a backoff."""
+    if workload.backing_off_until is None and workload.dependency is Dependency.NONE and not workload.held:
+        return None
     if workload.held:
         return reason(ReasonCode.HELD, "It is on hold.", "Release the hold.")
     if workload.dependency is Dependency.WAITING:

@@ -136,6 +136,9 @@ class _Allocations:
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._elastic: dict[int, dict[str, tuple[Allocation, ...]]] = {}
+        self._started: dict[int, list[Standing]] = {}
+        for standing in cycle.started.values():
+            self._started.setdefault(standing.leaf, []).append(standing)
 
     def of(self, standing: Standing) -> tuple[Allocation, ...]:
         """That of a workload."""
@@ -153,7 +156,7 @@ class _Allocations:
         kept = [each for id_, each in cycle.books.on_leaf[leaf].items() if id_ in cycle.standings]
         kept.sort(key=lambda each: admission_order(each.workload))
         found = {}
-        for standing in [*kept, *(each for each in cycle.started.values() if each.leaf == leaf)]:
+        for standing in [*kept, *self._started.get(leaf, ())]:
             if not standing.workload.reserved:
                 inside = min(standing.milli, left)
                 left -= inside

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from scheduling.engine.tree import ROOT, Accounts
 from scheduling.engine.types import ElasticPreemption, Policy, Rule
 
+BY_ENTITLEMENT, BY_GUARANTEE = 1, 2
+"""By what the fair-share rule measures what is due to a branch; their sum: by whichever gives more."""
+ANY_DUE = BY_ENTITLEMENT | BY_GUARANTEE
+
 
 @dataclass(frozen=True, slots=True)
 class Party:
@@ -83,28 +87,31 @@ class Rights:
             used[branch] + newcomer.milli - leaving.get(branch, 0) <= due[branch] for branch in mine
         )
 
-    def excess(self, branch: int) -> int:
-        """By how much a branch is above its entitlement, or above its guarantee, whichever is more."""
-        due = min(self.entitled[branch], self.accounts.quotas.guarantee[branch])
+    def excess(self, branch: int, by: int = ANY_DUE) -> int:
+        """By how much a branch is above its entitlement, or its guarantee, whichever of those asked for is less."""
+        guarantee = self.accounts.quotas.guarantee[branch]
+        due = guarantee if by == BY_GUARANTEE else self.entitled[branch]
+        if by == ANY_DUE and guarantee < due:
+            due = guarantee
         return self.accounts.usage.used[branch] - due
 
     def is_above(self, branch: int) -> bool:
         """Whether a branch has more than its entitlement, or than its guarantee."""
         return self.excess(branch) > 0
 
-    def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
         """The branches beside the newcomer's way down whose workloads the fair-share rule gives him, as things stand,
-        priorities aside; each with the depth at which it parts from his."""
+        priorities aside; each with the depth at which it parts from his, and by which due. Some come by both."""
         tree, used = self.accounts.tree, self.accounts.usage.used
         path = tree.paths[newcomer.leaf]
-        for due in (self.entitled, self.accounts.quotas.guarantee):
+        for by, due in ((BY_ENTITLEMENT, self.entitled), (BY_GUARANTEE, self.accounts.quotas.guarantee)):
             for depth in range(len(path) - 1, -1, -1):
                 mine = path[depth]
                 if used[mine] + newcomer.milli - leaving.get(mine, 0) > due[mine]:
                     break
                 for other in tree.children[path[depth - 1] if depth else ROOT]:
                     if other != mine and used[other] - leaving.get(other, 0) > due[other]:
-                        yield other, depth
+                        yield other, depth, by
 
     def returns(self, newcomer: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
         """Whether the victim, once the newcomer has its place, could lawfully take it back from him."""

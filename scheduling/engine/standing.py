@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.place import Spot
@@ -26,27 +26,41 @@ class Clock:
     now: int
 
 
-@dataclass(slots=True, eq=False)
 class Standing:
-    """A workload with an allocation. ``pods`` shrinks and grows with the plan, ``fresh`` ones were started by it.
+    """A workload with an allocation. ``pods`` shrinks and grows with the plan, ``fresh`` ones were started by it, with
+    these ``victims``.
 
     ``milli`` is what it holds.
     """
 
-    workload: Workload
-    leaf: int
-    pods: list[PodPlacement]
-    clock: Clock
-    fresh: bool = False
-    shrunk: bool = False
-    victims: list[str] = field(default_factory=list)
-    milli: int = field(init=False)
-    _units: tuple[Unit, ...] | None = None
-    _units_at: int = 0
-    _party: Party | None = None
+    __slots__ = (
+        "_party",
+        "_units",
+        "_units_at",
+        "clock",
+        "fresh",
+        "leaf",
+        "milli",
+        "pods",
+        "shrunk",
+        "victims",
+        "workload",
+    )
 
-    def __post_init__(self) -> None:
-        self.milli = milli_of(self.pods)
+    def __init__(
+        self, workload: Workload, leaf: int, pods: list[PodPlacement], clock: Clock, *, fresh: bool = False
+    ) -> None:
+        self.workload = workload
+        self.leaf = leaf
+        self.pods = pods
+        self.clock = clock
+        self.fresh = fresh
+        self.shrunk = False
+        self.victims: Sequence[str] = ()
+        self.milli = milli_of(pods)
+        self._units: tuple[Unit, ...] | None = None
+        self._units_at = 0
+        self._party: Party | None = None
 
     @property
     def lost_ms(self) -> int:

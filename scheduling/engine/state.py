@@ -9,6 +9,7 @@ from weakref import ref
 from scheduling.engine import reasons
 from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
+from scheduling.engine.candidate import Candidate
 from scheduling.engine.changes import Changes, check
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Fleet
@@ -232,11 +233,18 @@ class State:
         self._backing_off: dict[str, bool] = {}
         for workload in pending:
             self._sort(workload)
-        for pool_id, books in self.books.items():
-            books.fill(entry[pool_id] for entry in self.entries.values() if pool_id in entry)
+        lines: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self.books}
+        demands: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self.books}
         for entry in self.entries.values():
-            pool_id, candidate = next(iter(entry.items()))
-            self.books[pool_id].demand.add(candidate)
+            first = True
+            for pool_id, candidate in entry.items():
+                lines[pool_id].append(candidate)
+                if first:
+                    demands[pool_id].append(candidate)
+                    first = False
+        for pool_id, books in self.books.items():
+            books.fill(lines[pool_id])
+            books.demand.fill(demands[pool_id])
         self._first_asks = len(self.asks)
 
     def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:

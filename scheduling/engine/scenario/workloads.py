@@ -18,6 +18,7 @@ from scheduling.engine.types import (
     Workload,
 )
 
+from .circles import first_circle
 from .document import ScenarioError, Sequence, Value
 from .fields import Fields, number_of
 from .pools import MAX_CPUS, MAX_GPUS, MAX_MIB, NODE_LEVEL
@@ -107,6 +108,7 @@ def read_workloads(
             dependent.append((fields, row))
     for fields, row in dependent:
         _check_dependencies(fields, row, known.workloads)
+    _check_circles(dependent)
     return found
 
 
@@ -267,3 +269,19 @@ def _check_dependencies(fields: Fields, row: WorkloadRow, names: Names) -> None:
         names.check(fields, "depends_on", name, item.line)
         if name in row.names:
             raise fields.refusal("depends_on", f"{name} is the workload itself: allowed are others")
+
+
+def _check_circles(dependent: Iterable[tuple[Fields, WorkloadRow]]) -> None:
+    """Refuse workloads that wait for each other. All names of a row wait for the same ones, so its first stands for
+    them.
+    """
+    rows = {row.names[0]: (fields, row) for fields, row in dependent}
+    first = {name: row.names[0] for _, row in rows.values() for name in row.names}
+    needs = {key: [first.get(name, name) for name in row.depends_on] for key, (_, row) in rows.items()}
+    circle = first_circle(needs)
+    if circle:
+        fields, _ = rows[circle[0]]
+        way = " and ".join(
+            f"{a} waits for {b}" for a, b in zip(circle, [*circle[1:], circle[0]], strict=True)
+        )
+        raise fields.refusal("depends_on", f"{way}: none of them would ever start")

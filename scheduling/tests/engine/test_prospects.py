@@ -53,3 +53,12 @@ def test_a_branch_gives_no_more_than_it_has_too_much(monkeypatch: pytest.MonkeyP
     teams = [team("a", reserved=1.5), team("b", reserved=1.5)]
     found = plan([node("n0", 3)], teams, rows)
     assert (answers[0], preempted(found)) == (False, set())
+
+
+def test_where_too_little_stands_below_a_ceiling_nobody_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a may have 2 GPUs: 1.5 of them are reserved work, and the half that could go is less than w needs."""
+    answers = searches(monkeypatch)
+    rows = [placed("r", "a", 1, on="n0:0", priority=100), placed("s", "a", 0.5, on="n0:1", priority=100)]
+    rows += [placed("low", "a", 0.5, on="n0:1", priority=10), waiting("w", "a", 1)]
+    found = plan([node("n0", 3)], [team("a", reserved=2, maximum=2)], rows)
+    assert (answers, preempted(found)) == ([False], set())

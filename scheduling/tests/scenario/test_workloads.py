@@ -4,6 +4,7 @@
 
 import pytest
 
+from scheduling.engine.scenario.circles import first_circle
 from scheduling.engine.types import (
     Dependency,
     Memory,
@@ -137,6 +138,23 @@ GPUS = "allowed are 0.25, 0.5, 0.75 and whole numbers from 1 to 1,024"
 def test_what_is_no_workload_is_refused(facts: str, sentence: str) -> None:
     error = refusal(text(f"name: x, team: a, {facts}", pools=TWO_POOLS))
     assert (error.line, error.message) == (5, sentence)
+
+
+def test_workloads_that_wait_for_each_other_are_refused() -> None:
+    facts = "team: a, depends_on:"
+    error = refusal(text(f"name: x, {facts} [z]\nname: y, {facts} [x]\nname: z, {facts} [y]"))
+    sentence = "x waits for z and z waits for y and y waits for x: none of them would ever start"
+    assert (error.line, error.message) == (5, f'workload "x": depends_on is [z]; {sentence}')
+    error = refusal(text(f"name: 'x{{i}}', count: 3, {facts} [y]\nname: y, {facts} [x2]"))
+    assert "x0 waits for y and y waits for x0" in error.message
+
+
+def test_workloads_may_wait_for_the_same_one_and_it_for_another() -> None:
+    needs = {"a": ["b", "c"], "b": ["c"], "c": ["d"], "d": [], "e": ["a", "d", "f"]}
+    assert first_circle(needs) == []
+    assert first_circle({**needs, "d": ["b"]}) == ["b", "c", "d"]
+    chain = {str(number): [str(number + 1)] for number in range(50_000)}
+    assert first_circle(chain) == []
 
 
 @pytest.mark.parametrize(
