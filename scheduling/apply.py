@@ -1,4 +1,4 @@
-"""Writing a plan into the tables: all that still stands of it in one transaction, or nothing.
+"""Writing a plan's decisions into the tables: all that still stand in one transaction, or nothing.
 
 The transaction begins with the fence: raising the clock from the number the picture was taken at. Whoever
 comes second has lost his turn. The number of queries does not depend on the number of decisions, but for the
@@ -6,11 +6,10 @@ batches in which a database takes rows, and a few for each gang that grows or sh
 """
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -21,23 +20,18 @@ from agentlink import assignments
 from agentlink.assignments import NewAssignment
 from chamber import live
 from scheduling import narrate, turn
-from scheduling.codec import encode_snapshot
 from scheduling.decide import Decided
 from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle
-from scheduling.settle import Standing, as_json, decisions_of, parts, settle, upkeep
-from scheduling.signature import signature
+from scheduling.settle import Standing, as_json, decisions_of, parts, settle
 from scheduling.tally import Tally, promises
-from scheduling.told import pack, tell
 from teams.actors import Actor
 from workloads import lifecycle
 from workloads.models import Attempt, Workload
-from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
 
 SCHEDULER = Actor.system("scheduler")
-SNAPSHOT_STORED_EVERY = timedelta(seconds=10)
 
 
 class LostTurn(Exception):  # noqa: N818 - an outcome, not a fault
@@ -46,12 +40,12 @@ class LostTurn(Exception):  # noqa: N818 - an outcome, not a fault
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of a plan."""
+    """What became of a plan's decisions. `figures` are those that are stored with the cycle so far."""
 
     number: int
-    decisions: int
-    left_out: int
-    failed: int
+    decisions: int = 0
+    left_out: int = 0
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fence(cycle: int) -> int:
@@ -62,74 +56,50 @@ def fence(cycle: int) -> int:
 
 
 def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
-    """Write what still stands of the plan, and the cycle's record; raise `LostTurn` with nothing written.
+    """Write what still stands of the decisions, and the cycle's record; raise `LostTurn` with nothing written.
 
     `piecemeal`: each part that depends on no other is written by itself, and what the database refuses is left
     out; for the plan that could not be written as a whole.
     """
-    packed = _packed(decided)  # before the transaction: nobody waits for the compression
     with transaction.atomic():
         number = fence(decided.picture.cycle)
         writing = _Writing(decided, number)
         standing = settle(decided.plan, writing.unchanged(piecemeal=piecemeal))
         undone = writing.write_parts(standing) if piecemeal else writing.write(standing)
-        failed = writing.upkeep(standing.starts)
-        applied = Applied(number, standing.decisions - undone, standing.left_out + undone, failed)
-        _record(decided, applied, writing.tally, packed)
-        if applied.decisions or standing.left_out or applied.failed:
+        applied = record(
+            decided, number, standing.decisions - undone, standing.left_out + undone, tally=writing.tally
+        )
+        if applied.decisions or standing.left_out:
             # A next cycle may do more: the preempted join the queue, who changed meanwhile is looked at again.
             live.ring()
     return applied
 
 
-class _Packed(NamedTuple):
-    """What is stored of a cycle: what its plan tells; its snapshot with what vouches for a replay, or neither."""
-
-    told: bytes
-    snapshot: bytes
-    signature: dict[str, str]
-
-
-def _packed(decided: Decided) -> _Packed:
-    """Return what is stored of the plan, and of the snapshot: nothing, but where somebody yields and now and then.
-
-    A snapshot is large, and what it explains is in the events; it is kept to replay what somebody may dispute.
-    """
-    plan, snapshot, at = decided.plan, decided.picture.snapshot, decided.picture.taken_at
-    since = at - SNAPSHOT_STORED_EVERY
-    disputed = bool(plan.preemptions or plan.shrinks)
-    if (
-        disputed
-        or not Cycle.objects.filter(began_at__gt=since, began_at__lte=at).exclude(snapshot=b"").exists()
-    ):
-        return _Packed(pack(tell(plan, snapshot)), encode_snapshot(snapshot), signature(plan))
-    return _Packed(pack(tell(plan, snapshot)), b"", {})
-
-
-def _record(decided: Decided, applied: Applied, tally: Tally, packed: _Packed) -> None:
-    """Store the cycle with its figures, what its plan tells, and the snapshot from which it can be replayed."""
-    took = timezone.now() - decided.picture.taken_at
+def record(
+    decided: Decided, number: int, decisions: int = 0, left_out: int = 0, *, tally: Tally | None = None
+) -> Applied:
+    """Store a cycle with what it decided and what became of that; `scheduling.telling` adds what its plan tells."""
+    plan, began_at = decided.plan, decided.picture.taken_at
+    figures = {
+        "starts": len(plan.starts),
+        "grows": len(plan.grows),
+        "shrinks": len(plan.shrinks),
+        "preemptions": len(plan.preemptions),
+        "tally": tally.as_json() if tally else [],
+    }
     Cycle.objects.create(
-        number=applied.number,
-        began_at=decided.picture.taken_at,
-        took_ms=max(0, round(took.total_seconds() * 1000)),
+        number=number,
+        began_at=began_at,
+        took_ms=max(0, round((timezone.now() - began_at).total_seconds() * 1000)),
         decide_ms=decided.decide_ms,
         ran_by=turn.me(),
-        figures=figures(decided, applied) | {"tally": tally.as_json()} | packed.signature,
-        plan=packed.told,
-        snapshot=packed.snapshot,
-        decisions=applied.decisions,
-        left_out=applied.left_out,
+        figures=figures,
+        plan=b"",
+        snapshot=b"",
+        decisions=decisions,
+        left_out=left_out,
     )
-
-
-class _Found(NamedTuple):
-    """What a locked workload's row says: its version, and what the tally tells of a start."""
-
-    version: int
-    status_since: datetime
-    priority: int
-    job_class: str
+    return Applied(number, decisions, left_out, figures)
 
 
 class _Writing:
@@ -140,7 +110,8 @@ class _Writing:
         self.names = narrate.Names.of(self.picture.snapshot)
         self.placements = {workload.id: workload.placements for workload in self.picture.snapshot.workloads}
         self.at = timezone.now()
-        self.found: dict[UUID, _Found] = {}
+        self.locked: dict[UUID, Workload] = {}
+        self.waited_since: dict[UUID, datetime] = {}
         self.tally = Tally()
 
     def unchanged(self, *, piecemeal: bool) -> Callable[[str], bool]:
@@ -152,13 +123,12 @@ class _Writing:
         """
         plan, rows = self.plan, self.picture.rows
         changing = {decision.workload for decision in decisions_of(plan)}
-        ids = [rows[key].id for key in changing | {preemption.by for preemption in plan.preemptions}]
-        wanted = Workload.objects.select_for_update().filter(pk__in=ids)
-        fields = ("version", "status_since", "priority", "job_class")
-        self.found = {key: _Found(*row) for key, *row in wanted.order_by("pk").values_list("pk", *fields)}
+        beneficiaries = {preemption.by for preemption in plan.preemptions}
+        self.locked = lifecycle.lock(rows[key].id for key in changing | beneficiaries)
+        self.waited_since = {key: row.status_since for key, row in self.locked.items()}
+        versions = {key: row.version for key, row in self.locked.items()}
         if piecemeal or plan.preemptions or plan.shrinks or plan.grows:
             assignments.lock_clusters(self._clusters(changing))
-        versions = {key: found.version for key, found in self.found.items()}
         same = {key for key in changing if versions.get(rows[key].id) == rows[key].version}
         return same.__contains__
 
@@ -197,7 +167,9 @@ class _Writing:
     def yields(self, standing: Standing) -> None:
         """Preempt and shrink."""
         orders = [self._order(preemption) for preemption in standing.preemptions]
-        if orders and len(lifecycle.preempt_many(orders, by=SCHEDULER, at=self.at)) < len(orders):
+        if orders and len(lifecycle.preempt_many(orders, by=SCHEDULER, at=self.at, rows=self.locked)) < len(
+            orders
+        ):
             raise LostTurn("A workload that was to be preempted changed while its row was locked.")
         for shrink in standing.shrinks:
             self._shrink(shrink)
@@ -207,9 +179,16 @@ class _Writing:
         if not starts:
             return []
         admissions = [self._admission(start) for start in starts]
-        attempts = lifecycle.admit_many(admissions, by=SCHEDULER, at=self.at)
+        attempts = lifecycle.admit_many(admissions, by=SCHEDULER, at=self.at, rows=self.locked)
         admitted = [(start, attempts.get(self.picture.rows[start.workload].id)) for start in starts]
         assignments.assign_many([self._assignment(start, attempt) for start, attempt in admitted if attempt])
+        lifecycle.set_reasons(
+            {
+                attempt.workload_id: start.reason.code.value
+                for start, attempt in admitted
+                if attempt and start.reason
+            }
+        )
         return [start for start, attempt in admitted if attempt]
 
     def grows(self, grows: Sequence[engine.Grow]) -> int:
@@ -227,29 +206,18 @@ class _Writing:
     def count(self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]) -> None:
         """Add what was written to the cycle's tally."""
         for start in starts:
-            found = self.found[self.picture.rows[start.workload].id]
+            row = self.locked[self.picture.rows[start.workload].id]
             self.tally.started(
                 start,
-                waited_seconds=(self.at - found.status_since).total_seconds(),
-                reserved=found.priority >= RESERVED_FROM,
-                job_class=found.job_class,
+                waited_seconds=(self.at - self.waited_since[row.pk]).total_seconds(),
+                reserved=row.is_reserved,
+                job_class=row.job_class,
             )
             late_seconds = promises.late_seconds(start.workload, self.at)
             if late_seconds is not None:
                 self.tally.promised(late_seconds)
         for preemption in preemptions:
             self.tally.preempted(preemption)
-
-    def upkeep(self, starts: Sequence[engine.Start]) -> int:
-        """Store charges and reasons that differ, and end who is given up; return how many ended."""
-        changes = upkeep(self.picture, self.plan)
-        lifecycle.recharge(changes.charges)
-        rows = self.picture.rows
-        waiting = {rows[start.workload].id: start.reason.code.value for start in starts if start.reason}
-        lifecycle.set_reasons(changes.reasons | waiting)
-        if not changes.failures:
-            return 0
-        return len(lifecycle.fail_waiting(changes.failures, by=SCHEDULER, at=self.at))
 
     def _order(self, preemption: engine.Preemption) -> lifecycle.PreemptionOrder:
         row = self.picture.rows[preemption.workload]
@@ -318,20 +286,3 @@ class _Writing:
             for pod in placements
             for share in pod.devices
         ]
-
-
-def figures(decided: Decided, applied: Applied) -> dict[str, Any]:
-    """Return what is kept of a cycle to be read without replaying it."""
-    plan = decided.plan
-    return {
-        "starts": len(plan.starts),
-        "grows": len(plan.grows),
-        "shrinks": len(plan.shrinks),
-        "preemptions": len(plan.preemptions),
-        "failed": applied.failed,
-        "waiting": dict(Counter(wait.reason.code.value for wait in plan.waits)),
-        "pools": [asdict(pool) for pool in plan.pools],
-        "teams": [asdict(team) for team in plan.teams],
-        "findings": [asdict(finding) for finding in plan.findings],
-        "left_aside": [asdict(row) for row in decided.picture.left_aside],
-    }

@@ -1,15 +1,12 @@
-"""One cycle: snapshot, decide, apply; one at a time in a process, and one winner among processes.
+"""One cycle: snapshot, decide, apply, tell; one at a time in a process, and one winner among processes.
 
 Who rings while a cycle runs has it run once more. Without a ring, a cycle that finds nothing changed ends after a few
-sums; one that decides nothing is stored at most once a minute.
+sums; one that decides nothing and has nothing new to tell is stored at most once a minute.
 """
 
-import gc
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,24 +17,21 @@ from django.utils import timezone
 
 from agentlink import inventory
 from agentlink.pace import Pace
-from chamber import live, logs
-from scheduling import bells, changes, memory, turn
+from chamber import logs
+from chamber.collecting import without_collecting
+from scheduling import bells, changes, telling, turn
 from scheduling.apply import Applied, LostTurn, apply, fence
 from scheduling.codec import encode_snapshot
-from scheduling.decide import Decided, decide
-from scheduling.engine import types as engine
-from scheduling.memory import LastCycle
+from scheduling.decide import Decided, complete, decide
 from scheduling.models import Cycle
 from scheduling.picture import Picture
-from scheduling.settle import upkeep
+from scheduling.settle import decisions_of
 from scheduling.signature import engine_version
 from scheduling.snapshot import take
-from scheduling.tally import promises
 from teams.models import Pool
 
 logger = logging.getLogger(__name__)
 
-IDLE_STORED_EVERY = timedelta(minutes=1)
 FAILURE_STORED_EVERY = timedelta(minutes=1)
 CYCLES_AT_ONCE = 3
 CYCLES_EVERY_SECONDS = 0.2
@@ -66,20 +60,11 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """What people see of a plan: who waits where and why, by pool, and the figures of teams."""
+class _Untold:
+    """A cycle whose decisions are written, None where it has none, and of which nobody was told yet."""
 
-    queues: dict[str | None, list[tuple[Any, ...]]]
-    teams: tuple[engine.TeamFigures, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """The last cycle that this process stored."""
-
-    number: int
-    began_at: datetime
-    shown: _Shown
+    decided: Decided
+    applied: Applied | None
 
 
 _pace = Pace(at_once=CYCLES_AT_ONCE, every_seconds=CYCLES_EVERY_SECONDS)
@@ -87,7 +72,6 @@ _running = threading.Lock()
 _again = threading.Event()
 _seen: _Seen | None = None
 _pools_seen: list[tuple[Any, ...]] | None = None
-_last: _Last | None = None
 
 
 def run_cycle() -> CycleResult | None:
@@ -107,7 +91,7 @@ def run_cycle() -> CycleResult | None:
             if not turn.take():
                 return result
             _pace.step()
-            with _no_collections():
+            with without_collecting():
                 result = _answer() or result
         finally:
             _running.release()
@@ -124,49 +108,43 @@ def rest() -> None:
     time.sleep(_pace.rest_seconds())
 
 
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Keep the garbage collector out of a cycle: it would walk over all that is kept of the tables, again and again.
-
-    What a cycle leaves is taken up after it.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _answer() -> CycleResult | None:
     """Run one cycle; have another one follow where somebody rang meanwhile, or another process came first."""
     global _seen  # noqa: PLW0603 - one per process
     rung = bells.hear()
     try:
-        result = _one_cycle(rung)
+        untold = _one_cycle(rung)
+        turn.looked()
+        if bells.rings() != rung:
+            _again.set()
+        if untold is None:
+            return None
+        if _again.is_set() and telling.may_wait(untold.decided.plan):
+            _seen = None  # the next one looks whatever it sees, and tells
+            return _result(untold)
+        return _tell(untold)
     except LostTurn:
         logger.info("Another process had its turn; looking again.")
-        _seen, result = None, None
+        turn.looked()
+        _seen = None
         _again.set()
+        return None
     except Exception:
         # What was looked at was not acted on: the next call looks again.
         _seen = None
         raise
-    turn.looked()
-    if bells.rings() != rung:
-        _again.set()
-    return result
 
 
 def forget() -> None:
     """Have the next cycle look at the tables whatever it has seen before."""
-    global _seen, _pools_seen, _last  # noqa: PLW0603 - one per process
-    _seen = _pools_seen = _last = None
+    global _seen, _pools_seen  # noqa: PLW0603 - one per process
+    _seen = _pools_seen = None
+    telling.forget()
 
 
-def _one_cycle(rung: int) -> CycleResult | None:
-    global _seen, _last  # noqa: PLW0603 - one per process
+def _one_cycle(rung: int) -> _Untold | None:
+    """Look, decide and write the decisions; None where nothing has changed, or nothing can be decided."""
+    global _seen  # noqa: PLW0603 - one per process
     now = timezone.now()
     mark: tuple[Any, ...] | None = None
     if _seen is None or _seen.rings == rung:
@@ -182,17 +160,45 @@ def _one_cycle(rung: int) -> CycleResult | None:
         decided = decide(picture)
     except Exception as error:
         logger.exception("The engine failed; its snapshot is stored to be replayed.")
-        _store_failure(picture, error)
+        _store_failure(picture, picture.cycle, error)
         return None
-    before, shown = _before(), _shown_by(decided.plan)
-    if before is not None and not _is_worth_storing(decided, shown, before):
-        memory.keep(LastCycle.of(before.number, before.began_at, decided.plan, picture.snapshot))
-        return None
+    if not decisions_of(decided.plan):
+        return _Untold(decided, None)
     with logs.bind(cycle=picture.cycle + 1):
-        applied = _apply(decided)
-    _last = _Last(applied.number, picture.taken_at, shown)
-    _announce(applied, before.shown if before else None, shown)
-    return CycleResult(applied.number, applied.decisions, applied.left_out, decided.decide_ms)
+        return _Untold(decided, _apply(decided))
+
+
+def _apply(decided: Decided) -> Applied:
+    """Write what was decided."""
+    try:
+        return apply(decided)
+    except LostTurn:
+        raise
+    except Exception:
+        logger.exception("The plan cannot be written as a whole; its parts are tried one by one.")
+        return apply(decided, piecemeal=True)
+
+
+def _tell(untold: _Untold) -> CycleResult | None:
+    """Have people told; return what the cycle did where it wrote anything."""
+    picture, applied = untold.decided.picture, untold.applied
+    number = applied.number if applied else picture.cycle
+    try:
+        decided = complete(untold.decided)
+    except Exception as error:
+        logger.exception("The engine failed on what its plan tells; its snapshot is stored to be replayed.")
+        _store_failure(picture, number, error)
+        return _result(untold)
+    with logs.bind(cycle=number if applied else number + 1):
+        return _result(untold, telling.tell(decided, applied))
+
+
+def _result(untold: _Untold, told: int | None = None) -> CycleResult | None:
+    """Return what a cycle did, `told` as this number; None where it wrote nothing."""
+    applied = untold.applied or (None if told is None else Applied(told))
+    if applied is None:
+        return None
+    return CycleResult(applied.number, applied.decisions, applied.left_out, untold.decided.decide_ms)
 
 
 def _reassign_nodes() -> None:
@@ -204,68 +210,14 @@ def _reassign_nodes() -> None:
         _pools_seen = pools
 
 
-def _before() -> _Last | None:
-    """Return the last cycle that was stored, where it was this process's (1 query)."""
-    newest = Cycle.objects.exclude(plan=b"").order_by("-number").values_list("number", flat=True).first()
-    return _last if _last is not None and _last.number == newest else None
-
-
-def _is_worth_storing(decided: Decided, shown: _Shown, before: _Last) -> bool:
-    """Return whether the plan changes anything, or what it tells those who wait, or a minute has passed."""
-    plan = decided.plan
-    if decided.picture.taken_at - before.began_at >= IDLE_STORED_EVERY:
-        return True
-    if plan.starts or plan.grows or plan.shrinks or plan.preemptions or upkeep(decided.picture, plan):
-        return True
-    return shown != before.shown
-
-
-def _shown_by(plan: engine.Plan) -> _Shown:
-    found: dict[str | None, list[tuple[Any, ...]]] = {}
-    for wait in plan.waits:
-        why = wait.reason
-        numbers = (why.code, why.asked_milli, why.available_milli, why.limit_milli)
-        found.setdefault(wait.pool, []).append((wait.workload, wait.position, *numbers))
-    for kept in plan.reservations:
-        found.setdefault(kept.pool, []).append((kept.workload, kept.nodes))
-    return _Shown(found, tuple(plan.teams))
-
-
-def _apply(decided: Decided) -> Applied:
-    """Write the plan, and keep it for those who ask why."""
-    picture = decided.picture
-    try:
-        applied = apply(decided)
-    except LostTurn:
-        raise
-    except Exception:
-        logger.exception("The plan cannot be written as a whole; its parts are tried one by one.")
-        applied = apply(decided, piecemeal=True)
-    memory.keep(LastCycle.of(applied.number, picture.taken_at, decided.plan, picture.snapshot))
-    promises.told(decided.plan.waits)
-    return applied
-
-
-def _announce(applied: Applied, before: _Shown | None, after: _Shown) -> None:
-    """Announce what the cycle changed: the figures of teams and pools, and the queues that read differently."""
-    told, told_before = after.queues, before.queues if before else {}
-    differing = {pool for pool in {*told, *told_before} if told.get(pool) != told_before.get(pool)}
-    slugs = dict(Pool.objects.values_list("id", "slug"))
-    # Who is in no pool's queue stands below each of them.
-    queues = [slug for key, slug in slugs.items() if str(key) in differing or None in differing]
-    moved = applied.decisions or before is None or before.teams != after.teams
-    figures = ("overview", "teams", "pools") if moved else ("overview",) if queues else ()
-    live.announce(*figures, *(f"queue:{slug}" for slug in sorted(queues)))
-
-
-def _store_failure(picture: Picture, error: Exception) -> None:
-    """Store what the engine failed on, at most once a minute; such a cycle has an empty plan."""
+def _store_failure(picture: Picture, cycle: int, error: Exception) -> None:
+    """Store what the engine failed on, after this cycle, at most once a minute; it has an empty plan, and an error."""
     since = picture.taken_at - FAILURE_STORED_EVERY
-    if Cycle.objects.filter(plan=b"", began_at__gt=since).exists():
+    if Cycle.objects.filter(began_at__gt=since, figures__has_key="error").exists():
         return
     with transaction.atomic():
         Cycle.objects.create(
-            number=fence(picture.cycle),
+            number=fence(cycle),
             began_at=picture.taken_at,
             took_ms=0,
             decide_ms=0,

@@ -4,13 +4,11 @@ This process keeps the engine's state from cycle to cycle, and tells it what is 
 does not fit, or fails, the state is made anew from the picture: the plan is the same either way.
 """
 
-import gc
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from chamber.collecting import without_collecting
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
 from scheduling.engine import types as engine
@@ -46,7 +44,7 @@ def decide(picture: Picture) -> Decided:
             picture, {key for key, version in _stumbled_over.items() if _is(picture, key, version)}
         )
         try:
-            with _without_collecting():
+            with without_collecting():
                 plan = _plan(picture.snapshot, picture.now)
         except Exception as error:
             culprit = _culprit(picture)
@@ -62,6 +60,34 @@ def decide(picture: Picture) -> Decided:
     raise failure
 
 
+def complete(decided: Decided) -> Decided:
+    """Return the same with all worked out that the plan tells; before the next picture is decided on.
+
+    Where the engine fails in that on the state that is kept, it is worked out anew from the picture; where it fails
+    then too, the waiting workload that makes it fail is left aside from the next cycle on, and its exception is raised.
+    """
+    global _kept  # noqa: PLW0603 - one per process
+    picture = decided.picture
+    try:
+        with without_collecting():
+            len(decided.plan.waits)
+    except Exception:
+        logger.exception("The engine fails on the state that was kept, which is made anew.")
+        _kept = None
+    else:
+        return decided
+    try:
+        plan = schedule(picture.snapshot, picture.now)
+        len(plan.waits)
+    except Exception:
+        culprit = _culprit(picture)
+        if culprit is not None:
+            logger.exception("The engine cannot tell why workload %s waits.", culprit)
+            _stumbled_over[culprit] = picture.rows[culprit].version
+        raise
+    return replace(decided, plan=plan)
+
+
 def _plan(snapshot: engine.Snapshot, now: int) -> engine.Plan:
     """Return the engine's plan, on the state that is kept where there is one."""
     global _kept  # noqa: PLW0603 - one per process, and only one cycle at a time
@@ -71,7 +97,6 @@ def _plan(snapshot: engine.Snapshot, now: int) -> engine.Plan:
     if state is None or plan is None:
         state = State.of(snapshot)
         plan = decide_on(state, now)
-        len(plan.waits)
     _kept = state, snapshot
     return plan
 
@@ -87,28 +112,12 @@ def _brought_up_to(snapshot: engine.Snapshot, state: State, before: engine.Snaps
 
 
 def _told(state: State, now: int) -> engine.Plan | None:
-    """Return the plan, with all that pages ask of it: they do so while the next cycle decides. None where the kept
-    state fails.
-    """
+    """Return the plan; None where the kept state fails."""
     try:
-        plan = decide_on(state, now)
-        len(plan.waits)
+        return decide_on(state, now)
     except Exception:
         logger.exception("The engine fails on the state that was kept, which is made anew.")
         return None
-    return plan
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Put the garbage collector off: the engine makes millions of small rows and no cycles (a quarter of its time)."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def forget() -> None:
@@ -157,7 +166,7 @@ def _fails(picture: Picture, waiting: list[engine.Workload]) -> bool:
     """Return whether the engine fails with only these waiting."""
     placed = [w for w in picture.snapshot.workloads if w.status is not engine.Status.PENDING]
     try:
-        schedule(replace(picture.snapshot, workloads=(*placed, *waiting)), picture.now)
+        len(schedule(replace(picture.snapshot, workloads=(*placed, *waiting)), picture.now).waits)
     except Exception:
         return True
     return False

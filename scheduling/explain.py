@@ -63,6 +63,12 @@ NOT_LOOKED_AT = Explanation(
 )
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
 EMPTYING = "waiting-for-victims"
+STOPPING = Explanation(
+    code=EMPTYING,
+    sentence="Workloads are still stopping on its GPUs; it starts as soon as they are gone.",
+    kind="wait",
+    next_step="Nothing to do.",
+)
 LET_GO = Explanation(
     code="pods-to-be-created",
     sentence="Its GPUs are free, and the cluster has been told to create its pods.",
@@ -136,8 +142,10 @@ def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explana
             return HELD
         return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
     if workload.status == Status.QUEUED:
+        if workload.reason_code != EMPTYING:
+            return LET_GO
         reason = last.placed(key) if last else None
-        return reader.of_reason(reason) if reason and workload.reason_code == EMPTYING else LET_GO
+        return reader.of_reason(reason) if reason else STOPPING
     if workload.is_open or not workload.reason:
         return None
     ended = workload.reason

@@ -39,8 +39,10 @@ ASKED = (
 )  # fmt: skip
 FREE_FORM: dict[str, Any] = {"gpu_types": [], "node_selector": {}, "tolerations": [], "pool_choice": []}
 """Columns whose content no constraint vouches for, with what stands in for a content that cannot be read."""
-ASKED_BY_ID_UP_TO = 2_000
-"""If more of the rows are new, all open ones are read rather than so many named by their ids."""
+ASKED_BY_ID_UP_TO = 10_000
+ASKED_BY_ID_PART = 0.5
+"""If more of the rows are new, or so large a part of them, all open ones are read rather than those named by their
+ids."""
 TREE = ("id", "name", "parent_id", "bursting_priority", "burst_limit_percent", "maximum_milli")
 SHARES = ("team_id", "pool_id", "reservation_milli", "maximum_milli")
 
@@ -190,7 +192,7 @@ class Reading:
         found = Workload.objects.filter(status__in=OPEN).order_by()
         light = list(found.values_list(*ids("id"), "version", "status", "reason_code"))
         new = [row[0] for row in light if (was := before.get(row[0])) is None or was.asked.version != row[1]]
-        asked = self._asked(new)
+        asked = self._asked(new, of=len(light))
         rows: dict[str, _Row] = {}
         for row in light:
             key = row[0]
@@ -204,11 +206,14 @@ class Reading:
                 rows[key] = was
         return rows
 
-    def _asked(self, new: Sequence[str]) -> dict[str, _Asked]:
-        """Return what these workloads ask for (1 query, none for no workload)."""
+    def _asked(self, new: Sequence[str], *, of: int | None = None) -> dict[str, _Asked]:
+        """Return what these workloads ask for (1 query, none for no workload); where they are many `of` so many open
+        ones, what all of those ask for.
+        """
         if not new:
             return {}
-        some = {"pk__in": new} if len(new) <= ASKED_BY_ID_UP_TO else {"status__in": OPEN}
+        few = of is None or len(new) <= min(ASKED_BY_ID_UP_TO, of * ASKED_BY_ID_PART)
+        some = {"pk__in": [UUID(key) for key in new]} if few else {"status__in": OPEN}
         rows = Workload.objects.filter(**some).order_by().values(*ASKED, "version", "fail_if_impossible")
         return {str(row["id"]): _asked_by(row) for row in rows}
 

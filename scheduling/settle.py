@@ -54,6 +54,11 @@ def decisions_of(plan: engine.Plan) -> list[Decision]:
     return [*plan.starts, *plan.grows, *plan.shrinks, *plan.preemptions]
 
 
+def is_disputed(plan: engine.Plan) -> bool:
+    """Return whether somebody yields, who may want to know why."""
+    return bool(plan.preemptions or plan.shrinks)
+
+
 def settle(plan: engine.Plan, unchanged: Callable[[str], bool]) -> Standing:
     """Return what stands; `unchanged` says of a workload whether its row is as the snapshot had it."""
     together: list[Decision] = [*plan.shrinks, *plan.preemptions]

@@ -1,9 +1,10 @@
 """Reading rules of workloads."""
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models import Exists, OuterRef
+from django.db.models import Case, Exists, F, OuterRef, When
 
 from teams.models import Team
 from teams.permissions import Permission, paths_where
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from chamber.models import User
     from teams.querysets import TeamQuerySet
     from workloads.models import Workload  # noqa: F401 - the base class below names it
+
+FIGURES_HOLD = timedelta(minutes=5)
+"""A figure of what a workload makes of its GPUs that is older says nothing of now."""
 
 
 class WorkloadQuerySet(models.QuerySet["Workload"]):
@@ -40,3 +44,21 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
         from workloads.models.workload import OPEN
 
         return self.filter(status__in=OPEN)
+
+    def with_idle_gpus(self, now: datetime) -> "WorkloadQuerySet":
+        """Keep those that hold GPUs which stand idle, as far as that is known now.
+
+        Use is reached by the names of its relations: the room that owns it lies above this one.
+        """
+        from workloads.models.workload import ADMITTED
+
+        return self.filter(
+            status__in=ADMITTED,
+            attempt__gpu_use__idle_milli__gt=0,
+            attempt__gpu_use__at__gte=now - FIGURES_HOLD,
+        )
+
+    def with_idleness(self, now: datetime) -> "WorkloadQuerySet":
+        """Add to each how much of what it holds stands idle (`idle_milli`, None where nobody knows) and since when."""
+        known = When(attempt__gpu_use__at__gte=now - FIGURES_HOLD, then=F("attempt__gpu_use__idle_milli"))
+        return self.annotate(idle_milli=Case(known), idle_since=F("attempt__gpu_use__idle_since"))

@@ -2,8 +2,9 @@
 
     python -m scheduling.tests.process STEP SIGNAL
 
-STEP is `decided` (the plan is made, nothing written), `fenced` (the transaction has begun) or `started` (its workloads
-have started, nothing is committed); SIGNAL is what it sends itself there: STOP or KILL. Prints what `run_cycle` gave.
+STEP is `decided` (the plan is made, nothing written), `fenced` (the transaction has begun), `started` (its workloads
+have started, nothing is committed) or `written` (its decisions are committed, nobody is told); SIGNAL is what it sends
+itself there: STOP or KILL. Prints what `run_cycle` gave.
 """
 
 import os
@@ -18,6 +19,7 @@ STEPS = {
     "decided": ("scheduling.cycle", "decide"),
     "fenced": ("scheduling.apply", "fence"),
     "started": ("agentlink.assignments", "assign_many"),
+    "written": ("scheduling.cycle", "apply"),
 }
 
 

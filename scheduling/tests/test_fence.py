@@ -137,6 +137,20 @@ def test_of_one_that_is_killed_on_its_way_nothing_is_written_and_the_next_one_do
     all_run_once(workloads)
 
 
+def test_what_one_that_is_killed_has_decided_stands_and_the_next_one_tells_who_waits_why(acme: Acme) -> None:
+    workloads = [make_workload(acme.research, acme.owner) for _ in range(3)]
+    waits = make_workload(acme.research, acme.owner, pods=99)
+    with scheduler("written", "KILL") as killed:
+        killed.wait()
+        assert Cycle.objects.get().decisions == 3
+        let_its_turn_end()
+        run_cycle()
+
+    all_run_once(workloads)
+    waits.refresh_from_db()
+    assert waits.reason_code == "larger-than-pool"
+
+
 def test_preemptions_and_starts_of_one_that_is_killed_are_undone_together(acme: Acme) -> None:
     elastic = [make_workload(acme.research, acme.owner) for _ in range(12)]
     run_cycle()

@@ -255,7 +255,7 @@ def test_tasks_call_their_functions(acme: Acme) -> None:
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list that topics go into as they are announced by cycles."""
     topics: list[str] = []
-    monkeypatch.setattr("scheduling.cycle.live.announce", lambda *names: topics.extend(names))
+    monkeypatch.setattr("scheduling.telling.live.announce", lambda *names: topics.extend(names))
     return topics
 
 

@@ -22,7 +22,7 @@ from workloads.lifecycle.plan import (
 )
 from workloads.lifecycle.progress import Progress, progress_many
 from workloads.lifecycle.reports import finished, pods_created, pods_running, refused, released
-from workloads.lifecycle.status import IllegalChange
+from workloads.lifecycle.status import IllegalChange, lock
 
 __all__ = [
     "Admission",
@@ -37,6 +37,7 @@ __all__ = [
     "fail_waiting",
     "finish_many",
     "finished",
+    "lock",
     "lost",
     "pods_created",
     "pods_running",

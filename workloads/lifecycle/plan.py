@@ -1,14 +1,16 @@
 """What a plan does to workloads: admit, preempt, grow and shrink, tell why they wait, give up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 from django.db.models import F, Max, OuterRef, Subquery
+from django.utils import timezone
 
-from chamber.bulk import update_each
+from chamber.bulk import insert_each, update_each
 from teams.actors import Actor
 from teams.models import Team
 from workloads import reasons
@@ -18,6 +20,10 @@ from workloads.lifecycle.steps import end_attempts, lock_open, stop, to_pending
 from workloads.models import Attempt, EndReason, EventKind, OnPreemption, Status, Workload
 from workloads.models.workload import ADMITTED
 from workloads.quantities import gpus_text
+
+OPENED = tuple(column.name for column in Attempt._meta.concrete_fields)
+OPENED_BY = tuple(column.attname for column in Attempt._meta.concrete_fields)
+"""All columns of an attempt, as `insert_each` names them and as attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +71,16 @@ class WaitingFailure:
     next_step: str = ""
 
 
-def admit_many(admissions: Sequence[Admission], *, by: Actor, at: datetime) -> dict[UUID, Attempt]:
+def admit_many(
+    admissions: Sequence[Admission], *, by: Actor, at: datetime, rows: Mapping[UUID, Workload] | None = None
+) -> dict[UUID, Attempt]:
     """Make Pending workloads Queued, each with a new attempt; return the attempts by workload id.
 
-    Left out are those that changed since the snapshot: another version, not Pending any more, held.
+    Left out are those that changed since the snapshot: another version, not Pending any more, held. `rows` are theirs
+    where the caller has locked them already.
     """
-    rows = lock(admission.workload_id for admission in admissions)
+    if rows is None:
+        rows = lock(admission.workload_id for admission in admissions)
     chosen = [
         (admission, row)
         for admission in admissions
@@ -83,7 +93,7 @@ def admit_many(admissions: Sequence[Admission], *, by: Actor, at: datetime) -> d
     at = journal.at
     numbers = _last_numbers([row.pk for _, row in chosen])
     attempts = {row.pk: _new_attempt(order, numbers.get(row.pk, 0) + 1, at) for order, row in chosen}
-    Attempt.objects.bulk_create(attempts.values())
+    _store(attempts.values())
     opened = Attempt.objects.filter(workload=OuterRef("pk"), ended_at__isnull=True)
     change_status(
         [row for _, row in chosen],
@@ -102,6 +112,13 @@ def admit_many(admissions: Sequence[Admission], *, by: Actor, at: datetime) -> d
     return attempts
 
 
+def _store(attempts: Collection[Attempt]) -> None:
+    """Add new attempts, as `bulk_create` does at three times the cost."""
+    insert_each(Attempt, OPENED, map(attrgetter(*OPENED_BY), attempts))
+    for attempt in attempts:
+        attempt._state.adding = False  # whoever saves one changes its row
+
+
 def _last_numbers(ids: list[UUID]) -> dict[UUID, int]:
     numbered = Attempt.objects.filter(workload__in=ids).order_by().values("workload")
     return dict(numbered.annotate(last=Max("number")).values_list("workload", "last"))
@@ -115,22 +132,26 @@ def _new_attempt(order: Admission, number: int, at: datetime) -> Attempt:
         allocation=order.allocation,
         gpus_milli=order.gpus_milli,
         queued_at=at,
+        created_at=timezone.now(),
     )
 
 
-def preempt_many(orders: Sequence[PreemptionOrder], *, by: Actor, at: datetime) -> set[UUID]:
+def preempt_many(
+    orders: Sequence[PreemptionOrder], *, by: Actor, at: datetime, rows: Mapping[UUID, Workload] | None = None
+) -> set[UUID]:
     """End the attempts of admitted workloads as preempted; return the ids of those it was done to.
 
     They go back to Pending, where they may and have requeues left, with their place in the queue; else they
     end as
     Preempted with a reason. The workloads that get the GPUs have an event too. Left out: who changed
-    meanwhile.
+    meanwhile. `rows` are theirs where the caller has locked them already.
     """
     # Who is a victim of two is preempted once, for the first of them.
     orders = list({order.workload_id: order for order in reversed(orders)}.values())[::-1]
-    rows = lock(
-        {order.workload_id for order in orders} | {o.by_workload_id for o in orders if o.by_workload_id}
-    )
+    concerned = {order.workload_id for order in orders} | {
+        o.by_workload_id for o in orders if o.by_workload_id
+    }
+    rows = lock(concerned) if rows is None else {key: row for key, row in rows.items() if key in concerned}
     chosen = [
         (order, row)
         for order in orders
