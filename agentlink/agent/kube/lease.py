@@ -1,0 +1,191 @@
+"""One of several agents of a cluster leads; the others wait until its lease runs out.
+
+Who waits goes by how long the lease has not changed, on its own clock; who leads stops earlier than that, counted from
+before it last asked. What the clocks of two machines show is never compared.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+import uuid
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from agentlink.agent.kube.access import Access
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from agentlink.agent.kube.resources import LEASES, JsonObject
+
+logger = logging.getLogger(__name__)
+
+LEASE_SECONDS = 15
+RENEW_WITHIN_SECONDS = 10.0
+"""A leader that has not renewed its lease for so long stops: that leaves the rest of the lease for stopping."""
+EVERY_SECONDS = 4.0
+"""How often a leader renews, and how often others look."""
+GIVE_UP_WITHIN_SECONDS = 5.0
+TRIES = 3
+"""How often a lease that others write to at the same time is read anew before the next look."""
+
+
+class Leadership:
+    """A candidate with a connection of its own, so that nothing delays a renewal; `leads` says whether it may act."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        namespace: str,
+        name: str = "chamber-agent",
+        lease_seconds: int = LEASE_SECONDS,
+        renew_within_seconds: float = RENEW_WITHIN_SECONDS,
+        every_seconds: float = EVERY_SECONDS,
+    ) -> None:
+        self.leads = False
+        self.identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        self._access, self._namespace, self._name = access, namespace, name
+        self._lease_seconds, self._every = lease_seconds, every_seconds
+        self._renew_within = renew_within_seconds
+        self._lease: JsonObject | None = None
+        """As it was last read or written."""
+        self._seen: JsonObject = {}
+        self._seen_at = 0.0
+        """What a lease said when it last changed, and when that was seen."""
+        self._renewed_at = 0.0
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do the work whenever this candidate leads, until the work is over by itself; raise what it raises.
+
+        The work is cancelled as soon as the lease is lost, or cannot be renewed in time. Cancelled itself, it gives the
+        lease up when the work has ended, so that another begins at once.
+        """
+        async with Kube(self._access, at_once=1, patience_seconds=self._every / 2) as kube:
+            while True:
+                await self._win(kube)
+                if await self._do(work, kube):
+                    return
+
+    async def _win(self, kube: Kube) -> None:
+        """Return when the lease was won."""
+        while True:
+            try:
+                if await self._hold(kube):
+                    logger.info("%s leads.", self.identity)
+                    self.leads = True
+                    return
+            except KubeError as error:
+                logger.warning("The lease %s cannot be had: %s", self._name, error)
+            await asyncio.sleep(self._every)
+
+    async def _do(self, work: Callable[[], Coroutine[Any, Any, None]], kube: Kube) -> bool:
+        """Do the work while the lease holds; return whether the work is over."""
+        working = asyncio.create_task(work())
+        renewing = asyncio.create_task(self._renew(kube))
+        try:
+            await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                await working
+                return True
+            return False
+        finally:
+            lost = renewing.done()
+            working.cancel()
+            renewing.cancel()
+            await asyncio.gather(working, renewing, return_exceptions=True)
+            self.leads = False
+            if not lost:
+                await self._give_up(kube)
+
+    async def _renew(self, kube: Kube) -> None:
+        """Renew the lease again and again; return once it is another's, or could not be renewed in time."""
+        while True:
+            try:
+                async with asyncio.timeout(self._renewed_at + self._renew_within - time.monotonic()):
+                    await asyncio.sleep(self._every)
+                    while not await self._renewed(kube):
+                        await asyncio.sleep(self._every / 4)
+            except TimeoutError:
+                logger.warning("%s could not renew its lease in time and leads no more.", self.identity)
+                return
+            except _Lost:
+                logger.warning("%s leads no more: the lease is another's.", self.identity)
+                return
+
+    async def _renewed(self, kube: Kube) -> bool:
+        """Return whether the lease was renewed; raise `_Lost` where it is another's."""
+        try:
+            held = await self._hold(kube)
+        except KubeError as error:
+            logger.warning("The lease %s cannot be renewed yet: %s", self._name, error)
+            return False
+        if not held:
+            raise _Lost
+        return True
+
+    async def _hold(self, kube: Kube) -> bool:
+        """Take or renew the lease; return whether it is this candidate's now."""
+        if not self.leads:
+            await self._look(kube)
+        for _ in range(TRIES):
+            if self._is_anothers():
+                return False
+            asked_at = time.monotonic()
+            try:
+                self._lease = await self._write(kube, self._claim())
+            except (AlreadyExists, Conflict, NotFound) as error:
+                clash = error
+                await self._look(kube)  # somebody else has written to it, or deleted it
+            else:
+                self._seen, self._seen_at, self._renewed_at = self._lease["spec"], asked_at, asked_at
+                return True
+        raise clash
+
+    async def _look(self, kube: Kube) -> None:
+        """Read the lease. One that somebody deleted still keeps others waiting for the rest of its time."""
+        try:
+            self._lease = await kube.get(LEASES, self._name, self._namespace)
+        except NotFound:
+            self._lease = None
+            return
+        if self._lease["spec"] != self._seen:
+            self._seen, self._seen_at = self._lease["spec"], time.monotonic()
+
+    def _is_anothers(self) -> bool:
+        holder = self._seen.get("holderIdentity")
+        if not holder or holder == self.identity:
+            return False
+        return time.monotonic() < self._seen_at + (self._seen.get("leaseDurationSeconds") or 0)
+
+    def _claim(self) -> JsonObject:
+        """Return what this candidate writes into the lease."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        mine = self._seen.get("holderIdentity") == self.identity
+        changes = int(self._seen.get("leaseTransitions") or 0)
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._lease_seconds,
+            "acquireTime": self._seen["acquireTime"] if mine else now,
+            "renewTime": now,
+            "leaseTransitions": changes if mine else changes + 1,
+        }
+
+    async def _write(self, kube: Kube, spec: JsonObject) -> JsonObject:
+        if self._lease is None:
+            return await kube.create(
+                LEASES, {"metadata": {"name": self._name}, "spec": spec}, self._namespace
+            )
+        return await kube.replace(LEASES, {**self._lease, "spec": spec}, self._namespace)
+
+    async def _give_up(self, kube: Kube) -> None:
+        """Let another lead at once."""
+        spec = {**self._claim(), "holderIdentity": "", "leaseDurationSeconds": 1}
+        with suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(GIVE_UP_WITHIN_SECONDS):
+                await self._write(kube, spec)
+
+
+class _Lost(Exception):  # noqa: N818 - no failure
+    """The lease is another's."""

@@ -1,0 +1,149 @@
+import asyncio
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from agentlink.agent.kube.access import Access, load
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.lease import Leadership
+from agentlink.agent.kube.resources import LEASES, JsonObject
+from agentlink.tests.kube.wires import wired
+from rig.namespaces import Namespace
+
+LEASE_SECONDS = 2
+NAME = "chamber-agent"
+
+pytestmark = pytest.mark.kube
+
+
+class Candidate:
+    """An agent that notes when it works. Times are this process's, the same for all candidates."""
+
+    def __init__(self, access: Access, namespace: str, lease_seconds: int = LEASE_SECONDS) -> None:
+        self.begun = asyncio.Event()
+        self.began_at = self.ended_at = 0.0
+        self.leadership = Leadership(
+            access,
+            namespace=namespace,
+            lease_seconds=lease_seconds,
+            renew_within_seconds=lease_seconds * 0.6,
+            every_seconds=0.2,
+        )
+        self.task = asyncio.create_task(self.leadership.run(self._work))
+
+    async def _work(self) -> None:
+        self.began_at = time.monotonic()
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended_at = time.monotonic()
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.task
+
+
+async def lease_of(kube: Kube, namespace: str) -> JsonObject:
+    spec: JsonObject = (await kube.get(LEASES, NAME, namespace))["spec"]
+    return spec
+
+
+async def test_one_of_two_leads_and_the_other_begins_at_once_when_it_gives_up(namespace: Namespace) -> None:
+    access = load(namespace.kubeconfig)
+    first = Candidate(access, namespace.name, lease_seconds=60)
+    await asyncio.wait_for(first.begun.wait(), 10)
+    second = Candidate(access, namespace.name)
+    await asyncio.sleep(0.5)
+    assert not second.begun.is_set()
+    assert first.leadership.leads
+    await first.stop()
+    await asyncio.wait_for(second.begun.wait(), 10)
+    assert 0 < first.ended_at < second.began_at
+    async with Kube(access) as kube:
+        lease = await lease_of(kube, namespace.name)
+        assert lease["holderIdentity"] == second.leadership.identity
+        assert lease["leaseTransitions"] >= 2
+        await second.stop()
+        assert not (await lease_of(kube, namespace.name)).get("holderIdentity")
+
+
+async def test_a_leader_that_is_cut_off_stops_before_another_begins(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    async with wired(namespace.kubeconfig, tmp_path) as (wire, kubeconfig):
+        first = Candidate(load(kubeconfig), namespace.name)
+        await asyncio.wait_for(first.begun.wait(), 10)
+        second = Candidate(load(namespace.kubeconfig), namespace.name)
+        await asyncio.sleep(0.5)
+        wire.cut()
+        await asyncio.wait_for(second.begun.wait(), 10)
+        assert 0 < first.ended_at < second.began_at
+        assert not first.leadership.leads
+        wire.mend()
+        await asyncio.sleep(0.5)
+        assert first.began_at < second.began_at
+        await first.stop()
+        await second.stop()
+
+
+async def test_a_lease_that_another_took_ends_the_work_at_once(namespace: Namespace) -> None:
+    access = load(namespace.kubeconfig)
+    first = Candidate(access, namespace.name)
+    await asyncio.wait_for(first.begun.wait(), 10)
+    async with Kube(access) as kube:
+        change = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 60}}
+        taken_at = time.monotonic()
+        await kube.patch(LEASES, NAME, change, namespace.name)
+        while not first.ended_at:
+            await asyncio.sleep(0.02)
+        assert first.ended_at - taken_at < 1.0
+        await first.stop()
+        assert (await lease_of(kube, namespace.name))["holderIdentity"] == "another"
+
+
+@pytest.mark.parametrize("year", [1999, 2099])
+async def test_whatever_the_clock_of_a_dead_leader_showed_its_lease_runs_out(
+    namespace: Namespace, year: int
+) -> None:
+    access = load(namespace.kubeconfig)
+    spec = {
+        "holderIdentity": "dead",
+        "leaseDurationSeconds": 1,
+        "renewTime": f"{year}-01-01T00:00:00.000000Z",
+    }
+    async with Kube(access) as kube:
+        await kube.create(LEASES, {"metadata": {"name": NAME}, "spec": spec}, namespace.name)
+    began = time.monotonic()
+    candidate = Candidate(access, namespace.name)
+    await asyncio.wait_for(candidate.begun.wait(), 10)
+    assert 1.0 <= candidate.began_at - began < 3.0
+    await candidate.stop()
+
+
+async def test_where_there_is_no_such_namespace_nobody_leads_and_little_is_asked(
+    control_plane: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    candidate = Candidate(load(control_plane), "no-such-namespace")
+    await asyncio.sleep(0.7)
+    assert not candidate.begun.is_set()
+    await candidate.stop()
+    warnings = [record for record in caplog.records if "cannot be had" in record.message]
+    assert 1 <= len(warnings) <= 5
+
+
+async def test_what_the_work_raises_ends_the_leadership(namespace: Namespace) -> None:
+    access = load(namespace.kubeconfig)
+
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    leadership = Leadership(access, namespace=namespace.name, every_seconds=0.2)
+    with pytest.raises(ValueError, match="broken"):
+        await leadership.run(fail)
+    assert not leadership.leads
+    async with Kube(access) as kube:
+        assert not (await lease_of(kube, namespace.name)).get("holderIdentity")
