@@ -6,10 +6,11 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -40,26 +41,63 @@ def main(
 
     The token's file is read anew for each connection: a token may be rotated under a running agent.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         read_token(token_file)
         nodes = read_nodes(simulate)
     except BadInput as error:
-        print(error, file=sys.stderr)  # noqa: T201 - this is the command line
-        return 2
+        return _refuse(error)
     cluster = SimulatedCluster(nodes, name=simulate.stem, state_file=state_file)
-    asyncio.run(_run(url, token_file, cluster, transport))
+    _run(run_agent(url, partial(_token, token_file), cluster, transport=transport))
+    cluster.save()
     return 0
 
 
-async def _run(url: str, token_file: Path, cluster: SimulatedCluster, transport: Transport) -> None:
-    """Run until SIGTERM or SIGINT; then close the link and store what the cluster is. Its pods go on."""
-    agent = asyncio.create_task(run_agent(url, partial(_token, token_file), cluster, transport=transport))
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(sign, agent.cancel)
-    with suppress(asyncio.CancelledError):
-        await agent
-    cluster.save()
+def main_native(
+    *,
+    url: str,
+    token_file: Path,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    health_port: int | None = None,
+    transport: Transport = "websocket",
+    **options: Any,
+) -> int:
+    """Run an agent of a Kubernetes cluster (`kubeconfig` None: the one this pod runs in), as `main` does.
+
+    `options` are those of `agentlink.agent.native.Options`.
+    """
+    from agentlink.agent.kube.access import BadAccess, load
+    from agentlink.agent.native import Options, run_native
+
+    try:
+        read_token(token_file)
+        chosen = Options(**options)
+        access = load(kubeconfig, context)
+    except (BadInput, BadAccess) as error:
+        return _refuse(error)
+    token = partial(_token, token_file)
+    _run(run_native(access, chosen, url=url, token=token, transport=transport, health_port=health_port))
+    return 0
+
+
+def _refuse(error: Exception) -> int:
+    print(error, file=sys.stderr)  # noqa: T201 - this is the command line
+    return 2
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run until SIGTERM or SIGINT; then close the link. The cluster's pods go on."""
+
+    async def run() -> None:
+        agent = asyncio.create_task(work)
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(sign, agent.cancel)
+        with suppress(asyncio.CancelledError):
+            await agent
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    asyncio.run(run())
     logger.info("The agent has stopped; the pods of its cluster go on.")
 
 

@@ -131,6 +131,7 @@ class Core:
         self._connection: UUID | None = None
         self._awaits_full = True
         self._has_looked = False
+        self._expected_anew = False
 
     @property
     def works_by(self) -> int:
@@ -157,6 +158,7 @@ class Core:
         if not message.last:
             return True
         parts, self._parts = self._parts, []
+        self._expected_anew = True
         if message.base is None:
             self._replace(parts)
             self._awaits_full = False
@@ -196,6 +198,14 @@ class Core:
             known for known in self._known.values() if known.report is not None and not known.acknowledged
         )
         return tuple(known.report for known in open_ if known.report is not None)
+
+    def expected(self) -> list[Assignment] | None:
+        """Return all assignments that are let go, where that may have changed since the last call, else None."""
+        if self._awaits_full or not self._expected_anew:
+            return None
+        self._expected_anew = False
+        every = (known.wanted for known in self._known.values())
+        return [wanted for wanted in every if wanted is not None and wanted.let_go]
 
     # Instructions
 

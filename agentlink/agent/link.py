@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from agentlink import protocol
-from agentlink.protocol import Ack, Desired, Error, ErrorCode, Heartbeat, Hello, Invalid
+from agentlink.protocol import Desired, Error, ErrorCode, Heartbeat, Hello, Invalid
 
 OPEN_SECONDS = 15
 CLOSE_SECONDS = 2
@@ -25,7 +25,7 @@ POLL_SECONDS = 40
 SERVICE_RESTART = 1012
 """The code with which a server that stops closes its sockets."""
 
-ServerMessage = Desired | Ack | Error
+ServerMessage = protocol.ToAgent
 MOST_IN_POST = 100
 MOST_BYTES_IN_POST = protocol.MAX_BYTES
 

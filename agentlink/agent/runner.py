@@ -6,16 +6,30 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from agentlink import protocol
+from agentlink.agent import use
 from agentlink.agent.backends.base import Backend
 from agentlink.agent.core import Core, Plan
+from agentlink.agent.keeping import Keeper
 from agentlink.agent.link import Link, LinkLost, open_long_poll, open_websocket
+from agentlink.agent.logs import attached
 from agentlink.pace import Pace
-from agentlink.protocol import Ack, Desired, Error, ErrorCode, Heartbeat, Hello, NodeReport, Report
+from agentlink.protocol import (
+    Ack,
+    Desired,
+    Error,
+    ErrorCode,
+    Heartbeat,
+    Hello,
+    Namespaces,
+    NodeReport,
+    Report,
+    Verdicts,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +49,9 @@ AGAIN_SECONDS = 1.0
 """Hello and inventory are said again at most this often, however many errors ask for it."""
 NODES_A_SECOND = 2000
 """How many nodes an agent reports at most: a large cluster whose nodes come and go is told every few seconds."""
+DISCOVERED_EVERY_SECONDS = (1.0, 60.0)
+"""How soon what was discovered is told again where it changed, and how soon where it did not: the server's rules may
+have."""
 PATIENCE_SECONDS = 120.0
 """How long the answer to a hello may take."""
 
@@ -46,32 +63,37 @@ async def run_agent(
     *,
     transport: Transport = "websocket",
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    on_link: Callable[[bool], None] = lambda _: None,
 ) -> None:
     """Run until cancelled. Whatever goes wrong costs a pause, longer each time, and a full resynchronisation.
 
     A `token` that can be called is asked anew for each connection, so that it may be rotated under a running agent.
-    Cancelled, the agent closes its link; the cluster's pods go on.
+    `on_link` is told when the server has answered a hello, and when the conversation is over. Cancelled, the agent
+    closes its link; the cluster's pods go on.
     """
     failures = 0
     core = Core()
-    while True:
-        conversation, began = _Conversation(core, backend, heartbeat_seconds), time.monotonic()
-        lost: LinkLost | None = None
-        try:
-            secret = token if isinstance(token, str) else token()
-            async with _open(url, secret, transport) as link:
-                await conversation.run(link)
-        except LinkLost as error:
-            lost = error
-        except Exception:
-            # What the agent remembers may be wrong: the server and the cluster know it all.
-            logger.exception("The agent failed and begins again.")
-            core = Core()
-        failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1
-        pause = _pause(failures, lost)
-        if lost is not None:
-            logger.warning("%s Trying again in %.1f s.", lost, pause)
-        await asyncio.sleep(pause)
+    async with _logs(url, token, backend, transport) as keeper:
+        while True:
+            conversation = _Conversation(core, backend, keeper, heartbeat_seconds, on_link)
+            began = time.monotonic()
+            lost: LinkLost | None = None
+            try:
+                secret = token if isinstance(token, str) else token()
+                async with _open(url, secret, transport) as link:
+                    await conversation.run(link)
+            except LinkLost as error:
+                lost = error
+            except Exception:
+                # What the agent remembers may be wrong: the server and the cluster know it all.
+                logger.exception("The agent failed and begins again.")
+                core = Core()
+            on_link(False)
+            failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1
+            pause = _pause(failures, lost)
+            if lost is not None:
+                logger.warning("%s Trying again in %.1f s.", lost, pause)
+            await asyncio.sleep(pause)
 
 
 def _pause(failures: int, lost: LinkLost | None) -> float:
@@ -94,13 +116,28 @@ def _open(url: str, token: str, transport: Transport) -> AbstractAsyncContextMan
     return open_long_poll(url, token)
 
 
+def _logs(
+    url: str, token: str | Callable[[], str], backend: Backend, transport: Transport
+) -> AbstractAsyncContextManager[Keeper | None]:
+    """Return the logs connection, which is a socket: where those are forbidden, there is none."""
+    return attached(url, token, backend) if transport == "websocket" else nullcontext(None)
+
+
 class _Conversation:
     """One connection's life: three tasks that share the core, in one thread."""
 
-    def __init__(self, core: Core, backend: Backend, heartbeat_seconds: float) -> None:
+    def __init__(
+        self,
+        core: Core,
+        backend: Backend,
+        keeper: Keeper | None,
+        heartbeat_seconds: float,
+        on_link: Callable[[bool], None],
+    ) -> None:
         self._connection = uuid.uuid4()
         self._greeted_at = -AGAIN_SECONDS
         self._core, self._backend, self._heartbeat_seconds = core, backend, heartbeat_seconds
+        self._keeper, self._on_link = keeper, on_link
         self._wake = asyncio.Event()
         self._seen = -1
         self._nodes_seen = -1
@@ -110,6 +147,9 @@ class _Conversation:
         self._inventory = 0
         self._inventory_sent_at = 0.0
         self._inventory_is_known = True
+        self._bound = 0
+        self._found_seen = -1
+        self._found_told_at = -DISCOVERED_EVERY_SECONDS[1]
         # Newer reports replace older ones while the server is busy with those under way.
         self._outbox: dict[uuid.UUID, Report] = {}
         self._under_way: set[uuid.UUID] = set()
@@ -123,7 +163,13 @@ class _Conversation:
         await self._hello(link)
         tasks = [
             asyncio.create_task(part)
-            for part in (self._listen(link), self._converge(link), self._beat(link), self._watch())
+            for part in (
+                self._listen(link),
+                self._converge(link),
+                self._beat(link),
+                self._watch(),
+                use.tell(link, self._backend, lambda: self._core.works_by > 0),
+            )
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -165,11 +211,17 @@ class _Conversation:
                 if not self._core.desire(message):
                     await self._hello(link)
                 elif awaited and self._core.works_by:
+                    self._on_link(True)
                     await self._report(link, self._core.unacknowledged())
             elif isinstance(message, Ack):
                 self._inventory_is_known |= message.inventory == self._inventory
                 self._core.acknowledge(message)
                 await self._answered(link, {taken.attempt for taken in message.reports})
+            elif isinstance(message, Namespaces):
+                self._bound, self._found_seen = message.version, -1
+                await self._backend.bind(message)
+            elif isinstance(message, Verdicts):
+                await self._backend.answer(message.verdicts)
             else:
                 await self._hear(link, message)
             self._wake.set()
@@ -213,6 +265,8 @@ class _Conversation:
             await asyncio.sleep(GATHER_SECONDS)
             self._wake.clear()
             await self._look()
+            # Before the reports: a Job that its owner deleted is no failure.
+            await self._tell_discovered(link)
             await self._perform(self._core.plan(), link)
             await self._tell_nodes(link)
 
@@ -227,13 +281,35 @@ class _Conversation:
             self._nodes = nodes
             await link.send(self._whole_inventory())
 
+    async def _tell_discovered(self, link: Link) -> None:
+        """Send what is in the bound namespaces where it changed, and once a minute."""
+        if not (self._core.works_by and self._bound):
+            return
+        soon, late = (self._found_told_at + pause - time.monotonic() for pause in DISCOVERED_EVERY_SECONDS)
+        if soon > 0:
+            asyncio.get_running_loop().call_later(soon, self._wake.set)
+            return
+        since = self._found_seen if late > 0 else -1
+        self._found_seen, found = await self._backend.discovered(since)
+        if found is not None and found.version == self._bound:
+            self._found_told_at = time.monotonic()
+            await link.send(
+                list(protocol.discovered_in_parts(found.jobs, found.namespaces, version=found.version))
+            )
+
     async def _perform(self, plan: Plan, link: Link) -> None:
+        expected = self._core.expected()
+        if expected is not None:
+            await self._backend.expect(expected)
+        if self._keeper is not None:
+            await self._keeper.before_stop((stop.attempt, stop.pods) for stop in plan.stops)
         for stop in plan.stops:
             await self._backend.stop(stop.attempt, stop.pods)
         for create in plan.creates:
             await self._backend.create(create.assignment, create.pods)
+        forget = self._backend.forget if self._keeper is None else self._keeper.forget
         for attempt in plan.forgets:
-            await self._backend.forget(attempt)
+            await forget(attempt)
         await self._report(link, plan.reports)
 
     async def _report(self, link: Link, reports: Sequence[Report]) -> None:
@@ -263,6 +339,8 @@ class _Conversation:
     async def _look(self) -> None:
         self._seen, observations = await self._backend.observe(self._seen)
         self._core.observe(observations)
+        if self._keeper is not None:
+            self._keeper.observe(observations)
 
     async def _watch(self) -> None:
         while True:
@@ -278,7 +356,11 @@ class _Conversation:
             await asyncio.sleep(self._heartbeat_seconds)
             if not self._core.works_by and time.monotonic() - self._greeted_at > PATIENCE_SECONDS:
                 raise LinkLost(f"The hello was not answered within {PATIENCE_SECONDS:.0f} s.")
-            await link.send([Heartbeat(connection=self._connection, generation=self._core.works_by)])
+            heartbeat = Heartbeat(
+                connection=self._connection, generation=self._core.works_by, namespaces=self._bound
+            )
+            await link.send([heartbeat])
+            self._wake.set()
             unknown = self._core.unacknowledged()
             late = [report for report in unknown if (report.attempt, report.sequence) in before]
             before = {(report.attempt, report.sequence) for report in unknown}

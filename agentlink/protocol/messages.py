@@ -11,6 +11,12 @@ VERSION = 1
 MAX_BYTES = 1024 * 1024
 MAX_REPORTS = 500
 """Reports in one `observed`: a message is taken in one short transaction."""
+MAX_JOBS = 200
+"""Jobs in one `discovered`: each that is new is a submission."""
+MAX_FIGURES = 500
+"""Figures in one `usage`, for the same reason."""
+MAX_DEVICES = 8192
+"""GPUs of one figure: as many as fit a message."""
 
 
 def _plain(text: str) -> str:
@@ -83,10 +89,20 @@ class AssignedPod(_Part):
     devices: Annotated[tuple[DeviceShare, ...], Field(min_length=1, max_length=1024)]
 
 
+class Adopted(_Part):
+    """A Job that somebody created in the cluster, and that Chamber lets run and suspends instead of its own."""
+
+    namespace: Name
+    name: Name
+    uid: Name
+
+
 class Assignment(_Part):
     """An attempt that should run here. Its pods may be created once `let_go`: until then somebody's are in the way.
 
     `reported` is the highest sequence that the server took: the agent goes on from there, also after a restart.
+    `most_pods` are as many as it may grow to. `namespace` is the one bound to the team; empty where none is, and the
+    agent uses its own. Tolerations are written as `key=value:Effect`, like taints.
     """
 
     workload: UUID
@@ -95,6 +111,11 @@ class Assignment(_Part):
     number: Annotated[int, Field(ge=1, le=2**31 - 1)]
     pods: tuple[AssignedPod, ...]
     let_go: bool
+    most_pods: Count = 1
+    team: Name = "-"
+    namespace: Annotated[str, Field(max_length=63), AfterValidator(_plain)] = ""
+    adopted: Adopted | None = None
+    tolerations: tuple[Sentence, ...] = ()
     image: Sentence
     command: tuple[Text, ...] = ()
     environment: dict[Text, Text] = {}
@@ -198,11 +219,15 @@ class Hello(_Message):
 
 
 class Heartbeat(_Message):
-    """Sent every 10 s. `generation` is the desired one that the agent works by; 0 until it has a full set."""
+    """Sent every 10 s. `generation` is the desired one that the agent works by; 0 until it has a full set.
+
+    `namespaces` is the version of the bindings that it has.
+    """
 
     type: Literal["heartbeat"] = "heartbeat"
     connection: UUID
     generation: Count
+    namespaces: Count = 0
 
 
 def _in_order(nodes: tuple[NodeReport, ...]) -> tuple[NodeReport, ...]:
@@ -232,34 +257,90 @@ class Observed(_Message):
 
 
 class DiscoveredJob(_Part):
-    """A job that somebody created in the cluster himself."""
+    """A Job that somebody created in a bound namespace and asks to have adopted, as it is now.
+
+    Quantities are per pod. `priority` is what its label says, as it is written there; `who` what an annotation says,
+    which anybody could have written. `problems` say why it cannot be adopted, whoever asks.
+    """
 
     uid: Name
     namespace: Name
     name: Name
+    pods: Count = 1
+    gpus: Count = 0
+    cpu_milli: Count = 0
+    memory_mib: Count = 0
+    image: Sentence = ""
+    command: tuple[Sentence, ...] = ()
+    node_selector: dict[Name, Sentence] = {}
+    tolerations: tuple[Sentence, ...] = ()
+    time_limit_seconds: Count | None = None
+    grace_seconds: Count = 30
+    priority: Sentence = ""
+    who: Sentence = ""
+    service_account: Name = "default"
+    volumes: tuple[Word, ...] = ()
+    problems: tuple[Sentence, ...] = ()
+    finished: bool = False
+
+
+class NamespaceReport(_Part):
+    """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber."""
+
+    namespace: Name
+    ready: bool
+    problem: Sentence = ""
+    foreign_jobs: Small = 0
+    foreign_gpus: Small = 0
+
+
+def _rising(jobs: tuple[DiscoveredJob, ...]) -> tuple[DiscoveredJob, ...]:
+    if any(after.uid <= before.uid for before, after in pairwise(jobs)):
+        raise ValueError("the Jobs do not come in the order of their uids, each once")
+    return jobs
 
 
 class Discovered(_Message):
-    """Workloads that were not submitted through Chamber."""
+    """All Jobs of the bound namespaces that ask to be adopted, in the order of their uids, in parts.
+
+    Each part speaks for the uids after `after` up to its last one, the `last` part for all that follow: a Job in that
+    range and not in the part is not there any more, unless it is of a namespace that is not ready. `version` is that
+    of the bindings which the agent worked by.
+    """
 
     type: Literal["discovered"] = "discovered"
-    jobs: tuple[DiscoveredJob, ...]
+    version: Count = 0
+    after: Annotated[str, Field(max_length=253), AfterValidator(_plain)] = ""
+    last: bool = True
+    namespaces: tuple[NamespaceReport, ...] = ()
+    jobs: Annotated[tuple[DiscoveredJob, ...], Field(max_length=MAX_JOBS), AfterValidator(_rising)] = ()
+
+
+Percent = Annotated[int, Field(ge=0, le=100)]
+DeviceName = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_plain)]
 
 
 class UsageFigure(_Part):
-    """What a workload made of its GPUs since the last figure."""
+    """What a workload made of its GPUs since the last figure: means of its GPUs, sums of memory and power.
+
+    `devices` are those that were measured, by a name that stays the same while the workload has them, with how busy
+    each was; percentages are rounded down. None = the cluster does not tell.
+    """
 
     workload: UUID
     at: AwareDatetime
-    utilisation_percent: Annotated[int, Field(ge=0, le=100)]
+    utilisation_percent: Percent
     memory_mib: Count
+    tensor_percent: Percent | None = None
+    power_watts: Small | None = None
+    devices: Annotated[dict[DeviceName, Percent], Field(max_length=MAX_DEVICES)] = {}
 
 
 class Usage(_Message):
-    """GPU use by workload."""
+    """GPU use by workload, sent every minute. What is lost is not sent again."""
 
     type: Literal["usage"] = "usage"
-    figures: tuple[UsageFigure, ...]
+    figures: Annotated[tuple[UsageFigure, ...], Field(max_length=MAX_FIGURES)]
 
 
 AgentMessage = Annotated[
@@ -289,6 +370,40 @@ class Desired(_Message):
     forget: tuple[UUID, ...] = ()
 
 
+class BoundNamespace(_Part):
+    """A namespace that is a team's: the agent makes and keeps it. `id` is that of the binding."""
+
+    id: UUID
+    namespace: Name
+    team: Name
+
+
+class Namespaces(_Message):
+    """All namespaces that are bound here; after each hello, and when they have changed."""
+
+    type: Literal["namespaces"] = "namespaces"
+    version: Count
+    bound: tuple[BoundNamespace, ...] = ()
+
+
+class Verdict(_Part):
+    """What became of a discovered Job: the slug of the workload that it is, or why it is none; `note` where it was
+    taken otherwise than it asked.
+    """
+
+    uid: Name
+    workload: Word = ""
+    refused: Sentence = ""
+    note: Sentence = ""
+
+
+class Verdicts(_Message):
+    """The answer to a part of what was discovered."""
+
+    type: Literal["verdicts"] = "verdicts"
+    verdicts: Annotated[tuple[Verdict, ...], Field(max_length=MAX_JOBS)]
+
+
 class Taken(_Part):
     """A report that the server has, or needs no more."""
 
@@ -314,7 +429,6 @@ class ErrorCode(StrEnum):
     NO_HELLO = "no-hello"
     INVENTORY_GAP = "inventory-gap"
     UNKNOWN_ATTEMPT = "unknown-attempt"
-    NOT_SUPPORTED = "not-supported"
     FAULT = "fault"
 
 
@@ -332,6 +446,7 @@ class Error(_Message):
     attempt: UUID | None = None
 
 
-ServerMessage = Annotated[Desired | Ack | Error, Field(discriminator="type")]
+ServerMessage = Annotated[Desired | Ack | Namespaces | Verdicts | Error, Field(discriminator="type")]
 
-Message = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Desired | Ack | Error
+ToAgent = Desired | Ack | Namespaces | Verdicts | Error
+Message = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | ToAgent

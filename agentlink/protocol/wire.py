@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -11,26 +11,31 @@ from pydantic_core import ErrorDetails
 
 from agentlink.protocol.messages import (
     MAX_BYTES,
+    MAX_FIGURES,
+    MAX_JOBS,
     MAX_REPORTS,
     VERSION,
-    Ack,
     AgentMessage,
     AssignedPod,
     Assignment,
     Desired,
     Discovered,
+    DiscoveredJob,
     Error,
     ErrorCode,
     Heartbeat,
     Hello,
     Inventory,
     Message,
+    NamespaceReport,
     NodeReport,
     Observed,
     Report,
     ServerMessage,
     StopOrder,
+    ToAgent,
     Usage,
+    UsageFigure,
 )
 
 PART_BYTES = 512 * 1024
@@ -45,7 +50,20 @@ MAX_PODS_BYTES = 200 * 1024
 """An assignment whose pods take more comes as several items, merged by the agent."""
 
 _AGENT: TypeAdapter[Hello | Heartbeat | Inventory | Observed | Discovered | Usage] = TypeAdapter(AgentMessage)
-_SERVER: TypeAdapter[Desired | Ack | Error] = TypeAdapter(ServerMessage)
+_SERVER: TypeAdapter[ToAgent] = TypeAdapter(ServerMessage)
+
+
+class Typed(Protocol):
+    """A message, as far as writing it goes."""
+
+    @property
+    def type(self) -> str:
+        """Return the name of its kind."""
+        ...
+
+    def model_dump_json(self, *, exclude_defaults: bool = False) -> str:
+        """Return it as JSON."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +81,19 @@ class Invalid:
 
 def from_agent(data: str | bytes) -> Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Invalid:
     """Return the agent's message, or why it is none; never raises."""
-    return _parse(_AGENT, data)
+    return parse(_AGENT, data)
 
 
-def from_server(data: str | bytes) -> Desired | Ack | Error | Invalid:
+def from_server(data: str | bytes) -> ToAgent | Invalid:
     """Return the server's message, or why it is none; never raises."""
-    return _parse(_SERVER, data)
+    return parse(_SERVER, data)
 
 
 M = TypeVar("M")
 
 
-def _parse(adapter: TypeAdapter[M], data: str | bytes) -> M | Invalid:
+def parse(adapter: TypeAdapter[M], data: str | bytes) -> M | Invalid:
+    """Return the message that the text is, or why it is none; never raises."""
     size = len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         return Invalid(
@@ -119,6 +138,11 @@ def _printable(text: str) -> str:
 
 def encode(message: Message) -> str:
     """Return the message as it travels; what has its default is left out, but for protocol and type."""
+    return encode_any(message)
+
+
+def encode_any(message: Typed) -> str:
+    """Return a message of either connection as it travels."""
     body = message.model_dump_json(exclude_defaults=True)
     frame = f'{{"protocol":{VERSION},"type":"{message.type}"'
     return f"{frame}}}" if body == "{}" else f"{frame},{body[1:]}"
@@ -166,6 +190,30 @@ def observed_in_parts(reports: Sequence[Report]) -> Iterator[Observed]:
     for group in in_parts(reports, most=MAX_REPORTS):
         if group:
             yield Observed(reports=group)
+
+
+def usage_in_parts(figures: Sequence[UsageFigure]) -> Iterator[Usage]:
+    """Yield figures as messages; none for no figures."""
+    for group in in_parts(figures, most=MAX_FIGURES):
+        if group:
+            yield Usage(figures=group)
+
+
+def discovered_in_parts(
+    jobs: Sequence[DiscoveredJob], namespaces: Sequence[NamespaceReport], *, version: int
+) -> Iterator[Discovered]:
+    """Yield what was discovered as messages; at least one."""
+    groups = list(in_parts(sorted(jobs, key=attrgetter("uid")), most=MAX_JOBS))
+    after = ""
+    for part, group in enumerate(groups):
+        yield Discovered(
+            version=version,
+            after=after,
+            last=part == len(groups) - 1,
+            namespaces=tuple(namespaces),
+            jobs=group,
+        )
+        after = group[-1].uid if group else after
 
 
 def desired_in_parts(

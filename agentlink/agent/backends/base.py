@@ -1,12 +1,23 @@
 """What the agent needs of a cluster, whatever it is made of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from agentlink.protocol import AssignedPod, Assignment, NodeReport, Phase, PodReport
+from agentlink.protocol import (
+    AssignedPod,
+    Assignment,
+    DiscoveredJob,
+    NamespaceReport,
+    Namespaces,
+    NodeReport,
+    Phase,
+    PodReport,
+    UsageFigure,
+    Verdict,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,29 @@ class Observation:
     created_at: datetime | None = None
     running_at: datetime | None = None
     ended_at: datetime | None = None
+
+
+class Found(NamedTuple):
+    """What a cluster has in its bound namespaces, by the bindings of a version: all of it."""
+
+    version: int
+    namespaces: Sequence[NamespaceReport]
+    jobs: Sequence[DiscoveredJob]
+
+
+class LogPiece(NamedTuple):
+    """What a pod wrote, cut anywhere; after a whole line, `cursor` is the place behind it."""
+
+    data: bytes
+    cursor: str = ""
+
+
+class NoLogs(Exception):  # noqa: N818 - an answer
+    """A pod's log cannot be read: as a sentence, and whether it only has not begun."""
+
+    def __init__(self, message: str, *, not_started: bool = False) -> None:
+        super().__init__(message)
+        self.not_started = not_started
 
 
 class Backend(Protocol):
@@ -57,4 +91,36 @@ class Backend(Protocol):
 
     async def forget(self, attempt: UUID) -> None:
         """Drop the record of an attempt of which no pod is left."""
+        ...
+
+    def logs(
+        self, attempt: UUID, pod: int, *, follow: bool, tail_bytes: int, after: str = ""
+    ) -> AsyncGenerator[LogPiece]:
+        """Yield about the last `tail_bytes` of a pod's log, or all after a cursor; with `follow`, until it ends.
+
+        Cursors of one pod are greater for later lines. Raises `NoLogs`. To be wrapped in `contextlib.aclosing`.
+        """
+        ...
+
+    async def usage(self) -> Sequence[UsageFigure]:
+        """Return what workloads make of their GPUs now, as far as it can be measured."""
+        ...
+
+    async def expect(self, assignments: Collection[Assignment]) -> None:
+        """Take in all attempts that may have pods now: of no others do Jobs run and quotas speak."""
+        ...
+
+    async def bind(self, namespaces: Namespaces) -> None:
+        """Keep these namespaces from now on, and no others."""
+        ...
+
+    async def discovered(self, since: int) -> tuple[int, Found | None]:
+        """Return the present version, and what is in the bound namespaces where that changed after `since`, else None.
+
+        Nothing while not all of them have been looked at.
+        """
+        ...
+
+    async def answer(self, verdicts: Sequence[Verdict]) -> None:
+        """Tell people in the cluster what became of their Jobs."""
         ...

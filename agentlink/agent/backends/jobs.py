@@ -40,6 +40,7 @@ class Job(BaseModel):
     exit_code: int | None = None
     created_at: float | None = None
     running_at: float | None = None
+    stopping_at: float | None = None
     ended_at: float | None = None
 
     @property

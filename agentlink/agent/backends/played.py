@@ -16,12 +16,12 @@ _EXIT = re.compile(r"\bexit\s+(\d{1,3})\b")
 
 def start_seconds(workload: UUID) -> float:
     """Return how long its pods are being created."""
-    return _draw(workload, "start", START_SECONDS)
+    return draw(workload, "start", START_SECONDS)
 
 
 def stop_seconds(workload: UUID, grace_seconds: int) -> float:
     """Return how much of the grace period its pods take when they are stopped."""
-    return min(float(grace_seconds), _draw(workload, "stop", STOP_SECONDS))
+    return min(float(grace_seconds), draw(workload, "stop", STOP_SECONDS))
 
 
 def run_seconds(assignment: Assignment) -> float:
@@ -29,7 +29,7 @@ def run_seconds(assignment: Assignment) -> float:
     slept = [float(seconds) for seconds in _SLEEP.findall(" ".join(assignment.command))]
     if slept:
         return sum(slept)
-    drawn = _draw(assignment.workload, "run", RUN_SECONDS)
+    drawn = draw(assignment.workload, "run", RUN_SECONDS)
     return (
         drawn if assignment.time_limit_seconds is None else min(drawn, float(assignment.time_limit_seconds))
     )
@@ -41,7 +41,7 @@ def exit_code(assignment: Assignment) -> int:
     return int(codes[-1]) % 256 if codes else 0
 
 
-def _draw(workload: UUID, what: str, bounds: tuple[float, float]) -> float:
+def draw(workload: UUID, what: str, bounds: tuple[float, float]) -> float:
     """Return a number between the bounds that is always the same for the same workload."""
     digest = hashlib.sha256(workload.bytes + what.encode()).digest()
     low, high = bounds

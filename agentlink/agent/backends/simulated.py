@@ -10,26 +10,32 @@ import asyncio
 import heapq
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from agentlink.agent.backends import played
-from agentlink.agent.backends.base import Observation
+from agentlink.agent.backends import effort, played
+from agentlink.agent.backends.base import Found, LogPiece, NoLogs, Observation
 from agentlink.agent.backends.jobs import Due, Job, Timer, observation
+from agentlink.agent.backends.script import Script
 from agentlink.agent.backends.statefile import StateFile
 from agentlink.protocol import (
     LIVING,
     AssignedPod,
     Assignment,
+    NamespaceReport,
+    Namespaces,
     NodeReport,
     Phase,
     PodState,
+    UsageFigure,
+    Verdict,
 )
 
 WHOLE_DEVICE_MILLI = 1000
 LOOK_AGAIN_SECONDS = 5.0
+LOOK_FOR_LINES_SECONDS = 0.2
 
 
 class SimulatedCluster:
@@ -48,6 +54,7 @@ class SimulatedCluster:
         self._nodes = {node.name: node for node in nodes}
         self._version = 1
         self._nodes_version = 1
+        self._bound, self._bound_at = Namespaces(version=0), 0
         self._jobs: dict[UUID, Job] = {}
         self._changed_at: OrderedDict[UUID, int] = OrderedDict()
         self._heap: list[tuple[float, str, UUID]] = []
@@ -117,7 +124,7 @@ class SimulatedCluster:
         if job is None or not job.living():
             return
         if pods is None and not job.is_over:
-            job.phase = Phase.STOPPING
+            job.phase, job.stopping_at = Phase.STOPPING, self._clock()
         seconds = played.stop_seconds(job.assignment.workload, job.assignment.grace_seconds)
         leaving = None if pods is None else sorted(pods)
         self._schedule(attempt, job, Timer(at=self._clock() + seconds, what=Due.GONE, pods=leaving))
@@ -130,6 +137,56 @@ class SimulatedCluster:
             del self._jobs[attempt]
             self._changed_at.pop(attempt, None)
             self._unsaved.add(attempt)
+
+    async def logs(
+        self, attempt: UUID, pod: int, *, follow: bool, tail_bytes: int, after: str = ""
+    ) -> AsyncGenerator[LogPiece]:
+        """Yield what a pod wrote; a cursor is the number of lines before it."""
+        told: int | None = int(after) if after.isdigit() else None
+        while (job := self._job_with(attempt, pod)) is not None:
+            if job.running_at is not None:
+                script = Script(job, pod)
+                count = script.count(self._clock())
+                if told is None:
+                    told = _tail(script, count, tail_bytes)
+                if count > told:
+                    lines = "".join(f"{script.line(number)}\n" for number in range(told, count))
+                    told = count
+                    yield LogPiece(lines.encode(), f"{told:012}")
+            elif not follow:
+                raise NoLogs("The pod has not started yet.", not_started=True)
+            if not follow or job.is_over:
+                return
+            await asyncio.sleep(LOOK_FOR_LINES_SECONDS)
+        if told is None:
+            raise NoLogs("The pod is not there any more.")
+
+    async def usage(self) -> Sequence[UsageFigure]:
+        """Return what the workloads that run make of their GPUs."""
+        self.advance()
+        now = self._clock()
+        found = (effort.figure(job, self._nodes, now) for job in self._jobs.values())
+        return [figure for figure in found if figure is not None]
+
+    async def expect(self, assignments: Collection[Assignment]) -> None:
+        """Take in which attempts may have pods; nobody else makes any here."""
+
+    async def bind(self, namespaces: Namespaces) -> None:
+        """Keep these namespaces: all that is asked for them."""
+        self._bound = namespaces
+        self._version += 1
+        self._bound_at = self._version
+        self._ring()
+
+    async def discovered(self, since: int) -> tuple[int, Found | None]:
+        """Return that the bound namespaces are there, with nothing of anybody's own in them."""
+        if since >= self._bound_at:
+            return self._version, None
+        reports = [NamespaceReport(namespace=each.namespace, ready=True) for each in self._bound.bound]
+        return self._version, Found(self._bound.version, reports, ())
+
+    async def answer(self, verdicts: Sequence[Verdict]) -> None:
+        """Hear what became of Jobs; nobody is there to be told."""
 
     # What happens to a cluster
 
@@ -203,6 +260,12 @@ class SimulatedCluster:
         self._unsaved = set()
 
     # Inside
+
+    def _job_with(self, attempt: UUID, pod: int) -> Job | None:
+        """Return the attempt's job where it has this pod, as it is now."""
+        self.advance()
+        job = self._jobs.get(attempt)
+        return job if job is not None and pod in job.states else None
 
     def _add(self, job: Job, pods: Sequence[AssignedPod], now: float) -> None:
         for pod in pods:
@@ -331,3 +394,11 @@ class SimulatedCluster:
                 heapq.heappush(self._heap, (timer.at, str(attempt), attempt))
             self._version += 1
             self._changed_at[attempt] = self._version
+
+
+def _tail(script: Script, count: int, tail_bytes: int) -> int:
+    """Return the number of the first of the last lines that fit."""
+    first, size = count, 0
+    while first > 0 and (size := size + len(script.line(first - 1).encode()) + 1) <= tail_bytes:
+        first -= 1
+    return first

@@ -1,0 +1,143 @@
+"""Beginning adopted Jobs, and letting go of them: what is written on a Job that somebody else made."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agentlink.agent.backends.native import adoption, manifests
+from agentlink.agent.backends.native.facts import JobFacts
+from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.making import NotMade
+from agentlink.agent.backends.native.marks import Mark, Marks
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.plans import JobPlan
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import Invalid, KubeError, NotFound
+from agentlink.agent.kube.resources import JOBS, JsonObject
+from agentlink.protocol import AssignedPod, Assignment
+
+
+class Busy(KubeError):  # noqa: N818 - passes by itself
+    """Something of an earlier attempt is still there: it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopter:
+    """Lets adopted Jobs run as they were planned. `cluster` is what their label says of where they are."""
+
+    kube: Kube
+    names: Names
+    marks: Marks
+    inventory: Inventory
+    cluster: str
+
+    async def start(self, assignment: Assignment, pods: Iterable[AssignedPod]) -> None:
+        """Unsuspend an adopted Job with its pods gated; raise `NotMade` where that cannot be, `Busy` not yet."""
+        job = assignment.adopted
+        assert job is not None  # noqa: S101 - asked of adopted ones
+        try:
+            body = await self.kube.get(JOBS, job.name, job.namespace)
+        except NotFound:
+            body = None
+        if body is None or body["metadata"]["uid"] != job.uid:
+            raise NotMade("job-deleted", f"The Job {job.namespace}/{job.name} is not there any more.")
+        plan = _plan(assignment, pods)
+        if self.marks.kind(body) is Mark.ADOPTED and self._is_begun(body, plan):
+            return
+        self._check(body, plan)
+        if body.get("status", {}).get("startTime"):
+            # Only what has no start time may be given other labels and gates.
+            await self._forget_start(body)
+            body = await self.kube.get(JOBS, job.name, job.namespace)
+        patch = adoption.started(
+            body,
+            plan,
+            self.names,
+            slug=assignment.slug,
+            labels=manifests.labels_of(assignment, self.names, cluster=self.cluster),
+            mark=lambda text: self.marks.of(plan.attempt, job.namespace, job.name, job.uid, text),
+        )
+        try:
+            await self.kube.patch(JOBS, job.name, patch, job.namespace)
+        except Invalid as error:
+            raise NotMade("refused", f"The cluster does not let it run: {error.message}") from error
+
+    async def release(self, job: JobFacts) -> None:
+        """Take off an adopted Job what Chamber wrote on it, unless it stands for another attempt by now."""
+        name, namespace = job.name, job.namespace
+        with suppress(NotFound):
+            body = await self.kube.get(JOBS, name, namespace)
+            if body["metadata"]["uid"] != job.uid or self._plan_of(body) != job.plan.as_text():
+                return
+            if body["spec"].get("suspend"):
+                with suppress(Invalid):
+                    await self._forget_start(body)
+                    await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
+            await self.kube.patch(JOBS, name, adoption.released(self.names), namespace)
+
+    async def was_begun(self, assignment: Assignment) -> bool:
+        """Return whether its Job stands for the attempt, by a fresh look."""
+        job = assignment.adopted
+        assert job is not None  # noqa: S101 - asked of adopted ones
+        try:
+            body = await self.kube.get(JOBS, job.name, job.namespace)
+        except NotFound:
+            return False
+        plan = JobPlan.read(self._plan_of(body))
+        return plan is not None and plan.attempt == assignment.attempt and self.marks.kind(body) is not None
+
+    def _plan_of(self, body: JsonObject) -> str:
+        return str((body["metadata"].get("annotations") or {}).get(self.names.plan, ""))
+
+    def _is_begun(self, body: JsonObject, plan: JobPlan) -> bool:
+        return not body["spec"].get("suspend") and self._plan_of(body) == plan.as_text()
+
+    def _check(self, body: JsonObject, plan: JobPlan) -> None:
+        """Raise where the Job is not one that the plan can be carried out with."""
+        entry = adoption.read_entry(
+            body, self.marks.kind(body), self.names, resources=self.inventory.settings.resources
+        )
+        name = f"{entry.namespace}/{entry.name}"
+        if entry.finished:
+            raise NotMade("job-ended", f"The Job {name} has ended and cannot run again.")
+        if entry.mark is Mark.ADOPTED:
+            raise Busy(0, "Busy", f"The Job {name} still stands for an earlier attempt.")
+        status = body.get("status", {})
+        if not entry.suspended or status.get("active") or status.get("terminating"):
+            raise Busy(0, "Busy", f"The Job {name} has pods that are still leaving.")
+        asked = entry.described
+        if asked is None or asked.problems or asked.pods != len(plan.pods):
+            raise NotMade("job-changed", f"The Job {name} is not what it was when it was planned.")
+        spec = body["spec"]["template"]["spec"]
+        wanted = adoption.gpus_of(spec, self.inventory.settings.resources)
+        for pod in plan.pods:
+            if self._given(pod) != wanted:
+                told = " and ".join(f"{count} {resource}" for resource, count in sorted(wanted.items()))
+                raise NotMade(
+                    "unschedulable", f"The Job {name} asks for {told}; node {pod.node} gives other GPUs."
+                )
+
+    def _given(self, pod: AssignedPod) -> "Counter[str]":
+        """Return what a pod of the plan asks for on its node."""
+        found = (self.inventory.device(pod.node, share.index) for share in pod.devices)
+        return Counter(device.resource if device is not None else "" for device in found)
+
+    async def _forget_start(self, body: JsonObject) -> None:
+        metadata = body["metadata"]
+        if body.get("status", {}).get("startTime"):
+            status = {"metadata": {"uid": metadata["uid"]}, "status": {"startTime": None}}
+            await self.kube.patch(JOBS, metadata["name"], status, metadata["namespace"], subresource="status")
+
+
+def _plan(assignment: Assignment, pods: Iterable[AssignedPod]) -> JobPlan:
+    """Return the plan of an adopted Job: one Job, its pods by their indexes."""
+    ordered = tuple(sorted(pods, key=lambda pod: pod.index))
+    return JobPlan(
+        workload=assignment.workload,
+        attempt=assignment.attempt,
+        number=assignment.number,
+        pods=ordered,
+        size=len(ordered),
+        memory_mib=assignment.memory_mib,
+    )

@@ -1,0 +1,315 @@
+"""Jobs that people create in bound namespaces, pure: what they ask for, why one cannot be adopted, how one is begun.
+
+What may be changed of a Job is little: while it is suspended and has no start time, the labels, annotations and
+scheduling of its pods; parallelism and deadline at any time. So an adopted Job gets Chamber's gate and labels before it
+is unsuspended, and is stopped by suspending it again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from agentlink.agent.backends.native.devices import is_gpu
+from agentlink.agent.backends.native.marks import Mark
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.plans import JobPlan
+from agentlink.agent.kube.quantities import asked
+from agentlink.agent.kube.resources import JsonObject
+from agentlink.protocol import DiscoveredJob
+
+WHOLE = "/gpu"
+"""How the name of a resource ends that counts whole GPUs."""
+LONGEST = 1000
+"""Of an argument of the command that is told: what runs is the Job's own template."""
+MOST_WORDS = 50
+HARMLESS = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+        *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    }
+)
+"""Capabilities that the Pod Security level `baseline` lets containers add."""
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """What is kept of a Job in a bound namespace, whosever it is.
+
+    `described` is what it asks for, where it asks to be adopted. `pretends`: it bears Chamber's labels and no mark.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    mark: Mark | None
+    suspended: bool
+    finished: bool
+    stopping: bool
+    pretends: bool
+    gpus: int
+    described: DiscoveredJob | None
+
+
+def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: Iterable[str]) -> JobEntry:
+    """Return what is kept of a Job."""
+    metadata, spec = body["metadata"], body["spec"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    conditions = body.get("status", {}).get("conditions") or ()
+    finished = any(each["type"] in {"Complete", "Failed"} and each["status"] == "True" for each in conditions)
+    wants = labels.get(names.adopt) == "true" and mark is not Mark.OWN and "deletionTimestamp" not in metadata
+    patterns = tuple(resources)
+    return JobEntry(
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        mark=mark,
+        suspended=bool(spec.get("suspend")),
+        finished=finished,
+        stopping=names.stop in annotations,
+        pretends=mark is None and not {names.attempt, names.workload}.isdisjoint(labels),
+        gpus=_pods(spec) * sum(gpus_of(spec["template"]["spec"], patterns).values()),
+        described=_described(body, names, patterns, finished=finished) if wants else None,
+    )
+
+
+def _described(
+    body: JsonObject, names: Names, resources: tuple[str, ...], *, finished: bool
+) -> DiscoveredJob:
+    """Return what a Job asks for; of one that asks for what no message can say, that it cannot be adopted."""
+    try:
+        return describe(body, names, resources=resources, finished=finished)
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors()[0]["loc"])[:LONGEST]
+        metadata = body["metadata"]
+        return DiscoveredJob(
+            uid=metadata["uid"],
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            problems=(f"What it says of {field} is out of bounds.",),
+            finished=finished,
+        )
+
+
+def describe(
+    body: JsonObject, names: Names, *, resources: Iterable[str], finished: bool = False
+) -> DiscoveredJob:
+    """Return what a Job asks for; nothing of it changes by what Chamber itself does to the Job."""
+    metadata, spec = body["metadata"], body["spec"]
+    pod = spec["template"]["spec"]
+    gpus = gpus_of(pod, resources)
+    cpu_milli, memory_mib = asked(pod)
+    main = pod["containers"][0]
+    command = [*(main.get("command") or ()), *(main.get("args") or ())]
+    limits = [
+        limit for limit in (spec.get("activeDeadlineSeconds"), pod.get("activeDeadlineSeconds")) if limit
+    ]
+    return DiscoveredJob(
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        pods=_pods(spec),
+        gpus=sum(gpus.values()),
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+        image=_text(main.get("image") or ""),
+        command=tuple(_text(word) for word in command[:MOST_WORDS]),
+        node_selector={key: _text(value) for key, value in (pod.get("nodeSelector") or {}).items()},
+        tolerations=tuple(sorted(set(_tolerations(pod)))),
+        time_limit_seconds=min(limits, default=None),
+        grace_seconds=pod.get("terminationGracePeriodSeconds", 30),
+        priority=_text((metadata.get("labels") or {}).get(names.priority, "")),
+        who=_text((metadata.get("annotations") or {}).get(names.owner, "")),
+        service_account=pod.get("serviceAccountName") or "default",
+        volumes=tuple(sorted({_kind(volume) for volume in pod.get("volumes") or ()} - {"hostPath"})),
+        problems=tuple(problems(spec, gpus, names)),
+        finished=finished,
+    )
+
+
+def _pods(spec: JsonObject) -> int:
+    return int(spec.get("parallelism", 1))
+
+
+def _text(text: str) -> str:
+    return text.replace("\x00", "")[:LONGEST]
+
+
+def _tolerations(pod: JsonObject) -> Iterator[str]:
+    """Yield the tolerations that Chamber plans by: of a key, or of its one value, for as long as it runs."""
+    for each in pod.get("tolerations") or ():
+        lasting = "tolerationSeconds" not in each and each.get("effect") != "PreferNoSchedule"
+        if each.get("key") and lasting:
+            exists = each.get("operator") == "Exists"
+            yield _text(each["key"] if exists else f"{each['key']}={each.get('value', '')}")
+
+
+def _kind(volume: JsonObject) -> str:
+    return next((key for key in sorted(volume) if key != "name"), "emptyDir")[:60]
+
+
+def gpus_of(pod: JsonObject, resources: Iterable[str]) -> "Counter[str]":
+    """Return how many devices a pod asks for, by resource: all its containers, or its greediest init container."""
+    patterns = tuple(resources)
+    wanted: Counter[str] = Counter()
+    for container in pod.get("containers") or ():
+        wanted.update(_gpus(container, patterns))
+    for container in pod.get("initContainers") or ():
+        own = _gpus(container, patterns)
+        wanted = wanted + own if container.get("restartPolicy") == "Always" else wanted | own
+    return wanted
+
+
+def _gpus(container: JsonObject, patterns: tuple[str, ...]) -> "Counter[str]":
+    given = container.get("resources") or {}
+    amounts = {**(given.get("requests") or {}), **(given.get("limits") or {})}
+    return Counter(
+        {
+            name: int(count)
+            for name, count in amounts.items()
+            if is_gpu(name, patterns) and str(count).isdigit() and int(count)
+        }
+    )
+
+
+# Why one cannot be adopted
+
+
+def problems(spec: JsonObject, gpus: "Counter[str]", names: Names) -> Iterator[str]:
+    """Yield a sentence for each thing for which no policy lets a Job be adopted."""
+    pod = spec["template"]["spec"]
+    yield from _of_shape(spec)
+    yield from _of_gpus(pod, gpus)
+    yield from _of_place(pod, names)
+    yield from _of_host(pod)
+
+
+def _of_shape(spec: JsonObject) -> Iterator[str]:
+    """What would run other pods, or at other times, than were planned."""
+    pods, completions = _pods(spec), spec.get("completions")
+    if pods < 1:
+        yield "It has no pods (parallelism 0)."
+    elif pods > 1 and spec.get("completionMode") != "Indexed":
+        yield f"It has {pods} pods and is not Indexed; set completionMode: Indexed."
+    if pods >= 1 and completions not in {None, pods}:
+        yield f"It wants {completions} completions of {pods} pods at once; all its pods must run together."
+    retries = spec.get("backoffLimit", 6)
+    if retries or spec.get("backoffLimitPerIndex") or spec.get("podFailurePolicy"):
+        yield f"It retries by itself (backoffLimit {retries}); set backoffLimit: 0, for retries are not planned."
+    if spec["template"]["spec"].get("restartPolicy") != "Never":
+        yield "It restarts its containers by itself; set restartPolicy: Never."
+    if spec.get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
+        yield f"It is run by {spec['managedBy']}, not by Kubernetes itself."
+
+
+def _of_gpus(pod: JsonObject, gpus: "Counter[str]") -> Iterator[str]:
+    if pod.get("resourceClaims"):
+        yield "It claims devices by resourceClaims; ask for nvidia.com/gpu, or submit it to Chamber."
+    elif not gpus:
+        yield "It asks for no GPUs; ask for them by a container's limit on nvidia.com/gpu."
+    elif len(gpus) > 1 or not next(iter(gpus)).endswith(WHOLE):
+        yield f"It asks for {' and '.join(sorted(gpus))}; only whole GPUs of one kind can be planned for a Job."
+
+
+def _of_place(pod: JsonObject, names: Names) -> Iterator[str]:
+    """What decides where pods go, or who must make room for them, instead of the plan."""
+    if pod.get("nodeName"):
+        yield f"It names its node ({pod['nodeName']}); use a nodeSelector."
+    if pod.get("schedulerName", "default-scheduler") != "default-scheduler":
+        yield f"It is placed by the scheduler {pod['schedulerName']}."
+    if pod.get("priorityClassName"):
+        yield (
+            f"Its priorityClassName {pod['priorityClassName']} would have Kubernetes preempt others; "
+            f"use the label {names.priority}."
+        )
+    if [gate["name"] for gate in pod.get("schedulingGates") or () if gate["name"] != names.gate]:
+        yield "Its pods have scheduling gates of their own."
+    affinity = pod.get("affinity") or {}
+    if any(
+        (affinity.get(kind) or {}).get(REQUIRED)
+        for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")
+    ):
+        yield "It requires an affinity, which is not planned by; use a nodeSelector."
+    spread = pod.get("topologySpreadConstraints") or ()
+    if any(each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for each in spread):
+        yield "It requires a topology spread, which is not planned by."
+
+
+def _of_host(pod: JsonObject) -> Iterator[str]:
+    """What reaches out of its containers to the node."""
+    shared = [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+    if shared:
+        yield f"It shares the node's own: {', '.join(shared)}."
+    paths = sorted(
+        each["hostPath"].get("path", "") for each in pod.get("volumes") or () if "hostPath" in each
+    )
+    if paths:
+        yield f"It mounts a path of the node ({_text(paths[0])})."
+    for container in (*(pod.get("containers") or ()), *(pod.get("initContainers") or ())):
+        context: dict[str, Any] = container.get("securityContext") or {}
+        if context.get("privileged"):
+            yield f"Its container {container['name']} is privileged."
+        added = sorted(set((context.get("capabilities") or {}).get("add") or ()) - HARMLESS)
+        if added:
+            yield f"Its container {container['name']} adds the capabilities {', '.join(added)[:200]}."
+        if any(port.get("hostPort") for port in container.get("ports") or ()):
+            yield f"Its container {container['name']} takes a port of the node."
+
+
+# Beginning, and letting go of it
+
+
+def started(
+    body: JsonObject,
+    plan: JobPlan,
+    names: Names,
+    *,
+    slug: str,
+    labels: dict[str, str],
+    mark: Callable[[str], str],
+) -> JsonObject:
+    """Return the merge patch by which a suspended Job runs as the plan has it; it fails where the Job changed since.
+
+    `mark` gives the mark for the text of a plan.
+    """
+    text = plan.as_text()
+    over = dict.fromkeys((names.stop, names.verdict, names.removed))
+    gates = list(body["spec"]["template"]["spec"].get("schedulingGates") or ())
+    if all(gate["name"] != names.gate for gate in gates):
+        gates.append({"name": names.gate})
+    return {
+        "metadata": {
+            "uid": body["metadata"]["uid"],
+            "resourceVersion": body["metadata"]["resourceVersion"],
+            "labels": labels,
+            "annotations": {**over, names.slug: slug, names.plan: text, names.mark: mark(text)},
+        },
+        "spec": {
+            "suspend": False,
+            "template": {
+                # With an annotation, so that a pod has some: it gets one more with its node.
+                "metadata": {"labels": labels, "annotations": {names.slug: slug}},
+                "spec": {"schedulingGates": gates},
+            },
+        },
+    }
+
+
+def released(names: Names) -> JsonObject:
+    """Return the merge patch that takes off what Chamber wrote on a Job."""
+    labels = (names.cluster, names.workload, names.attempt, names.number, names.team)
+    annotations = (names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed)
+    return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
+
+
+def ungated(body: JsonObject, names: Names) -> JsonObject:
+    """Return the merge patch that takes Chamber's gate and labels off the pods that a suspended Job would make."""
+    labels = (names.cluster, names.workload, names.attempt, names.number, names.team)
+    gates = body["spec"]["template"]["spec"].get("schedulingGates") or ()
+    kept = [gate for gate in gates if gate["name"] != names.gate]
+    metadata = {"labels": dict.fromkeys(labels), "annotations": {names.slug: None}}
+    template = {"metadata": metadata, "spec": {"schedulingGates": kept or None}}
+    return {"spec": {"template": template}}

@@ -1,0 +1,164 @@
+"""Which attempts there are in the cluster, from the Jobs that bear the agent's mark and the pods that these own.
+
+Labels are anybody's to write: a Job without the mark is nobody's, and a pod is Chamber's by its owner only.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from uuid import UUID
+
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts
+from agentlink.agent.backends.native.inventory import NodeUse
+from agentlink.agent.backends.native.phases import Attempt
+from agentlink.agent.backends.native.plans import Verdict
+from agentlink.protocol import AssignedPod
+
+
+class Attempts:
+    """Everything by attempt. `touch` is called with each attempt of which something changed, `touch_node` with each
+    node whose pods did.
+
+    A Job that is gone without having been forgotten stays as a ghost: what is left of its pods is still Chamber's.
+    """
+
+    def __init__(self, touch: Callable[[UUID], None], touch_node: Callable[[str], None]) -> None:
+        self._touch, self._touch_node = touch, touch_node
+        self._jobs: dict[UUID, dict[str, JobFacts]] = {}
+        self._by_uid: dict[str, JobFacts] = {}
+        self._all: dict[str, PodFacts] = {}
+        self._pods: dict[str, dict[str, PodFacts]] = {}
+        self._on_node: dict[str, dict[str, PodFacts]] = {}
+        self._forgotten: set[UUID] = set()
+
+    def take_job(self, _: str, old: JobFacts | None, new: JobFacts | None) -> None:
+        """Take in that a marked Job changed, came or went."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self._lose(old)
+        if new is not None:
+            self._jobs.setdefault(new.plan.attempt, {})[new.uid] = new
+            self._by_uid[new.uid] = new
+            self._touch(new.plan.attempt)
+
+    def take_pod(self, key: str, _: PodFacts | None, new: PodFacts | None) -> None:
+        """Take in that a pod changed, came or went."""
+        old = self._all.pop(key, None)
+        if new is not None:
+            new = self._all[key] = _kept(old, new) if old is not None and old.owner in self._by_uid else new
+        for pods, before, after in (
+            (self._pods, old and old.owner, new and new.owner),
+            (self._on_node, old and old.node, new and new.node),
+        ):
+            if before and before != after:
+                pods[before].pop(key, None)
+                if not pods[before]:
+                    del pods[before]
+            if after and new is not None:
+                pods.setdefault(after, {})[key] = new
+        for pod in (old, new):
+            if pod is None:
+                continue
+            if pod.node:
+                self._touch_node(pod.node)
+            job = self._by_uid.get(pod.owner)
+            if job is not None:
+                self._touch(job.plan.attempt)
+
+    def lose_node(self, node: str) -> None:
+        """Take in that a node is gone, or not looked at any more."""
+        for pod in self._on_node.get(node, {}).values():
+            job = self._by_uid.get(pod.owner)
+            if job is not None:
+                self._touch(job.plan.attempt)
+
+    def __contains__(self, attempt: UUID) -> bool:
+        return attempt in self._jobs
+
+    def get(self, attempt: UUID) -> Attempt | None:
+        """Return an attempt as the cluster has it; None where it has nothing."""
+        jobs = self._jobs.get(attempt)
+        if not jobs:
+            return None
+        return Attempt.of(jobs.values(), (pod for uid in jobs for pod in self._pods.get(uid, {}).values()))
+
+    def pods(self, attempt: UUID) -> Iterator[PodFacts]:
+        """Yield all pods of an attempt, also those that came before others at their index."""
+        for uid in self._jobs.get(attempt, ()):
+            yield from self._pods.get(uid, {}).values()
+
+    def owns(self, uid: str) -> bool:
+        """Return whether a Job of this uid is Chamber's."""
+        return uid in self._by_uid
+
+    def use_of(self, node: str) -> NodeUse:
+        """Return who has pods on a node."""
+        foreign: list[PodFacts] = []
+        held: set[int] = set()
+        for pod in self._on_node.get(node, {}).values():
+            if pod.is_over:
+                continue
+            job = self._by_uid.get(pod.owner)
+            planned = job.plan.pods[pod.index] if job and pod.index < len(job.plan.pods) else None
+            if planned is None or planned.node != node:  # somebody freed it by hand: it has what it asks for
+                foreign.append(pod)
+            else:
+                held |= {share.index for share in planned.devices}
+        return NodeUse(tuple(foreign), frozenset(held))
+
+    def on_nodes(self) -> Iterator[tuple[PodFacts, UUID]]:
+        """Yield the pods that have a node and are not over, each with its workload."""
+        for uid, job in self._by_uid.items():
+            for pod in self._pods.get(uid, {}).values():
+                if pod.node and not pod.is_over:
+                    yield pod, job.plan.workload
+
+    def leaving(self, expected: Collection[UUID]) -> dict[str, list[AssignedPod]]:
+        """Return, by namespace, the pods of the plan that are there still, and whose attempts are not expected."""
+        found: dict[str, list[AssignedPod]] = {}
+        for uid, job in self._by_uid.items():
+            if job.plan.attempt in expected:
+                continue
+            indexes = {pod.index for pod in self._pods.get(uid, {}).values() if not pod.is_over}
+            if indexes:
+                pods = (pod for index, pod in enumerate(job.plan.pods) if index in indexes)
+                found.setdefault(job.namespace, []).extend(pods)
+        return found
+
+    def judge(self, job: JobFacts, verdict: Verdict) -> None:
+        """Note a verdict on a Job that is gone, or going: nothing can be written to it."""
+        jobs = self._jobs.get(job.plan.attempt, {})
+        if job.uid in jobs:
+            jobs[job.uid] = replace(jobs[job.uid], verdict=verdict)
+            self._touch(job.plan.attempt)
+
+    def forget(self, attempt: UUID) -> None:
+        """Let the attempt go with its Jobs, and its ghosts at once."""
+        if attempt not in self._jobs:
+            return
+        self._forgotten.add(attempt)
+        for job in list(self._jobs[attempt].values()):
+            if job.vanished:
+                self._drop(job)
+
+    def _lose(self, job: JobFacts) -> None:
+        attempt = job.plan.attempt
+        kept = self._jobs.get(attempt, {}).get(job.uid, job)
+        if attempt in self._forgotten:
+            self._drop(job)
+        else:
+            self._jobs[attempt][job.uid] = self._by_uid[job.uid] = replace(kept, deleting=True, vanished=True)
+        self._touch(attempt)
+
+    def _drop(self, job: JobFacts) -> None:
+        self._by_uid.pop(job.uid, None)
+        jobs = self._jobs.get(job.plan.attempt, {})
+        jobs.pop(job.uid, None)
+        if not jobs:
+            self._jobs.pop(job.plan.attempt, None)
+            self._forgotten.discard(job.plan.attempt)
+        for pod in self._pods.get(job.uid, {}).values():
+            self._touch_node(pod.node)
+
+
+def _kept(old: PodFacts, new: PodFacts) -> PodFacts:
+    """Return the pod as Chamber's still where its Job was deleted and it was left behind: it has its devices."""
+    return replace(new, owner=old.owner) if not new.owner and new.uid == old.uid else new

@@ -1,0 +1,310 @@
+"""What is done about one attempt: what was asked for, and what its Jobs and pods show that is to be done.
+
+It is level-triggered: called whenever something of the attempt changes, and again when time alone may change something,
+it does what is to be done now and forgets nothing that is not done yet.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from uuid import UUID
+
+from agentlink.agent.backends.base import Observation
+from agentlink.agent.backends.native import gates, manifests, phases, reasons, stopping
+from agentlink.agent.backends.native.adopting import Adopter
+from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.making import Maker, NotMade
+from agentlink.agent.backends.native.manifests import Wave
+from agentlink.agent.backends.native.phases import Attempt
+from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.kube.errors import NotFound
+from agentlink.agent.kube.resources import JOBS
+from agentlink.protocol import AssignedPod, Assignment, Phase, PodState
+
+logger = logging.getLogger(__name__)
+
+UNSEEN_SECONDS = 1.0
+"""How soon a Job that was made and is not seen yet is looked for again."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """What was asked for an attempt and is not done yet."""
+
+    assignment: Assignment | None = None
+    pods: dict[int, AssignedPod] = field(default_factory=dict)
+    remove: set[int] = field(default_factory=set)
+    stop: bool = False
+    forget: bool = False
+    tried: bool = False
+    """Objects of it may have been made."""
+
+
+class Care:
+    """Looks after attempts. `touch` is called with each that is to be observed anew; `namespace` is that of workloads
+    whose assignment names none.
+    """
+
+    def __init__(
+        self,
+        maker: Maker,
+        adopter: Adopter,
+        attempts: Attempts,
+        *,
+        namespace: str,
+        touch: Callable[[UUID], None],
+    ) -> None:
+        self._adopter = adopter
+        self._maker, self._attempts, self._namespace, self._touch = maker, attempts, namespace, touch
+        self._kube, self._names = maker.kube, maker.names
+        self._asked: dict[UUID, Asked] = {}
+        self._expected: dict[UUID, Assignment] = {}
+        self._unmade: dict[UUID, Observation] = {}
+        """Attempts of which nothing is in the cluster: refused, or stopped before anything was made."""
+        self._free: dict[UUID, dict[str, datetime]] = {}
+        """Since when pods, by uid, may go to their nodes and have not."""
+        self._removed: dict[str, set[int]] = {}
+        """Pods that were taken from Jobs, by the Jobs' uids."""
+        self._freed: dict[UUID, set[str]] = {}
+        """Pods, by uid, that were freed of their gates, also while that is not seen yet."""
+        self._provided: dict[UUID, set[int]] = {}
+        """Waves that have all they need besides their pods."""
+
+    def ask(self, attempt: UUID) -> Asked:
+        """Return what is asked for an attempt, to be added to."""
+        return self._asked.setdefault(attempt, Asked())
+
+    def makes(self, attempt: UUID, index: int) -> bool:
+        """Return whether a pod was asked for and is not seen yet."""
+        asked, found = self._asked.get(attempt), self._attempts.get(attempt)
+        if asked is not None and index in asked.pods:
+            return True
+        slots = found.slots if found is not None else ()
+        return any(
+            slot.planned.index == index and slot.pod is None and slot.state is PodState.PENDING
+            for slot in slots
+        )
+
+    def expect(self, assignments: Collection[Assignment]) -> set[UUID]:
+        """Take in which attempts are wanted and let go; return those that were not before."""
+        before, self._expected = self._expected, {each.attempt: each for each in assignments}
+        return self._expected.keys() - before.keys()
+
+    def knows(self, attempt: UUID) -> bool:
+        """Return whether there is anything of an attempt, or anything to be done about it."""
+        return attempt in self._attempts or attempt in self._asked or attempt in self._unmade
+
+    def see(self, attempt: UUID) -> Observation | None:
+        """Return what is observed of an attempt; None where nothing is, or it is being forgotten."""
+        asked = self._asked.get(attempt)
+        if asked is not None and asked.forget:
+            return None
+        found = self._attempts.get(attempt)
+        return self._unmade.get(attempt) if found is None else phases.observation(found)
+
+    async def look_after(self, attempt: UUID) -> float | None:
+        """Do what is to be done about an attempt now; return when to look again, should nothing happen."""
+        asked = self._asked.get(attempt)
+        if asked is not None and asked.forget:
+            await self._forget(attempt)
+            return None
+        if asked is not None and asked.stop:
+            return await self._stop(attempt, asked)
+        found = self._attempts.get(attempt)
+        if found is not None and found.is_over:
+            return None
+        if asked is not None and asked.remove and found is not None:
+            await self._remove(found, asked)
+        if asked is not None and asked.assignment is not None and asked.pods:
+            await self._create(asked.assignment, asked, found)
+        if found is None:
+            return None
+        judgement = await self._judge(found)
+        if judgement.verdict is not None:
+            await self._record(found, judgement.verdict)
+            return None
+        await self._let_go(attempt, found)
+        await self._limit(found)
+        return judgement.look_again_seconds
+
+    async def _create(self, assignment: Assignment, asked: Asked, found: Attempt | None) -> None:
+        """Make the pods that were asked for; a refusal ends the attempt."""
+        namespace = assignment.namespace or self._namespace
+        made = {
+            pod.index
+            for job in (found.jobs if found else ())
+            for pod in job.plan.pods
+            if pod.index not in job.removed | self._removed.get(job.uid, set())
+        }
+        pods = tuple(pod for index, pod in sorted(asked.pods.items()) if index not in made)
+        asked.tried = True
+        try:
+            if pods and assignment.adopted is not None:
+                await self._adopter.start(assignment, pods)
+            elif pods:
+                await self._maker.jobs(self._wave(assignment, pods, namespace, found))
+        except NotMade as refusal:
+            await self._refuse(assignment, refusal, found)
+        asked.pods.clear()
+
+    @staticmethod
+    def _wave(
+        assignment: Assignment, pods: Sequence[AssignedPod], namespace: str, found: Attempt | None
+    ) -> Wave:
+        """Return the wave that the pods are: the attempt's first, one more, or the rest of one that is not whole."""
+        if found is None:
+            return Wave(assignment, pods, namespace, size=len(pods))
+        last = found.jobs[-1].plan
+        there = sum(len(job.plan.pods) for job in found.jobs if job.plan.wave == last.wave)
+        first = next(iter(found.wanted), found.slots[0])
+        rest = there < last.size
+        return Wave(
+            assignment, pods, namespace,
+            number=last.wave + (not rest), size=last.size if rest else len(pods), taken=len(found.jobs),
+            master=f"{first.job.name}-{first.completion}",
+        )  # fmt: skip
+
+    async def _refuse(self, assignment: Assignment, refusal: NotMade, found: Attempt | None) -> None:
+        """End an attempt that the cluster does not take, on its Jobs where it has some."""
+        verdict = Verdict(refusal.code, refusal.message[:2000], _now(), refused=True)
+        logger.warning("Attempt %s of %s: %s", assignment.number, assignment.slug, refusal.message)
+        if found is not None:
+            await self._record(found, replace(verdict, refused=found.running_at is None))
+            return
+        self._unmade[assignment.attempt] = Observation(
+            workload=assignment.workload, attempt=assignment.attempt, number=assignment.number, phase=Phase.FAILED,
+            reason=verdict.code, message=verdict.message, ended_at=verdict.at,
+        )  # fmt: skip
+        self._touch(assignment.attempt)
+
+    async def _stop(self, attempt: UUID, asked: Asked) -> float | None:
+        found = self._attempts.get(attempt)
+        if found is None:
+            return await self._stop_unseen(attempt, asked)
+        for job in found.jobs:
+            pods = [pod for pod in self._attempts.pods(attempt) if pod.owner == job.uid]
+            await stopping.stop(self._kube, job, pods, self._names, at=_now())
+        return None
+
+    async def _stop_unseen(self, attempt: UUID, asked: Asked) -> float | None:
+        """Stop what may have been made a moment ago and is not seen yet; if nothing was, say that it is gone."""
+        assignment = asked.assignment
+        if assignment is None or attempt in self._unmade:
+            return None
+        if asked.tried and await self._was_made(assignment):
+            return UNSEEN_SECONDS
+        self._unmade[attempt] = Observation(
+            workload=assignment.workload, attempt=attempt, number=assignment.number, phase=Phase.GONE
+        )
+        self._touch(attempt)
+        return None
+
+    async def _was_made(self, assignment: Assignment) -> bool:
+        """Return whether a Job of the attempt is there, by a fresh look."""
+        if assignment.adopted is not None:
+            return await self._adopter.was_begun(assignment)
+        try:
+            await self._kube.get(
+                JOBS, manifests.base_name(assignment), assignment.namespace or self._namespace
+            )
+        except NotFound:
+            return False
+        return True
+
+    async def _remove(self, found: Attempt, asked: Asked) -> None:
+        """Take pods from Jobs that go on."""
+        for job in found.jobs:
+            indexes = {pod.index for pod in job.plan.pods} & asked.remove
+            if indexes:
+                # With those before, which may not be seen on the Job yet.
+                removed = self._removed.setdefault(job.uid, set())
+                removed |= indexes
+                pods = [pod for pod in self._attempts.pods(job.plan.attempt) if pod.owner == job.uid]
+                await stopping.remove(self._kube, job, pods, removed, self._names)
+        asked.remove.clear()
+
+    async def _forget(self, attempt: UUID) -> None:
+        found = self._attempts.get(attempt)
+        self._attempts.forget(attempt)
+        for job in found.jobs if found is not None else ():
+            self._removed.pop(job.uid, None)
+            if job.adopted:
+                await self._adopter.release(job)
+            else:
+                await stopping.forget(self._kube, job, self._names)
+        if self._attempts.get(attempt) is None:
+            self._asked.pop(attempt, None)
+            self._unmade.pop(attempt, None)
+            self._provided.pop(attempt, None)
+            self._free.pop(attempt, None)
+            self._freed.pop(attempt, None)
+
+    async def _judge(self, found: Attempt) -> reasons.Judgement:
+        now = _now()
+        refusal = await self._maker.why_unmade(found) if reasons.asks_why_unmade(found, now=now) else None
+        nodes = {slot.pod.node for slot in found.wanted if slot.pod is not None and not slot.pod.is_over}
+        lost = [node for node in sorted(nodes) if node and not await self._maker.has_node(node)]
+        free = self._note_free(found, now)
+        return reasons.judge(found, now=now, let_go=free, lost=lost, refusal=refusal)
+
+    def _note_free(self, found: Attempt, now: datetime) -> dict[str, datetime]:
+        """Return since when those pods are free to go that are not bound; noted when they are first seen so."""
+        pods = (slot.pod for slot in found.slots if slot.pod is not None)
+        free = [pod.uid for pod in pods if not (pod.gates or pod.node or pod.is_over)]
+        before = self._free.pop(found.jobs[0].plan.attempt, {})
+        if free:
+            self._free[found.jobs[0].plan.attempt] = {uid: before.get(uid, now) for uid in free}
+        return self._free.get(found.jobs[0].plan.attempt, {})
+
+    async def _record(self, found: Attempt, verdict: Verdict) -> None:
+        """Write down how an attempt ended before anybody is told."""
+        job = found.jobs[0]
+        if not job.vanished:
+            try:
+                await stopping.record(self._kube, job, verdict, self._names)
+            except NotFound:
+                logger.info("The Job %s went before its end could be written on it.", job.key)
+            else:
+                return
+        self._attempts.judge(job, verdict)
+
+    async def _let_go(self, attempt: UUID, found: Attempt) -> None:
+        """Let the pods of whole waves go, where the attempt is wanted."""
+        assignment = self._expected.get(attempt)
+        freed = self._freed.setdefault(attempt, set())
+        slots = [slot for slot in gates.ready(found, self._names) if slot.pod and slot.pod.uid not in freed]
+        if assignment is None or not slots:
+            return
+        try:
+            waves = {slot.job.plan.wave for slot in slots}
+            provided = self._provided.setdefault(attempt, set())
+            if not waves <= provided:
+                await self._maker.provide(found, slots, assignment)
+                provided |= waves
+            results = await asyncio.gather(*map(self._maker.let_go, slots), return_exceptions=True)
+            freed |= {
+                slot.pod.uid for slot, failure in zip(slots, results, strict=True) if slot.pod and not failure
+            }
+            _raise_first(results)
+        except NotMade as refusal:
+            await self._refuse(assignment, refusal, found)
+
+    async def _limit(self, found: Attempt) -> None:
+        running_at = found.running_at
+        for job in found.jobs:
+            limited = job.plan.time_limit_seconds is not None and job.deadline_seconds is None
+            if running_at is not None and limited and job.started_at is not None and not job.adopted:
+                await stopping.limit(self._kube, job, running_at=running_at)
+
+
+def _raise_first(results: Iterable[object]) -> None:
+    """Raise the first failure, a refusal before what may pass."""
+    failures = [result for result in results if isinstance(result, BaseException)]
+    for failure in sorted(failures, key=lambda each: not isinstance(each, NotMade)):
+        raise failure
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,57 @@
+"""Events: what people are told about their Jobs, where `kubectl describe` shows it."""
+
+import hashlib
+import logging
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from agentlink.agent.kube.client import FIELD_MANAGER, Kube
+from agentlink.agent.kube.errors import AlreadyExists, Forbidden, NotFound
+from agentlink.agent.kube.resources import EVENTS, JOBS
+
+logger = logging.getLogger(__name__)
+
+
+class Event(NamedTuple):
+    """Something to be said about a Job: `kind` is Normal or Warning, `reason` a word, `message` a sentence."""
+
+    namespace: str
+    job: str
+    uid: str
+    kind: str
+    reason: str
+    message: str
+
+
+async def write(kube: Kube, event: Event) -> None:
+    """Say it; in one minute once, however often it happens."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    minute = now[:16]
+    digest = hashlib.sha256("\n".join((*event, minute)).encode()).hexdigest()[:16]
+    name = f"{event.job[:200]}.{digest}"
+    about = {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "namespace": event.namespace,
+        "name": event.job,
+        "uid": event.uid,
+    }
+    body = {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": name, "namespace": event.namespace},
+        "involvedObject": about,
+        "type": event.kind,
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": FIELD_MANAGER},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+    try:
+        await kube.create(EVENTS, body, event.namespace)
+    except AlreadyExists:
+        logger.debug("%s/%s was told so a moment ago: %s", event.namespace, event.job, event.message)
+    except (NotFound, Forbidden) as error:
+        logger.warning("%s/%s could not be told: %s (%s)", event.namespace, event.job, event.message, error)

@@ -1,0 +1,73 @@
+"""Letting pods go, pure: when, and by which patch.
+
+The pods of a wave are let go together, once the last of them has been made: each is then tied to its own planned node
+and freed of its gate in one patch, which the API server takes while the pod is gated, whole or not at all.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agentlink.agent.backends.native.facts import PodFacts
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.phases import Attempt, Slot
+from agentlink.agent.kube.resources import JsonObject
+from agentlink.protocol import AssignedPod
+
+
+def ready(attempt: Attempt, names: Names) -> list[Slot]:
+    """Return the gated pods of those waves of which all pods have been made."""
+    if attempt.stopping or any(job.verdict or job.deleting or job.suspended for job in attempt.jobs):
+        return []
+    waves: dict[int, list[Slot]] = {}
+    for slot in attempt.slots:
+        waves.setdefault(slot.job.plan.wave, []).append(slot)
+    return [slot for wave in waves.values() if _is_whole(wave) for slot in _gated(wave, names)]
+
+
+def _is_whole(wave: list[Slot]) -> bool:
+    there = sum(slot.pod is not None or slot.succeeded or slot.is_removed for slot in wave)
+    return there == wave[0].job.plan.size
+
+
+def _gated(slots: Iterable[Slot], names: Names) -> Iterator[Slot]:
+    for slot in slots:
+        pod = slot.pod
+        if pod is not None and names.gate in pod.gates and pod.deleted_at is None and not slot.is_removed:
+            yield slot
+
+
+def lift(pod: PodFacts, planned: AssignedPod, names: Names) -> list[JsonObject]:
+    """Return the JSON patch that ties a gated pod to its node and frees it.
+
+    It fails where the pod is another by now, or was freed already.
+    """
+    gate = pod.gates.index(names.gate)
+    devices = ",".join(str(share.index) for share in planned.devices)
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+        {"op": "test", "path": f"/spec/schedulingGates/{gate}/name", "value": names.gate},
+        {"op": "remove", "path": f"/spec/schedulingGates/{gate}"},
+        {"op": "add", "path": "/spec/affinity", "value": tied(pod.affinity, planned.node)},
+        {"op": "add", "path": f"/metadata/labels/{_escaped(names.pod)}", "value": str(planned.index)},
+        {"op": "add", "path": f"/metadata/annotations/{_escaped(names.devices)}", "value": devices},
+    ]
+
+
+def tied(affinity: JsonObject | None, node: str) -> JsonObject:
+    """Return the affinity, narrowed to one node: each of its terms asks for that besides."""
+    on_node = {"key": "metadata.name", "operator": "In", "values": [node]}
+    affinity = dict(affinity or {})
+    by_node = dict(affinity.get("nodeAffinity") or {})
+    required: dict[str, Any] = by_node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = [
+        {**term, "matchFields": [*term.get("matchFields", ()), on_node]}
+        for term in required.get("nodeSelectorTerms") or [{}]
+    ]
+    by_node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    affinity["nodeAffinity"] = by_node
+    return affinity
+
+
+def _escaped(name: str) -> str:
+    """Return a name as a step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")

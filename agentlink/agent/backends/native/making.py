@@ -1,0 +1,144 @@
+"""Making what an attempt becomes: its Jobs at first; before its pods are let go, their Service and their claims."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentlink.agent.backends.native import gates, manifests
+from agentlink.agent.backends.native.devices import CannotHold, Claim
+from agentlink.agent.backends.native.facts import JobFacts
+from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.manifests import Part, Wave
+from agentlink.agent.backends.native.marks import Mark, Marks
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.phases import Attempt, Slot
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError, NotFound
+from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject
+from agentlink.protocol import Assignment
+
+logger = logging.getLogger(__name__)
+
+BAD_REQUEST = 400
+
+
+class NotMade(Exception):  # noqa: N818 - told to whoever planned
+    """Why the cluster does not take an attempt: a code, and a sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes objects. `cluster` is what their label says of where they are."""
+
+    kube: Kube
+    names: Names
+    marks: Marks
+    inventory: Inventory
+    cluster: str
+
+    async def jobs(self, wave: Wave) -> None:
+        """Make the Jobs of a wave that are not there yet; raise `NotMade` where the cluster does not take one."""
+        try:
+            asks = {pod.index: self.inventory.ask(pod, wave.namespace) for pod in wave.pods}
+        except CannotHold as error:
+            raise NotMade("unschedulable", str(error)) from error
+        for part in manifests.parts(wave, asks):
+            await self._job(part, wave)
+
+    async def _job(self, part: Part, wave: Wave) -> None:
+        mark = self.marks.of(part.plan.attempt, wave.namespace, part.name, content=part.plan.as_text())
+        body = manifests.job(part, wave, self.names, cluster=self.cluster, mark=mark)
+        try:
+            await self.kube.create(JOBS, body, wave.namespace)
+        except AlreadyExists as error:
+            there = await self.kube.get(JOBS, part.name, wave.namespace)
+            if self.marks.kind(there) is not Mark.OWN:
+                message = f"There is a Job {part.name} in namespace {wave.namespace} that is not Chamber's."
+                raise NotMade("name-taken", message) from error
+            if there["metadata"]["annotations"][self.names.plan] != part.plan.as_text():
+                raise  # of other pods: it is seen before this is tried again
+        except KubeError as error:
+            raise _refused(error, wave.namespace) or error from error
+
+    async def provide(self, attempt: Attempt, slots: list[Slot], assignment: Assignment) -> None:
+        """Make what these pods need before they are let go; raise `NotMade`."""
+        labels = manifests.labels_of(assignment, self.names, cluster=self.cluster)
+        first = attempt.jobs[0]
+        try:
+            if first.plan.service:
+                await self._service(first, labels)
+            for job in {slot.job.uid: slot.job for slot in slots if not slot.job.adopted}.values():
+                ask = self.inventory.ask(job.plan.pods[0], job.namespace)
+                for claim in ask.claims:
+                    await self._claim(claim, job, labels)
+        except CannotHold as error:
+            raise NotMade("unschedulable", str(error)) from error
+        except KubeError as error:
+            raise _refused(error, first.namespace) or error from error
+
+    async def _service(self, first: JobFacts, labels: Mapping[str, str]) -> None:
+        owner = manifests.owned_by(first.name, first.uid)
+        body = manifests.service(first.plan, owner, labels, self.names)
+        try:
+            await self.kube.create(SERVICES, body, first.namespace)
+        except AlreadyExists:
+            logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
+
+    async def _claim(self, claim: Claim, job: JobFacts, labels: Mapping[str, str]) -> None:
+        # What several share is no single workload's.
+        own = {self.names.cluster: self.cluster} if claim.shared else dict(labels)
+        owner = manifests.owned_by(job.name, job.uid)
+        await self.inventory.provide(claim, job.name, job.namespace, own, owner)
+
+    async def let_go(self, slot: Slot) -> None:
+        """Tie a pod to its node and free it; raise `NotMade` where the cluster will not have it there."""
+        pod = slot.pod
+        assert pod is not None  # noqa: S101 - only pods that are there are let go
+        patch = gates.lift(pod, slot.planned, self.names)
+        try:
+            await self.kube.patch(PODS, pod.name, patch, pod.namespace, kind="json")
+        except (Invalid, NotFound) as error:
+            if await self._is_gated(pod.namespace, pod.name, pod.uid):
+                message = f"Pod {slot.planned.index} cannot be let go to {slot.planned.node}: {error.message}"
+                raise NotMade("unschedulable", message) from error
+
+    async def _is_gated(self, namespace: str, name: str, uid: str) -> bool:
+        """Return whether the pod still waits behind its gate, by a fresh look."""
+        try:
+            body = await self.kube.get(PODS, name, namespace)
+        except NotFound:
+            return False
+        gated = any(gate["name"] == self.names.gate for gate in body["spec"].get("schedulingGates", ()))
+        return gated and body["metadata"]["uid"] == uid and "deletionTimestamp" not in body["metadata"]
+
+    async def has_node(self, node: str) -> bool:
+        """Return whether a node is there, by a fresh look where it is not in the inventory."""
+        if node in self.inventory.nodes.items:
+            return True
+        return bool((await self.kube.list(NODES, fields=f"metadata.name={node}")).items)
+
+    async def why_unmade(self, attempt: Attempt) -> str | None:
+        """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says."""
+        told: list[JsonObject] = []
+        for job in attempt.jobs:
+            fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
+            told += (await self.kube.list(EVENTS, job.namespace, fields=fields)).items
+        latest = max(told, key=lambda event: event.get("lastTimestamp") or "", default=None)
+        return None if latest is None else str(latest.get("message", ""))
+
+
+def _refused(error: KubeError, namespace: str) -> NotMade | None:
+    """Return what a refusal means; None for a failure that may pass."""
+    if isinstance(error, NotFound) and f'namespaces "{namespace}"' in error.message:
+        return NotMade("namespace-missing", f"The namespace {namespace} does not exist in the cluster.")
+    if isinstance(error, Forbidden) and "NamespaceTerminating" in error.causes:
+        return NotMade("namespace-terminating", f"The namespace {namespace} is being deleted in the cluster.")
+    if isinstance(error, Forbidden) and "exceeded quota" in error.message:
+        return NotMade("quota-exceeded", f"A quota of namespace {namespace} refuses it: {error.message}.")
+    if isinstance(error, Forbidden | Invalid | NotFound) or error.status == BAD_REQUEST:
+        return NotMade("refused", f"The cluster refuses it: {error.message.rstrip('.')}.")
+    return None

@@ -1,0 +1,116 @@
+"""How Chamber's objects in a cluster are marked: one place for every label, annotation, gate and finalizer."""
+
+from dataclasses import dataclass
+
+DOMAIN = "chamber.internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names under one domain."""
+
+    domain: str = DOMAIN
+
+    def _of(self, word: str) -> str:
+        return f"{self.domain}/{word}"
+
+    # Labels
+
+    @property
+    def cluster(self) -> str:
+        """Return the label with the cluster's name at the server; whatever Chamber made bears it."""
+        return self._of("cluster")
+
+    @property
+    def workload(self) -> str:
+        """Return the label with the workload's id."""
+        return self._of("workload")
+
+    @property
+    def attempt(self) -> str:
+        """Return the label with the attempt's id."""
+        return self._of("attempt")
+
+    @property
+    def number(self) -> str:
+        """Return the label with the attempt's number."""
+        return self._of("number")
+
+    @property
+    def team(self) -> str:
+        """Return the label with the team's slug."""
+        return self._of("team")
+
+    @property
+    def pod(self) -> str:
+        """Return the label with a pod's index in its workload; a pod gets it with its node."""
+        return self._of("pod")
+
+    @property
+    def adopt(self) -> str:
+        """Return the label by which somebody asks to have his Job adopted."""
+        return self._of("adopt")
+
+    @property
+    def priority(self) -> str:
+        """Return the label with the priority that a Job is to have."""
+        return self._of("priority")
+
+    @property
+    def binding(self) -> str:
+        """Return the label of a namespace with the id of the binding that it was made for, or handed over to."""
+        return self._of("binding")
+
+    # Annotations
+
+    @property
+    def owner(self) -> str:
+        """Return the annotation in which a Job says whose it is; nothing follows from it."""
+        return self._of("owner")
+
+    @property
+    def slug(self) -> str:
+        """Return the annotation with the workload's name at the server."""
+        return self._of("name")
+
+    @property
+    def plan(self) -> str:
+        """Return the annotation that says which pods a Job stands for and where each goes."""
+        return self._of("plan")
+
+    @property
+    def mark(self) -> str:
+        """Return the annotation that proves that the agent made the Job."""
+        return self._of("mark")
+
+    @property
+    def verdict(self) -> str:
+        """Return the annotation that says why an attempt ended badly."""
+        return self._of("verdict")
+
+    @property
+    def stop(self) -> str:
+        """Return the annotation that says since when a Job is being stopped."""
+        return self._of("stop")
+
+    @property
+    def removed(self) -> str:
+        """Return the annotation with the pods that were taken from a running Job."""
+        return self._of("removed")
+
+    @property
+    def devices(self) -> str:
+        """Return the annotation with the indexes of a pod's planned devices."""
+        return self._of("devices")
+
+    # What holds things back
+
+    @property
+    def gate(self) -> str:
+        """Return the scheduling gate of pods that wait for their fellows and their node."""
+        return self._of("placed")
+
+    @property
+    def report(self) -> str:
+        """Return the finalizer that keeps a Job until its last report was acknowledged."""
+        return self._of("report")

@@ -1,0 +1,116 @@
+"""Nodes as the inventory tells of them: what is kept of a node, and its report."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentlink.agent.backends.native.devices import Device, is_gpu
+from agentlink.agent.backends.native.facts import PodFacts
+from agentlink.agent.kube.quantities import mebibytes, milli, number
+from agentlink.agent.kube.resources import JsonObject
+from agentlink.protocol import DeviceReport, NodeReport
+
+LIFECYCLE = frozenset(
+    f"node.kubernetes.io/{state}" for state in ("unschedulable", "not-ready", "unreachable")
+)
+"""Taints that say what `ready` and `cordoned` say."""
+UNTOLD = ("feature.node.kubernetes.io/", "beta.kubernetes.io/")
+"""Labels that begin so are many, and of no use for choosing GPUs."""
+MOST_DEVICES = 1024
+LONGEST_WORD = 60
+LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is kept of a node. `devices` count what there is of each GPU resource, `available` what is healthy of it."""
+
+    name: str
+    ready: bool
+    cordoned: bool
+    cpu_milli: int | None
+    memory_mib: int | None
+    labels: Mapping[str, str]
+    taints: tuple[str, ...]
+    devices: Mapping[str, int]
+    available: Mapping[str, int]
+
+
+def read_node(body: JsonObject, resources: Iterable[str]) -> NodeFacts:
+    """Return what is kept of a node; `resources` are the patterns of GPU resources."""
+    patterns = tuple(resources)
+    metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
+    allocatable = status.get("allocatable") or {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return NodeFacts(
+        name=metadata["name"],
+        ready=conditions.get("Ready") == "True",
+        cordoned=bool(spec.get("unschedulable")) or "deletionTimestamp" in metadata,
+        cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else None,
+        memory_mib=mebibytes(allocatable["memory"]) if "memory" in allocatable else None,
+        labels={
+            name: value
+            for name, value in sorted((metadata.get("labels") or {}).items())
+            if not name.startswith(UNTOLD) and len(name) <= LONGEST_NAME
+        },
+        taints=tuple(sorted(_taints(spec, patterns))),
+        devices=_counted(status.get("capacity") or {}, patterns),
+        available=_counted(allocatable, patterns),
+    )
+
+
+def _taints(spec: JsonObject, patterns: Sequence[str]) -> Iterable[str]:
+    """Yield the taints that keep pods out, but for those that every pod with GPUs tolerates."""
+    for taint in spec.get("taints") or ():
+        key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
+        if effect != "PreferNoSchedule" and key not in LIFECYCLE and not is_gpu(key, patterns):
+            yield f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+
+
+def _counted(amounts: Mapping[str, str], patterns: Sequence[str]) -> dict[str, int]:
+    return {name: int(number(amount)) for name, amount in sorted(amounts.items()) if is_gpu(name, patterns)}
+
+
+def report(
+    node: NodeFacts,
+    devices: Sequence[Device],
+    foreign: Collection[int],
+    pods: Iterable[PodFacts],
+    *,
+    partition_label: str,
+    sharing: bool,
+) -> NodeReport:
+    """Return a node as the server is told of it: `foreign` are indexes that others have, `pods` the others' pods there.
+
+    What those ask for of CPU and memory is not Chamber's to give.
+    """
+    cpu_milli = memory_mib = 0
+    for pod in pods:
+        cpu_milli += pod.cpu_milli
+        memory_mib += pod.memory_mib
+    return NodeReport(
+        name=node.name,
+        ready=node.ready,
+        cordoned=node.cordoned,
+        cpu_milli=None if node.cpu_milli is None else max(0, node.cpu_milli - cpu_milli),
+        memory_mib=None if node.memory_mib is None else max(0, node.memory_mib - memory_mib),
+        labels=dict(node.labels),
+        taints=(*node.taints, *_shared(devices, node.labels)),
+        partition=node.labels.get(partition_label, "")[:LONGEST_WORD],
+        sharing=sharing,
+        devices=tuple(
+            DeviceReport(
+                index=device.index,
+                gpu_type=device.gpu_type[:LONGEST_WORD],
+                memory_mib=device.memory_mib,
+                foreign=device.index in foreign,
+            )
+            for device in devices[:MOST_DEVICES]
+        ),
+    )
+
+
+def _shared(devices: Iterable[Device], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the taints that keep those from parts of GPUs who want whole ones: they are to be asked for by name."""
+    divided = {device.resource.removesuffix(".shared") for device in devices if device.replicas > 1}
+    strategies = {base: labels.get(f"{base}.sharing-strategy", "time-slicing") for base in sorted(divided)}
+    return tuple(f"{base}.sharing-strategy={how}:NoSchedule" for base, how in strategies.items())

@@ -1,0 +1,185 @@
+"""What an attempt's Jobs and pods amount to, pure: the observation that the agent reports.
+
+In this order:
+
+1. All pods ended well: succeeded, whatever came after.
+2. A verdict was written: failed. Its other pods are reported for as long as they are there.
+3. It is being stopped: stopping while pods have devices, then gone.
+4. All pods that started together run: running, also while pods that were added later are on their way.
+5. Else starting.
+
+A pod that is being made counts as pending, one that was taken from a running Job counts until it has ended.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from agentlink.agent.backends.base import Observation
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts
+from agentlink.protocol import LIVING, AssignedPod, Phase, PodReport, PodState
+
+TERMINATING = "terminating"
+MOST_REASON = 60
+STATES = {"Running": PodState.RUNNING, "Succeeded": PodState.SUCCEEDED, "Failed": PodState.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A pod of the plan, and the pod that there is of it."""
+
+    job: JobFacts
+    completion: int
+    planned: AssignedPod
+    pod: PodFacts | None
+
+    @property
+    def is_removed(self) -> bool:
+        """Return whether it was taken from its running Job."""
+        return self.planned.index in self.job.removed
+
+    @property
+    def succeeded(self) -> bool:
+        """Return whether it ended well, also where its pod is not there any more."""
+        if self.pod is not None and self.pod.is_over:
+            return self.pod.phase == "Succeeded"
+        return self.pod is None and (self.job.complete or self.completion in self.job.completed)
+
+    @property
+    def started(self) -> bool:
+        """Return whether it runs, or ran until it ended."""
+        ran = self.pod is not None and self.pod.running_at is not None
+        return self.state in (PodState.RUNNING, PodState.SUCCEEDED) or (self.state is PodState.FAILED and ran)
+
+    @property
+    def state(self) -> PodState | None:
+        """Return where the pod stands; None where there is none and none will come."""
+        if self.pod is not None:
+            return STATES.get(self.pod.phase, PodState.PENDING)
+        if self.succeeded:
+            return PodState.SUCCEEDED
+        job = self.job
+        over = self.is_removed or job.failed or job.deleting or job.suspended or job.verdict is not None
+        return None if over else PodState.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt as the cluster has it: its Jobs, in the order in which they were made, and the pods of each."""
+
+    jobs: tuple[JobFacts, ...]
+    slots: tuple[Slot, ...]
+
+    @classmethod
+    def of(cls, jobs: Iterable[JobFacts], pods: Iterable[PodFacts]) -> "Attempt":
+        """Return the attempt of these Jobs with their pods."""
+        ordered = tuple(sorted(jobs, key=lambda job: (job.plan.wave, job.plan.pods[0].index, job.name)))
+        newest: dict[tuple[str, int], PodFacts] = {}
+        for pod in sorted(pods, key=_age):
+            newest[pod.owner, pod.index] = pod
+        slots = (
+            Slot(job, completion, planned, newest.get((job.uid, completion)))
+            for job in ordered
+            for completion, planned in enumerate(job.plan.pods)
+        )
+        return cls(ordered, tuple(slots))
+
+    @property
+    def wanted(self) -> Iterator[Slot]:
+        """Yield the pods that were not taken away."""
+        return (slot for slot in self.slots if not slot.is_removed)
+
+    @property
+    def stopping(self) -> bool:
+        """Return whether it was asked to stop."""
+        return any(job.stopping for job in self.jobs)
+
+    @property
+    def succeeded(self) -> bool:
+        """Return whether all its pods ended well."""
+        slots = list(self.wanted)
+        return bool(slots) and all(slot.succeeded for slot in slots)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing more is to be begun of it."""
+        return self.stopping or self.succeeded or any(job.verdict is not None for job in self.jobs)
+
+    @property
+    def first_wave(self) -> list[Slot]:
+        """Return the pods that started together, as far as they are still wanted; else those that came next."""
+        slots = list(self.wanted)
+        wave = min((slot.job.plan.wave for slot in slots), default=0)
+        return [slot for slot in slots if slot.job.plan.wave == wave]
+
+    @property
+    def running_at(self) -> datetime | None:
+        """Return since when all that started together ran; None where they never all did, or are forgotten."""
+        times = [slot.pod.running_at if slot.pod is not None else None for slot in self.first_wave]
+        known = [at for at in times if at is not None]
+        return max(known) if known and len(known) == len(times) else None
+
+
+def _age(pod: PodFacts) -> tuple[bool, str, str]:
+    """Sort the living last, then by time."""
+    return (not pod.is_over, pod.created_at.isoformat() if pod.created_at else "", pod.uid)
+
+
+def observation(attempt: Attempt) -> Observation:
+    """Return what is to be reported of an attempt that has Jobs."""
+    plan = attempt.jobs[0].plan
+    verdicts = [job.verdict for job in attempt.jobs if job.verdict is not None]
+    verdict = min(verdicts, key=lambda each: each.at, default=None)
+    pods = tuple(_pods(attempt.slots))
+    succeeded = attempt.succeeded
+    if succeeded:
+        verdict = None
+    phase = Phase.SUCCEEDED if succeeded else Phase.FAILED if verdict else _phase(attempt, pods)
+    created_at = min(job.created_at for job in attempt.jobs)
+    return Observation(
+        workload=plan.workload,
+        attempt=plan.attempt,
+        number=plan.number,
+        phase=phase,
+        pods=pods,
+        reason=verdict.code if verdict else "",
+        message=verdict.message if verdict else "",
+        exit_code=0 if succeeded else verdict.exit_code if verdict else None,
+        created_at=None if verdict and verdict.refused else created_at,
+        running_at=attempt.running_at,
+        ended_at=_ended_at(attempt) if succeeded else verdict.at if verdict else None,
+    )
+
+
+def _phase(attempt: Attempt, pods: Sequence[PodReport]) -> Phase:
+    if attempt.stopping:
+        return Phase.STOPPING if any(pod.state in LIVING for pod in pods) else Phase.GONE
+    started = [slot.started for slot in attempt.first_wave]
+    return Phase.RUNNING if started and all(started) else Phase.STARTING
+
+
+def _pods(slots: Iterable[Slot]) -> Iterator[PodReport]:
+    """Yield the pods that there are, or will be, by their index; one that came back at an index stands for it."""
+    found: dict[int, PodReport] = {}
+    for slot in slots:
+        state, index = slot.state, slot.planned.index
+        if state is None or (slot.is_removed and state not in LIVING):
+            continue
+        if index in found and state not in LIVING:
+            continue
+        node = slot.pod.node if slot.pod is not None and slot.pod.node else slot.planned.node
+        found[index] = PodReport(index=index, node=node, state=state, reason=_reason(slot, state))
+    yield from (found[index] for index in sorted(found))
+
+
+def _reason(slot: Slot, state: PodState) -> str:
+    pod = slot.pod
+    if pod is None or state not in LIVING:
+        return ""
+    return TERMINATING if pod.deleted_at is not None else pod.waiting.reason[:MOST_REASON]
+
+
+def _ended_at(attempt: Attempt) -> datetime | None:
+    times = [slot.pod.finished_at if slot.pod is not None else None for slot in attempt.wanted]
+    times += [job.completed_at for job in attempt.jobs]
+    return max((at for at in times if at is not None), default=None)

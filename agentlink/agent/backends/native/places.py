@@ -1,0 +1,179 @@
+"""Keeping a bound namespace: its labels, the agent's role in it, and the quota that only the plan can fill.
+
+A namespace is kept where the agent made it for this binding, or where somebody who may label namespaces says by
+`chamber.internal/team` that it is that team's; any other that exists is left alone, and the server is told whose it
+seems to be. None is ever deleted.
+
+The quota on GPUs is what the plan has in the namespace. Pods count from when they are created, gated ones too, until
+they are gone, so it is raised before an attempt's pods are made and lowered when they went: who creates pods with GPUs
+himself finds it full.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agentlink.agent.backends.native import manifests
+from agentlink.agent.backends.native.devices import CannotHold
+from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import Forbidden, Invalid, NotFound
+from agentlink.agent.kube.resources import (
+    NAMESPACES,
+    RESOURCE_QUOTAS,
+    ROLE_BINDINGS,
+    SELF_REVIEWS,
+    JsonObject,
+)
+from agentlink.protocol import AssignedPod, BoundNamespace
+
+logger = logging.getLogger(__name__)
+
+ROLE = "chamber-agent-workloads"
+"""The ClusterRole of what the agent may do where workloads run; the chart makes it."""
+QUOTA = "chamber-plan"
+AGENT = "chamber-agent"
+SECURITY = "pod-security.kubernetes.io/enforce"
+LEVELS = ("baseline", "restricted")
+QUOTA_SECONDS = 2.0
+"""How long a quota that was raised is waited for: what it says is not what holds until its controller has seen it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is kept of a namespace: which team and binding its labels name, its security level, whether it goes."""
+
+    team: str
+    binding: str
+    security: str
+    going: bool
+
+
+def read_place(body: JsonObject, names: Names) -> Place:
+    """Return what is kept of a namespace."""
+    metadata = body["metadata"]
+    labels = metadata.get("labels") or {}
+    return Place(
+        team=labels.get(names.team, ""),
+        binding=labels.get(names.binding, ""),
+        security=labels.get(SECURITY, ""),
+        going="deletionTimestamp" in metadata,
+    )
+
+
+def taken(place: Place, bound: BoundNamespace, names: Names) -> str:
+    """Return why a namespace that exists is not for the agent to keep, as a sentence; "" where it is."""
+    team = manifests.label(bound.team)
+    if place.going:
+        return "It is being deleted in the cluster."
+    if str(bound.id) == place.binding or team == place.team:
+        return ""
+    whose = (
+        f"is labelled as team {place.team}'s" if place.team else "is there and is not labelled as a team's"
+    )
+    return f"It {whose}. To hand it over: kubectl label --overwrite namespace {bound.namespace} {names.team}={team}"
+
+
+class Keeper:
+    """Makes and keeps namespaces."""
+
+    def __init__(
+        self, kube: Kube, inventory: Inventory, names: Names, *, own_namespace: str, role: str = ROLE
+    ) -> None:
+        self._kube, self._inventory, self._names = kube, inventory, names
+        self._own_namespace, self._role = own_namespace, role
+        self._self = ""
+        self._quotas: dict[str, dict[str, str]] = {}
+        """Quotas as they were last written."""
+
+    async def keep(self, bound: BoundNamespace, place: Place | None) -> str:
+        """Make the namespace, or take one that is this team's; return why not, as a sentence."""
+        if bound.namespace == self._own_namespace:
+            return "It is the agent's own namespace."
+        if place is not None and (problem := taken(place, bound, self._names)):
+            return problem
+        level = place.security if place is not None and place.security in LEVELS else LEVELS[0]
+        wanted = Place(manifests.label(bound.team), str(bound.id), level, going=False)
+        if place != wanted:
+            labels = {
+                self._names.team: wanted.team,
+                self._names.binding: wanted.binding,
+                SECURITY: wanted.security,
+            }
+            try:
+                await self._kube.apply(NAMESPACES, {"metadata": {"name": bound.namespace, "labels": labels}})
+            except Forbidden as error:
+                # One that an admin made and labelled stays as the admin has it.
+                if place is None:
+                    return f"It does not exist, and the agent may not make it: {error.message}"
+        await self._let_in(bound.namespace)
+        return ""
+
+    async def _let_in(self, namespace: str) -> None:
+        """Give the agent itself its role in the namespace; where it may not, it may have it from elsewhere."""
+        if not self._self:
+            review = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
+            answer = await self._kube.create(SELF_REVIEWS, review)
+            self._self = answer["status"]["userInfo"]["username"]
+        group = ROLE_BINDINGS.group
+        body = {
+            "metadata": {"name": AGENT},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": self._role},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": self._self}],
+        }
+        try:
+            await self._kube.apply(ROLE_BINDINGS, body, namespace)
+        except (Forbidden, Invalid) as error:
+            logger.info("The agent gives itself no role in namespace %s: %s", namespace, error)
+
+    def forget(self, namespace: str) -> None:
+        """Write the namespace's quota anew next time, whatever was written before."""
+        self._quotas.pop(namespace, None)
+
+    async def set_quota(self, namespace: str, pods: Iterable[AssignedPod]) -> bool:
+        """Have the quota leave room for these pods, and wait until it holds where it grew; False where it cannot be
+        written.
+        """
+        planned: Counter[str] = Counter()
+        for pod in pods:
+            planned.update(self._counted(pod, namespace))
+        known = {"requests.nvidia.com/gpu", *self._inventory.quota_keys()}
+        hard = {key: str(planned[key]) for key in sorted({*known, *planned})}
+        before = self._quotas.get(namespace, {})
+        if hard == before:
+            return True
+        try:
+            body = {"metadata": {"name": QUOTA}, "spec": {"hard": hard}}
+            await self._kube.apply(RESOURCE_QUOTAS, body, namespace)
+        except (Forbidden, NotFound) as error:
+            logger.warning("The quota of namespace %s cannot be written: %s", namespace, error)
+            return False
+        self._quotas[namespace] = hard
+        if any(int(count) > int(before.get(key, 0)) for key, count in hard.items()):
+            await self._await_quota(namespace, hard)
+        return True
+
+    def _counted(self, pod: AssignedPod, namespace: str) -> "Counter[str]":
+        """Return what a pod of the plan takes of the quota."""
+        found: Counter[str] = Counter()
+        with suppress(CannotHold):
+            ask = self._inventory.ask(pod, namespace)
+            for resource, count in ask.limits:
+                found[f"requests.{resource}"] += int(count)
+            for claim in ask.claims:
+                for _, device in claim.devices:
+                    found[self._inventory.quota_key(device)] += 1
+        return found
+
+    async def _await_quota(self, namespace: str, hard: dict[str, str]) -> None:
+        with suppress(TimeoutError, NotFound):
+            async with asyncio.timeout(QUOTA_SECONDS):
+                while True:
+                    body = await self._kube.get(RESOURCE_QUOTAS, QUOTA, namespace)
+                    if body.get("status", {}).get("hard") == hard:
+                        return
+                    await asyncio.sleep(0.05)

@@ -1,0 +1,295 @@
+"""Why an attempt ends badly, pure: the first cause that Jobs and pods show, as a code and a sentence to act on.
+
+In this order, the first that holds:
+
+1. Its Job was deleted or suspended by somebody else.
+2. It ran for its time limit.
+3. A pod failed by itself: out of memory, evicted, turned away by its node, an exit code. Where several did, the one
+   that nobody had told to end, then the earliest.
+4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on.
+5. A pod cannot begin: its image cannot be had, its container cannot be made. What may mend itself gets some time.
+6. A pod was deleted by somebody else.
+7. The cluster does not make its pods.
+8. A pod that was let go does not come to its node.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts
+from agentlink.agent.backends.native.phases import Attempt, Slot
+from agentlink.agent.backends.native.plans import Verdict
+from agentlink.protocol import PodState
+
+Passed = Callable[[datetime | None, float], bool]
+
+UNBOUND_SECONDS = 60.0
+"""How long a pod that was let go may be without its node."""
+IMAGE_SECONDS = 120.0
+"""How long an image may be unavailable, or a container impossible to make."""
+DELETED_SECONDS = 3.0
+"""How long a deletion that nothing explains may await its explanation: Jobs and pods are heard of separately."""
+UNMADE_SECONDS = 20.0
+"""How long pods may be refused to the Job's controller: those before them may still be counted."""
+NEVER_MADE_SECONDS = 300.0
+"""How long no pod may be made while nobody says why."""
+
+SIGNALS = {
+    1: "SIGHUP",
+    2: "SIGINT",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+}
+EXITS = frozenset({"exit-code", "out-of-memory", "container-not-started"})
+"""Reasons of which the exit code tells something."""
+HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+IMAGE_REASONS = (
+    frozenset({"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"}) | HOPELESS
+)
+CONTAINER_REASONS = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
+)
+NODE_ENDED = frozenset({"NodeLost", "Shutdown", "Terminated", "NodeShutdown"})
+TURNED_AWAY = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration"})
+"""Why a node does not take a pod that the scheduler gave it; besides, `OutOf` something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict; or none yet, and after how many seconds there may be one without anything happening."""
+
+    verdict: Verdict | None = None
+    look_again_seconds: float | None = None
+
+
+def judge(
+    attempt: Attempt,
+    *,
+    now: datetime,
+    let_go: Mapping[str, datetime],
+    lost: Collection[str] = (),
+    refusal: str | None = None,
+) -> Judgement:
+    """Return how an attempt that has no verdict yet, and is not being stopped, has ended badly, if it has.
+
+    `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there. `refusal`: why
+    the cluster does not make pods, None where nobody asked.
+    """
+    waits: list[float] = []
+
+    def passed(since: datetime | None, seconds: float) -> bool:
+        """Return whether so much time has passed since then; else have somebody look again when it has."""
+        left = seconds - (now - (since or now)).total_seconds()
+        if left > 0:
+            waits.append(left)
+        return left <= 0
+
+    verdict = _of_jobs(attempt, now) or _of_failed(attempt, now)
+    for slot in attempt.wanted:
+        if verdict is None and slot.pod is not None and slot.pod.phase != "Succeeded":
+            pod_lost = slot.pod.node in lost and not slot.pod.is_over
+            lost_verdict = Verdict("node-lost", _node_lost(slot, slot.pod), now) if pod_lost else None
+            verdict = lost_verdict or _of_pod(slot, slot.pod, now, passed, let_go)
+    if verdict is None:
+        verdict = _of_vanished(attempt, now, passed)
+    if verdict is None:
+        verdict = _of_unmade(attempt, now, passed, refusal)
+    if verdict is not None and verdict.refused and attempt.running_at is not None:
+        verdict = replace(verdict, refused=False)
+    return Judgement(verdict, None if verdict else min(waits, default=None))
+
+
+def asks_why_unmade(attempt: Attempt, *, now: datetime) -> bool:
+    """Return whether pods should be there by now and are not: then the cluster may say why."""
+    return any((now - slot.job.created_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
+
+
+def _of_jobs(attempt: Attempt, now: datetime) -> Verdict | None:
+    for job in attempt.jobs:
+        name = f"Its Job {job.name} in namespace {job.namespace}"
+        if job.deleting:
+            return Verdict("job-deleted", _by_hand(name, "deleted"), now)
+        if job.failed.reason == "DeadlineExceeded":
+            return Verdict("time-limit", _limit(job), now)
+        if job.suspended and not job.complete and not job.failed:
+            return Verdict("job-suspended", _by_hand(name, "suspended"), now)
+    return None
+
+
+def _of_failed(attempt: Attempt, now: datetime) -> Verdict | None:
+    failed = [slot for slot in attempt.wanted if slot.pod is not None and _failed_by_itself(slot.pod)]
+    if not failed:
+        return None
+    slot = min(failed, key=_order)
+    pod = slot.pod
+    assert pod is not None  # noqa: S101 - those without one were left out
+    code, message, refused = _failed(slot, pod)
+    exit_code = pod.exit_code if code in EXITS else None
+    return Verdict(code, message, pod.finished_at or now, exit_code, refused)
+
+
+def _failed_by_itself(pod: PodFacts) -> bool:
+    """Return whether it failed, and not just because somebody had told it to end."""
+    told = pod.deleted_at is not None and not (pod.disrupted or pod.status or pod.ended.reason == "OOMKilled")
+    return pod.phase == "Failed" and not told
+
+
+def _order(slot: Slot) -> tuple[bool, float, int]:
+    """Sort by who was not told to end, then by time, then by index."""
+    pod = slot.pod
+    assert pod is not None  # noqa: S101 - asked of failed pods only
+    finished = pod.finished_at.timestamp() if pod.finished_at else float("inf")
+    return (pod.deleted_at is not None, finished, slot.planned.index)
+
+
+def _failed(slot: Slot, pod: PodFacts) -> tuple[str, str, bool]:
+    """Return code and sentence of a pod that failed, and whether its node did not take it at all."""
+    where, reason = _where(slot, pod), pod.status.reason
+    said = _sentence(pod.status.message or reason)
+    if reason in TURNED_AWAY or reason.startswith("OutOf"):
+        return "unschedulable", f"{where} was turned away by its node: {said}", True
+    ends = {
+        "Evicted": ("evicted", f"{where} was evicted by its node: {said}"),
+        "DeadlineExceeded": ("time-limit", _limit(slot.job)),
+        **dict.fromkeys(NODE_ENDED, ("node-lost", f"{where} ended with its node: {said}")),
+    }
+    other = _disrupted(slot, pod) if pod.disrupted else _exited(slot, pod)
+    return (*ends.get(reason, other), False)
+
+
+def _exited(slot: Slot, pod: PodFacts) -> tuple[str, str]:
+    """Return how the container itself ended."""
+    where = _where(slot, pod)
+    if pod.ended.reason == "OOMKilled":
+        memory = slot.job.plan.memory_mib
+        bound = f"its {memory:,} MiB" if memory else "what its node has"
+        return "out-of-memory", f"{where} was ended because it used more memory than {bound}."
+    if pod.ended.reason in ("StartError", "ContainerCannotRun"):
+        return "container-not-started", f"{where} could not run its command: {_sentence(pod.ended.message)}"
+    if pod.exit_code is None:
+        return "pod-failed", f"{where} failed: {_sentence(pod.status.message or pod.status.reason)}"
+    return "exit-code", f"{where} exited with code {_exit(pod.exit_code)}."
+
+
+def _node_lost(slot: Slot, pod: PodFacts) -> str:
+    node = pod.node or slot.planned.node
+    return f"Node {node} was lost, or not ready for too long, while pod {slot.planned.index} ran there."
+
+
+def _limit(job: JobFacts) -> str:
+    return f"It ran for its time limit of {_duration(job.plan.time_limit_seconds or 0)}."
+
+
+def _disrupted(slot: Slot, pod: PodFacts) -> tuple[str, str]:
+    where, said = _where(slot, pod), _sentence(pod.disrupted.message)
+    if pod.disrupted.reason in ("DeletionByTaintManager", "DeletionByPodGC"):
+        node = pod.node or slot.planned.node
+        return (
+            "node-lost",
+            f"Node {node} was lost, or not ready for too long, while pod {slot.planned.index} ran there.",
+        )
+    if pod.disrupted.reason == "EvictionByEvictionAPI":
+        return "evicted", f"{where} was evicted by hand, as when its node is drained."
+    if pod.disrupted.reason == "PreemptionByScheduler":
+        return "evicted", f"{where} was taken away by the cluster's scheduler: {said}"
+    return "evicted", f"{where} was ended by its node: {said}"
+
+
+def _cannot_begin(slot: Slot, pod: PodFacts) -> tuple[str, str]:
+    said = _sentence(pod.waiting.message or pod.waiting.reason)
+    if pod.waiting.reason in IMAGE_REASONS:
+        return "image-not-pulled", f"{_where(slot, pod)} cannot have its image: {said}"
+    return "container-not-made", f"{_where(slot, pod)} cannot begin: {said}"
+
+
+def _of_pod(
+    slot: Slot, pod: PodFacts, now: datetime, passed: Passed, let_go: Mapping[str, datetime]
+) -> Verdict | None:
+    """Return what keeps one pod from running on, or from beginning."""
+    if pod.disrupted or _is_misplaced(slot, pod):
+        return Verdict(*(_disrupted(slot, pod) if pod.disrupted else _misplaced(slot, pod)), now)
+    if pod.deleted_at is not None:
+        by_hand = Verdict("pod-deleted", _by_hand(f"Its pod {pod.name}", "deleted"), now)
+        return by_hand if passed(pod.deleted_at, DELETED_SECONDS) else None
+    if pod.waiting.reason in HOPELESS:
+        return Verdict(*_cannot_begin(slot, pod), now)
+    if pod.waiting.reason in IMAGE_REASONS | CONTAINER_REASONS:
+        stuck = Verdict(*_cannot_begin(slot, pod), now)
+        return stuck if passed(pod.started_at or pod.created_at, IMAGE_SECONDS) else None
+    if pod.uid in let_go and not pod.node and passed(let_go[pod.uid], UNBOUND_SECONDS):
+        return Verdict("unschedulable", _unbound(slot, pod), now, refused=True)
+    return None
+
+
+def _of_vanished(attempt: Attempt, now: datetime, passed: Passed) -> Verdict | None:
+    """Return the end of a Job that failed and of whose pods none is left that says why."""
+    if attempt.succeeded:
+        return None
+    for job in attempt.jobs:
+        shrunk = bool(job.removed) and job.failed.reason == "FailedIndexes"
+        if job.failed and not shrunk and passed(job.failed_at, DELETED_SECONDS):
+            return Verdict("pod-deleted", _by_hand(f"A pod of its Job {job.name}", "deleted"), now)
+    return None
+
+
+def _of_unmade(attempt: Attempt, now: datetime, passed: Passed, refusal: str | None) -> Verdict | None:
+    unmade = list(_unmade(attempt))
+    if not unmade:
+        return None
+    since = max(slot.job.created_at for slot in unmade)
+    refused = passed(since, UNMADE_SECONDS) and bool(refusal)
+    if not refused and not passed(since, NEVER_MADE_SECONDS):
+        return None
+    pods = "a pod" if len(unmade) == 1 else f"{len(unmade)} pods"
+    said = f": {_sentence(refusal)}" if refusal else "; it does not say why."
+    return Verdict("not-created", f"The cluster does not make {pods} of it{said}", now, refused=True)
+
+
+def _unmade(attempt: Attempt) -> Iterator[Slot]:
+    """Yield the pods that should come and are not there."""
+    return (slot for slot in attempt.wanted if slot.pod is None and slot.state is PodState.PENDING)
+
+
+def _is_misplaced(slot: Slot, pod: PodFacts) -> bool:
+    """Return whether somebody freed it of its gate before it was tied to its node."""
+    return bool(pod.node) and pod.node != slot.planned.node
+
+
+def _misplaced(slot: Slot, pod: PodFacts) -> tuple[str, str]:
+    planned, what = slot.planned.node, f"Pod {slot.planned.index}"
+    return "misplaced", f"{what} was planned on {planned}, but was let go to {pod.node}, not by Chamber."
+
+
+def _unbound(slot: Slot, pod: PodFacts) -> str:
+    seconds, node = f"{UNBOUND_SECONDS:.0f} s", slot.planned.node
+    said = f": {_sentence(pod.unschedulable)}" if pod.unschedulable else "; its scheduler does not say why."
+    return f"Pod {slot.planned.index} was planned on {node}, but did not come there within {seconds}{said}"
+
+
+def _where(slot: Slot, pod: PodFacts) -> str:
+    return f"Pod {slot.planned.index} on {pod.node or slot.planned.node}"
+
+
+def _by_hand(what: str, done: str) -> str:
+    return f"{what} was {done} in the cluster, not by Chamber."
+
+
+def _exit(code: int) -> str:
+    name = SIGNALS.get(code - 128)
+    return f"{code} ({name})" if name else str(code)
+
+
+def _sentence(text: str) -> str:
+    """Return the cluster's words in one line that ends as a sentence."""
+    line = " ".join(text.split())[:600].rstrip(" .:;,")
+    return f"{line}." if line else "the cluster does not say why."
+
+
+def _duration(seconds: int) -> str:
+    text = str(timedelta(seconds=seconds))
+    return text if seconds >= 3600 else f"{seconds} s"

@@ -1,0 +1,313 @@
+"""Bound namespaces in the cluster: their Jobs watched, adopted ones held back and answered.
+
+What Chamber has in a namespace is known by the server's word (`expect`), never by what lies there. A Job that asks to
+be adopted runs only once Chamber has begun it: whoever unsuspends it by hand finds it suspended again.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+from uuid import UUID
+
+from agentlink.agent.backends.base import Found
+from agentlink.agent.backends.native import adoption, events
+from agentlink.agent.backends.native.adoption import JobEntry
+from agentlink.agent.backends.native.marks import Mark, Marks
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.places import Keeper, Place, read_place
+from agentlink.agent.backends.native.work import Work
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import Conflict, Invalid, KubeError, NotFound
+from agentlink.agent.kube.reflector import Reflector
+from agentlink.agent.kube.resources import JOBS, NAMESPACES, JsonObject
+from agentlink.protocol import (
+    AssignedPod,
+    Assignment,
+    BoundNamespace,
+    DiscoveredJob,
+    NamespaceReport,
+    Namespaces,
+    Verdict,
+)
+
+logger = logging.getLogger(__name__)
+
+MOST_JOBS = 1000
+"""Jobs of a namespace that are told to the server while they wait: nobody fills its queue by a loop."""
+LOOK_AGAIN_SECONDS = 60.0
+TRY_AGAIN_SECONDS = 2.0
+"""How soon after a role was given it is tried whether it holds by now."""
+RECOUNT_SECONDS = 0.5
+"""How soon after pods have gone the quotas are lowered: others go at the same time."""
+UNKNOWN = "The agent has not looked at it yet."
+
+
+@dataclass(slots=True)
+class _Space:
+    """One bound namespace."""
+
+    bound: BoundNamespace
+    jobs: Reflector[JobEntry]
+    task: "asyncio.Task[NoReturn] | None" = None
+    problem: str = UNKNOWN
+    refusals: int = 0
+    """How often in a row its quota could not be written."""
+
+    @property
+    def ready(self) -> bool:
+        return not self.problem and self.jobs.synced.is_set()
+
+
+class _Namespace(NamedTuple):
+    """Errand: have a namespace be as it should."""
+
+    name: str
+
+
+class _Job(NamedTuple):
+    """Errand: look at a Job, by namespace and name."""
+
+    key: str
+
+
+class _Quotas(NamedTuple):
+    """Errand: have all quotas leave room for what there is, and for no more."""
+
+
+class Spaces:
+    """All bound namespaces of a cluster, looked after while `run` does.
+
+    `resources` are patterns of the device plugin's names. `leaving` gives, by namespace, the pods that are there still
+    of attempts other than those expected. `on_change` is called when what there is to be told may have changed.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        marks: Marks,
+        keeper: Keeper,
+        names: Names,
+        *,
+        resources: Sequence[str],
+        leaving: Callable[[Collection[UUID]], Mapping[str, Sequence[AssignedPod]]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._kube, self._marks, self._keeper, self._names = kube, marks, keeper, names
+        self._resources, self._leaving, self._ring = resources, leaving, on_change
+        self._version = 1
+        self._bindings = 0
+        self._spaces: dict[str, _Space] = {}
+        self._expected: dict[UUID, Assignment] | None = None
+        self._quotas = asyncio.Lock()
+        self._recount: asyncio.TimerHandle | None = None
+        self._told: dict[str, Verdict] = {}
+        self._work: Work[_Namespace | _Job | _Quotas | events.Event] = Work(self._do)
+        self._places: Reflector[Place] = Reflector(
+            kube, NAMESPACES, lambda body: read_place(body, names), on_change=self._on_place
+        )
+        self._tasks = asyncio.TaskGroup()
+
+    async def run(self) -> None:
+        """Keep and watch the namespaces until cancelled."""
+        try:
+            async with self._tasks as tasks:
+                tasks.create_task(self._work.run())
+                tasks.create_task(self._places.run())
+        finally:
+            if self._recount is not None:
+                self._recount.cancel()
+
+    # What the agent says (agentlink.agent.backends.base.Backend)
+
+    async def bind(self, namespaces: Namespaces) -> None:
+        """Keep these namespaces, and watch their Jobs; of others nothing is known any more."""
+        wanted = {each.namespace: each for each in namespaces.bound}
+        for name in [name for name, space in self._spaces.items() if wanted.get(name) != space.bound]:
+            task = self._spaces.pop(name).task
+            if task is not None:
+                task.cancel()
+        for name, bound in wanted.items():
+            if name not in self._spaces:
+                reflector = Reflector(
+                    self._kube, JOBS, self._read_job, namespace=name, on_change=self._on_job
+                )
+                self._spaces[name] = _Space(bound, reflector)
+                self._work.add(_Namespace(name))
+        self._bindings = namespaces.version
+        self._change()
+
+    async def expect(self, assignments: Collection[Assignment]) -> None:
+        """Take in which attempts may have pods: their Jobs run, and quotas leave room for them and for nothing else."""
+        first, self._expected = self._expected is None, {each.attempt: each for each in assignments}
+        try:
+            await self._set_quotas()
+        except KubeError as error:
+            logger.warning("The quotas cannot be written yet: %s", error)
+            self._work.add(_Quotas())
+        if first:
+            for space in self._spaces.values():
+                for key in space.jobs.items:
+                    self._work.add(_Job(key))
+
+    def changed(self, attempt: UUID) -> None:
+        """Take in that pods of an attempt came or went: once those are gone that leave, there is room for no others."""
+        if (
+            not self._spaces
+            or self._expected is None
+            or attempt in self._expected
+            or self._recount is not None
+        ):
+            return
+        self._recount = asyncio.get_running_loop().call_later(RECOUNT_SECONDS, self._work.add, _Quotas())
+
+    async def discovered(self, since: int) -> tuple[int, Found | None]:
+        """Return what is in the bound namespaces, where that changed after `since` and all were looked at."""
+        spaces = self._spaces.values()
+        if any(space.problem == UNKNOWN or not (space.problem or space.ready) for space in spaces):
+            return since, None
+        if self._version <= since:
+            return self._version, None
+        jobs = [job for space in spaces if space.ready for job in _asking(space)]
+        return self._version, Found(self._bindings, [_report(space) for space in spaces], jobs)
+
+    async def answer(self, verdicts: Sequence[Verdict]) -> None:
+        """Tell whoever looks at a Job what became of it, where that is new."""
+        known = {entry.uid: entry for space in self._spaces.values() for entry in space.jobs.items.values()}
+        self._told = {uid: verdict for uid, verdict in self._told.items() if uid in known}
+        for verdict in verdicts:
+            entry = known.get(verdict.uid)
+            if entry is None or entry.finished or self._told.get(verdict.uid) == verdict:
+                continue
+            self._told[verdict.uid] = verdict
+            if verdict.refused:
+                self._tell(entry, "Warning", "NotAdopted", f"It stays suspended. {verdict.refused}")
+            else:
+                sentence = f"Chamber runs it as workload {verdict.workload}. {verdict.note}"
+                self._tell(entry, "Normal", "Adopted", sentence.strip())
+
+    # Errands
+
+    async def _do(self, errand: "_Namespace | _Job | _Quotas | events.Event") -> float | None:
+        if isinstance(errand, events.Event):
+            await events.write(self._kube, errand)
+        elif isinstance(errand, _Quotas):
+            self._recount = None
+            await self._set_quotas()
+        elif isinstance(errand, _Namespace):
+            space = self._spaces.get(errand.name)
+            return None if space is None else await self._keep(space)
+        else:
+            await self._look_at(errand.key)
+        return None
+
+    async def _keep(self, space: _Space) -> float | None:
+        """Have a namespace be as it should; return when to look again where it is not."""
+        await self._places.synced.wait()
+        name = space.bound.namespace
+        problem = await self._keeper.keep(space.bound, self._places.items.get(name))
+        if self._spaces.get(name) is not space:
+            return None
+        if problem != space.problem:
+            space.problem = problem
+            self._change()
+        if problem:
+            return LOOK_AGAIN_SECONDS
+        if space.task is None:
+            space.task = self._tasks.create_task(space.jobs.run())
+            space.task.add_done_callback(lambda _: self._change())
+            self._tasks.create_task(self._tell_synced(space))
+        self._keeper.forget(name)
+        if await self._set_quotas(name):
+            space.refusals = 0
+            return None
+        space.refusals += 1
+        return min(TRY_AGAIN_SECONDS * (1 << min(space.refusals - 1, 16)), LOOK_AGAIN_SECONDS)
+
+    async def _set_quotas(self, only: str = "") -> bool:
+        """Have quotas leave room for what is planned, one after the other: the latest plan is what stays."""
+        async with self._quotas:
+            if self._expected is None:
+                return True
+            pods: dict[str, list[AssignedPod]] = defaultdict(list)
+            for assignment in self._expected.values():
+                pods[assignment.namespace] += assignment.pods
+            for namespace, leaving in self._leaving(self._expected.keys()).items():
+                pods[namespace] += leaving
+            kept = [name for name, space in self._spaces.items() if not space.problem and only in ("", name)]
+            return all(
+                await asyncio.gather(*(self._keeper.set_quota(name, pods.get(name, ())) for name in kept))
+            )
+
+    async def _look_at(self, key: str) -> None:
+        """Hold back a Job that runs and may not, and say so; answer one that pretends to be Chamber's."""
+        space = self._spaces.get(key.partition("/")[0])
+        entry = space.jobs.items.get(key) if space is not None else None
+        if entry is None or entry.finished or self._expected is None:
+            return
+        if entry.pretends and entry.described is None:
+            message = "It bears labels of Chamber, but Chamber did not make it, and does not look after it."
+            self._tell(entry, "Warning", "NotChambers", message)
+        ours = entry.described is not None or entry.mark is Mark.ADOPTED
+        begun = entry.mark is Mark.ADOPTED and not entry.stopping
+        if entry.suspended or begun or not ours:
+            return
+        change = {"metadata": {"uid": entry.uid}, "spec": {"suspend": True}}
+        with suppress(NotFound, Conflict, Invalid):
+            await self._kube.patch(JOBS, entry.name, change, entry.namespace)
+            message = (
+                f"Suspended: it is labelled {self._names.adopt}, so it runs when Chamber has planned it."
+            )
+            self._tell(entry, "Warning", "Suspended", message)
+
+    def _tell(self, entry: JobEntry, kind: str, reason: str, message: str) -> None:
+        self._work.add(events.Event(entry.namespace, entry.name, entry.uid, kind, reason, message[:1000]))
+
+    # What is seen
+
+    def _read_job(self, body: JsonObject) -> JobEntry:
+        return adoption.read_entry(body, self._marks.kind(body), self._names, resources=self._resources)
+
+    def _on_job(self, key: str, _: JobEntry | None, new: JobEntry | None) -> None:
+        if new is not None:
+            self._work.add(_Job(key))
+        self._change()
+
+    def _on_place(self, key: str, _: Place | None, __: Place | None) -> None:
+        if key in self._spaces:
+            self._work.add(_Namespace(key))
+
+    async def _tell_synced(self, space: _Space) -> None:
+        """Have what there is be told once a namespace without any Job has been looked at, too."""
+        await space.jobs.synced.wait()
+        self._change()
+
+    def _change(self) -> None:
+        self._version += 1
+        self._ring()
+
+
+def _asking(space: _Space) -> list[DiscoveredJob]:
+    """Return the Jobs that ask to be adopted; of those that wait, not more than a bound."""
+    asking = [entry.described for entry in space.jobs.items.values() if entry.described is not None]
+    waiting = sorted((job for job in asking if not job.finished), key=lambda job: job.uid)
+    return [*waiting[:MOST_JOBS], *(job for job in asking if job.finished)]
+
+
+def _report(space: _Space) -> NamespaceReport:
+    entries = space.jobs.items.values() if space.ready else ()
+    foreign = [
+        entry
+        for entry in entries
+        if entry.mark is None and entry.described is None and not (entry.suspended or entry.finished)
+    ]
+    return NamespaceReport(
+        namespace=space.bound.namespace,
+        ready=space.ready,
+        problem=space.problem,
+        foreign_jobs=len(foreign),
+        foreign_gpus=sum(entry.gpus for entry in foreign),
+    )

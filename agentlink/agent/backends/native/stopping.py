@@ -1,0 +1,110 @@
+"""Stopping pods, and letting go of their record.
+
+A Job is stopped by suspending it: its controller deletes the pods, each with its grace period, and the Job itself stays
+as the record of what became of them. Devices are free when the pods are gone, however long that takes. Pods that a
+controller no longer looks after are deleted one by one, as are those that are taken from a Job that goes on.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts, as_indexes
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import Conflict, Invalid, NotFound
+from agentlink.agent.kube.resources import JOBS, PODS, JsonObject
+
+
+async def stop(kube: Kube, job: JobFacts, pods: Iterable[PodFacts], names: Names, *, at: datetime) -> None:
+    """Have a Job's pods deleted with their grace period."""
+    if not (job.vanished or (job.stopping and job.suspended)):
+        await _change(
+            kube, job, {"metadata": _noted(job, names.stop, at.isoformat()), "spec": {"suspend": True}}
+        )
+    if job.vanished or job.deleting or job.failed or job.complete:
+        for pod in pods:
+            await _delete(kube, pod)
+
+
+async def remove(
+    kube: Kube, job: JobFacts, pods: Iterable[PodFacts], indexes: Collection[int], names: Names
+) -> None:
+    """Take pods, by their index in the workload, from a Job that goes on with the others."""
+    removed = job.removed | set(indexes)
+    if removed != job.removed:
+        change: JsonObject = {"metadata": _noted(job, names.removed, as_indexes(removed))}
+        # Before the first of them ends: else their end would be the Job's.
+        await _change(kube, job, {**change, "spec": {"backoffLimit": len(removed)}})
+    for pod in pods:
+        if pod.index < len(job.plan.pods) and job.plan.pods[pod.index].index in indexes:
+            await _delete(kube, pod)
+
+
+async def record(kube: Kube, job: JobFacts, verdict: Verdict, names: Names) -> None:
+    """Write on a Job how its attempt ended; raise `NotFound` where it is not there any more."""
+    await _change(kube, job, {"metadata": _noted(job, names.verdict, verdict.as_text())}, missing_ok=False)
+
+
+async def limit(kube: Kube, job: JobFacts, *, running_at: datetime) -> None:
+    """Have the cluster itself end a Job when it has run for its time limit, which counts from when all pods ran."""
+    assert job.started_at is not None  # noqa: S101 - asked of Jobs that have begun
+    before = (running_at - job.started_at).total_seconds()
+    seconds = max(1, round(before + (job.plan.time_limit_seconds or 0)))
+    await _change(kube, job, {"metadata": {"uid": job.uid}, "spec": {"activeDeadlineSeconds": seconds}})
+
+
+async def forget(kube: Kube, job: JobFacts, names: Names) -> None:
+    """Delete a Job and take the finalizer off; what it owns goes with it."""
+    try:
+        await kube.delete(JOBS, job.name, job.namespace, uid=job.uid)
+        body = await kube.get(JOBS, job.name, job.namespace)
+        finalizers = body["metadata"].get("finalizers", [])
+        if names.report in finalizers:
+            place = f"/metadata/finalizers/{finalizers.index(names.report)}"
+            off = [
+                {"op": "test", "path": "/metadata/uid", "value": job.uid},
+                {"op": "test", "path": place, "value": names.report},
+                {"op": "remove", "path": place},
+            ]
+            await kube.patch(JOBS, job.name, off, job.namespace, kind="json")
+    except NotFound:
+        return
+    except (Conflict, Invalid):
+        # Another of its name is no business of ours; a change in between is.
+        if (await _uid(kube, job)) == job.uid:
+            raise
+
+
+async def _uid(kube: Kube, job: JobFacts) -> str | None:
+    try:
+        return str((await kube.get(JOBS, job.name, job.namespace))["metadata"]["uid"])
+    except NotFound:
+        return None
+
+
+def _noted(job: JobFacts, annotation: str, text: str) -> JsonObject:
+    """Return metadata that change nothing but one annotation, and of this very Job only."""
+    return {"uid": job.uid, "annotations": {annotation: text}}
+
+
+async def _change(kube: Kube, job: JobFacts, change: JsonObject, *, missing_ok: bool = True) -> None:
+    try:
+        await kube.patch(JOBS, job.name, change, job.namespace)
+    except NotFound:
+        if not missing_ok:
+            raise
+    except (Conflict, Invalid) as error:
+        if (await _uid(kube, job)) == job.uid:
+            raise
+        if not missing_ok:
+            raise NotFound(404, "NotFound", f"The Job {job.key} is another by now.") from error
+
+
+async def _delete(kube: Kube, pod: PodFacts) -> None:
+    if pod.deleted_at is not None or pod.is_over:
+        return
+    try:
+        await kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+    except (NotFound, Conflict):
+        return

@@ -1,0 +1,81 @@
+"""What a played pod writes: made when it is asked for, always the same for the same pod and time.
+
+A command's `echo`es are written between its `sleep`s; one that has none trains a model, a line every second or two.
+"""
+
+import math
+import re
+from bisect import bisect_right
+from functools import cached_property
+
+from agentlink.agent.backends import played
+from agentlink.agent.backends.jobs import Job
+
+_STEP = re.compile(r"\bsleep\s+(?P<sleep>\d{1,9}(?:\.\d{1,6})?)|\becho\s+(?P<echo>[^;&|\n]+)")
+_EVERY_SECONDS = (0.5, 2.0)
+_STEPS_A_LINE = 20
+
+
+class Script:
+    """One pod's lines by number, and how many there are after so many seconds of running."""
+
+    def __init__(self, job: Job, pod: int) -> None:
+        self._job, self._pod = job, pod
+        self._every = played.draw(job.assignment.workload, "line", _EVERY_SECONDS)
+        self._echoes: list[str] = []
+        self._at: list[float] = []
+        offset = 0.0
+        for step in _STEP.finditer(" ".join(job.assignment.command)):
+            if step["sleep"]:
+                offset += float(step["sleep"])
+            else:
+                self._echoes.append(step["echo"].strip().strip("\"'"))
+                self._at.append(offset)
+
+    def count(self, now: float) -> int:
+        """Return how many lines it has written by `now`, in seconds since the epoch."""
+        job = self._job
+        if job.running_at is None:
+            return 0
+        until = min(moment for moment in (now, job.ended_at, job.stopping_at) if moment is not None)
+        return self._written(until - job.running_at) + len(self._last_words)
+
+    def line(self, number: int) -> str:
+        """Return a line by its number from 0, without its newline."""
+        words = self._last_words
+        if words and number >= self._before_last:
+            return words[number - self._before_last]
+        return self._echoes[number] if self._echoes else self._training(number)
+
+    @cached_property
+    def _before_last(self) -> int:
+        return self.count(math.inf) - len(self._last_words)
+
+    @cached_property
+    def _last_words(self) -> list[str]:
+        job = self._job
+        if job.exit_code:
+            return [f"RuntimeError: it was told to end with {job.exit_code}"]
+        if job.stopping_at is not None and not job.is_over:
+            return ["SIGTERM received: a checkpoint is written"]
+        return []
+
+    def _written(self, seconds: float) -> int:
+        if self._echoes:
+            return bisect_right(self._at, seconds)
+        return len(self._head) + int(max(0.0, seconds) / self._every)
+
+    @cached_property
+    def _head(self) -> list[str]:
+        job, pod = self._job, self._job.pods.get(self._pod)
+        where = f" on {pod.node}, {len(pod.devices)} x GPU" if pod is not None else ""
+        return [f"+ {' '.join(job.assignment.command)}", f"rank {self._pod} of {len(job.states)}{where}"]
+
+    def _training(self, number: int) -> str:
+        if number < len(self._head):
+            return self._head[number]
+        step = (number - len(self._head) + 1) * _STEPS_A_LINE
+        noise = played.draw(self._job.assignment.workload, f"{self._pod} {step}", (-0.05, 0.05))
+        loss = 1.2 + 9.6 / math.sqrt(step) + noise
+        rate = played.draw(self._job.assignment.workload, f"rate {step}", (780.0, 860.0))
+        return f"step {step:>6}  loss {loss:.4f}  {rate:.0f} samples/s"

@@ -1,0 +1,49 @@
+"""What an operator must mend before the agent can work in a cluster: `chamber doctor --cluster`. Nothing is written."""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from agentlink.agent.check import cluster, server
+from agentlink.agent.check.found import Asked, Problem, Report
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import Forbidden, KubeError
+
+__all__ = ["Asked", "Problem", "Report", "examine"]
+
+Check = Callable[[Kube, Asked], Awaitable[Iterable[Problem]]]
+IN_CLUSTER: dict[str, Check] = {
+    "version": cluster.version,
+    "clock": cluster.clock,
+    "namespaces": cluster.namespaces,
+    "rights": cluster.rights,
+    "claims": cluster.claims,
+    "nodes": cluster.nodes,
+    "lease": cluster.lease,
+}
+
+
+async def examine(kube: Kube, asked: Asked) -> Report:
+    """Return what is wrong. What the account may not look at is left out: the missing right is a problem already."""
+    report = Report()
+    answers = await _make(report, "api-server", cluster.api_server(kube))
+    for name, check in IN_CLUSTER.items():
+        if answers:
+            await _make(report, name, check(kube, asked))
+        else:
+            report.left_out.append(name)
+    if asked.url:
+        await _make(report, "server", server.server(asked))
+    return report
+
+
+async def _make(report: Report, name: str, check: Awaitable[Iterable[Problem]]) -> bool:
+    """Make a check; return whether it found nothing."""
+    try:
+        found = list(await check)
+    except Forbidden:
+        report.left_out.append(name)
+        return False
+    except KubeError as error:
+        found = [Problem(f"The API server failed: {error}", "Look into the log of the API server.")]
+    report.made.append(name)
+    report.problems += [(name, problem) for problem in found]
+    return not found

@@ -1,0 +1,299 @@
+"""Questions to a cluster's API server."""
+
+import asyncio
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from fnmatch import fnmatchcase
+
+from agentlink.agent.backends.native.facts import time
+from agentlink.agent.backends.native.inventory import Settings
+from agentlink.agent.check.found import Asked, Problem
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import Forbidden, NotFound, Unauthorised, Unreachable
+from agentlink.agent.kube.resources import (
+    ACCESS_REVIEWS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    RESOURCE_SLICES,
+    JsonObject,
+)
+from agentlink.agent.rights import RIGHTS, Right, Where
+
+LEAST_VERSION = (1, 30)
+"""Scheduling gates, by which pods wait for their planned nodes, are complete since then; indexed Jobs since 1.24."""
+LEAST_VERSION_OF_CLAIMS = (1, 34)
+"""Since then `resource.k8s.io/v1` is served."""
+APART = timedelta(seconds=5)
+"""How far clocks may be apart; the API server tells its own by the second."""
+LEASE = "chamber-agent"
+
+
+async def api_server(kube: Kube) -> list[Problem]:
+    """Look whether the API server answers, and knows who asks."""
+    try:
+        await kube.raw("GET", "/version")
+    except Unreachable as error:
+        return [
+            Problem(
+                str(error),
+                "See that the address is right, that nothing on the way stops it, and that the certificate authority "
+                "is the cluster's.",
+            )
+        ]
+    except Unauthorised:
+        return [
+            Problem(
+                f"{kube.access.server} does not know who asks.",
+                "Renew the token or certificate that the kubeconfig or the service account gives.",
+            )
+        ]
+    return []
+
+
+async def version(kube: Kube, asked: Asked) -> list[Problem]:
+    """Look whether Kubernetes is new enough."""
+    told = str((await _object(kube, "/version")).get("gitVersion", ""))
+    found = re.match(r"v?(\d+)\.(\d+)", told)
+    if found is None:
+        return [
+            Problem(f"The API server calls its version {told!r}.", "It is to be Kubernetes 1.30 or later.")
+        ]
+    number = int(found[1]), int(found[2])
+    if number < LEAST_VERSION:
+        return [
+            Problem(
+                f"The cluster runs Kubernetes {told}; Chamber needs 1.30, for pods wait behind scheduling gates.",
+                "Upgrade the cluster to Kubernetes 1.30 or later.",
+            )
+        ]
+    if asked.uses_claims and number < LEAST_VERSION_OF_CLAIMS:
+        return [
+            Problem(
+                f"The cluster runs Kubernetes {told}; Dynamic Resource Allocation is complete since 1.34.",
+                "Upgrade the cluster to Kubernetes 1.34 or later, or use a device plugin.",
+            )
+        ]
+    return []
+
+
+async def clock(kube: Kube, _: Asked) -> list[Problem]:
+    """Look whether this machine's clock and the API server's show the same time."""
+    before = datetime.now(UTC)
+    await kube.raw("GET", "/version")
+    after = datetime.now(UTC)
+    theirs = _server_time(kube)
+    if theirs is None:
+        return []
+    # Their second had just begun, or was nearly over, at any moment in between.
+    ahead, behind = before - theirs - timedelta(seconds=1), theirs - after
+    apart, word = max((ahead, "ahead of"), (behind, "behind"))
+    if apart <= APART:
+        return []
+    return [
+        Problem(
+            f"This machine's clock is {apart.total_seconds():.0f} s {word} the API server's.",
+            "Have all machines keep the time by NTP.",
+        )
+    ]
+
+
+async def namespaces(kube: Kube, asked: Asked) -> list[Problem]:
+    """Look whether the namespaces are there that the agent works in."""
+    problems = []
+    for name in _namespaces(kube, asked):
+        found = (await kube.list(NAMESPACES, fields=f"metadata.name={name}")).items
+        if not found:
+            problems.append(
+                Problem(f"There is no namespace {name}.", f"Create it: `kubectl create namespace {name}`.")
+            )
+        elif "deletionTimestamp" in found[0]["metadata"]:
+            problems.append(
+                Problem(
+                    f"The namespace {name} is being deleted: nothing can be made in it.",
+                    "Wait until it is gone and create it again, or name another.",
+                )
+            )
+    return problems
+
+
+async def rights(kube: Kube, asked: Asked) -> list[Problem]:
+    """Look whether the account may do what the agent does; rights that only some installations give are not asked."""
+    places = [(right, place) for right in RIGHTS if not right.value for place in _places(right, kube, asked)]
+    missing = await asyncio.gather(*(_missing(kube, right, place) for right, place in places))
+    return [
+        Problem(
+            f"This account may not {' or '.join(verbs)} {_object_of(right)} {_where(right, place)}: "
+            f"the agent needs that {right.purpose}.",
+            "Bind the roles of the chart in deploy/chart to it, in each namespace where workloads run.",
+        )
+        for (right, place), verbs in zip(places, missing, strict=True)
+        if verbs
+    ]
+
+
+async def claims(kube: Kube, asked: Asked) -> list[Problem]:
+    """Look whether GPUs can be claimed, where they are to be."""
+    if not asked.uses_claims:
+        return []
+    try:
+        await kube.raw("GET", f"/apis/{RESOURCE_SLICES.api_version}")
+    except NotFound:
+        return [
+            Problem(
+                f"The API server does not serve {RESOURCE_SLICES.api_version}: no GPU can be claimed.",
+                "Enable Dynamic Resource Allocation (Kubernetes 1.34 or later), or use a device plugin.",
+            )
+        ]
+    return []
+
+
+async def nodes(kube: Kube, asked: Asked) -> list[Problem]:
+    """Look whether there are nodes with GPUs among those that the agent is to take."""
+    found = (await kube.list(NODES, labels=asked.node_selector)).items
+    if not found:
+        return [_no_nodes(asked)]
+    published = await _nodes_of_slices(kube)
+    with_gpus = [node for node in found if _plugin_gpus(node) or node["metadata"]["name"] in published]
+    if not with_gpus:
+        count = (
+            "The only node offers no GPU"
+            if len(found) == 1
+            else f"None of the {len(found)} nodes offers a GPU"
+        )
+        return [
+            Problem(
+                f"{count}.",
+                "Install NVIDIA's GPU operator or device plugin, or a driver for Dynamic Resource Allocation; "
+                "`kubectl describe node` shows nvidia.com/gpu under Allocatable.",
+            )
+        ]
+    if not any(_takes_pods(node) for node in with_gpus):
+        which = (
+            "only node with GPUs: it is"
+            if len(with_gpus) == 1
+            else f"{len(with_gpus)} nodes with GPUs: they are"
+        )
+        return [
+            Problem(
+                f"No pod can come to the {which} cordoned or not ready.",
+                "See `kubectl get nodes`; `kubectl uncordon` lets pods come again.",
+            )
+        ]
+    return []
+
+
+def _no_nodes(asked: Asked) -> Problem:
+    if asked.node_selector:
+        return Problem(
+            f"No node has the labels {asked.node_selector}.",
+            "Label the nodes that are Chamber's, or correct the selector (`agent.nodeSelector` of the chart).",
+        )
+    return Problem("The cluster has no nodes.", "Add nodes with GPUs.")
+
+
+async def lease(kube: Kube, _: Asked) -> list[Problem]:
+    """Look whether the agent that leads is still there; one that nobody ever had says nothing."""
+    try:
+        spec = (await kube.get(LEASES, LEASE, kube.access.namespace))["spec"]
+    except NotFound:
+        return []
+    renewed_at, now = time(spec.get("renewTime")), _server_time(kube)
+    if not spec.get("holderIdentity") or renewed_at is None or now is None:
+        return []
+    silent = now - renewed_at
+    if silent <= 2 * timedelta(seconds=spec.get("leaseDurationSeconds") or 0) + APART:
+        return []
+    return [
+        Problem(
+            f"The agent {spec['holderIdentity']} led and has said nothing for {silent.total_seconds():.0f} s; "
+            "nobody leads since.",
+            f"Look for the agents' pods: `kubectl --namespace {kube.access.namespace} get pods`; "
+            "the lease itself is in nobody's way.",
+        )
+    ]
+
+
+# Inside
+
+
+async def _object(kube: Kube, path: str) -> JsonObject:
+    found = json.loads(await kube.raw("GET", path))
+    return found if isinstance(found, dict) else {}
+
+
+def _server_time(kube: Kube) -> datetime | None:
+    """Return the time of the API server's last answer."""
+    try:
+        return parsedate_to_datetime(kube.server_date).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def _namespaces(kube: Kube, asked: Asked) -> list[str]:
+    return list(dict.fromkeys([kube.access.namespace, *asked.workloads]))
+
+
+def _places(right: Right, kube: Kube, asked: Asked) -> list[str]:
+    """Return the namespaces in which a right is needed; an empty text for the whole cluster."""
+    if right.where is Where.CLUSTER:
+        return [""]
+    own = [kube.access.namespace]
+    return own if right.where is Where.OWN else list(asked.workloads) or own
+
+
+async def _missing(kube: Kube, right: Right, namespace: str) -> list[str]:
+    """Return the verbs of a right that the account does not have."""
+    allowed = await asyncio.gather(*(_may(kube, right, verb, namespace) for verb in right.verbs))
+    return [verb for verb, may in zip(right.verbs, allowed, strict=True) if not may]
+
+
+async def _may(kube: Kube, right: Right, verb: str, namespace: str) -> bool:
+    attributes = {
+        "group": right.resource.group,
+        "resource": right.resource.plural,
+        "subresource": right.subresource,
+        "name": right.name,
+        "namespace": namespace,
+        "verb": verb,
+    }
+    review = {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": ACCESS_REVIEWS.kind,
+        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+    }
+    answer = await kube.create(ACCESS_REVIEWS, review)
+    return bool(answer["status"]["allowed"])
+
+
+def _object_of(right: Right) -> str:
+    return f"the {right.resource.kind} {right.name}" if right.name else right.words
+
+
+def _where(right: Right, namespace: str) -> str:
+    return f"in the namespace {namespace}" if namespace else str(right.where)
+
+
+async def _nodes_of_slices(kube: Kube) -> set[str]:
+    """Return the nodes for which a driver of GPUs publishes devices."""
+    try:
+        slices = (await kube.list(RESOURCE_SLICES)).items
+    except (NotFound, Forbidden):
+        return set()
+    drivers = Settings().drivers
+    return {str(each["spec"].get("nodeName")) for each in slices if each["spec"].get("driver") in drivers}
+
+
+def _plugin_gpus(node: JsonObject) -> bool:
+    allocatable = node.get("status", {}).get("allocatable", {})
+    return any(
+        str(count) != "0" and any(fnmatchcase(name, pattern) for pattern in Settings().resources)
+        for name, count in allocatable.items()
+    )
+
+
+def _takes_pods(node: JsonObject) -> bool:
+    conditions = {each["type"]: each["status"] for each in node.get("status", {}).get("conditions", ())}
+    return conditions.get("Ready") == "True" and not node["spec"].get("unschedulable")

@@ -1,0 +1,150 @@
+"""Runs an agent on a Kubernetes cluster: it waits for its lease, follows the cluster, and speaks with the server."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import NoReturn
+
+from agentlink.agent.backends.native.cluster import NativeCluster
+from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, PARTITION_LABEL, Settings
+from agentlink.agent.backends.native.places import ROLE
+from agentlink.agent.backends.native.usage import EXPORTERS, PORT
+from agentlink.agent.health import Health
+from agentlink.agent.kube.access import Access, BadAccess
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import KubeError
+from agentlink.agent.kube.lease import Leadership
+from agentlink.agent.runner import Transport, run_agent
+
+logger = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 5.0
+"""How soon an API server that does not let the agent is asked again."""
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_KEY = r"([A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+_SELECTOR = re.compile(
+    rf"!?{_KEY}|{_KEY}\s*(=|==|!=)\s*{_VALUE}|{_KEY}\s+(in|notin)\s+\(\s*{_VALUE}(\s*,\s*{_VALUE})*\s*\)"
+)
+_DEVICE_CLASS = re.compile(r"[a-z0-9.-]+(/[a-z]+)?=[a-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How an agent is to look at its cluster; raises `BadAccess` where it cannot."""
+
+    namespace: str = ""
+    """Where workloads run whose team has no namespace; the agent's own where it is empty."""
+    node_selectors: tuple[str, ...] = ()
+    gpu_resources: tuple[str, ...] = GPU_RESOURCES
+    gpu_drivers: tuple[str, ...] = GPU_DRIVERS
+    device_classes: tuple[str, ...] = ()
+    """Classes to claim published devices by, each as `driver=class`."""
+    partition_label: str = PARTITION_LABEL
+    exporters: tuple[str, ...] = EXPORTERS
+    exporter_port: int = PORT
+    role: str = ROLE
+
+    @property
+    def inventory(self) -> Settings:
+        """Return what counts as inventory."""
+        return Settings(
+            node_selector=",".join(self.node_selectors),
+            resources=self.gpu_resources,
+            drivers=self.gpu_drivers,
+            partition_label=self.partition_label,
+            device_classes=dict(each.split("=", 1) for each in self.device_classes),
+        )
+
+    def __post_init__(self) -> None:
+        for pair in self.device_classes:
+            if not _DEVICE_CLASS.fullmatch(pair):
+                raise BadAccess(f"{pair!r} names no device class: write driver=class, or driver/kind=class.")
+        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
+            raise BadAccess(f"{self.namespace!r} is no name of a namespace.")
+        for selector in (*self.node_selectors, *self.exporters):
+            for part in re.split(r",(?![^()]*\))", selector):
+                if not _SELECTOR.fullmatch(part.strip()):
+                    raise BadAccess(
+                        f"{selector!r} selects nothing: write labels as key=value, with commas between."
+                    )
+
+
+async def run_native(
+    access: Access,
+    options: Options,
+    *,
+    url: str,
+    token: Callable[[], str],
+    transport: Transport,
+    health_port: int | None,
+) -> None:
+    """Run until cancelled: stand by while another agent of this cluster leads, then lead."""
+    health = Health("the cluster's API server")
+    served = nullcontext() if health_port is None else health.served(health_port)
+
+    async def lead() -> NoReturn:
+        try:
+            while True:
+                try:
+                    await _follow(access, options, health, url=url, token=token, transport=transport)
+                except KubeError as error:
+                    logger.warning("The cluster does not let this agent begin: %s", error)
+                await asyncio.sleep(AGAIN_SECONDS)
+        finally:
+            health.waits_for = ""  # it stands by, or ends
+
+    async with served:
+        await _reach(access, health)
+        await Leadership(access, namespace=access.namespace).run(lead)
+
+
+async def _reach(access: Access, health: Health) -> None:
+    """Return when the API server answers."""
+    async with Kube(access) as kube:
+        while True:
+            try:
+                await kube.raw("GET", "/version")
+            except KubeError as error:
+                logger.warning("%s Trying again in %.0f s.", error, AGAIN_SECONDS)
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                health.waits_for = ""
+                return
+
+
+async def _follow(
+    access: Access,
+    options: Options,
+    health: Health,
+    *,
+    url: str,
+    token: Callable[[], str],
+    transport: Transport,
+) -> None:
+    """Follow the cluster and the server's word until cancelled; raise `KubeError` where the cluster does not let it."""
+    health.waits_for = "the cluster's nodes and pods"
+
+    def tell(linked: bool) -> None:
+        health.waits_for = "" if linked else f"Chamber at {url}"
+        logger.info("Connected to Chamber at %s." if linked else "Chamber at %s is away.", url)
+
+    async with (
+        Kube(access) as kube,
+        NativeCluster(
+            kube,
+            own_namespace=access.namespace,
+            namespace=options.namespace,
+            settings=options.inventory,
+            exporters=options.exporters,
+            exporter_port=options.exporter_port,
+            role=options.role,
+        ) as cluster,
+    ):
+        await cluster.synced()
+        tell(False)
+        await run_agent(url, token, cluster, transport=transport, on_link=tell)
