@@ -2,13 +2,23 @@
 
 from django.urls import path
 
-from agentlink import api
+from agentlink import api, api_spaces
+from agentlink.api_use import WorkloadUsage
+from agentlink.logs.api import Logs
 
 urlpatterns = [
     path("clusters/", api.ClusterList.as_view(), name="api-clusters"),
     path("clusters/<slug:name>/", api.ClusterDetail.as_view(), name="api-cluster"),
     path("clusters/<slug:name>/lost/", api.ClusterLost.as_view(), name="api-cluster-lost"),
+    path("clusters/<slug:name>/namespaces/", api_spaces.NamespaceList.as_view(), name="api-namespaces"),
+    path(
+        "clusters/<slug:name>/namespaces/<slug:namespace>/",
+        api_spaces.NamespaceDetail.as_view(),
+        name="api-namespace",
+    ),
     path("clusters/<slug:name>/tokens/", api.TokenList.as_view(), name="api-cluster-tokens"),
     path("clusters/<slug:name>/tokens/<uuid:token_id>/", api.TokenDetail.as_view(), name="api-cluster-token"),
+    path("workloads/<slug:slug>/logs/", Logs.as_view(), name="api-workload-logs"),
+    path("workloads/<slug:slug>/usage/", WorkloadUsage.as_view(), name="api-workload-usage"),
     path("nodes/", api.NodeList.as_view(), name="api-nodes"),
 ]

@@ -6,6 +6,8 @@ counted with the cluster's rejected messages, and its attempt ends with that as 
 
 import logging
 from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,8 +17,9 @@ from django.utils import timezone
 
 from agentlink import protocol
 from agentlink.assignments import LINK
-from agentlink.models import Assignment, Cluster, Hold, Placement
-from agentlink.protocol import AssignedPod, Desired, DeviceShare, StopOrder
+from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
+from agentlink.protocol import Adopted, AssignedPod, Desired, DeviceShare, StopOrder
+from chamber.collecting import without_collecting
 from workloads import lifecycle
 
 logger = logging.getLogger(__name__)
@@ -31,14 +34,15 @@ class WentBack(Exception):  # noqa: N818 - an outcome that the session expects
 
 
 def full_set(cluster_id: UUID, connection: UUID) -> list[Desired]:
-    """Return all that the cluster should run or must stop (three queries)."""
+    """Return all that the cluster should run or must stop (four queries, or five)."""
     generation = _generation(cluster_id)
     current = Assignment.objects.filter(Q(wanted=True) | Q(gone=False), cluster=cluster_id)
-    return _messages(_ordered(current), connection=connection, generation=generation, base=None)
+    with without_collecting():
+        return _messages(_ordered(current), connection=connection, generation=generation, base=None)
 
 
 def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
-    """Return what changed after generation `base`; nothing where nothing did (three queries, else one).
+    """Return what changed after generation `base`; nothing where nothing did (four queries or five, else one).
 
     Raises `WentBack` where the cluster never had that generation.
     """
@@ -63,6 +67,7 @@ class _Row(NamedTuple):
     """What a message needs of an assignment, its attempt and its workload: whole rows of all three cost three times."""
 
     cluster_id: UUID
+    placed_at: datetime
     wanted: bool
     gone: bool
     let_go: bool
@@ -70,7 +75,11 @@ class _Row(NamedTuple):
     attempt_id: UUID
     number: int
     workload_id: UUID
+    team_id: UUID
+    team: str
     slug: str
+    pods: int
+    tolerations: list[str]
     image: str
     command: list[str]
     environment: dict[str, str]
@@ -83,6 +92,7 @@ class _Row(NamedTuple):
 _COLUMNS = (
     *(
         "cluster",
+        "created_at",
         "wanted",
         "gone",
         "let_go",
@@ -90,8 +100,10 @@ _COLUMNS = (
         "attempt",
         "attempt__number",
         "attempt__workload",
+        "attempt__workload__team",
+        "attempt__workload__team__slug",
     ),
-    *(f"attempt__workload__{name}" for name in _Row._fields[8:]),
+    *(f"attempt__workload__{name}" for name in _Row._fields[11:]),
 )
 
 
@@ -100,15 +112,16 @@ def _ordered(rows: QuerySet[Assignment]) -> list[_Row]:
 
 
 def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int | None) -> list[Desired]:
-    pods = _pods([row.attempt_id for row in rows if row.wanted])
+    wanted = [row for row in rows if row.wanted]
+    pods = _pods([row.attempt_id for row in wanted])
+    spaces = _Spaces(wanted)
     told: list[protocol.Assignment] = []
     untold: dict[UUID, str] = {}
-    for row in rows:
-        if row.wanted:
-            try:
-                told.append(_assignment(row, pods[row.attempt_id]))
-            except ValueError as error:
-                untold[row.attempt_id] = " ".join(str(error).split())[:500]
+    for row in wanted:
+        try:
+            told.append(_assignment(row, pods[row.attempt_id], spaces))
+        except ValueError as error:
+            untold[row.attempt_id] = " ".join(str(error).split())[:500]
     if untold:
         _refuse(rows[0].cluster_id, untold)
     return list(
@@ -163,7 +176,35 @@ def _pods(attempt_ids: list[UUID]) -> dict[UUID, tuple[AssignedPod, ...]]:
     )
 
 
-def _assignment(row: _Row, pods: tuple[AssignedPod, ...]) -> protocol.Assignment:
+class _Spaces:
+    """In which namespaces attempts run, and which Jobs they are (one query, two where a team has a namespace)."""
+
+    def __init__(self, rows: Sequence[_Row]) -> None:
+        bound = BoundNamespace.objects.filter(cluster__in={row.cluster_id for row in rows}).order_by()
+        self._of_team = {
+            team_id: (namespace, since)
+            for team_id, namespace, since in bound.values_list("team", "namespace", "since")
+        }
+        workloads = [row.workload_id for row in rows if row.team_id in self._of_team]
+        jobs = AdoptedJob.objects.filter(workload__in=workloads).order_by()
+        self._jobs = {
+            workload_id: Adopted(namespace=namespace, name=name, uid=uid)
+            for workload_id, namespace, name, uid in jobs.values_list("workload", "namespace", "name", "uid")
+        }
+
+    def adopted(self, row: _Row) -> Adopted | None:
+        """Return the Job that the workload is; None where the agent makes one."""
+        return self._jobs.get(row.workload_id)
+
+    def namespace(self, row: _Row) -> str:
+        """Return the namespace of the attempt, the same for all its life; "" where it is the agent's own."""
+        if row.workload_id in self._jobs:
+            return self._jobs[row.workload_id].namespace
+        namespace, since = self._of_team.get(row.team_id, ("", row.placed_at))
+        return namespace if row.placed_at >= since else ""
+
+
+def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.Assignment:
     """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
     assignment = protocol.Assignment(
         workload=row.workload_id,
@@ -172,6 +213,11 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...]) -> protocol.Assignment
         number=row.number,
         pods=pods,
         let_go=row.let_go,
+        most_pods=row.pods,
+        team=row.team,
+        namespace=spaces.namespace(row),
+        adopted=spaces.adopted(row),
+        tolerations=tuple(row.tolerations),
         image=row.image,
         command=tuple(row.command),
         environment=row.environment,

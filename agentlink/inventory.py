@@ -21,6 +21,8 @@ from teams.models import Pool
 PLAIN = ("ready", "cordoned", "cpu_milli", "memory_mib", "labels", "taints", "partition", "sharing")
 DEVICE_FIELDS = ("gpu_type", "memory_mib", "foreign")
 BATCH = 500
+CLUSTER_LABEL = "chamber.internal/cluster"
+"""A label that each node has here, whatever it says itself: pools and workloads may name a cluster by it."""
 
 
 def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bool:
@@ -45,7 +47,7 @@ def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bo
         cluster.inventory_generation, cluster.inventory_part = message.generation, message.part + 1
         cluster.inventory_upto = message.nodes[-1].name if message.nodes else after
         cluster.save(update_fields=["inventory_generation", "inventory_part", "inventory_upto"])
-        changed = _take_nodes(cluster_id, message.nodes)
+        changed = _take_nodes(cluster, message.nodes)
         gone = _missing(cluster_id, message, after=after)
         if gone:
             Node.objects.filter(pk__in=gone).update(gone_at=timezone.now(), ready=False)
@@ -70,18 +72,18 @@ def _missing(cluster_id: UUID, message: Inventory, *, after: str) -> list[UUID]:
     ]
 
 
-def _take_nodes(cluster_id: UUID, reports: Sequence[NodeReport]) -> bool:
+def _take_nodes(cluster: Cluster, reports: Sequence[NodeReport]) -> bool:
     """Store these nodes with their devices and pools; return whether anything is other than before."""
     by_name = {report.name: report for report in reports}
-    known = {node.name: node for node in Node.objects.filter(cluster=cluster_id, name__in=by_name).order_by()}
+    known = {node.name: node for node in Node.objects.filter(cluster=cluster.pk, name__in=by_name).order_by()}
     pools = list(Pool.objects.all())
     new: list[Node] = []
     changed: list[Node] = []
     for name, report in by_name.items():
         node = known.get(name)
-        values = _values(report, pools)
+        values = _values(report, cluster, pools)
         if node is None:
-            new.append(Node(cluster_id=cluster_id, name=name, **values))
+            new.append(Node(cluster_id=cluster.pk, name=name, **values))
         elif any(getattr(node, field) != value for field, value in values.items()):
             for field, value in values.items():
                 setattr(node, field, value)
@@ -93,11 +95,12 @@ def _take_nodes(cluster_id: UUID, reports: Sequence[NodeReport]) -> bool:
     )
 
 
-def _values(report: NodeReport, pools: Iterable[Pool]) -> dict[str, Any]:
-    """Return the columns that follow from a report."""
+def _values(report: NodeReport, cluster: Cluster, pools: Iterable[Pool]) -> dict[str, Any]:
+    """Return the columns that follow from a report; among its labels is the name of its cluster."""
     plain = {field: getattr(report, field) for field in PLAIN}
     plain["taints"] = list(report.taints)
-    return {**plain, "pool_id": pool_of(report.labels, pools), "gone_at": None}
+    plain["labels"] = {**report.labels, CLUSTER_LABEL: cluster.name}
+    return {**plain, "pool_id": pool_of(plain["labels"], pools), "gone_at": None}
 
 
 def _take_devices(nodes: dict[UUID, NodeReport]) -> bool:

@@ -49,6 +49,15 @@ class PoolFigures:
     gpu_types: tuple[str, ...] = ()
 
 
+class _Seen(NamedTuple):
+    """A device as a cell tells it."""
+
+    pk: UUID
+    number: int
+    gpu_type: str
+    foreign: bool
+
+
 class _Held(NamedTuple):
     """A placement as a cell tells it."""
 
@@ -74,27 +83,32 @@ _HELD = (
 
 def node_cells(nodes: QuerySet[Node], user: "User | AnonymousUser") -> list[NodeCell]:
     """Return the nodes as cells (4 queries). A workload is named only to those who may see it."""
-    rows = list(nodes.select_related("cluster").prefetch_related("devices"))
-    placed = Placement.objects.filter(device__node__in=[node.pk for node in rows]).exclude(hold=Hold.RELEASED)
+    rows = list(nodes.select_related("cluster"))
+    devices: dict[UUID, list[_Seen]] = {node.pk: [] for node in rows}
+    found = Device.objects.filter(node__in=list(devices)).order_by("index")
+    for node_id, *columns in found.values_list("node", "pk", "index", "gpu_type", "foreign"):
+        devices[node_id].append(_Seen._make(columns))
+    placed = Placement.objects.filter(device__node__in=list(devices)).exclude(hold=Hold.RELEASED)
     by_device: dict[UUID, list[_Held]] = {}
     for held in map(_Held._make, placed.values_list(*_HELD)):
         by_device.setdefault(held.device_id, []).append(held)
-    shown = {held.workload_id for found in by_device.values() for held in found}
-    visible = set(Workload.objects.visible_to(user).filter(pk__in=shown).values_list("pk", flat=True))
-    return [_node_cell(node, by_device, visible) for node in rows]
+    shown = {held.workload_id for placed_here in by_device.values() for held in placed_here}
+    visible = set(Workload.objects.visible_to(user).filter(pk__in=list(shown)).values_list("pk", flat=True))
+    return [_node_cell(node, devices[node.pk], by_device, visible) for node in rows]
 
 
-def _node_cell(node: Node, placed: dict[UUID, list[_Held]], visible: set[UUID]) -> NodeCell:
+def _node_cell(
+    node: Node, devices: Sequence[_Seen], placed: dict[UUID, list[_Held]], visible: set[UUID]
+) -> NodeCell:
     down = not node.ready or not node.cluster.connected or node.gone_at is not None
     state = "down" if down else "cordoned" if node.cordoned else "ready"
-    devices = sorted(node.devices.all(), key=lambda device: device.index)
     types = sorted({device.gpu_type for device in devices if device.gpu_type})
     cells = tuple(_device_cell(device, placed.get(device.pk, []), visible, down=down) for device in devices)
     return NodeCell(node.name, state, f"{len(devices)} × {', '.join(types) or 'GPU'}", cells)
 
 
-def _device_cell(device: Device, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> DeviceCell:
-    label = f"GPU {device.index}"
+def _device_cell(device: _Seen, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> DeviceCell:
+    label = f"GPU {device.number}"
     holders = "; ".join(_holder(held, visible) for held in placed)
     if holders:
         label = f"{label}: {holders}"

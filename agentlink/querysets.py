@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Self
 
 from django.db import models
 
+from teams.models import Team
 from teams.permissions import Permission, may_anywhere
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
-    from agentlink.models import Cluster, Node  # noqa: F401 - the bases below name them
+    from agentlink.models import BoundNamespace, Cluster, Node  # noqa: F401 - the bases below name them
     from chamber.models import User
 
 
@@ -31,3 +32,11 @@ class NodeQuerySet(models.QuerySet["Node"]):
     def present(self) -> Self:
         """Leave out nodes that their agent no longer reports."""
         return self.filter(gone_at__isnull=True)
+
+
+class BoundNamespaceQuerySet(models.QuerySet["BoundNamespace"]):
+    """Namespaces that are bound to teams, as somebody may see them."""
+
+    def visible_to(self, user: "User | AnonymousUser") -> Self:
+        """Keep those of teams that the user may see."""
+        return self.filter(team__in=Team.objects.visible_to(user))

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from agentlink import assignments
+from agentlink import adoption, assignments
 from agentlink.models import Assignment, Cluster, Hold, Placement
 from agentlink.protocol import LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
 from chamber import live
@@ -167,6 +167,10 @@ class _Taking:
 
     def _end(self) -> None:
         """End attempts that did not go well by what the cluster tells of them."""
+        deleted = [key for key, report in self._ends.items() if report.reason == adoption.JOB_DELETED]
+        if deleted:
+            cancelled = adoption.cancel_deleted(self._cluster_id, deleted, by=self._by)
+            self._ends = {key: report for key, report in self._ends.items() if key not in cancelled}
         refused = {
             attempt_id: report.message or "The cluster could not start it."
             for attempt_id, report in self._ends.items()

@@ -19,11 +19,10 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from agentlink import assignments, desired, inventory, protocol, reports
+from agentlink import adoption, assignments, desired, inventory, protocol, reports, spaces, usage
 from agentlink.models import AgentToken, Cluster
 from agentlink.protocol import (
     Ack,
-    Desired,
     Discovered,
     Error,
     ErrorCode,
@@ -31,8 +30,11 @@ from agentlink.protocol import (
     Hello,
     Invalid,
     Inventory,
+    Namespaces,
     Observed,
+    ToAgent,
     Usage,
+    Verdicts,
 )
 from chamber import live, logs
 
@@ -52,7 +54,7 @@ whoever restores the database starts the processes anew, and every agent with th
 class Answer:
     """What to send back, in order. `closes` is the error after which the conversation ends."""
 
-    messages: list[Desired | Ack | Error] = field(default_factory=list)
+    messages: list[ToAgent] = field(default_factory=list)
 
     @property
     def closes(self) -> ErrorCode | None:
@@ -97,6 +99,7 @@ class Session:
         self._greeted = False
         self._sent = 0
         self._sent_at_last_beat = 0
+        self._namespaces_sent = 0
 
     def take(self, data: str | bytes) -> Answer:
         """Return the answer to one message, with what is new for the agent besides."""
@@ -121,7 +124,7 @@ class Session:
             return self._reject(cluster, _fault(message.type))
         self._seen(cluster)
         if answer.closes is None:
-            answer.messages += self._news()
+            answer.messages += self._news(cluster)
         return answer
 
     def news(self) -> Answer:
@@ -132,7 +135,7 @@ class Session:
             except DatabaseError:
                 logger.exception("The agent of cluster %s cannot be told anything now.", self.cluster_id)
                 return Answer()
-            return closed if cluster is None else Answer(list(self._news()))
+            return closed if cluster is None else Answer(self._news(cluster))
 
     def _check(self, *, now: bool = False) -> tuple[Answer, Cluster | None]:
         """Return the cluster where the token still holds and no newer conversation took over.
@@ -173,13 +176,20 @@ class Session:
         if self._connection is None:
             text = f"Say hello before {message.type}."
             return self._reject(cluster, Error(code=ErrorCode.NO_HELLO, message=text, about=message.type))
+        return self._tells(cluster, message)
+
+    def _tells(self, cluster: Cluster, message: protocol.Message) -> Answer:
+        """Take in what an agent tells after its hello."""
         if isinstance(message, Observed):
             return self._observed(cluster, message)
         if isinstance(message, Inventory):
             return self._inventory(cluster, message)
-        assert isinstance(message, Discovered | Usage)  # noqa: S101 - what agents may send ends here
-        text = f"This server does not take {message.type} messages yet."
-        return self._reject(cluster, Error(code=ErrorCode.NOT_SUPPORTED, message=text, about=message.type))
+        if isinstance(message, Usage):
+            errors = usage.take(cluster, message, now=timezone.now())
+            return self._reject(cluster, *errors) if errors else Answer()
+        assert isinstance(message, Discovered)  # noqa: S101 - what agents may send ends here
+        verdicts = adoption.take(cluster, message)
+        return Answer([Verdicts(verdicts=verdicts)] if verdicts else [])
 
     def _hello(self, cluster: Cluster, message: Hello) -> Answer:
         """Begin, or begin again: the newest hello's connection is the one that counts from now on."""
@@ -207,6 +217,7 @@ class Session:
         messages = desired.full_set(cluster.pk, message.connection)
         self._sent = messages[-1].generation
         self._sent_at_last_beat = 0
+        self._namespaces_sent = 0
         return Answer(list(messages))
 
     def _heartbeat(self, cluster: Cluster, message: Heartbeat) -> Answer:
@@ -225,6 +236,7 @@ class Session:
         if 0 < message.generation < self._sent_at_last_beat:
             self._sent = message.generation  # what was sent before the last heartbeat did not arrive
         self._sent_at_last_beat = self._sent
+        self._namespaces_sent = message.namespaces
         if message.generation > cluster.seen_generation:
             row = Cluster.objects.filter(pk=cluster.pk, seen_generation__lt=message.generation)
             row.update(seen_generation=message.generation)
@@ -270,7 +282,7 @@ class Session:
                 live.ring()
         cluster.connected, cluster.last_seen_at = True, now
 
-    def _news(self) -> list[Desired | Error]:
+    def _news(self, cluster: Cluster) -> list[ToAgent]:
         """Return what is new; nothing where that fails: it is tried again with the agent's next message.
 
         Nothing either while the agent has no full set yet: it says so by a heartbeat with generation 0.
@@ -279,6 +291,7 @@ class Session:
             return []
         try:
             messages = desired.since(self.cluster_id, self._sent, self._connection)
+            bindings = self._bindings(cluster)
         except desired.WentBack:
             self._connection = None
             text = "The server's database was put back to an earlier state; say hello again."
@@ -288,7 +301,15 @@ class Session:
             return []
         if messages:
             self._sent = messages[-1].generation
-        return list(messages)
+        return [*bindings, *messages]
+
+    def _bindings(self, cluster: Cluster) -> list[Namespaces]:
+        """Return which namespaces are bound, where the agent knows others; that they did not arrive, it says."""
+        version = cluster.namespaces_version or 0
+        if self._namespaces_sent == version:
+            return []
+        self._namespaces_sent = version
+        return [spaces.told(cluster.pk, version)]
 
 
 def _fault(about: str) -> Error:

@@ -6,6 +6,7 @@ from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
+from agentlink import usage
 from agentlink.assignments import LINK
 from agentlink.models import Assignment, Cluster
 from agentlink.models.cluster import DISCONNECTED_AFTER
@@ -24,6 +25,12 @@ def watch_heartbeats() -> int:
     silent = Cluster.objects.filter(connected=True, last_seen_at__lt=now - DISCONNECTED_AFTER)
     names = dict(silent.values_list("pk", "name"))
     return sum(_disconnect(pk, name) for pk, name in names.items())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def roll_up_gpu_use() -> None:
+    """Keep by the hour what workloads made of their GPUs more than a day ago."""
+    usage.roll_up(timezone.now())
 
 
 @transaction.atomic

@@ -9,8 +9,8 @@ from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from agentlink import actions, maps
-from agentlink.forms import ClusterForm
+from agentlink import actions, installing, maps, spaces
+from agentlink.forms import ClusterForm, NamespaceForm
 from agentlink.models import AgentToken, Backend, Cluster, Node
 from chamber.errors import Refusal
 from chamber.http import Watched, page
@@ -90,7 +90,7 @@ def connect(request: HttpRequest) -> HttpResponse:
             for field, sentence in refusal.fields.items():
                 form.add_error(field, sentence)
         else:
-            return _cluster_page(request, made.cluster, secret=made.secret)
+            return cluster_page(request, made.cluster, secret=made.secret)
     return page(request, "agentlink/connect.html", {"form": form}, status=422 if form.errors else 200)
 
 
@@ -99,34 +99,42 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """One cluster: its agent, its tokens, its nodes."""
     watched = Watched.now("pools")
     found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
-    return _cluster_page(request, found, watched)
+    return cluster_page(request, found, watched)
 
 
-def _cluster_page(
-    request: HttpRequest, found: Cluster, watched: Watched | None = None, *, secret: str = ""
+def cluster_page(
+    request: HttpRequest,
+    found: Cluster,
+    watched: Watched | None = None,
+    *,
+    secret: str = "",
+    namespace_form: NamespaceForm | None = None,
 ) -> HttpResponse:
+    """Show a cluster, with a token that was just made, or a form that was filled in wrongly."""
     watched = watched or Watched.now("pools")
     nodes = Node.objects.visible_to(request.user).present().filter(cluster=found)
     now = timezone.now()
+    teams = spaces.teams_to_bind(_actor(request))
     context = {
         "cluster": found,
+        "namespaces": spaces.shown(found, request.user),
+        "bindable": frozenset(slug for slug, _ in teams),
+        "namespace_form": namespace_form or (NamespaceForm(teams=teams) if teams else None),
         "secret": secret,
-        "command": _agent_command(request, found),
+        "commands": installing.commands(found, server=request.build_absolute_uri("/").rstrip("/")),
         "tokens": [(token, token.is_valid(now)) for token in found.tokens.order_by("-created_at")],
         "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
         "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
     }
     return page(
-        request, "agentlink/cluster.html", context, fragment="agentlink/_cluster.html", watched=watched
+        request,
+        "agentlink/cluster.html",
+        context,
+        fragment="agentlink/_cluster.html",
+        watched=watched,
+        status=422 if namespace_form is not None else 200,
     )
-
-
-def _agent_command(request: HttpRequest, found: Cluster) -> str:
-    """Return the command that starts the cluster's agent."""
-    server = request.build_absolute_uri("/").rstrip("/")
-    simulated = " --simulate nodes.json" if found.backend == Backend.SIMULATED else ""
-    return f"chamber agent --url {server} --token-file {found.name}.token{simulated}"
 
 
 @require_POST
@@ -134,7 +142,7 @@ def add_token(request: HttpRequest, name: str) -> HttpResponse:
     """Make another token of a cluster's agent and show it, once."""
     found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
     made = actions.add_token(by=_actor(request), cluster=found)
-    return _cluster_page(request, found, secret=made.secret)
+    return cluster_page(request, found, secret=made.secret)
 
 
 @require_POST

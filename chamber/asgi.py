@@ -13,6 +13,7 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.urls import path  # noqa: E402
 
 from agentlink.consumers import AgentConsumer  # noqa: E402
+from agentlink.logs.consumers import AgentLogsConsumer  # noqa: E402
 from chamber.consumers import LiveConsumer  # noqa: E402
 from chamber.request_id import SocketRequestId  # noqa: E402
 
@@ -24,6 +25,7 @@ application = ProtocolTypeRouter(
                 [
                     # Agents are programs with a token of their own: no session, no browser's origin.
                     path("ws/agent/", AgentConsumer.as_asgi()),
+                    path("ws/agent/logs/", AgentLogsConsumer.as_asgi()),
                     path(
                         "ws/live/", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))
                     ),

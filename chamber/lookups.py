@@ -8,6 +8,8 @@ from django.db.models import ForeignKey, UUIDField
 from django.db.models.fields.related_lookups import RelatedIn
 from django.db.models.lookups import In
 
+from chamber import arrays
+
 
 class _AsArray:
     """What both kinds of `in` do with UUIDs on PostgreSQL; other values, and queries, go as Django has it."""
@@ -24,7 +26,7 @@ class _AsArray:
         if not self.rhs:
             raise EmptyResultSet
         column, parameters = self.process_lhs(compiler, connection)
-        return f"{column} = ANY(%s::uuid[])", [*parameters, self.rhs]
+        return f"{column} = ANY(%s::uuid[])", [*parameters, arrays.of_ids(self.rhs)]
 
 
 class InIds(_AsArray, In):

@@ -41,7 +41,10 @@ class RequestIdMiddleware:
 
 
 class SocketRequestId:
-    """The same for a WebSocket, for as long as it is open; a fault in it is one record and the close code 1011."""
+    """The same for a WebSocket, for as long as it is open; a fault in it is one record and the close code 1011.
+
+    That the other side has left is no fault.
+    """
 
     def __init__(self, application: Application) -> None:
         self.application = application
@@ -52,8 +55,20 @@ class SocketRequestId:
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
         with logs.bind(request_id=request_id(headers.get(HEADER.lower()))):
+            left: OSError | None = None
+
+            async def send_on(message: dict[str, Any]) -> None:
+                nonlocal left
+                try:
+                    await send(message)
+                except OSError as error:
+                    left = error
+                    raise
+
             try:
-                await self.application(scope, receive, send)
-            except Exception:
+                await self.application(scope, receive, send_on)
+            except Exception as error:
+                if error is left:
+                    return
                 logger.exception("A socket of %s failed and was closed.", scope["path"])
                 await send({"type": "websocket.close", "code": INTERNAL_ERROR})

@@ -141,6 +141,11 @@ CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
 # How long finished workloads, their events and the audit trail are kept.
 CHAMBER_KEEP_DAYS = env.integer("CHAMBER_KEEP_DAYS", 365, low=30, high=36_500)
+# The image that this server runs, which the agents of clusters can have too: named in the commands that install them.
+CHAMBER_IMAGE = env.text("CHAMBER_IMAGE", "")
+# Which GPUs count as idle though a workload holds them: used less than this, in every figure of so long a time.
+CHAMBER_IDLE_PERCENT = env.integer("CHAMBER_IDLE_PERCENT", 5, low=1, high=100)
+CHAMBER_IDLE_MINUTES = env.integer("CHAMBER_IDLE_MINUTES", 15, low=1, high=1440)
 # One table of duties for both ways to run: Celery beat's, and the embedded timer's.
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "schedule": stores.duty("scheduling.tasks.run_cycle", every_seconds=1),
@@ -151,6 +156,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sample usage": stores.duty("scheduling.tasks.sample_usage", every_seconds=60),
     "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),
     "roll up usage": stores.duty("scheduling.tasks.roll_up_usage", every_seconds=3600),
+    "roll up GPU use": stores.duty("agentlink.tasks.roll_up_gpu_use", every_seconds=3600),
     "prune cycles": stores.duty("scheduling.tasks.prune_cycles", every_seconds=3600),
 }
 CELERY_BROKER_URL = REDIS or "memory://"

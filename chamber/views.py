@@ -1,10 +1,11 @@
 """Pages that belong to no app: the overview, and in the demo the switch of a simulated agent."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import Count, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -25,6 +26,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "pools": _pools(request, watched),
         "waiting": figures.queue_by_reason(request.user),
+        "idle": _idle(request, now),
         "events": _latest_changes(request, since=now - timedelta(hours=1)),
         "has_teams": may_anywhere(request.user, Permission.VIEW_TEAM),
         # A part of its own, which the fragment leaves alone: the rest is the same for many.
@@ -56,6 +58,12 @@ def _own(request: HttpRequest) -> dict[str, Any]:
     watched = Watched.now(f"owner:{user_id}", only=user_id)
     rows = Workload.objects.visible_to(request.user).filter(owner=user_id).select_related("team", "pool")[:8]
     return {"watched": watched, "workloads": rows}
+
+
+def _idle(request: HttpRequest, now: datetime) -> dict[str, int | None]:
+    """Return how much of what workloads that the viewer may see hold stands idle, and in how many of them."""
+    holding = Workload.objects.visible_to(request.user).with_idle_gpus(now)
+    return holding.aggregate(milli=Sum("attempt__gpu_use__idle_milli"), workloads=Count("pk"))
 
 
 def _latest_changes(request: HttpRequest, *, since: object) -> list[Event]:

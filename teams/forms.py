@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from django import forms
+from pydantic import ValidationError
 
 from chamber.errors import Refusal
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
@@ -161,6 +162,10 @@ class MemberForm(forms.Form):
         cast("forms.ChoiceField", self.fields["role"]).choices = [(role.value, role.label) for role in roles]
 
 
+def _lines(names: tuple[str, ...] | None) -> list[str]:
+    return ["none"] if names == () else list(names or ())
+
+
 class RulesForm(forms.Form):
     """What a team's members may ask for; an empty field is inherited."""
 
@@ -179,6 +184,14 @@ class RulesForm(forms.Form):
     longest_hours = forms.DecimalField(
         label="Longest time limit", required=False, min_value=Decimal("0.01"), help_text="Hours"
     )
+    service_accounts = LinesField(
+        label="Service accounts",
+        help_text="That Jobs created with kubectl may name, one a line; none: the word none.",
+    )
+    volumes = LinesField(
+        label="Kinds of volumes",
+        help_text="That Jobs created with kubectl may mount, as Kubernetes names them, one a line.",
+    )
     may_be_widened = forms.NullBooleanField(
         label="Teams below may be given more",
         required=False,
@@ -196,6 +209,8 @@ class RulesForm(forms.Form):
             "lead_reserved": lead and lead.reserved_max,
             "largest_workload": rules.largest_workload_milli,
             "longest_hours": None if seconds is None else f"{seconds / 3600:g}",
+            "service_accounts": _lines(rules.service_accounts),
+            "volumes": _lines(rules.volumes),
             "may_be_widened": {None: "", True: "true", False: "false"}[rules.may_be_widened],
         }
         super().__init__(data, initial=initial, auto_id="rules-%s")
@@ -206,6 +221,12 @@ class RulesForm(forms.Form):
             reserved = self.cleaned_data.get(f"{who}_reserved")
             if reserved is not None and self.cleaned_data.get(f"{who}_elastic") is None:
                 self.add_error(f"{who}_elastic", "Say the highest elastic priority, too.")
+        for field in ("service_accounts", "volumes"):
+            try:
+                TeamRules.model_validate({field: self._names(field)})
+            except ValidationError as error:
+                first = error.errors()[0]
+                self.add_error(field, f"{first.get('ctx', {}).get('error', first['msg'])}.")
         return self.cleaned_data
 
     def rules(self) -> TeamRules:
@@ -216,8 +237,14 @@ class RulesForm(forms.Form):
             lead_priority=self._range("lead"),
             largest_workload_milli=self.cleaned_data["largest_workload"],
             longest_time_limit_seconds=None if hours is None else int(hours * 3600),
+            service_accounts=self._names("service_accounts"),
+            volumes=self._names("volumes"),
             may_be_widened=self.cleaned_data["may_be_widened"],
         )
+
+    def _names(self, field: str) -> tuple[str, ...] | None:
+        lines = self.cleaned_data.get(field)
+        return () if lines == ["none"] else tuple(lines) if lines else None
 
     def _range(self, who: str) -> PriorityRange | None:
         elastic, reserved = self.cleaned_data[f"{who}_elastic"], self.cleaned_data[f"{who}_reserved"]

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 RESEARCHERS = PriorityRange(elastic_max=75, reserved_max=100)
 LEADS = PriorityRange(elastic_max=99, reserved_max=199)
 UNLIMITED = PriorityRange(elastic_max=99, reserved_max=1_000_000)
+SERVICE_ACCOUNTS = ("default",)
+VOLUMES = (
+    *("configMap", "downwardAPI", "emptyDir", "ephemeral"),
+    *("persistentVolumeClaim", "projected", "secret"),
+)
+"""What a Job in a team's own namespace may mount where nobody says otherwise: what lies in the namespace itself."""
 TIERS = {"low": 25, "normal": 50, "high": 75, "reserved": 100}
 """The priorities that forms offer by name."""
 
@@ -37,6 +43,12 @@ class PriorityLimits(NamedTuple):
             return 0 <= priority <= self.elastic_max
         return self.reserved_max is not None and priority <= self.reserved_max
 
+    def cap(self, priority: int) -> int:
+        """Return the highest allowed priority up to this one, of which reserved work keeps its class if it can."""
+        if priority >= 100 and self.reserved_max is not None:
+            return min(priority, self.reserved_max)
+        return min(priority, self.elastic_max)
+
     @property
     def tiers(self) -> dict[str, int]:
         """The named priorities among those allowed, lowest first."""
@@ -51,6 +63,8 @@ class EffectiveRules:
     lead_priority: PriorityRange = LEADS
     largest_workload_milli: int | None = None
     longest_time_limit_seconds: int | None = None
+    service_accounts: tuple[str, ...] = SERVICE_ACCOUNTS
+    volumes: tuple[str, ...] = VOLUMES
     may_be_widened: bool = True
 
 
@@ -90,6 +104,8 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         longest_time_limit_seconds=_limit(
             above.longest_time_limit_seconds, rules.longest_time_limit_seconds, wide
         ),
+        service_accounts=_names(above.service_accounts, rules.service_accounts, wide),
+        volumes=_names(above.volumes, rules.volumes, wide),
         may_be_widened=wide and rules.may_be_widened is not False,
     )
 
@@ -107,6 +123,12 @@ def _limit(above: int | None, own: int | None, wide: bool) -> int | None:
     return own if wide or above is None else min(above, own)
 
 
+def _names(above: tuple[str, ...], own: tuple[str, ...] | None, wide: bool) -> tuple[str, ...]:
+    if own is None:
+        return above
+    return own if wide else tuple(name for name in own if name in above)
+
+
 def _priorities(above: PriorityRange, own: PriorityRange | None, wide: bool) -> PriorityRange:
     if own is None or wide:
         return own or above
@@ -115,6 +137,12 @@ def _priorities(above: PriorityRange, own: PriorityRange | None, wide: bool) -> 
         elastic_max=min(above.elastic_max, own.elastic_max),
         reserved_max=None if None in reserved else min(value for value in reserved if value is not None),
     )
+
+
+def kubectl_limits(rules: EffectiveRules) -> PriorityLimits:
+    """Return the highest priorities of what nobody known to Chamber submits: those of the team's researchers."""
+    given = rules.researcher_priority
+    return PriorityLimits(given.elastic_max, given.reserved_max)
 
 
 def priority_limits(user: "User | AnonymousUser", team: Team) -> PriorityLimits:

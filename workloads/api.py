@@ -26,7 +26,7 @@ from workloads.submission import submit
 
 FILTERS = [
     OpenApiParameter("team", str, description="Slug; the teams below it are included."),
-    OpenApiParameter("status", str, many=True, description="A status, or open, held, ended."),
+    OpenApiParameter("status", str, many=True, description="A status, or open, held, ended, idle."),
     OpenApiParameter("class", str, description="reserved or elastic."),
     OpenApiParameter("job_class", str),
     OpenApiParameter("owner", str, description="A user name, or me."),
@@ -42,9 +42,13 @@ KEY = OpenApiParameter(
 )
 
 
+SHOWN = ("team", "owner", "pool", "attempt", "adopted_job__cluster")
+"""What a workload is shown with; the last is a row of a room above, reached by the name of the relation."""
+
+
 def workload_for(request: Request, slug: str) -> Workload:
     """Return the workload with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
-    rows = Workload.objects.visible_to(person(request)).select_related("team", "owner", "pool", "attempt")
+    rows = Workload.objects.visible_to(person(request)).select_related(*SHOWN)
     found = rows.filter(slug=slug).first()
     if found is None:
         raise NotVisible(f"There is no workload {slug!r}, or not for you.")
@@ -77,7 +81,7 @@ class Workloads(APIView):
         filters = listing.Filters.read_strictly(request.query_params)
         size = _limit(request.query_params.get("limit"))
         rows = Workload.objects.visible_to(person(request))
-        rows = rows.select_related("team", "owner", "pool", "attempt")
+        rows = rows.select_related(*SHOWN)
         rows = filters.apply(rows, user=person(request), now=timezone.now())
         cursor = request.query_params.get("cursor")
         if cursor and not listing.is_cursor(cursor, sort=filters.sort):

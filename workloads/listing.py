@@ -27,7 +27,14 @@ SORTS = {"submitted": "submitted_at", "name": "name", "priority": "priority"}
 
 _ORDERS = dict.fromkeys(sign + name for name in SORTS for sign in ("", "-"))
 
-STATUS_CHOICES = [("open", "All open"), ("held", "Held"), ("ended", "All ended"), *Status.choices]
+IDLE = "idle"
+STATUS_CHOICES = [
+    ("open", "All open"),
+    ("held", "Held"),
+    ("ended", "All ended"),
+    (IDLE, "With idle GPUs"),
+    *Status.choices,
+]
 _STATES = {
     "open": Q(status__in=OPEN),
     # Exactly these have an end; the list then follows the index of its order.
@@ -132,7 +139,7 @@ class Filters:
             rows = rows.filter(Q(name__icontains=self.q) | Q(slug__icontains=self.q))
         if self.within:
             rows = rows.filter(submitted_at__gte=now - WITHIN[self.within][1])
-        return self._by_state(rows)
+        return self._by_state(rows, now)
 
     def _by_team(self, rows: WorkloadQuerySet, user: "User") -> WorkloadQuerySet:
         """Keep a team and all below it. A team without any below has an index of its own."""
@@ -142,14 +149,17 @@ class Filters:
         alone = not Team.objects.filter(parent=team).exists()
         return rows.filter(team=team) if alone else rows.of_teams(Team.objects.within(team))
 
-    def _by_state(self, rows: WorkloadQuerySet) -> WorkloadQuerySet:
+    def _by_state(self, rows: WorkloadQuerySet, now: datetime) -> WorkloadQuerySet:
         if self.priority_class == "reserved":
             rows = rows.filter(priority__gte=RESERVED_FROM)
         elif self.priority_class == "elastic":
             rows = rows.filter(priority__lt=RESERVED_FROM)
         wanted = Q()
         for status in self.status:
-            wanted |= _STATES.get(status) or Q(status=status)
+            if status == IDLE:
+                wanted |= Q(pk__in=Workload.objects.with_idle_gpus(now).values("pk"))
+            else:
+                wanted |= _STATES.get(status) or Q(status=status)
         return rows.filter(wanted)
 
 

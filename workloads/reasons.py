@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+BY_HAND = "Nothing was wrong with the workload: requeue it, and ask who works in its namespace by hand."
 NEXT_STEPS = {
     "time-limit": "Submit it with a longer time limit, or have it continue from its last checkpoint.",
     "out-of-memory": "Ask for more memory per pod, or make its batches smaller.",
@@ -9,6 +10,9 @@ NEXT_STEPS = {
     "node-lost": "Nothing was wrong with the workload: requeue it, or allow retries.",
     "evicted": "Requeue it; ask for the CPU and memory that it really uses.",
     "unschedulable": "Requeue it; if it happens again, tell the operator of the cluster.",
+    "container-not-made": "Mend what the message names, then requeue it.",
+    "container-not-started": "Check the command: its image has no such program, or does not let it run.",
+    **dict.fromkeys(("pods-vanished", "pod-deleted", "job-deleted", "job-suspended", "misplaced"), BY_HAND),
     "exit-code": "Read the end of its logs, mend the cause, and requeue it.",
     "dependency-failed": "Mend and requeue what it depends on, then requeue this one.",
     "preempted": "Requeue it. With on_preemption: requeue it returns to the queue by itself.",

@@ -24,6 +24,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     total_gpus = GpusField(source="size_milli", read_only=True, allow_null=True, help_text="Of all pods.")
     cpu = GpusField(source="cpu_milli", read_only=True, help_text="CPU cores.")
     attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
+    adopted_from = serializers.SerializerMethodField(
+        help_text="The Job that somebody created with kubectl, as cluster/namespace/name; null where none."
+    )
 
     class Meta:
         model = Workload
@@ -69,11 +72,18 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "failures",
             "pool",
             "attempt",
+            "adopted_from",
             "submitted_at",
             "finished_at",
             "version",
         )
         read_only_fields = fields
+
+    def get_adopted_from(self, workload: Workload) -> str | None:
+        """Return where it was adopted from, where that was read along with it: what is just submitted was not."""
+        relation = Workload._meta.get_field("adopted_job")
+        job = relation.get_cached_value(workload, None)
+        return str(job) if job is not None else None
 
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""

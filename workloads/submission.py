@@ -28,28 +28,38 @@ TRIES = 3
 
 
 def submit(
-    *, by: Actor, requests: Sequence[SubmissionRequest], key: str | None = None, body_sha256: str = ""
+    *,
+    by: Actor,
+    requests: Sequence[SubmissionRequest],
+    key: str | None = None,
+    body_sha256: str = "",
+    owner: "User | None" = None,
+    message: str = "Submitted.",
 ) -> list[Workload]:
     """Create the workloads, all or none, Pending; return them in the order of the requests.
+
+    They are the actor's, unless Chamber itself submits for an `owner`. `message` is what their first event says.
 
     With an idempotency `key` of the last 24 hours and the same body, return what was created then; another
     body is
     a `Conflict`. Raises a `Refusal` with a sentence per field where a request cannot be taken.
     """
-    owner = _owner(by)
+    owner = owner or _owner(by)
     if key is not None and not 1 <= len(key) <= LONGEST_KEY:
         raise Refusal(f"The Idempotency-Key has {len(key)} characters; 1 to {LONGEST_KEY} are allowed.")
     for _ in range(TRIES):
         try:
             with transaction.atomic():
-                return _replay(by, key, body_sha256) or _create(by, owner, requests, key, body_sha256)
+                return _replay(by, key, body_sha256) or _create(
+                    by, owner, requests, key, body_sha256, message=message
+                )
         except IntegrityError:
             # Another request with the same key committed between our look and our insert: its answer is ours. Or
             # chance gave a slug twice: the next try has others.
             if answer := _replay(by, key, body_sha256):
                 return answer
     with transaction.atomic():
-        return _create(by, owner, requests, key, body_sha256)
+        return _create(by, owner, requests, key, body_sha256, message=message)
 
 
 def _owner(by: Actor) -> "User":
@@ -79,7 +89,13 @@ def _replay(by: Actor, key: str | None, body_sha256: str) -> list[Workload]:
 
 
 def _create(
-    by: Actor, owner: "User", requests: Sequence[SubmissionRequest], key: str | None, body_sha256: str
+    by: Actor,
+    owner: "User",
+    requests: Sequence[SubmissionRequest],
+    key: str | None,
+    body_sha256: str,
+    *,
+    message: str,
 ) -> list[Workload]:
     now = timezone.now()
     # Teams are not archived or moved, and workloads that are needed not deleted, between our look and our commit.
@@ -87,9 +103,9 @@ def _create(
     if needed := {slug for request in requests for slug in request.depends_on}:
         keep(Workload.objects.filter(slug__in=needed))
     setting = Setting.read(by, requests)
-    workloads = prepare(by=by, requests=requests, setting=setting, at=now)
+    workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
     Workload.objects.bulk_create(workloads)
-    Event.objects.bulk_create(_first_event(workload, by, now) for workload in workloads)
+    Event.objects.bulk_create(_first_event(workload, by, now, message) for workload in workloads)
     Dependency.objects.bulk_create(
         Dependency(workload=workload, needs_id=setting.needed[slug])
         for workload, request in zip(workloads, requests, strict=True)
@@ -111,12 +127,13 @@ def prepare(
     requests: Sequence[SubmissionRequest],
     setting: Setting | None = None,
     at: datetime | None = None,
+    owner: "User | None" = None,
 ) -> list[Workload]:
     """Return the workloads that `submit` would store, unsaved, after all its checks; for previews.
 
     Raises `NotVisible` or `NotAllowed` for the team, and a `Refusal` with everything else that is wrong.
     """
-    owner = _owner(by)
+    owner = owner or _owner(by)
     setting = setting or Setting.read(by, requests)
     wrong = [check(request, setting) for request in requests]
     if any(wrong):
@@ -166,7 +183,7 @@ def _row(request: SubmissionRequest, slug: str, owner: "User", setting: Setting,
     )
 
 
-def _first_event(workload: Workload, by: Actor, now: datetime) -> Event:
+def _first_event(workload: Workload, by: Actor, now: datetime, message: str) -> Event:
     held = " Held until somebody releases it." if workload.held else ""
     return Event(
         workload=workload,
@@ -176,7 +193,7 @@ def _first_event(workload: Workload, by: Actor, now: datetime) -> Event:
         user=by.user,
         actor=by.name,
         via=by.via,
-        message=f"Submitted.{held}",
+        message=f"{message}{held}",
         data={"status": workload.status},
     )
 

@@ -40,7 +40,10 @@ def _actor(request: HttpRequest) -> Actor:
 
 
 def _found(request: HttpRequest, slug: str) -> Workload:
-    rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool", "attempt")
+    # Whether it was adopted, by the name of the relation: the room that owns that lies above this one.
+    rows = Workload.objects.visible_to(request.user).select_related(
+        "team", "owner", "pool", "attempt", "adopted_job__cluster"
+    )
     return get_object_or_404(rows, slug=slug)
 
 
@@ -52,8 +55,9 @@ def workload_list(request: HttpRequest) -> HttpResponse:
     """Show the workloads that match the address, a page at a time; live."""
     filters = listing.Filters.read(request.GET)
     watched = Watched.now("workloads", only=_user(request).pk if filters.owner == listing.MINE else None)
+    now = timezone.now()
     rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool")
-    rows = filters.apply(rows, user=_user(request), now=timezone.now())
+    rows = filters.apply(rows.with_idleness(now), user=_user(request), now=now)
     shown = listing.page_of(rows, sort=filters.sort, cursor=request.GET.get("cursor"))
     context = {
         "page": shown,

@@ -3,5 +3,22 @@
 from agentlink.models.cluster import AgentToken, Backend, Cluster
 from agentlink.models.node import Device, Node
 from agentlink.models.placement import Assignment, Hold, Placement
+from agentlink.models.podlog import PodLog
+from agentlink.models.space import AdoptedJob, BoundNamespace
+from agentlink.models.use import GpuUse, GpuUseSample
 
-__all__ = ["AgentToken", "Assignment", "Backend", "Cluster", "Device", "Hold", "Node", "Placement"]
+__all__ = [
+    "AdoptedJob",
+    "AgentToken",
+    "Assignment",
+    "Backend",
+    "BoundNamespace",
+    "Cluster",
+    "Device",
+    "GpuUse",
+    "GpuUseSample",
+    "Hold",
+    "Node",
+    "Placement",
+    "PodLog",
+]

@@ -47,6 +47,9 @@ class Cluster(models.Model):
     inventory_upto = models.CharField(
         max_length=253, blank=True, help_text="The name of the last node that the parts before it had."
     )
+    namespaces_version = models.PositiveBigIntegerField(
+        null=True, help_text="Counts changes of the namespaces bound here; null before the first."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
 

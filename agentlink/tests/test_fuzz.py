@@ -108,6 +108,10 @@ class World:
         found += [Discovered(jobs=(DiscoveredJob(uid="u", namespace="n", name="j"),))]
         usage = UsageFigure(workload=uuid.uuid4(), at=timezone.now(), utilisation_percent=3, memory_mib=1)
         found += [Usage(figures=(usage,))]
+        known = (usage.model_copy(update={"workload": each.workload_id}) for each in self.attempts)
+        found += [
+            Usage(figures=(figure, figure.model_copy(update={"devices": {"g": 2}}))) for figure in known
+        ]
         return [as_dict(message) for message in found]
 
 

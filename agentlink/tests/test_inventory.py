@@ -78,6 +78,8 @@ def test_a_device_that_vanishes_or_changes_while_in_use_keeps_what_is_on_it(plac
 def test_what_a_node_reports_is_stored(place: Place, field: str, value: object) -> None:
     take(place.cluster, [node.model_copy(update={field: value}) for node in nodes(1)])
     stored = getattr(Node.objects.get(name="n1"), field)
+    if field == "labels":
+        assert stored.pop("chamber.internal/cluster") == "east"
     assert (tuple(stored) if isinstance(value, tuple) else stored) == value
 
 
@@ -170,3 +172,10 @@ def test_ten_thousand_nodes_are_taken_in_parts_and_one_that_vanishes_is_found() 
     assert Node.objects.filter(pool__isnull=False).count() == Device.objects.count() == 10_000
     take(cluster, many[1:], generation=2)
     assert Node.objects.get(gone_at__isnull=False).name == "n1"
+
+
+def test_a_node_bears_the_name_of_its_cluster_whatever_it_says_itself(place: Place) -> None:
+    Pool.objects.update(node_selector={"chamber.internal/cluster": "east"})
+    take(place.cluster, nodes(1, labels={"chamber.internal/cluster": "west"}))
+    node = Node.objects.select_related("pool").get(name="n1")
+    assert (node.labels["chamber.internal/cluster"], node.pool) == ("east", place.pool)

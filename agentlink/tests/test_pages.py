@@ -87,10 +87,18 @@ def test_connecting_shows_the_token_once(client: Client, org: Team) -> None:
     page = client.post("/clusters/connect/", {"name": "west", "backend": "native"}).content.decode()
     prefix = AgentToken.objects.get(cluster__name="west").prefix
     assert f"{prefix}" in page
-    assert "chamber agent --url http://testserver --token-file west.token" in page
+    assert "helm upgrade --install chamber-agent deploy/chart" in page
+    assert "--set agent.url=http://testserver" in page
+    assert "--from-file=token=west.token" in page
     again = client.get("/clusters/west/").content.decode()
-    assert "chamber agent --url" not in again
+    assert "helm upgrade" not in again
     assert "Waiting for its agent" in again
+
+
+def test_a_simulated_cluster_is_connected_by_a_command_of_chamber_s_own(client: Client, org: Team) -> None:
+    signed_in(client, org, Role.OPERATOR)
+    page = client.post("/clusters/connect/", {"name": "west", "backend": "simulated"}).content.decode()
+    assert "chamber agent --url http://testserver --token-file west.token --simulate nodes.json" in page
 
 
 def test_a_wrong_name_stays_in_the_form_with_the_sentence_beside_it(client: Client, org: Team) -> None:

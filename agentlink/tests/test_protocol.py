@@ -15,6 +15,7 @@ from agentlink.protocol import (
     Ack,
     AssignedPod,
     Assignment,
+    BoundNamespace,
     Desired,
     DeviceReport,
     DeviceShare,
@@ -26,6 +27,8 @@ from agentlink.protocol import (
     Hello,
     Invalid,
     Inventory,
+    NamespaceReport,
+    Namespaces,
     NodeReport,
     Observed,
     Phase,
@@ -36,6 +39,8 @@ from agentlink.protocol import (
     Taken,
     Usage,
     UsageFigure,
+    Verdict,
+    Verdicts,
 )
 from workloads.models import Workload
 
@@ -58,12 +63,27 @@ NODE = NodeReport(
     devices=(DeviceReport(index=0, gpu_type="H100", memory_mib=81920, foreign=True),),
 )  # fmt: skip
 
+JOB = DiscoveredJob(
+    uid="u", namespace="n", name="j", pods=2, gpus=4, cpu_milli=1, memory_mib=2, image="i:1", command=("a", "é"),
+    node_selector={"zone": "a"}, tolerations=("gpu",), time_limit_seconds=60, grace_seconds=9, priority="high",
+    who="ada", service_account="trainer", volumes=("csi",), problems=("No.",), finished=True,
+)  # fmt: skip
+
 FROM_AGENT = [
     Hello(connection=ONE, agent_version="1", cluster_uid="u", nodes=1, gpus=8),
     Heartbeat(connection=ONE, generation=4),
     Inventory(generation=1, part=0, last=True, nodes=(NODE,)),
     Observed(reports=(REPORT,)),
     Discovered(jobs=(DiscoveredJob(uid="u", namespace="n", name="j"),)),
+    Discovered(
+        version=2,
+        after="a",
+        last=False,
+        jobs=(JOB,),
+        namespaces=(
+            NamespaceReport(namespace="n", ready=False, problem="No.", foreign_jobs=1, foreign_gpus=2),
+        ),
+    ),
     Usage(figures=(UsageFigure(workload=ONE, at=NOW, utilisation_percent=93, memory_mib=4),)),
 ]
 FROM_SERVER = [
@@ -71,6 +91,8 @@ FROM_SERVER = [
             stop=(StopOrder(workload=ONE, attempt=TWO, number=1, reported=3),), forget=(THREE,)),
     Desired(connection=ONE, generation=9, base=None, part=0, last=False),
     Ack(reports=(Taken(attempt=ONE, sequence=3),), inventory=4),
+    Namespaces(version=2, bound=(BoundNamespace(id=ONE, namespace="nlp-jobs", team="nlp"),)),
+    Verdicts(verdicts=(Verdict(uid="u", workload="train-x", note="Lowered."), Verdict(uid="v", refused="No."))),
     Error(code=ErrorCode.UNKNOWN_ATTEMPT, message="No.", about="observed", attempt=ONE),
 ]  # fmt: skip
 
@@ -249,3 +271,20 @@ def test_what_quotes_a_wrong_value_can_be_told_itself(text: str) -> None:
     )
     assert isinstance(found, protocol.Invalid)
     assert not isinstance(protocol.from_server(protocol.encode(found.as_error())), protocol.Invalid)
+
+
+def test_what_was_discovered_is_cut_into_parts_that_speak_for_all_uids() -> None:
+    jobs = [DiscoveredJob(uid=f"u{number:04}", namespace="n", name="j") for number in reversed(range(450))]
+    parts = list(protocol.discovered_in_parts(jobs, [NamespaceReport(namespace="n", ready=True)], version=5))
+    assert [(part.after, part.last, len(part.jobs)) for part in parts] == [
+        ("", False, 200), ("u0199", False, 200), ("u0399", True, 50),
+    ]  # fmt: skip
+    assert all((part.version, len(part.namespaces)) == (5, 1) for part in parts)
+    (empty,) = protocol.discovered_in_parts([], [], version=1)
+    assert (empty.after, empty.last, empty.jobs) == ("", True, ())
+
+
+def test_jobs_out_of_order_are_refused() -> None:
+    text = protocol.encode(Discovered(jobs=(JOB,))).replace("]}", f",{JOB.model_dump_json()}]}}")
+    answer = protocol.from_agent(text)
+    assert isinstance(answer, Invalid)

@@ -63,9 +63,9 @@ class Machine:
                     self.tell(self.core.unacknowledged())
             elif isinstance(message, Ack):
                 self.core.acknowledge(message)
-            elif message.code is ErrorCode.NO_HELLO:
+            elif isinstance(message, Error) and message.code is ErrorCode.NO_HELLO:
                 self.hello()
-            else:
+            elif isinstance(message, Error):
                 self.core.refuse(message)
 
     def tell(self, reports: tuple[Report, ...]) -> None:

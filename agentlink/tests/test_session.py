@@ -19,13 +19,11 @@ from agentlink.models import AgentToken, Assignment, Cluster, Node
 from agentlink.protocol import (
     Ack,
     Desired,
-    Discovered,
     Error,
     ErrorCode,
     Inventory,
     Observed,
     Phase,
-    Usage,
 )
 from agentlink.session import Answer, authenticate
 from agentlink.tests.agents import Hand, admit, as_dict, cancel, devices_of, make_token, nodes, report
@@ -271,11 +269,6 @@ def test_an_inventory_is_acknowledged_when_it_is_whole(place: Place) -> None:
     assert hand.say(second).messages == [Ack(inventory=3)]
     missing = second.model_copy(update={"generation": 4})
     assert codes(hand.say(missing)) == [ErrorCode.INVENTORY_GAP]
-
-
-@pytest.mark.parametrize("message", [Usage(figures=()), Discovered(jobs=())])
-def test_what_is_not_taken_yet_is_said_so(place: Place, message: Usage | Discovered) -> None:
-    assert codes(Hand(place.cluster).say(message)) == [ErrorCode.NOT_SUPPORTED]
 
 
 def test_a_fault_of_the_server_is_answered_and_the_conversation_goes_on(

@@ -20,6 +20,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "get": (f"{_COMMANDS}.workloads:get", "Show workloads by name."),
         "why": (f"{_COMMANDS}.workloads:why", "Say why a workload waits, and when it is expected to start."),
         "watch": (f"{_COMMANDS}.follow:watch", "Follow a workload's events until it ends."),
+        "logs": (f"{_COMMANDS}.logs:logs", "Print what a pod has written, or follow what it writes."),
         "wait": (f"{_COMMANDS}.follow:wait", "Wait until workloads have ended, or run."),
         "cancel": (f"{_COMMANDS}.workloads:cancel", "Cancel workloads."),
         "hold": (f"{_COMMANDS}.workloads:hold", "Keep pending workloads from starting."),

@@ -106,11 +106,11 @@ class Client:
             # Only the query: the address the server believes to have may not be the one we reach it by.
             asked |= parse_qs(urlsplit(page["next"]).query)
 
-    def stream(self, path: str, *, last_id: str = "") -> Iterator[Message]:
+    def stream(self, path: str, *, last_id: str = "", params: Params | None = None) -> Iterator[Message]:
         """Yield the messages of one event stream until it ends; `last_id` is where the one before stopped."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         timeout = httpx.Timeout(READ_SECONDS, read=STREAM_SILENCE_SECONDS)
-        with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+        with self._http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
             if response.is_error:
                 response.read()
                 raise _refusal(response)

@@ -112,6 +112,8 @@ def _configure(folder: Path, host: str, port: int) -> None:
     # An example organisation has no business in anybody's servers: the demo is one process with a file.
     for name in ("CHAMBER_DATABASE", "CHAMBER_DATABASE_FILE", "CHAMBER_REDIS", "CHAMBER_REDIS_FILE"):
         os.environ.pop(name, None)
+    # What runs in the demo runs for minutes: a GPU that was idle for one of them is told of.
+    os.environ.setdefault("CHAMBER_IDLE_MINUTES", "1")
     os.environ.setdefault("CHAMBER_HOSTS", f"localhost,127.0.0.1,[::1],{host}")
     os.environ["CHAMBER_DEMO_URL"] = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     import django

@@ -15,15 +15,26 @@ from chamber.serving.secret import weakness
 OF_COMMANDS = frozenset(
     {
         "CHAMBER_DEMO_URL",
+        "CHAMBER_DEVICE_CLASSES",
+        "CHAMBER_EXPORTERS",
+        "CHAMBER_EXPORTER_PORT",
+        "CHAMBER_GPU_DRIVERS",
+        "CHAMBER_GPU_RESOURCES",
         "CHAMBER_GRACE_SECONDS",
+        "CHAMBER_HEALTH_PORT",
         "CHAMBER_HSTS_SECONDS",
         "CHAMBER_LISTEN_HOST",
         "CHAMBER_LISTEN_PORT",
+        "CHAMBER_NODE_SELECTOR",
+        "CHAMBER_PARTITION_LABEL",
+        "CHAMBER_TEST_KUBECONFIG",
         "CHAMBER_TEST_REQUIRE",
         "CHAMBER_TOKEN",
         "CHAMBER_URL",
         "CHAMBER_WEB_WORKERS",
         "CHAMBER_WORKER_THREADS",
+        "CHAMBER_WORKLOADS_ROLE",
+        "CHAMBER_WORKLOAD_NAMESPACE",
     }
 )
 """Names that single commands read, besides those of the settings."""

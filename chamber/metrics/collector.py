@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chamber import __version__
-from chamber.metrics import history, processes, tables
+from chamber.metrics import history, processes, tables, use
 
 logger = logging.getLogger(__name__)
 
@@ -18,11 +18,11 @@ class Deployment(Collector):
     """Everything that is known of a deployment, from its database and its Redis, whichever process is asked."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return all families (10 queries); without the database, those that need none."""
+        """Return all families (11 queries); without the database, those that need none."""
         yield InfoMetricFamily("chamber_build", "The version that answers.", value={"version": __version__})
         try:
-            names = tables.Names.read()
-            families = [*tables.read(names, timezone.now()), *history.read(names)]
+            names, now = tables.Names.read(), timezone.now()
+            families = [*tables.read(names, now), *use.read(names, now), *history.read(names)]
         except DatabaseError as error:
             logger.warning("The database does not answer, /metrics goes without what it tells: %s", error)
             families = []

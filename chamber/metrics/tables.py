@@ -4,7 +4,7 @@ GPUs are ratios of one whole GPU, times are seconds. Teams stand for themselves 
 different depths are not to be added up.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -139,19 +139,22 @@ NOTHING = _Use()
 
 def _uses(names: Names) -> dict[tuple[str, str], _Use]:
     """Return what teams hold, by (team, pool) (1 query)."""
-    found: dict[tuple[str, str], _Use] = {}
+    levels: dict[int, dict[tuple[str, str], _Use]] = defaultdict(lambda: defaultdict(_Use))
     for pool, team, charged, milli in holdings():
-        covered = False
-        # Upwards: a team's guarantee covers what is charged to it or below it; what is charged above is its burst.
-        for ancestor in reversed(names.ways.get(team, [team])):
-            covered = covered or ancestor == charged
-            use = found.get((ancestor, pool))
-            if use is None:
-                use = found[ancestor, pool] = _Use()
-            use.milli += milli
-            if not covered:
-                use.burst_milli += milli
-    return found
+        way = names.ways.get(team, [team])
+        own = levels[len(way)][team, pool]
+        own.milli += milli
+        # A team's guarantee covers what is charged to it or below it; what is charged above is its burst.
+        if charged != team:
+            own.burst_milli += milli
+            if charged in way:
+                levels[way.index(charged) + 1][charged, pool].burst_milli -= milli
+    for depth in range(max(levels, default=0), 1, -1):
+        for (team, pool), use in levels[depth].items():
+            above = levels[depth - 1][names.ways[team][-2], pool]
+            above.milli += use.milli
+            above.burst_milli += use.burst_milli
+    return {key: use for level in levels.values() for key, use in level.items()}
 
 
 def _pools(names: Names, plan: _LastPlan) -> Iterator[Metric]:
@@ -168,7 +171,7 @@ def _pools(names: Names, plan: _LastPlan) -> Iterator[Metric]:
     )
     idle = GaugeMetricFamily(
         "chamber_pool_idle_gpus",
-        "GPUs given to nobody that newcomers could take; how busy given GPUs are is not known here.",
+        "GPUs given to nobody that newcomers could take.",
         labels=labels,
     )
     block = GaugeMetricFamily(

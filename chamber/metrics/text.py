@@ -16,20 +16,29 @@ Labels = dict[int, tuple[dict[str, str], str]]
 """Labels by their identity, with their text."""
 
 
+class _Numbers(dict[float, str]):
+    """Numbers as text, each written once."""
+
+    def __missing__(self, value: float) -> str:
+        text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+        self[value] = text
+        return text
+
+
 def encode(families: Iterable[Metric]) -> str:
     """Return the page."""
     known: Labels = {}
-    return "".join([line for family in families for line in _lines(family, known)])
+    numbers = _Numbers()
+    return "".join([line for family in families for line in _lines(family, known, numbers)])
 
 
-def _lines(family: Metric, known: Labels) -> Iterator[str]:
+def _lines(family: Metric, known: Labels, numbers: _Numbers) -> Iterator[str]:
     name = family.name + SUFFIXES.get(family.type, "")
     yield f"# HELP {name} {family.documentation}\n# TYPE {name} {TYPES.get(family.type, family.type)}\n"
     for sample in family.samples:
         # By the object: families that share their labels have them written once. What is kept is not freed meanwhile.
         _, labels = known.get(id(sample.labels)) or _written(sample.labels, known)
-        value = floatToGoString(sample.value)  # type: ignore[no-untyped-call]
-        yield f"{sample.name}{labels} {value}\n"
+        yield f"{sample.name}{labels} {numbers[sample.value]}\n"
 
 
 def _written(labels: dict[str, str], known: Labels) -> tuple[dict[str, str], str]:

@@ -21,7 +21,7 @@ def waits_long(path: str) -> bool:
     The proxy in front sends the same paths to the live part (`deploy/nginx.conf`).
     """
     return path.startswith("/agent/v1/") or (
-        path.startswith("/api/v1/workloads/") and path.endswith("/watch/")
+        path.startswith("/api/v1/workloads/") and path.endswith(("/watch/", "/logs/"))
     )
 
 

@@ -14,8 +14,8 @@ from django.forms import BaseForm
 from django.template.context import Context
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
 
@@ -77,6 +77,20 @@ def memory(mib: int | Missing) -> str:
         if mib >= size and mib * 10 % size == 0:
             return f"{mib / size:,.1f}".removesuffix(".0") + f" {unit}"
     return f"{mib:,} MiB"
+
+
+@register.filter
+def gib(mib: int | Missing) -> str:
+    """Return MiB that were measured, to a tenth of a GiB: "68.5 GiB"; "" for None."""
+    return "" if mib is None or mib == "" else f"{mib / 1024:,.1f} GiB"
+
+
+@register.filter
+def watts(power: int | Missing) -> str:
+    """Return watts in the unit that reads best: "512 W", "4.1 kW"; "" for None."""
+    if power is None or power == "":
+        return ""
+    return f"{power} W" if power < 1000 else f"{power / 1000:,.1f} kW"
 
 
 @register.filter
@@ -235,8 +249,22 @@ def device_summary(devices: Sequence[Any]) -> str:
     return ", ".join(counted) or "no GPUs"
 
 
+@register.simple_tag
+def device_cells(devices: Sequence[Any]) -> SafeString:
+    """Draw a node's devices, a cell for each: a map has hundreds, too many to go through a template one by one."""
+    return mark_safe("".join([_device_cell(device) for device in devices]))  # noqa: S308 - each part is escaped
+
+
+def _device_cell(device: Any) -> str:
+    state, title, url = (escape(_attribute(device, name) or "") for name in ("state", "title", "url"))
+    kind = f"device device-{state}{' device-own' if _attribute(device, 'own') else ''}"
+    if url:
+        return f'<a class="{kind}" href="{url}" title="{title}" aria-label="{title}"></a>'
+    return f'<span class="{kind}" title="{title or state}"></span>'
+
+
 def _attribute(thing: Any, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name)
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
 # Tables
@@ -319,6 +347,8 @@ PAGES = (
     ("agentlink:pools", "Pools", "pools", "g p"),
 )
 LIES_IN = {
+    "agentlink:workload-logs": "workloads:list",
+    "agentlink:workload-use": "workloads:list",
     "teams:pool-new": "agentlink:pools",
     "teams:pool-edit": "agentlink:pools",
     "scheduling:what-if-pool": "agentlink:pools",

@@ -79,3 +79,16 @@ async def test_a_fault_in_a_socket_is_one_record_and_a_close(caplog: pytest.LogC
     await SocketRequestId(failing)(scope, send, send)
     assert sent == [{"type": "websocket.close", "code": 1011}]
     assert [vars(record)["request_id"] for record in caplog.records] == ["look-for-me"]
+
+
+async def test_who_leaves_while_something_is_sent_to_him_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def accepting(_: object, __: object, send: Any) -> None:
+        await send({"type": "websocket.accept"})
+
+    async def send(_: object) -> None:
+        raise BrokenPipeError
+
+    await SocketRequestId(accepting)({"type": "websocket", "path": "/ws/live/", "headers": []}, send, send)
+    assert not caplog.records

@@ -16,6 +16,7 @@ STREAM = "/api/v1/workloads/train-1/watch/"
     [
         (POLL, True),
         (STREAM, True),
+        ("/api/v1/workloads/train-1/logs/", True),
         ("/api/v1/workloads/", False),
         ("/workloads/train-1/", False),
         ("/api/v1/workloads/train-1/", False),

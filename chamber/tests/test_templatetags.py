@@ -54,6 +54,16 @@ def test_memory_takes_the_largest_unit_that_keeps_it_exact(mib: int | None, word
     assert ui.memory(mib) == words
 
 
+@pytest.mark.parametrize(("mib", "words"), [(0, "0.0 GiB"), (70_123, "68.5 GiB"), (None, ""), ("", "")])
+def test_measured_memory_is_told_to_a_tenth(mib: int | None, words: str) -> None:
+    assert ui.gib(mib) == words
+
+
+@pytest.mark.parametrize(("power", "words"), [(0, "0 W"), (512, "512 W"), (4120, "4.1 kW"), (None, "")])
+def test_power_takes_the_unit_that_reads_best(power: int | None, words: str) -> None:
+    assert ui.watts(power) == words
+
+
 @pytest.mark.parametrize(
     ("length", "words"),
     [
@@ -260,3 +270,15 @@ def test_no_template_carries_code_or_styles_inline() -> None:
         text = template.read_text()
         for forbidden in (" style=", " onclick=", "hx-on", "<style", "<script>"):
             assert forbidden not in text, f"{template.name}: {forbidden}"
+
+
+def test_a_device_is_drawn_with_what_it_is_and_nothing_of_it_is_markup() -> None:
+    cells = [
+        {"state": "free", "title": ""},
+        {"state": "elastic", "title": 'GPU 1: <b>"a"</b>', "url": "/w/?a=1&b=2", "own": True},
+    ]
+    assert render("{% device_cells cells %}", cells=cells) == (
+        '<span class="device device-free" title="free"></span>'
+        '<a class="device device-elastic device-own" href="/w/?a=1&amp;b=2" '
+        'title="GPU 1: &lt;b&gt;&quot;a&quot;&lt;/b&gt;" aria-label="GPU 1: &lt;b&gt;&quot;a&quot;&lt;/b&gt;"></a>'
+    )

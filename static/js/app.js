@@ -6,3 +6,4 @@ import "./forms.js";
 import "./keyboard.js";
 import "./palette.js";
 import "./live.js";
+import "./logs.js";

@@ -63,6 +63,8 @@ def _refuse_wider(team: Team, above: EffectiveRules, rules: TeamRules) -> None:
 
 def _told(value: object) -> str:
     """Return a value of the rules for a sentence."""
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
     elastic, reserved = getattr(value, "elastic_max", None), getattr(value, "reserved_max", None)
     if elastic is None:
         return str(value)

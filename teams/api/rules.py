@@ -25,6 +25,8 @@ def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
         "lead_priority": _range(rules.lead_priority),
         "largest_workload": in_gpus(rules.largest_workload_milli),
         "longest_time_limit_seconds": rules.longest_time_limit_seconds,
+        "service_accounts": rules.service_accounts,
+        "volumes": rules.volumes,
         "may_be_widened": rules.may_be_widened,
     }
 

@@ -8,7 +8,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from teams.models import ElasticPreemption, Fairness, Placement, Queueing, Role, Sharing
+from teams.models import VOLUME_KINDS, ElasticPreemption, Fairness, Placement, Queueing, Role, Sharing
 
 MAX_NUMBER = 10**9
 
@@ -199,6 +199,12 @@ class RulesShape(StrictSerializer):
     lead_priority = PriorityRangeShape(required=False, allow_null=True)
     largest_workload = GpusField(required=False, allow_null=True)
     longest_time_limit_seconds = serializers.IntegerField(required=False, allow_null=True, min_value=1)
+    service_accounts = serializers.ListField(
+        child=serializers.CharField(max_length=253), required=False, allow_null=True, max_length=50
+    )
+    volumes = serializers.ListField(
+        child=serializers.ChoiceField(choices=sorted(VOLUME_KINDS)), required=False, allow_null=True
+    )
     may_be_widened = serializers.BooleanField(required=False, allow_null=True)
 
 

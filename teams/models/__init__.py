@@ -3,7 +3,7 @@
 from teams.models.audit import AuditEvent
 from teams.models.binding import Binding, Role
 from teams.models.horizon import Horizon
-from teams.models.policy import PriorityRange, TeamPolicy, TeamRules
+from teams.models.policy import VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
 from teams.models.pool import (
     ElasticPreemption,
     Fairness,
@@ -17,6 +17,7 @@ from teams.models.pool import (
 from teams.models.team import Team
 
 __all__ = [
+    "VOLUME_KINDS",
     "AuditEvent",
     "Binding",
     "ElasticPreemption",

@@ -115,3 +115,36 @@ def test_limits_of_people_follow_the_rules_of_the_team(acme: Acme) -> None:
 def test_a_key_that_nobody_knows_is_an_error() -> None:
     with pytest.raises(ValidationError):
         TeamRules.model_validate({"largest": 1})
+
+
+def test_what_jobs_by_kubectl_may_name_is_narrowed_below_and_widened_where_it_may_be() -> None:
+    assert merged([NOTHING]).service_accounts == ("default",)
+    assert "csi" not in merged([NOTHING]).volumes
+    own = TeamRules(service_accounts=("trainer", "default"), volumes=("nfs", "secret"))
+    narrowed = merged([NOTHING, own])
+    assert (narrowed.service_accounts, narrowed.volumes) == (("default",), ("secret",))
+    widened = merged([TeamRules(may_be_widened=True), own])
+    assert (widened.service_accounts, widened.volumes) == (("default", "trainer"), ("nfs", "secret"))
+    assert merged([NOTHING, TeamRules(volumes=())]).volumes == ()
+
+
+@pytest.mark.parametrize("wrong", [{"volumes": ["hostPath"]}, {"service_accounts": ["A b"]}])
+def test_a_path_of_the_node_and_what_is_no_name_can_be_allowed_by_nobody(wrong: dict[str, list[str]]) -> None:
+    with pytest.raises(ValidationError, match=r"is no name|is none of"):
+        TeamRules.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked", "given"),
+    [
+        ((75, 100), 50, 50),
+        ((75, 100), 99, 75),
+        ((75, 100), 500, 100),
+        ((75, None), 500, 75),
+        ((75, 200), 150, 150),
+    ],
+)
+def test_a_priority_is_capped_within_its_class_where_there_is_one(
+    limits: tuple[int, int | None], asked: int, given: int
+) -> None:
+    assert PriorityLimits(*limits).cap(asked) == given

@@ -150,6 +150,18 @@ def test_wrong_rules_are_told(acme: Acme, sign_in: SignIn, change: dict[str, str
     assert not TeamPolicy.objects.exists()
 
 
+def test_rules_of_jobs_by_kubectl_are_set_and_kept(acme: Acme, sign_in: SignIn) -> None:
+    browser = sign_in(acme.admin)
+    values = {"version": "0", "service_accounts": " default\r\n", "volumes": "none"}
+    browser.post(f"{URL}rules/", values)
+    rules = TeamPolicy.objects.get().typed
+    assert (rules.service_accounts, rules.volumes) == (("default",), ())
+    page = browser.get(URL).content.decode()
+    assert "as default; mounting nothing" in page
+    answer = browser.post(f"{URL}rules/", {"version": "1", "volumes": "hostPath"})
+    assert (answer.status_code, "hostPath&#x27; is none of" in answer.content.decode()) == (422, True)
+
+
 @pytest.mark.parametrize("act", ["rename", "move", "archive", "unarchive", "rules"])
 @pytest.mark.parametrize(("who", "status"), [("viewer", 403), ("lead", 403), ("outsider", 404)])
 def test_others_change_nothing(acme: Acme, sign_in: SignIn, act: str, who: str, status: int) -> None:

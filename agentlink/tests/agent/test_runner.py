@@ -4,14 +4,15 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from itertools import pairwise
 from unittest.mock import Mock
 
 import pytest
 
-from agentlink.agent import runner
+from agentlink.agent import runner, use
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.link import Link, LinkLost
 from agentlink.agent.runner import LONGEST_PAUSE_SECONDS, _pause, run_agent
@@ -19,17 +20,25 @@ from agentlink.protocol import (
     Ack,
     AssignedPod,
     Assignment,
+    BoundNamespace,
     Desired,
     DeviceShare,
+    Discovered,
     Error,
     ErrorCode,
     Heartbeat,
     Hello,
     Inventory,
     Message,
+    Namespaces,
     Observed,
     Phase,
     Taken,
+    ToAgent,
+    Usage,
+    UsageFigure,
+    Verdict,
+    Verdicts,
 )
 from agentlink.tests.agents import nodes, running
 
@@ -42,14 +51,14 @@ class Script:
 
     def __init__(self) -> None:
         self.said: asyncio.Queue[Message] = asyncio.Queue()
-        self.answers: asyncio.Queue[Desired | Ack | Error | LinkLost] = asyncio.Queue()
+        self.answers: asyncio.Queue[ToAgent | LinkLost] = asyncio.Queue()
         self.opened = 0
 
     async def send(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self.said.put_nowait(message)
 
-    async def receive(self) -> Desired | Ack | Error:
+    async def receive(self) -> ToAgent:
         answer = await self.answers.get()
         if isinstance(answer, LinkLost):
             raise answer
@@ -299,3 +308,66 @@ async def test_ten_thousand_nodes_that_come_and_go_are_told_every_few_seconds(
         assert isinstance(told, Inventory)
         assert told.generation == first.generation + 1
         assert [node.ready for node in told.nodes] == [True, False, True, True]
+
+
+async def test_what_workloads_make_of_their_gpus_is_told_once_for_several_measurements(
+    script: Script, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(use, "MEASURE_SECONDS", 0.02)
+    cluster, workload, percents = SimulatedCluster(nodes(1)), uuid.uuid4(), [20, 80] * 10
+
+    async def usage() -> Sequence[UsageFigure]:
+        now = datetime.now(UTC)
+        return [UsageFigure(workload=workload, at=now, utilisation_percent=percents.pop(), memory_mib=1)]
+
+    monkeypatch.setattr(cluster, "usage", usage)
+    async with running(agent(cluster)):
+        await script.greeted()
+        await script.hears(Usage)  # of one measurement, where another came before the server's answer
+        told = await script.hears(Usage)
+        assert isinstance(told, Usage)
+        assert [(figure.workload, figure.utilisation_percent) for figure in told.figures] == [(workload, 50)]
+        while percents:
+            await script.hears(Usage)
+        # A cluster that cannot be measured any more costs its figures and nothing else.
+        for _ in range(2):
+            await script.hears(Heartbeat)
+    assert "could not be measured" in caplog.text
+    assert script.opened == 1
+
+
+async def test_what_is_bound_is_kept_told_about_and_answered_for(script: Script) -> None:
+    class Cluster(SimulatedCluster):
+        expected: list[uuid.UUID] | None = None
+        answers: Sequence[Verdict] = ()
+
+        async def expect(self, assignments: Collection[Assignment]) -> None:
+            self.expected = [each.attempt for each in assignments]
+
+        async def answer(self, verdicts: Sequence[Verdict]) -> None:
+            self.answers = verdicts
+
+    cluster, waits = Cluster(nodes(1)), work(2).model_copy(update={"let_go": False})
+    bound = BoundNamespace(id=uuid.uuid4(), namespace="nlp-jobs", team="nlp")
+    async with running(agent(cluster)):
+        await script.greeted(work(), waits)
+        script.answers.put_nowait(Namespaces(version=3, bound=(bound,)))
+        found = await script.hears(Discovered)
+        assert isinstance(found, Discovered)
+        assert (found.version, [each.namespace for each in found.namespaces]) == (3, ["nlp-jobs"])
+        beat = await script.hears(Heartbeat)
+        assert isinstance(beat, Heartbeat)
+        assert beat.namespaces == 3
+        script.answers.put_nowait(Verdicts(verdicts=(Verdict(uid="u", refused="No."),)))
+        async with asyncio.timeout(5):
+            while not cluster.answers:
+                await asyncio.sleep(0.01)
+        assert cluster.expected == [work().attempt]
+
+
+async def test_without_bindings_nothing_is_discovered(script: Script) -> None:
+    async with running(agent()):
+        await script.greeted()
+        for _ in range(3):
+            await script.hears(Heartbeat)
+        assert not any(isinstance(message, Discovered) for message in script.said._queue)  # type: ignore[attr-defined]

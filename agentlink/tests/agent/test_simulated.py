@@ -9,7 +9,15 @@ import pytest
 from agentlink.agent.backends import played
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.simulated import SimulatedCluster
-from agentlink.protocol import AssignedPod, Assignment, DeviceShare, Phase, PodState
+from agentlink.protocol import (
+    AssignedPod,
+    Assignment,
+    BoundNamespace,
+    DeviceShare,
+    Namespaces,
+    Phase,
+    PodState,
+)
 from agentlink.tests.agents import nodes
 
 
@@ -193,3 +201,16 @@ async def test_a_cluster_with_a_state_file_goes_on_where_it_was(tmp_path: Path, 
     assert again.used_milli() == {("n1", 0): 1000}
     file.write_text("nonsense")
     assert (await SimulatedCluster(nodes(2), state_file=file).observe(-1))[1] == []
+
+
+async def test_a_bound_namespace_is_there_and_empty(cluster: SimulatedCluster) -> None:
+    version, found = await cluster.discovered(-1)
+    assert found is not None
+    assert (found.version, found.namespaces, found.jobs) == (0, [], ())
+    await cluster.bind(
+        Namespaces(version=4, bound=(BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp"),))
+    )
+    version, found = await cluster.discovered(version)
+    assert found is not None
+    assert [(each.namespace, each.ready) for each in found.namespaces] == [("nlp-jobs", True)]
+    assert (found.version, (await cluster.discovered(version))[1]) == (4, None)

@@ -1,5 +1,6 @@
 """Commands of operators, and the scheduler on a file; what they run is imported when they run."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,25 +92,90 @@ def demo(host: str, port: int, data: str | None, reset: bool, no_stream: bool) -
     sys.exit(run(host=host, port=port, reset=reset, data=data, with_stream=not no_stream))
 
 
+A_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
 @click.command()
 @click.option("--url", help="Address of the server; else CHAMBER_URL, else the one signed in to.")
+@click.option("--token-file", type=A_FILE, required=True, help="File that holds the agent's token.")
 @click.option(
-    "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="File that holds the agent's token.",
+    "--in-cluster",
+    is_flag=True,
+    help="The cluster is the one that this pod runs in; so it is in a pod, where nothing else is said.",
+)
+@click.option("--kubeconfig", type=A_FILE, help="The cluster is the one that this kubeconfig leads to.")
+@click.option("--context", help="With --kubeconfig: another than its current context.")
+@click.option(
+    "--namespace",
+    envvar="CHAMBER_WORKLOAD_NAMESPACE",
+    help="Where workloads run whose team has no namespace of its own; else the agent's own.",
+)
+@click.option(
+    "--node-selector",
+    "node_selectors",
+    multiple=True,
+    envvar="CHAMBER_NODE_SELECTOR",
+    metavar="KEY=VALUE",
+    help="Use these nodes only; may be repeated.",
+)
+@click.option(
+    "--gpu-resource",
+    "gpu_resources",
+    multiple=True,
+    envvar="CHAMBER_GPU_RESOURCES",
+    metavar="PATTERN",
+    help="What counts as GPUs of a device plugin, in place of nvidia.com/gpu, nvidia.com/mig-* and amd.com/gpu.",
+)
+@click.option(
+    "--gpu-driver",
+    "gpu_drivers",
+    multiple=True,
+    envvar="CHAMBER_GPU_DRIVERS",
+    metavar="NAME",
+    help="Whose published devices are GPUs, in place of NVIDIA's, AMD's and Intel's drivers.",
+)
+@click.option(
+    "--device-class",
+    "device_classes",
+    multiple=True,
+    envvar="CHAMBER_DEVICE_CLASSES",
+    metavar="DRIVER=CLASS",
+    help="The class to claim a driver's devices by, where it is not named like the driver.",
+)
+@click.option(
+    "--partition-label",
+    envvar="CHAMBER_PARTITION_LABEL",
+    metavar="KEY",
+    help="The label whose value is a node's partition; else chamber.internal/partition.",
+)
+@click.option(
+    "--exporters",
+    multiple=True,
+    envvar="CHAMBER_EXPORTERS",
+    metavar="KEY=VALUE",
+    help="Labels of the pods that tell of GPU use, in place of the usual ones; may be repeated.",
+)
+@click.option(
+    "--exporter-port",
+    type=click.IntRange(1, 65535),
+    envvar="CHAMBER_EXPORTER_PORT",
+    help="The port at which they tell it; else 9400.",
+)
+@click.option(
+    "--health-port",
+    type=click.IntRange(0, 65535),
+    envvar="CHAMBER_HEALTH_PORT",
+    help="Answer probes here: /livez and /readyz.",
 )
 @click.option(
     "--simulate",
-    "nodes",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
+    type=A_FILE,
     help="Simulate the cluster whose nodes this file lists (JSON, or CSV: sn, cpu_milli, memory_mib, gpu, model).",
 )
 @click.option(
     "--state-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the simulated cluster keeps its pods, so that they outlive the agent.",
+    type=A_FILE,
+    help="With --simulate: where the cluster keeps its pods, so that they outlive the agent.",
 )
 @click.option(
     "--transport",
@@ -118,11 +184,42 @@ def demo(host: str, port: int, data: str | None, reset: bool, no_stream: bool) -
     show_default=True,
     help="How it keeps in touch; long-poll passes where a proxy lets no WebSocket through.",
 )
-def agent(url: str | None, token_file: Path, nodes: Path, state_file: Path | None, transport: Any) -> None:
-    """Run the agent of a cluster until Ctrl-C: it connects to the server and does what that asks for."""
-    from agentlink.agent.command import main
+def agent(
+    url: str | None,
+    token_file: Path,
+    *,
+    in_cluster: bool,
+    kubeconfig: Path | None,
+    simulate: Path | None,
+    state_file: Path | None,
+    transport: Any,
+    **options: Any,
+) -> None:
+    """Run the agent of a cluster until Ctrl-C: it connects to the server and does what that asks for.
 
+    The cluster is named by one of --in-cluster, --kubeconfig and --simulate.
+    """
+    from agentlink.agent import command
+
+    named = [in_cluster, kubeconfig is not None, simulate is not None]
+    if sum(named) > 1 or (sum(named) == 0 and "KUBERNETES_SERVICE_HOST" not in os.environ):
+        raise click.UsageError(
+            "Name the cluster by one of --in-cluster, --kubeconfig FILE and --simulate FILE."
+        )
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    if simulate is None and state_file is not None:
+        raise click.UsageError("--state-file is for --simulate.")
+    if kubeconfig is None and "context" in given:
+        raise click.UsageError("--context is for --kubeconfig.")
     address = config.server(url)
-    sys.exit(
-        main(url=address, token_file=token_file, simulate=nodes, state_file=state_file, transport=transport)
-    )
+    if simulate is not None:
+        status = command.main(
+            url=address, token_file=token_file, simulate=simulate, state_file=state_file, transport=transport
+        )
+    else:
+        role = os.environ.get("CHAMBER_WORKLOADS_ROLE")
+        given |= {"role": role} if role else {}
+        status = command.main_native(
+            url=address, token_file=token_file, kubeconfig=kubeconfig, transport=transport, **given
+        )
+    sys.exit(status)

@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
+
+from chamber.cli.commands.doctor import doctor
+from rig.namespaces import Namespace
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -63,3 +67,46 @@ def test_what_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "database: The database does not answer: unable to open database file." in done.stdout
     assert "Not looked at, because of that: migrations," in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--kubeconfig", "/nowhere"], "--kubeconfig is for --cluster."),
+        (["--node-selector", "a=b", "--json"], "--node-selector is for --cluster."),
+        (["--cluster", "--token-file", "/nowhere/token"], "/nowhere/token cannot be read"),
+        (["--cluster", "--node-selector", "a==b=c"], "'a==b=c' selects nothing"),
+        (["--cluster", "--namespace", "Team_A"], "'Team_A' is no name of a namespace"),
+    ],
+)
+def test_options_that_do_not_fit_are_a_usage_error(arguments: list[str], sentence: str) -> None:
+    done = CliRunner().invoke(doctor, arguments)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+
+
+def test_a_cluster_that_cannot_be_reached_with_what_there_is_is_a_finding(tmp_path: Path) -> None:
+    done = CliRunner().invoke(doctor, ["--cluster", "--kubeconfig", str(tmp_path / "missing")])
+    assert done.exit_code == 1
+    assert done.stdout.startswith("access: ")
+    assert "--kubeconfig" in done.stdout
+
+
+@pytest.mark.kube
+def test_a_cluster_is_told_of_in_sentences_and_in_json(namespace: Namespace, tmp_path: Path) -> None:
+    cluster = ["--cluster", "--kubeconfig", str(namespace.kubeconfig), "--node-selector", namespace.selector]
+
+    def doctor_of(*arguments: str) -> Result:
+        return CliRunner().invoke(doctor, [*cluster, *arguments])
+
+    done = doctor_of()
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert done.stdout.startswith(f"nodes: No node has the labels {namespace.selector}.\n  Label the nodes")
+    namespace.add_nodes(1)
+    done = doctor_of("--json")
+    assert (done.exit_code, json.loads(done.stdout)["well"]) == (0, True)
+    token = tmp_path / "token"
+    token.write_text("cha_x")
+    done = doctor_of("--url", "http://127.0.0.1:1", "--token-file", str(token))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("server: The server http://127.0.0.1:1 cannot be reached")

@@ -105,3 +105,37 @@ def test_the_demo_gets_its_options_and_its_status_is_the_commands(
 @pytest.mark.parametrize("port", ["0", "65536", "http"])
 def test_a_port_outside_the_range_is_a_usage_error(port: str) -> None:
     assert CliRunner().invoke(main, ["demo", "--port", port]).exit_code == 2
+
+
+def test_agent_passes_on_what_was_said_of_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[dict[str, Any]] = []
+
+    def run(**options: Any) -> int:
+        said.append(options)
+        return 0
+
+    monkeypatch.setattr("agentlink.agent.command.main_native", run)
+    monkeypatch.setenv("CHAMBER_WORKLOADS_ROLE", "workers")
+    monkeypatch.setenv("CHAMBER_WORKLOAD_NAMESPACE", "work")
+    selectors = ["--node-selector", "a=b", "--node-selector", "c"]
+
+    result = CliRunner().invoke(
+        main,
+        ["agent", "--url", "http://x", "--token-file", "t", "--in-cluster", "--health-port", "0", *selectors],
+    )
+
+    assert result.exit_code == 0
+    assert said == [
+        {
+            "url": "http://x",
+            "token_file": Path("t"),
+            "kubeconfig": None,
+            "transport": "websocket",
+            "namespace": "work",
+            "node_selectors": ("a=b", "c"),
+            "health_port": 0,
+            "role": "workers",
+        }
+    ]

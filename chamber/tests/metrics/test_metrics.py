@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django.fixtures import Settings
 
-from agentlink.models import Cluster, Device, Node
+from agentlink.models import Cluster, Device, GpuUse, Node
 from chamber import marks
 from chamber.metrics import tables, totals
 from chamber.metrics.collector import Deployment
@@ -22,7 +22,7 @@ from scheduling.cycle import run_cycle
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.tests.factories import make_team
-from workloads.models import Workload
+from workloads.models import Attempt, Workload
 from workloads.tests.factories import make_workload
 
 pytestmark = pytest.mark.django_db
@@ -89,6 +89,22 @@ def test_a_team_that_has_and_wants_nothing_is_left_out(client: Client, acme: Acm
     make_team(acme.root, "Idle")
     run_cycle()
     assert not any(("team", "idle") in labels for _, labels in scrape(client))
+
+
+def test_gpus_that_are_held_and_idle_by_team_with_all_above_it(client: Client, acme: Acme) -> None:
+    for gpu_milli in (4000, 1000):
+        make_workload(acme.research, acme.owner, gpu_milli=gpu_milli)
+    run_cycle()
+    now = timezone.now()
+    for attempt, age in zip(Attempt.objects.order_by("-gpus_milli"), (1, 6), strict=True):
+        at = now - timedelta(minutes=age)
+        idle = {"idle_milli": 1500, "idle_since": at - timedelta(hours=1)}
+        GpuUse.objects.create(attempt=attempt, at=at, gpus=4, busy_percent=9, memory_mib=1, **idle)
+    found = scrape(client)
+    for team in (acme.research, acme.root):
+        assert value(found, "team_idle_gpus", team=team.slug, pool="main") == 1.5
+    assert value(found, "pool_workloads_idle", pool="main") == 1
+    assert not any(("team", acme.production.slug) in labels for name, labels in found if "idle_gpus" in name)
 
 
 def test_pools_with_what_is_idle_and_what_nobody_can_get(client: Client, acme: Acme) -> None:
@@ -175,7 +191,7 @@ def test_a_constant_number_of_queries(client: Client, acme: Acme) -> None:
         Cluster.objects.create(name=f"c{number}")
     run_cycle()
     totals.add_up()
-    assert count() == before == 10
+    assert count() == before == 11
 
 
 def test_the_page_is_what_the_library_would_write(acme: Acme) -> None:

@@ -1,0 +1,254 @@
+"""Jobs created with kubectl in bound namespaces become workloads, as far as the team's rules allow.
+
+What an agent discovers is told whole, and each time anew: a Job that was seen before keeps its workload, one that was
+changed afterwards loses it and is looked at like a new one, and where a Job is not there any more its workload is
+cancelled. Labels say what somebody wishes: whose the work is, the binding says; how much it may ask for, the team's
+rules.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Collection, Iterable
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agentlink import spaces
+from agentlink.inventory import CLUSTER_LABEL
+from agentlink.models import AdoptedJob, BoundNamespace, Cluster
+from agentlink.protocol import Discovered, DiscoveredJob, Verdict
+from chamber import live
+from chamber.errors import Refusal
+from chamber.transactions import keep
+from teams.actors import Actor
+from teams.rules import TIERS, EffectiveRules, PriorityLimits, effective_rules_by_team, kubectl_limits
+from workloads import lifecycle
+from workloads.models import Status, Workload
+from workloads.models.workload import OPEN
+from workloads.reasons import EndReason
+from workloads.requests import SubmissionRequest
+from workloads.submission import submit
+
+logger = logging.getLogger(__name__)
+
+JOB_DELETED = "job-deleted"
+"""How agents call it that somebody deleted a Job."""
+MOST_REFUSED = 20
+"""Refused Jobs that are shown of a namespace."""
+
+
+def take(cluster: Cluster, message: Discovered) -> tuple[Verdict, ...]:
+    """Take in a part of what the agent discovered; return what became of each Job of a bound namespace.
+
+    Four queries and those of a submission for each Job that is new.
+    """
+    spaces.take(cluster, message.namespaces)
+    rows = BoundNamespace.objects.filter(cluster=cluster.pk).select_related("team", "owner")
+    bound = {row.namespace: row for row in rows}
+    known = _known(cluster, message)
+    if message.version == (cluster.namespaces_version or 0):
+        _cancel_vanished(cluster, message, known.values())
+    rules = effective_rules_by_team({row.team for row in bound.values()}) if message.jobs else {}
+    verdicts = [
+        _judge(cluster, bound[job.namespace], job, known.get(job.uid), rules[bound[job.namespace].team_id])
+        for job in message.jobs
+        if job.namespace in bound
+    ]
+    _note_refused(bound, message, verdicts)
+    return tuple(verdict for verdict in verdicts if verdict.workload or verdict.refused)
+
+
+def _known(cluster: Cluster, message: Discovered) -> dict[str, AdoptedJob]:
+    """Return the adopted Jobs that the message may be about, by uid: those it names, and those that are not over."""
+    rows = AdoptedJob.objects.filter(cluster=cluster.pk, current=True).select_related("workload")
+    named = Q(uid__in=[job.uid for job in message.jobs])
+    return {row.uid: row for row in rows.filter(named | Q(workload__status__in=OPEN))}
+
+
+def _cancel_vanished(cluster: Cluster, message: Discovered, known: Iterable[AdoptedJob]) -> None:
+    """Cancel the workloads of Jobs that the message should name and does not.
+
+    Compared here: databases order uids by the rules of a language.
+    """
+    uids = {job.uid for job in message.jobs}
+    upto = message.jobs[-1].uid if message.jobs else message.after
+    ready = {report.namespace for report in message.namespaces if report.ready}
+    for row in known:
+        spoken_for = row.uid > message.after and (message.last or row.uid <= upto)
+        if spoken_for and row.uid not in uids and row.namespace in ready and row.workload.is_open:
+            _cancel(row, JOB_DELETED, "was deleted in the cluster", by=Actor.agent(cluster.name))
+
+
+def cancel_deleted(cluster_id: UUID, attempt_ids: Collection[UUID], *, by: Actor) -> set[UUID]:
+    """Cancel, of workloads whose attempts ended because their Jobs were deleted, the adopted ones: whoever made the
+    Job took it away. Returns their attempts (one query, and those of a cancellation for each).
+    """
+    rows = AdoptedJob.objects.filter(cluster=cluster_id, workload__attempts__in=attempt_ids)
+    found = {
+        row.ended: row for row in rows.annotate(ended=F("workload__attempts")).select_related("workload")
+    }
+    for row in found.values():
+        _cancel(row, JOB_DELETED, "was deleted in the cluster", by=by)
+    return set(found)
+
+
+def _cancel(row: AdoptedJob, code: str, what: str, *, by: Actor) -> None:
+    why = EndReason(
+        code,
+        f"Its Job {row.namespace}/{row.name} {what}.",
+        kind="ended",
+        next_step=f"Create the Job again in {row.namespace}, suspended, to run it once more.",
+    )
+    with transaction.atomic():
+        lifecycle.cancel_many([row.workload_id], by=by, at=timezone.now(), why=why)
+
+
+def _judge(
+    cluster: Cluster, bound: BoundNamespace, job: DiscoveredJob, row: AdoptedJob | None, rules: EffectiveRules
+) -> Verdict:
+    """Return what becomes of one Job; for one that is over and was never adopted, nothing."""
+    asked, by = digest(job), Actor.agent(cluster.name)
+    if row is not None and (row.asked == asked or job.finished):
+        if job.finished and row.workload.status == Status.PENDING:
+            _cancel(row, "job-ended", "has ended in the cluster and cannot run again", by=by)
+        return Verdict(uid=job.uid, workload=row.workload.slug, note=row.note)
+    if row is not None and row.workload.is_open:
+        _cancel(row, "job-changed", "was changed in the cluster after it was adopted", by=by)
+    if job.finished:
+        return Verdict(uid=job.uid)
+    try:
+        request, note = _request(cluster, bound, job, rules)
+        workload = _adopt(cluster, bound, job, request, note=note, asked=asked)
+    except Refusal as refusal:
+        return Verdict(uid=job.uid, refused=refusal.message[:2000])
+    return Verdict(uid=job.uid, workload=workload.slug, note=note)
+
+
+def digest(job: DiscoveredJob) -> str:
+    """Return a digest of all that the Job asks for: not of how it stands."""
+    said = job.model_dump(mode="json", exclude={"finished", "who"})
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _request(
+    cluster: Cluster, bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRules
+) -> tuple[SubmissionRequest, str]:
+    """Return the Job as a submission, and what of it is other than it asked; raise a `Refusal`."""
+    problems = [*job.problems, *_not_allowed(bound, job, rules)]
+    if problems:
+        raise Refusal(" ".join(problems))
+    priority, note = _priority(bound, job, kubectl_limits(rules))
+    request = SubmissionRequest.parse(
+        {
+            "name": job.name[:100],
+            "team": bound.team.slug,
+            "priority": priority,
+            "pods": job.pods,
+            "gpus": job.gpus,
+            "cpu": job.cpu_milli / 1000,
+            "memory_mib": job.memory_mib,
+            # A Job can only run where it is.
+            "node_selector": {**job.node_selector, CLUSTER_LABEL: cluster.name},
+            "tolerations": list(job.tolerations),
+            "time_limit_seconds": job.time_limit_seconds,
+            "grace_seconds": min(job.grace_seconds, 86400),
+            "image": job.image,
+            "command": list(job.command),
+        }
+    )
+    return request, note
+
+
+def _not_allowed(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRules) -> list[str]:
+    """Return a sentence for each thing that the Job names and the team's rules do not allow."""
+    found = []
+    team = bound.team.name
+    if job.service_account not in rules.service_accounts:
+        allowed = ", ".join(rules.service_accounts) or "none"
+        found.append(
+            f"It runs as the service account {job.service_account!r}; {team} allows Jobs by kubectl: {allowed}."
+        )
+    if others := [kind for kind in job.volumes if kind not in rules.volumes]:
+        allowed = ", ".join(rules.volumes) or "none"
+        found.append(
+            f"It mounts {' and '.join(others)}; {team} allows Jobs by kubectl these kinds: {allowed}."
+        )
+    return found
+
+
+def _priority(bound: BoundNamespace, job: DiscoveredJob, limits: PriorityLimits) -> tuple[int, str]:
+    """Return the priority that the Job's label asks for, lowered to what the team's researchers may give."""
+    text = job.priority or "normal"
+    if text not in TIERS and not (text.isascii() and text.isdigit() and len(text) <= 7):
+        raise Refusal(f"Its priority is {text[:80]!r}; give a number, or one of {', '.join(TIERS)}.")
+    asked = TIERS[text] if text in TIERS else int(text)
+    priority = limits.cap(asked)
+    if priority == asked:
+        return asked, ""
+    return (
+        priority,
+        f"Its priority {asked:,} was lowered to {priority}, the highest that {bound.team.name} allows.",
+    )
+
+
+@transaction.atomic
+def _adopt(
+    cluster: Cluster,
+    bound: BoundNamespace,
+    job: DiscoveredJob,
+    request: SubmissionRequest,
+    *,
+    note: str,
+    asked: str,
+) -> Workload:
+    """Submit the Job as a workload of the namespace's team; raise a `Refusal`."""
+    rows = BoundNamespace.objects.filter(pk=bound.pk)
+    keep(rows)
+    if not rows.exists():
+        raise Refusal(f"{bound.namespace} is not bound to a team any more.")
+    who = f'; its annotation names "{job.who[:100]}" as owner' if job.who else ""
+    told = f"Adopted from the Job {job.namespace}/{job.name} of {cluster.name}{who}."
+    (workload,) = submit(
+        by=Actor.agent(cluster.name),
+        owner=bound.owner,
+        requests=[request],
+        message=f"{told} {note}".strip(),
+    )
+    earlier = AdoptedJob.objects.filter(cluster=cluster.pk, uid=job.uid, current=True)
+    earlier.update(current=False)
+    try:
+        with transaction.atomic():
+            AdoptedJob.objects.create(
+                workload=workload,
+                cluster=cluster,
+                namespace=job.namespace,
+                name=job.name,
+                uid=job.uid,
+                asked=asked,
+                note=note,
+            )
+    except IntegrityError as error:
+        # Another conversation of this cluster took it just now: its workload is the one.
+        raise Refusal("It is being adopted already.") from error
+    logger.info("The Job %s/%s of %s is adopted as %s.", job.namespace, job.name, cluster, workload.slug)
+    return workload
+
+
+def _note_refused(bound: dict[str, BoundNamespace], message: Discovered, verdicts: Iterable[Verdict]) -> None:
+    """Keep, to be shown, which Jobs of each namespace were refused; of several parts, those of the last with any."""
+    jobs = {job.uid: job for job in message.jobs}
+    refused: dict[UUID, list[dict[str, str]]] = {row.pk: [] for row in bound.values()}
+    for verdict in verdicts:
+        job = jobs[verdict.uid]
+        shown = refused[bound[job.namespace].pk]
+        if verdict.refused and len(shown) < MOST_REFUSED:
+            shown.append({"name": job.name, "why": verdict.refused})
+    whole = message.last and not message.after
+    for row in bound.values():
+        new = refused[row.pk]
+        if new != row.refused and (new or whole):
+            BoundNamespace.objects.filter(pk=row.pk).update(refused=new)
+            live.announce("pools")

@@ -1,0 +1,38 @@
+"""The commands that start a cluster's agent, as the page shows them to whoever connects a cluster."""
+
+from shlex import quote
+
+from django.conf import settings
+
+from agentlink.models import Backend, Cluster
+
+RELEASE = "chamber-agent"
+"""As what the commands install the chart, and where: not the server's name, should that be in the same cluster."""
+
+
+def commands(cluster: Cluster, *, server: str) -> str:
+    """Return what starts the cluster's agent when its token lies in the file `NAME.token`.
+
+    For Kubernetes these are two commands in Chamber's own folder. They may be run again, with another token too: a
+    running agent takes it up.
+    """
+    if cluster.backend == Backend.SIMULATED:
+        return f"chamber agent --url {quote(server)} --token-file {cluster.name}.token --simulate nodes.json"
+    values = {"agent.enabled": "true", "agent.url": server} | _image()
+    given = "".join(f" \\\n  --set {quote(f'{name}={value}')}" for name, value in values.items())
+    return (
+        f"helm upgrade --install {RELEASE} deploy/chart --namespace {RELEASE} --create-namespace{given}\n"
+        f"kubectl create secret generic chamber-agent-token --namespace {RELEASE} \\\n"
+        f"  --from-file=token={cluster.name}.token --dry-run=client --output yaml | kubectl apply --filename -"
+    )
+
+
+def _image() -> dict[str, str]:
+    """Return the chart's values for the image that this server runs, where it was told."""
+    image: str = settings.CHAMBER_IMAGE
+    if not image:
+        return {}
+    repository, colon, tag = image.rpartition(":")
+    if not colon or "/" in tag:  # a port of the registry's, no tag
+        return {"image.repository": image}
+    return {"image.repository": repository, "image.tag": tag}

@@ -1,0 +1,203 @@
+"""The API of logs: a pod's last lines as text, and what comes after as text or as events."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from agentlink.logs import texts, viewing
+from agentlink.logs.sources import Source, source_of
+from agentlink.logs.texts import Note
+from agentlink.protocol.logs import Ask
+from chamber.errors import NotVisible, Refusal
+from teams.api.requests import person
+from workloads.models import Workload
+
+MOST_LINES = 100_000
+LONGEST_SECONDS = 600.0
+"""A stream of events ends after this; its reader comes again with Last-Event-ID."""
+
+
+MOST_OF_USER = 20
+"""Streams that one person has open in one process."""
+
+_open: Counter[UUID] = Counter()
+
+
+class TooMany(Refusal):
+    """Somebody follows very many logs already."""
+
+    status = 429
+    code = "too-many"
+
+
+class _Problem(BaseRenderer):
+    """Lets a client ask for text or events; what is refused before they begin is JSON all the same."""
+
+    charset = "utf-8"
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,  # noqa: ARG002 - DRF's signature
+        renderer_context: Any = None,  # noqa: ARG002 - DRF's signature
+    ) -> bytes:
+        """Return a problem as JSON."""
+        return json.dumps(data).encode()
+
+
+class PlainText(_Problem):
+    """Lines as they are."""
+
+    media_type = "text/plain"
+    format = "txt"
+
+
+class Events(_Problem):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
+    format = "sse"
+
+
+class Logs(APIView):
+    """What one pod has written."""
+
+    renderer_classes = (PlainText, Events)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("pod", int, description="Which pod; 0 unless said otherwise."),
+            OpenApiParameter("attempt", int, description="Which attempt; the newest that had pods."),
+            OpenApiParameter("tail", int, description="The last so many lines; all that there are."),
+            OpenApiParameter("follow", bool, description="Go on with what comes, until the pod has ended."),
+            OpenApiParameter("after", str, description="Only what came after the event of this id."),
+            OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER),
+        ],
+        responses={(200, "text/plain"): OpenApiTypes.STR, (200, "text/event-stream"): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, slug: str) -> HttpResponseBase:
+        """Return the last lines of a pod, and with `follow` what comes; 409 where no pod has begun yet."""
+        workload = Workload.objects.visible_to(person(request)).filter(slug=slug).first()
+        if workload is None:
+            raise NotVisible(f"There is no workload {slug!r}, or not for you.")
+        source = source_of(
+            workload,
+            pod=_number(request, "pod", 2**31 - 1) or 0,
+            number=_number(request, "attempt", 2**31 - 1),
+        )
+        if _open[person(request).pk] >= MOST_OF_USER:
+            raise TooMany(f"You follow {MOST_OF_USER} logs already; close some of them.")
+        events = isinstance(request.accepted_renderer, Events)
+        content = _content(
+            source,
+            person(request).pk,
+            follow=_flag(request, "follow"),
+            tail=_number(request, "tail", MOST_LINES),
+            after=_cursor(request.headers.get("Last-Event-ID") or request.query_params.get("after", "")),
+            allowed=_Still(request, workload.pk),
+            events=events,
+        )
+        kind = "text/event-stream" if events else "text/plain; charset=utf-8"
+        response = StreamingHttpResponse(content, content_type=kind)
+        response["Cache-Control"] = "no-store"
+        # Proxies that gather answers before they pass them on are told not to.
+        response["X-Accel-Buffering"] = "no"
+        return response
+
+
+async def _content(
+    source: Source,
+    user_id: UUID,
+    *,
+    follow: bool,
+    tail: int | None,
+    after: str,
+    allowed: viewing.Allowed,
+    events: bool,
+) -> AsyncGenerator[str]:
+    until = time.monotonic() + LONGEST_SECONDS
+    write = texts.as_event if events else texts.as_text
+    looking = viewing.look(source, follow=follow, tail=tail, after=after, allowed=allowed)
+    async with _counted(user_id), aclosing(looking):
+        async for told in looking:
+            if told is not None:
+                if text := write(told):
+                    yield text
+            elif events:
+                yield ": still here\n\n"
+            if events and time.monotonic() > until and not (isinstance(told, Note) and told.ends):
+                return
+
+
+@asynccontextmanager
+async def _counted(user_id: UUID) -> AsyncIterator[None]:
+    _open[user_id] += 1
+    try:
+        yield
+    finally:
+        _open[user_id] -= 1
+        if not _open[user_id]:
+            del _open[user_id]
+
+
+class _Still:
+    """Whether who asked may still see the workload: his roles, his session or token, looked up anew."""
+
+    def __init__(self, request: Request, workload_id: UUID) -> None:
+        self._user_id, self._model = person(request).pk, type(person(request))
+        self._token = request.auth
+        self._session = getattr(request, "session", None) if request.auth is None else None
+        self._workload_id = workload_id
+
+    async def __call__(self) -> bool:
+        """Return whether he may (at most five queries)."""
+        return bool(await viewing.in_thread(self._look)())
+
+    def _look(self) -> bool:
+        user = self._model.objects.filter(pk=self._user_id, is_active=True).first()
+        if user is None or not self._holds():
+            return False
+        return Workload.objects.visible_to(user).filter(pk=self._workload_id).exists()
+
+    def _holds(self) -> bool:
+        if self._token is not None:
+            token: Any = type(self._token).objects.filter(pk=self._token.pk).first()
+            return token is not None and token.is_valid(timezone.now())
+        key = getattr(self._session, "session_key", None)
+        return not key or type(self._session)().exists(key)  # type: ignore[misc]  # a session's own store
+
+
+def _number(request: Request, name: str, most: int) -> int | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) <= most):
+        raise Refusal(f"{name} is {text[:40]!r}; it must be a number from 0 to {most:,}.", field=name)
+    return int(text)
+
+
+def _flag(request: Request, name: str) -> bool:
+    text = request.query_params.get(name, "")
+    if text.lower() not in {"", "0", "1", "true", "false"}:
+        raise Refusal(f"{name} is {text[:40]!r}; it must be true or false.", field=name)
+    return text.lower() in {"1", "true"}
+
+
+def _cursor(text: str) -> str:
+    """Return the place from which to go on; none where the text is not one that was given out."""
+    try:
+        return Ask(stream=1, attempt=UUID(int=0), pod=0, follow=True, tail_bytes=0, after=text).after
+    except ValueError:
+        return ""

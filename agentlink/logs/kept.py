@@ -1,0 +1,85 @@
+"""The table of what pods have written, after their end."""
+
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import F
+
+from agentlink.models import Assignment, Cluster, PodLog
+from agentlink.protocol.logs import KEPT_BYTES, KeptPart
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The last lines of one pod."""
+
+    attempt: UUID
+    pod: int
+    text: str
+    cut: bool
+
+
+class Parts:
+    """Puts pods together from their parts, which follow each other; keeps one unfinished pod at most."""
+
+    def __init__(self) -> None:
+        self._parts: list[KeptPart] = []
+        self._size = 0
+
+    def take(self, items: Iterable[KeptPart]) -> Iterator[Whole]:
+        """Yield the pods that are whole by now; what has a gap, or is too large, is left out."""
+        for item in items:
+            if item.part == 0:
+                self._parts, self._size = [], 0
+            first = self._parts[0] if self._parts else item
+            fits = item.part == len(self._parts) and (item.attempt, item.pod) == (first.attempt, first.pod)
+            self._size += len(item.text.encode())
+            if not fits or self._size > KEPT_BYTES:
+                self._parts, self._size = [], 0
+                continue
+            self._parts.append(item)
+            if item.last:
+                text = "".join(part.text for part in self._parts)
+                yield Whole(item.attempt, item.pod, text, any(part.cut for part in self._parts))
+                self._parts, self._size = [], 0
+
+
+def keep(cluster_id: UUID, pods: Sequence[Whole]) -> None:
+    """Store the logs of pods of this cluster's attempts; others are counted and left out (at most three queries).
+
+    What is stored already is replaced: the agent may have read further meanwhile.
+    """
+    attempts = {pod.attempt for pod in pods}
+    ours = Assignment.objects.filter(cluster=cluster_id, attempt__in=attempts)
+    pods_of = dict(ours.values_list("attempt", "attempt__workload__pods"))
+    rows = {
+        (pod.attempt, pod.pod): PodLog(
+            attempt_id=pod.attempt,
+            pod_index=pod.pod,
+            content=zlib.compress(pod.text.encode()),
+            size_bytes=len(pod.text.encode()),
+            cut=pod.cut,
+        )
+        for pod in pods
+        if pod.pod < pods_of.get(pod.attempt, 0)
+    }
+    if len(rows) < len({(pod.attempt, pod.pod) for pod in pods}):
+        logger.warning("The agent of cluster %s sent logs of pods that are not its own.", cluster_id)
+        Cluster.objects.filter(pk=cluster_id).update(rejected_messages=F("rejected_messages") + 1)
+    if rows:
+        PodLog.objects.bulk_create(
+            rows.values(),
+            update_conflicts=True,
+            unique_fields=["attempt", "pod_index"],
+            update_fields=["content", "size_bytes", "cut"],
+        )
+
+
+def find(attempt_id: UUID, pod: int) -> PodLog | None:
+    """Return what is kept of a pod."""
+    return PodLog.objects.filter(attempt=attempt_id, pod_index=pod).first()

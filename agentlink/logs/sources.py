@@ -1,0 +1,64 @@
+"""Which pod of which attempt somebody means, and where its lines are."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from agentlink.models import Assignment, PodLog
+from chamber.errors import Conflict, NotVisible, Refusal
+from workloads.models import Attempt, Workload
+
+ON_ITS_WAY = timedelta(minutes=1)
+"""For how long after its attempt's end a pod's log may still be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One pod's log. Without `cluster_id` the pod is gone from its cluster, and only what was kept is left; where it
+    has `just_gone`, that may be on its way.
+    """
+
+    workload_id: UUID
+    attempt_id: UUID
+    number: int
+    pod: int
+    cluster_id: UUID | None
+    cluster_name: str
+    just_gone: bool = False
+
+
+def source_of(workload: Workload, *, pod: int = 0, number: int | None = None) -> Source:
+    """Return the source of an attempt's pod: of the newest that had pods, where no number is given (two queries).
+
+    Raises `NotVisible` where there is no such attempt, `Refusal` for no such pod, `Conflict` where no attempt had pods
+    yet.
+    """
+    if not 0 <= pod < workload.pods:
+        text = f"pod is {pod}; {workload.slug} has pods 0 to {workload.pods - 1}."
+        raise Refusal(text, field="pod")
+    attempts = with_pods(workload)
+    attempt = attempts.first() if number is None else attempts.filter(number=number).first()
+    if attempt is None and number is not None:
+        raise NotVisible(f"{workload.slug} has no attempt {number} that had pods.")
+    if attempt is None:
+        raise Conflict(f"{workload.slug} is {workload.get_status_display()}: it has had no pods yet.")
+    row = Assignment.objects.select_related("cluster").filter(attempt=attempt.pk).first()
+    there = row is not None and not row.gone
+    return Source(
+        workload_id=workload.pk,
+        attempt_id=attempt.pk,
+        number=attempt.number,
+        pod=pod,
+        cluster_id=row.cluster_id if row is not None and there else None,
+        cluster_name=row.cluster.name if row is not None else "",
+        just_gone=attempt.ended_at is not None and timezone.now() - attempt.ended_at < ON_ITS_WAY,
+    )
+
+
+def with_pods(workload: Workload) -> QuerySet[Attempt]:
+    """Return the attempts that may have written something, the newest first."""
+    kept = PodLog.objects.filter(attempt=OuterRef("pk"))
+    return workload.attempts.filter(Q(assignment__let_go=True) | Exists(kept)).order_by("-number")

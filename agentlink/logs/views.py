@@ -1,0 +1,64 @@
+"""The page of a workload's logs; its fragment stands in the workload's own page and follows by a script."""
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from agentlink.logs import texts, viewing
+from agentlink.logs.sources import Source, source_of, with_pods
+from chamber.errors import Conflict
+from chamber.http import page, wants_fragment
+from workloads.models import Workload
+
+LAST_LINES = 200
+LONGEST_SECONDS = 5.0
+"""How long the page without scripts waits for the cluster."""
+MOST_LISTED = 100
+"""Pods that are listed by their numbers; of more, the number is typed."""
+
+
+@require_safe
+def logs(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show a pod's last lines; as a fragment only where they are, for the script that follows them."""
+    workload = get_object_or_404(Workload.objects.visible_to(request.user), slug=slug)
+    context: dict[str, Any] = {"workload": workload}
+    try:
+        pod = min(_number(request, "pod") or 0, workload.pods - 1)
+        source = source_of(workload, pod=pod, number=_number(request, "attempt"))
+    except Conflict:
+        context["empty"] = True
+    else:
+        attempts = with_pods(workload).values_list("number", flat=True)
+        context |= {
+            "source": source,
+            "attempts": list(attempts),
+            "pods": range(workload.pods) if workload.pods <= MOST_LISTED else None,
+            "last_pod": workload.pods - 1,
+            "address": f"{reverse('api-workload-logs', args=[slug])}?attempt={source.number}&pod={source.pod}",
+            "lines": "" if wants_fragment(request) else async_to_sync(_last)(source),
+        }
+    return page(request, "agentlink/logs.html", context, fragment="agentlink/_logs.html")
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+async def _last(source: Source) -> str:
+    """Return the last lines, with what is to be said about them."""
+    text = ""
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(LONGEST_SECONDS),
+            aclosing(viewing.look(source, follow=False, tail=LAST_LINES)) as told,
+        ):
+            async for each in told:
+                text += texts.as_text(each) if each is not None else ""
+    return text

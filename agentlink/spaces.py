@@ -1,0 +1,185 @@
+"""Namespaces bound to teams: who binds and unbinds them, and what agents are told and tell of them.
+
+A binding is authority: what anybody may do in the namespace is for the cluster's RBAC to say, what it counts as here is
+the binding. So it takes an admin of the team, and the cluster's agent takes over no namespace that it did not make
+unless somebody who may label it says so there.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models import Count, F, OuterRef, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from agentlink.assignments import lock_clusters
+from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster
+from agentlink.protocol import BoundNamespace as Told
+from agentlink.protocol import NamespaceReport, Namespaces
+from chamber import live
+from chamber.errors import Conflict, Refusal
+from chamber.transactions import keep
+from teams import audit
+from teams.actors import Actor
+from teams.models import Team
+from teams.permissions import Permission, paths_where, require
+from workloads.models.workload import OPEN
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
+
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
+
+def bind_namespace(*, by: Actor, cluster: Cluster, team: Team, namespace: str) -> BoundNamespace:
+    """Make a namespace of the cluster the team's, for what is placed or created from now on."""
+    require(by, Permission.MANAGE_TEAM, team)
+    if problem := _problem(namespace):
+        raise Refusal(problem, field="namespace")
+    with transaction.atomic():
+        keep(Team.objects.filter(pk=team.pk))
+        if Team.objects.get(pk=team.pk).is_archived:
+            raise Conflict(f"{team.name} was archived and gets no namespace.", field="team")
+        # Who is placed takes this lock as well: each attempt is on one side of `since`.
+        lock_clusters([cluster.pk])
+        _refuse_twice(cluster, team, namespace)
+        bound = BoundNamespace.objects.create(
+            cluster=cluster,
+            team=team,
+            namespace=namespace,
+            since=timezone.now(),
+            owner=_owner(cluster, namespace),
+        )
+        audit.record(by=by, action="namespace.bound", target=bound, team=team, after=_said(bound))
+        _changed(cluster)
+    return bound
+
+
+def unbind_namespace(*, by: Actor, bound: BoundNamespace) -> None:
+    """Have the namespace be nobody's; it stays in the cluster, with all that is in it.
+
+    A `Conflict` while workloads of the team have pods there, or Jobs of it are adopted and not over.
+    """
+    require(by, Permission.MANAGE_TEAM, bound.team)
+    with transaction.atomic():
+        row = BoundNamespace.objects.select_for_update().filter(pk=bound.pk).first()
+        if row is None:
+            return
+        lock_clusters([row.cluster_id])
+        _refuse_in_use(row)
+        audit.record(by=by, action="namespace.unbound", target=row, team=row.team, before=_said(row))
+        row.delete()
+        _changed(row.cluster)
+
+
+def told(cluster_id: UUID, version: int) -> Namespaces:
+    """Return what the cluster's agent is told: all its namespaces (one query)."""
+    rows = BoundNamespace.objects.filter(cluster=cluster_id).order_by("namespace")
+    columns = rows.values_list("pk", "namespace", "team__slug")
+    bound = (Told(id=pk, namespace=namespace, team=team) for pk, namespace, team in columns)
+    return Namespaces(version=version, bound=tuple(bound))
+
+
+def shown(cluster: Cluster, user: "User | AnonymousUser") -> list[BoundNamespace]:
+    """Return the cluster's namespaces that the user may see; `adopted` counts open Jobs (one query)."""
+    open_jobs = AdoptedJob.objects.filter(
+        cluster=cluster.pk, namespace=OuterRef("namespace"), workload__status__in=OPEN
+    )
+    counted = Coalesce(
+        Subquery(open_jobs.order_by().values("namespace").annotate(n=Count("pk")).values("n")), 0
+    )
+    rows = BoundNamespace.objects.visible_to(user).filter(cluster=cluster).annotate(adopted=counted)
+    return list(rows.select_related("team").order_by("namespace"))
+
+
+def teams_to_bind(by: Actor) -> list[tuple[str, str]]:
+    """Return slug and name of the teams for which the actor may bind namespaces (one query, none where there are
+    none).
+    """
+    if by.user is None or not (paths := paths_where(by.user, Permission.MANAGE_TEAM)):
+        return []
+    return list(Team.objects.under_any(paths).active().order_by("path").values_list("slug", "name"))
+
+
+def take(cluster: Cluster, reports: Iterable[NamespaceReport]) -> None:
+    """Store what the agent tells of its namespaces, where it is other than before (two queries at least)."""
+    told = {report.namespace: report for report in reports}
+    changed = False
+    for row in BoundNamespace.objects.filter(cluster=cluster.pk, namespace__in=told).order_by("namespace"):
+        report = told[row.namespace]
+        new = (report.ready, report.problem, report.foreign_jobs, report.foreign_gpus)
+        if new != (row.ready, row.problem, row.foreign_jobs, row.foreign_gpus):
+            row.ready, row.problem, row.foreign_jobs, row.foreign_gpus = new
+            row.save(update_fields=["ready", "problem", "foreign_jobs", "foreign_gpus"])
+            changed = True
+    if changed:
+        live.announce("pools")
+
+
+def _problem(namespace: str) -> str:
+    """Return why no team can have a namespace of this name, as a sentence; "" where one can."""
+    if not LABEL.fullmatch(namespace):
+        return (
+            f"{namespace!r} is no name for a namespace: use up to 63 small letters, digits and hyphens, "
+            "none of them at either end."
+        )
+    if namespace == "default" or namespace.startswith("kube-"):
+        return f"{namespace!r} belongs to Kubernetes itself; choose another name."
+    return ""
+
+
+def _refuse_twice(cluster: Cluster, team: Team, namespace: str) -> None:
+    other = BoundNamespace.objects.filter(cluster=cluster, namespace=namespace).select_related("team").first()
+    if other is not None:
+        # Whose it is, is for those to know who see that team.
+        raise Conflict(f"{namespace!r} is bound to a team in {cluster.name} already.", field="namespace")
+    own = BoundNamespace.objects.filter(cluster=cluster, team=team).first()
+    if own is not None:
+        raise Conflict(
+            f"{team.name} has the namespace {own.namespace!r} in {cluster.name} already; a team has one in a cluster.",
+            field="team",
+        )
+
+
+def _refuse_in_use(row: BoundNamespace) -> None:
+    adopted = AdoptedJob.objects.filter(
+        cluster=row.cluster_id, namespace=row.namespace, workload__status__in=OPEN
+    ).count()
+    if adopted:
+        noun = "1 Job is" if adopted == 1 else f"{adopted} Jobs are"
+        raise Conflict(
+            f"{noun} adopted from {row.namespace} and not over; wait for them, or cancel them first."
+        )
+    here = Assignment.objects.filter(cluster=row.cluster_id, gone=False, created_at__gte=row.since)
+    running = here.filter(attempt__workload__team=row.team_id).count()
+    if running:
+        noun = "1 workload" if running == 1 else f"{running} workloads"
+        raise Conflict(
+            f"{noun} of {row.team.name} may have pods in {row.namespace}; wait for them, or cancel them first."
+        )
+
+
+def _owner(cluster: Cluster, namespace: str) -> "User":
+    """Return the account that owns what is adopted from the namespace: nobody can sign in as it."""
+    users = get_user_model()
+    name = f"kubectl@{namespace}.{cluster.name}"
+    user, made = users.objects.get_or_create(username=name, defaults={"is_active": False, "password": "!"})
+    if not made and user.is_active:
+        raise Conflict(f"There is somebody with the user name {name}, who would own what is adopted there.")
+    return user
+
+
+def _said(bound: BoundNamespace) -> dict[str, str]:
+    return {"cluster": bound.cluster.name, "team": bound.team.slug, "namespace": bound.namespace}
+
+
+def _changed(cluster: Cluster) -> None:
+    version = Coalesce(F("namespaces_version"), Value(0)) + 1
+    Cluster.objects.filter(pk=cluster.pk).update(namespaces_version=version)
+    live.announce("pools", f"link:{cluster.pk}")

@@ -1,0 +1,226 @@
+"""What a Job asks for, why it cannot be adopted, and what beginning it changes, without a cluster."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from agentlink.agent.backends.native import adoption
+from agentlink.agent.backends.native.adoption import describe, read_entry
+from agentlink.agent.backends.native.marks import Mark, Marks
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.places import Place, read_place, taken
+from agentlink.agent.backends.native.plans import JobPlan
+from agentlink.protocol import AssignedPod, BoundNamespace, DeviceShare
+
+NAMES = Names()
+RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-*")
+Json = dict[str, Any]
+
+
+def job(pod: Json | None = None, container: Json | None = None, **spec: Any) -> Json:
+    limits = {"nvidia.com/gpu": "2", "cpu": "4", "memory": "1Gi"}
+    main = {"name": "main", "image": "i:1", "resources": {"limits": limits, "requests": limits}}
+    pod = {"restartPolicy": "Never", "containers": [main | (container or {})], **(pod or {})}
+    labels = {NAMES.adopt: "true"}
+    metadata = {
+        "name": "train",
+        "namespace": "nlp-jobs",
+        "uid": "u1",
+        "labels": labels,
+        "resourceVersion": "7",
+    }
+    spec = {"suspend": True, "backoffLimit": 0, **spec, "template": {"metadata": {}, "spec": pod}}
+    return {"metadata": metadata, "spec": spec, "status": {}}
+
+
+def plan(attempt: UUID | None = None) -> JobPlan:
+    pod = AssignedPod(index=0, node="n1", devices=(DeviceShare(index=0, share_milli=1000),))
+    return JobPlan(workload=uuid4(), attempt=attempt or uuid4(), number=1, pods=(pod,))
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "field"),
+    [
+        ({"terminationGracePeriodSeconds": 2**63 - 1}, {}, "grace_seconds"),
+        ({}, {"resources": {"limits": {"nvidia.com/gpu": str(2**63 - 1)}}}, "gpus"),
+        ({"nodeSelector": {f"{'a' * 253}/{'b' * 63}": "c"}}, {}, "node_selector"),
+    ],
+)
+def test_a_job_that_asks_for_what_no_message_can_say_is_answered(
+    pod: Json, container: Json, field: str
+) -> None:
+    described = read_entry(job(pod, container), None, NAMES, resources=RESOURCES).described
+    assert described is not None
+    (problem,) = described.problems
+    assert problem.startswith(f"What it says of {field}")
+    assert described.uid == "u1"
+
+
+def test_a_description_says_all_that_is_planned_by() -> None:
+    tolerations = [
+        {"key": "gpu", "operator": "Exists"},
+        {"key": "team", "value": "nlp", "effect": "NoSchedule"},
+        {"operator": "Exists"},
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300},
+    ]
+    pod = {
+        "nodeSelector": {"zone": "a"},
+        "tolerations": tolerations,
+        "terminationGracePeriodSeconds": 90,
+        "serviceAccountName": "trainer",
+        "volumes": [{"name": "a", "secret": {}}, {"name": "b"}, {"name": "c", "emptyDir": {}}],
+        "initContainers": [{"name": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+    }
+    body = job(pod, {"command": ["python"], "args": ["x.py"]}, activeDeadlineSeconds=60, parallelism=3,
+               completions=3, completionMode="Indexed")  # fmt: skip
+    body["metadata"]["labels"][NAMES.priority] = "high"
+    body["metadata"]["annotations"] = {NAMES.owner: "ada"}
+    found = describe(body, NAMES, resources=RESOURCES)
+    assert (found.pods, found.gpus, found.cpu_milli, found.memory_mib) == (3, 2, 4000, 1024)
+    assert (found.command, found.node_selector, found.tolerations) == (
+        ("python", "x.py"), {"zone": "a"}, ("gpu", "team=nlp"),
+    )  # fmt: skip
+    assert (found.time_limit_seconds, found.grace_seconds, found.priority, found.who) == (
+        60,
+        90,
+        "high",
+        "ada",
+    )
+    assert (found.service_account, found.volumes, found.problems) == ("trainer", ("emptyDir", "secret"), ())
+
+
+PROBLEMS: dict[str, tuple[Json, str]] = {
+    "no pods": (job(parallelism=0), "It has no pods"),
+    "several that are not Indexed": (job(parallelism=2, completions=2), "is not Indexed"),
+    "more completions": (job(completions=9), "9 completions of 1 pods"),
+    "retries": (job(backoffLimit=3), "backoffLimit 3"),
+    "retries of an index": (job(backoffLimitPerIndex=1), "retries by itself"),
+    "ignored failures": (job(podFailurePolicy={"rules": [{}]}), "retries by itself"),
+    "restarts": (job({"restartPolicy": "OnFailure"}), "restartPolicy: Never"),
+    "another controller": (job(managedBy="kueue.x-k8s.io/multikueue"), "is run by kueue"),
+    "no GPUs": (job(container={"resources": {}}), "asks for no GPUs"),
+    "parts of GPUs": (
+        job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}), "only whole GPUs"
+    ),
+    "claims": (job({"resourceClaims": [{"name": "x"}]}), "by resourceClaims"),
+    "a node": (job({"nodeName": "n1"}), "It names its node (n1)"),
+    "a scheduler": (job({"schedulerName": "volcano"}), "the scheduler volcano"),
+    "a priority class": (job({"priorityClassName": "high"}), "have Kubernetes preempt others"),
+    "gates": (job({"schedulingGates": [{"name": "mine"}]}), "scheduling gates of their own"),
+    "an affinity": (
+        job({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}),
+        "requires an affinity",
+    ),
+    "a spread": (job({"topologySpreadConstraints": [{"maxSkew": 1}]}), "requires a topology spread"),
+    "the node's network": (job({"hostNetwork": True, "hostPID": True}), "hostNetwork, hostPID"),
+    "a path": (job({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}), "a path of the node (/)"),
+    "privilege": (job(container={"securityContext": {"privileged": True}}), "main is privileged"),
+    "an init container's": (
+        job({"initContainers": [{"name": "i", "securityContext": {"privileged": True}}]}), "i is privileged"
+    ),
+    "capabilities": (
+        job(container={"securityContext": {"capabilities": {"add": ["SYS_ADMIN", "KILL"]}}}),
+        "adds the capabilities SYS_ADMIN.",
+    ),
+    "a port": (job(container={"ports": [{"hostPort": 80}]}), "takes a port of the node"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "words"), PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_what_cannot_be_adopted_has_a_sentence(body: Json, words: str) -> None:
+    (problem,) = describe(body, NAMES, resources=RESOURCES).problems
+    assert words in problem
+
+
+def test_a_job_that_is_as_it_should_be_has_no_problem() -> None:
+    harmless = {
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}},
+        "schedulingGates": [{"name": NAMES.gate}],
+        "topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}],
+    }
+    assert describe(job(harmless), NAMES, resources=RESOURCES).problems == ()
+
+
+def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoes_it() -> None:
+    body, labels = job(), {NAMES.attempt: "x", NAMES.cluster: "east"}
+    before = describe(body, NAMES, resources=RESOURCES)
+    patch = adoption.started(
+        body, plan(), NAMES, slug="train-x", labels=labels, mark=lambda text: f"m:{text}"
+    )
+    begun = merged(body, patch)
+    assert (begun["spec"]["suspend"], patch["metadata"]["resourceVersion"]) == (False, "7")
+    assert begun["spec"]["template"]["spec"]["schedulingGates"] == [{"name": NAMES.gate}]
+    annotations = {NAMES.slug: "train-x"}
+    assert begun["spec"]["template"]["metadata"] == {"labels": labels, "annotations": annotations}
+    assert begun["metadata"]["annotations"][NAMES.mark].startswith("m:{")
+    assert describe(begun, NAMES, resources=RESOURCES) == before
+    again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, mark=str)
+    assert merged(begun, again)["spec"]["template"]["spec"]["schedulingGates"] == [{"name": NAMES.gate}]
+    released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(NAMES))
+    assert released["metadata"]["labels"] == {NAMES.adopt: "true"}
+    assert (released["metadata"]["annotations"], released["spec"]["template"]["metadata"]["labels"]) == (
+        {},
+        {},
+    )
+    assert released["spec"]["template"]["metadata"]["annotations"] == {}
+    assert "schedulingGates" not in released["spec"]["template"]["spec"]
+
+
+def merged(body: Json, patch: Json) -> Json:
+    """Return what a merge patch makes of an object (RFC 7396)."""
+    result = dict(body)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = merged(result.get(key, {}), value)
+        else:
+            result[key] = value
+    return result
+
+
+def test_only_who_asks_is_described_and_only_who_bears_a_foreign_mark_pretends() -> None:
+    asks, quiet = job(), job()
+    quiet["metadata"]["labels"] = {NAMES.attempt: str(uuid4()), NAMES.adopt: "yes"}
+    entry = read_entry(asks, None, NAMES, resources=RESOURCES)
+    assert (entry.described is not None, entry.pretends, entry.gpus) == (True, False, 2)
+    entry = read_entry(quiet, None, NAMES, resources=RESOURCES)
+    assert (entry.described, entry.pretends) == (None, True)
+    assert not read_entry(quiet, Mark.OWN, NAMES, resources=RESOURCES).pretends
+    assert read_entry(asks, Mark.OWN, NAMES, resources=RESOURCES).described is None
+    asks["metadata"]["deletionTimestamp"] = "2026-11-22T00:00:00Z"
+    assert read_entry(asks, None, NAMES, resources=RESOURCES).described is None
+
+
+def test_a_mark_is_of_one_job_and_of_one_plan() -> None:
+    marks, asked = Marks(b"k" * 32), plan()
+    body = job()
+    text = asked.as_text()
+    own = marks.of(asked.attempt, "nlp-jobs", "train", content=text)
+    adopted = marks.of(asked.attempt, "nlp-jobs", "train", "u1", text)
+    for mark, kind in ((own, Mark.OWN), (adopted, Mark.ADOPTED), ("", None), ("ä", None), (own[:-1], None)):
+        body["metadata"]["annotations"] = {NAMES.plan: text, NAMES.mark: mark}
+        assert marks.kind(body) is kind
+    for key, value in (("name", "other"), ("namespace", "vision-jobs"), ("uid", "u2")):
+        body["metadata"] |= {"annotations": {NAMES.plan: text, NAMES.mark: adopted}}
+        assert marks.kind({"metadata": body["metadata"] | {key: value}}) is None
+    other = plan(asked.attempt).as_text()
+    for annotations in ({NAMES.mark: adopted}, {NAMES.plan: other, NAMES.mark: adopted}, None):
+        assert marks.kind({"metadata": body["metadata"] | {"annotations": annotations}}) is None
+    body["metadata"]["annotations"] = {NAMES.plan: text, NAMES.mark: adopted}
+    assert Marks(b"x" * 32).kind(body) is None
+
+
+def test_a_namespace_is_kept_where_it_was_made_for_the_binding_or_handed_over() -> None:
+    bound = BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp")
+
+    def why(**labels: str) -> str:
+        body = {"metadata": {"name": "nlp-jobs", "labels": {getattr(NAMES, k): v for k, v in labels.items()}}}
+        return taken(read_place(body, NAMES), bound, NAMES)
+
+    assert why(binding=str(bound.id), team="renamed") == why(team="nlp") == ""
+    assert "is there and is not labelled" in why()
+    assert "is labelled as team vision's" in why(team="vision", binding=str(uuid4()))
+    assert "kubectl label --overwrite namespace nlp-jobs chamber.internal/team=nlp" in why()
+    assert taken(Place("nlp", "", "", going=True), bound, NAMES) == "It is being deleted in the cluster."

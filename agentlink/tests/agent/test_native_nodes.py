@@ -1,0 +1,138 @@
+"""What is kept of nodes and told of them, and what pods ask of them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agentlink.agent.backends.native import devices
+from agentlink.agent.backends.native.facts import PodFacts
+from agentlink.agent.backends.native.nodes import read_node, report
+from agentlink.agent.kube.quantities import asked, mebibytes, milli
+from agentlink.protocol import NodeReport
+
+PATTERNS = ("nvidia.com/gpu", "nvidia.com/mig-*")
+
+
+def node(**parts: Any) -> dict[str, Any]:
+    status = {
+        "capacity": {"cpu": "96", "nvidia.com/gpu": "8"},
+        "allocatable": {"cpu": "95500m", "memory": "1000Gi", "nvidia.com/gpu": "7"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    metadata, spec = {"name": "n", **parts.pop("metadata", {})}, parts.pop("spec", {})
+    return {"metadata": metadata, "spec": spec, "status": {**status, **parts}}
+
+
+def told(body: dict[str, Any], *pods: PodFacts, partition_label: str = "pool") -> NodeReport:
+    facts = read_node(body, PATTERNS)
+    found = devices.of_plugin(facts.labels, facts.devices, PATTERNS)
+    return report(facts, found, {7}, pods, partition_label=partition_label, sharing=False)
+
+
+def other(cpu_milli: int, memory_mib: int) -> PodFacts:
+    now = datetime.now(UTC)
+    return PodFacts("ns", "p", "u", "", 0, now, cpu_milli=cpu_milli, memory_mib=memory_mib)
+
+
+def test_a_node_is_told_with_what_others_leave_of_it() -> None:
+    found = told(node(), other(500, 1024), other(1000, 0))
+    assert (found.name, found.ready, found.cordoned) == ("n", True, False)
+    assert (found.cpu_milli, found.memory_mib) == (94_000, 999 * 1024)
+    assert [device.foreign for device in found.devices] == [False] * 7 + [True]
+    assert told(node(), other(200_000, 0)).cpu_milli == 0
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [
+        ([], False),
+        ([{"type": "Ready", "status": "Unknown"}], False),
+        ([{"type": "DiskPressure", "status": "True"}], False),
+    ],
+)
+def test_a_node_is_ready_only_when_it_says_so(conditions: list[Any], ready: bool) -> None:
+    assert told(node(conditions=conditions)).ready is ready
+
+
+def test_a_node_that_is_cordoned_or_going_takes_nothing_new() -> None:
+    assert told(node(spec={"unschedulable": True})).cordoned
+    assert told(node(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})).cordoned
+
+
+def test_taints_that_keep_pods_out_are_told_as_kubectl_writes_them() -> None:
+    taints = [
+        {"key": "team", "value": "nlp", "effect": "NoSchedule"},
+        {"key": "maintenance", "effect": "NoExecute"},
+        {"key": "slow", "effect": "PreferNoSchedule"},
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"},
+    ]
+    assert told(node(spec={"taints": taints})).taints == (
+        "maintenance:NoExecute",
+        "node.kubernetes.io/disk-pressure:NoSchedule",
+        "team=nlp:NoSchedule",
+    )
+
+
+def test_labels_are_told_but_for_those_that_are_of_no_use_here_and_one_may_be_the_partition() -> None:
+    labels = {"pool": "a", "feature.node.kubernetes.io/cpu": "x", f"{'d' * 250}/name": "too-long"}
+    found = told(node(metadata={"labels": labels}))
+    assert (found.labels, found.partition) == ({"pool": "a"}, "a")
+    assert told(node(metadata={"labels": labels}), partition_label="none").partition == ""
+
+
+def test_parts_of_divided_gpus_are_for_those_who_ask_for_them() -> None:
+    labels = {"nvidia.com/gpu.product": "T4-SHARED", "nvidia.com/gpu.replicas": "4"}
+    sharing = {**labels, "nvidia.com/gpu.sharing-strategy": "mps"}
+    assert told(node(metadata={"labels": sharing})).taints == (
+        "nvidia.com/gpu.sharing-strategy=mps:NoSchedule",
+    )
+    assert told(node(metadata={"labels": labels})).taints == (
+        "nvidia.com/gpu.sharing-strategy=time-slicing:NoSchedule",
+    )
+
+
+@pytest.mark.parametrize(
+    ("quantity", "thousandths", "mib"),
+    [("2", 2000, 0), ("1500m", 1500, 0), ("100u", 1, 0), ("2Gi", 2048 * 1024**2 * 1000, 2048), ("1G", 10**12, 953)],
+)  # fmt: skip
+def test_quantities_are_numbers(quantity: str, thousandths: int, mib: int) -> None:
+    assert (milli(quantity), mebibytes(quantity)) == (thousandths, mib)
+
+
+def container(cpu: str, **fields: Any) -> dict[str, Any]:
+    return {"resources": {"requests": {"cpu": cpu, "memory": "1M"}}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu_milli", "memory_mib"),
+    [
+        ({"containers": [{}]}, 0, 0),
+        ({"containers": [container("1"), container("250m")]}, 1250, 2),
+        ({"containers": [container("1")], "initContainers": [container("3"), container("2")]}, 3000, 1),
+        (
+            {
+                "containers": [container("1")],
+                "initContainers": [container("2", restartPolicy="Always"), container("3")],
+            },
+            5000,
+            2,
+        ),
+        (
+            {
+                "containers": [container("4")],
+                "initContainers": [container("2", restartPolicy="Always"), container("3")],
+            },
+            6000,
+            2,
+        ),
+        ({"containers": [container("1")], "overhead": {"cpu": "100m"}}, 1100, 1),
+        ({"containers": [container("1")], "resources": {"requests": {"cpu": "7"}}}, 7000, 1),
+    ],
+)
+def test_a_pod_asks_for_what_its_containers_need_at_once(
+    spec: dict[str, Any], cpu_milli: int, memory_mib: int
+) -> None:
+    assert asked(spec) == (cpu_milli, memory_mib)

@@ -1,0 +1,154 @@
+"""The doctor of a cluster against a real control plane, with accounts of more and fewer rights."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentlink.agent.check import Asked, Report, examine
+from agentlink.agent.kube.access import load
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.rights import RIGHTS, Where, rules
+from rig.namespaces import Namespace
+
+pytestmark = pytest.mark.kube
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+def found(kubeconfig: Path, **asked: Any) -> Report:
+    async def look() -> Report:
+        async with Kube(load(kubeconfig)) as kube:
+            return await examine(kube, Asked(**asked))
+
+    return asyncio.run(look())
+
+
+def words(report: Report, check: str) -> list[str]:
+    return [problem.problem for name, problem in report.problems if name == check]
+
+
+@pytest.fixture
+def account(namespace: Namespace, tmp_path: Path) -> Path:
+    """A kubeconfig of a service account that may do nothing."""
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "agent"}}
+    namespace.admin.create(body, "serviceaccounts", namespace.name)
+    return namespace.account_kubeconfig("agent", tmp_path)
+
+
+@pytest.fixture
+def agent(namespace: Namespace, account: Path) -> Path:
+    """A kubeconfig of a service account with exactly the rights that the agent needs; all in one namespace."""
+    name = f"{namespace.name}-agent"
+    labels = {namespace.label: "true"}
+    own = [*rules(Where.OWN), *rules(Where.WORKLOADS)]
+    for kind, plural, given, where in (
+        ("ClusterRole", "clusterroles", list(rules(Where.CLUSTER)), ""),
+        ("Role", "roles", own, namespace.name),
+    ):
+        role = {
+            "apiVersion": RBAC,
+            "kind": kind,
+            "metadata": {"name": name, "labels": labels},
+            "rules": given,
+        }
+        namespace.admin.create(role, plural, where)
+        binding = {
+            "apiVersion": RBAC,
+            "kind": f"{kind}Binding",
+            "metadata": {"name": name, "labels": labels},
+            "roleRef": {"apiGroup": RBAC.partition("/")[0], "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "agent", "namespace": namespace.name}],
+        }
+        namespace.admin.create(binding, f"{plural.removesuffix('s')}bindings", where)
+    return account
+
+
+def test_an_account_without_rights_is_told_each_that_it_lacks_and_why(
+    namespace: Namespace, account: Path
+) -> None:
+    report = found(account)
+    said = words(report, "rights")
+    assert len(said) == sum(not right.value for right in RIGHTS)
+    assert (
+        "This account may not list or watch nodes in the whole cluster: "
+        "the agent needs that to know which GPUs there are."
+    ) in said
+    assert (
+        f"This account may not get pods/log in the namespace {namespace.name}: the agent needs that to read logs."
+    ) in said
+    assert report.left_out == ["namespaces", "nodes", "lease"]
+
+
+def test_exactly_the_rights_of_the_agent_are_enough(namespace: Namespace, agent: Path) -> None:
+    namespace.add_nodes(1)
+    report = found(agent, node_selector=namespace.selector)
+    assert report.problems == []
+    assert report.left_out == []
+    assert report.made == [
+        "api-server", "version", "clock", "namespaces", "rights", "claims", "nodes", "lease",
+    ]  # fmt: skip
+
+
+def test_a_right_that_is_missing_in_one_namespace_is_told_of_that(namespace: Namespace, agent: Path) -> None:
+    report = found(agent, workloads=(namespace.name, "default"), node_selector=namespace.selector)
+    said = words(report, "rights")
+    assert said
+    assert all("in the namespace default" in sentence for sentence in said)
+    assert any("may not get or create or patch or delete jobs of batch" in sentence for sentence in said)
+
+
+def test_namespaces_that_are_missing_or_going_are_told(namespace: Namespace) -> None:
+    going = f"{namespace.name}-going"
+    held = {"name": going, "labels": {namespace.label: "true"}, "finalizers": ["chamber.test/held"]}
+    namespace.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": held}, "namespaces")
+    namespace.admin.delete("v1", "namespaces", going)
+    try:
+        report = found(namespace.kubeconfig, workloads=("nowhere-at-all", going))
+    finally:
+        namespace.admin.merge("v1", "namespaces", going, {"metadata": {"finalizers": None}})
+    assert words(report, "namespaces") == [
+        "There is no namespace nowhere-at-all.",
+        f"The namespace {going} is being deleted: nothing can be made in it.",
+    ]
+
+
+def test_nodes_are_missing_without_gpus_or_closed_and_then_all_is_well(namespace: Namespace) -> None:
+    def said() -> list[str]:
+        return words(found(namespace.kubeconfig, node_selector=namespace.selector), "nodes")
+
+    assert said() == [f"No node has the labels {namespace.selector}."]
+    namespace.add_nodes(2, gpus=0)
+    assert said() == ["None of the 2 nodes offers a GPU."]
+    [name] = namespace.add_nodes(1, gpus=0, profiles={"1g.10gb": 7})
+    assert said() == []
+    namespace.admin.merge("v1", "nodes", name, {"spec": {"unschedulable": True}})
+    assert said() == ["No pod can come to the only node with GPUs: it is cordoned or not ready."]
+
+
+def lease(holder: str, renewed_at: datetime) -> dict[str, Any]:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "chamber-agent"},
+        "spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": 15,
+            "renewTime": f"{renewed_at:%Y-%m-%dT%H:%M:%S.%fZ}",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("holder", "minutes_ago", "is_told"), [("agent-7", 0, False), ("agent-7", 10, True), ("", 10, False)]
+)
+def test_a_lease_whose_holder_is_gone_is_told(
+    namespace: Namespace, agent: Path, *, holder: str, minutes_ago: int, is_told: bool
+) -> None:
+    body = lease(holder, datetime.now(UTC) - timedelta(minutes=minutes_ago))
+    namespace.admin.create(body, "leases", namespace.name)
+    said = words(found(agent), "lease")
+    assert [
+        sentence.startswith("The agent agent-7 led and has said nothing for 60") for sentence in said
+    ] == ([True] if is_told else [])

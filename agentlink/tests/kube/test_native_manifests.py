@@ -1,0 +1,215 @@
+"""The objects that an attempt becomes: names, what a Job says, and how pods are tied and let go."""
+
+import re
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agentlink.agent.backends.native import gates, manifests
+from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.manifests import Wave
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.kube.resources import JsonObject
+from agentlink.protocol import Assignment, DeviceShare
+from agentlink.tests.kube.made import assigned, at, attempt, job, pod
+from agentlink.tests.kube.native import work
+
+NAMES = Names()
+TWO = Ask(limits=(("nvidia.com/gpu", "2"),))
+NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def made(assignment: Assignment, ask: Ask = TWO, **fields: Any) -> JsonObject:
+    """Return the only Job of an assignment's pods."""
+    wave = Wave(assignment, assignment.pods, "ns", **fields)
+    (part,) = manifests.parts(wave, {each.index: ask for each in assignment.pods})
+    return manifests.job(part, wave, NAMES, cluster="c", mark="m")
+
+
+def pod_spec(assignment: Assignment, ask: Ask = TWO, **fields: Any) -> JsonObject:
+    found: JsonObject = made(assignment, ask, **fields)["spec"]["template"]["spec"]
+    return found
+
+
+def environment(assignment: Assignment, **fields: Any) -> dict[str, Any]:
+    entries = pod_spec(assignment, **fields)["containers"][0]["env"]
+    return {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in entries}
+
+
+@pytest.mark.parametrize("slug", ["train", "a" * 60, "9-lives", "Under_score.dots", "---", "ünï"])
+def test_names_are_legal_for_jobs_machines_and_services_and_end_in_the_attempt(slug: str) -> None:
+    assignment = work(*assigned(0), slug=slug, number=2**31 - 1)
+    name = manifests.base_name(assignment)
+    assert NAME.fullmatch(name)
+    assert len(f"{name}-999-99999-abcde") <= 63
+    assert name.endswith(f"{2**31 - 1}-{assignment.attempt.hex[-8:]}")
+
+
+def test_equal_pods_are_one_indexed_job_that_one_failure_ends() -> None:
+    body = made(work(*assigned(2, 0, 1)))
+    spec = body["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    assert (spec["backoffLimit"], spec["backoffLimitPerIndex"]) == (0, 0)
+    assert spec["podReplacementPolicy"] == "Failed"
+    assert "ttlSecondsAfterFinished" not in spec
+    assert "activeDeadlineSeconds" not in spec
+    assert body["metadata"]["finalizers"] == ["chamber.internal/report"]
+    assert body["metadata"]["annotations"]["chamber.internal/mark"] == "m"
+
+
+def test_pods_that_ask_for_different_things_are_several_jobs_of_one_wave() -> None:
+    assignment = work(*assigned(0, 1, 2))
+    other = Ask(limits=(("nvidia.com/gpu.shared", "1"),))
+    wave = Wave(assignment, assignment.pods, "ns", size=3)
+    first, second = manifests.parts(wave, {0: TWO, 1: other, 2: TWO})
+    assert [each.index for each in first.plan.pods] == [0, 2]
+    assert [each.index for each in second.plan.pods] == [1]
+    assert (second.name, second.master) == (f"{first.name}-1", f"{first.name}-0")
+    assert {first.plan.size, second.plan.size} == {3}
+    later = replace(wave, taken=2, number=1, master="there-0", pods=assigned(3))
+    (third,) = manifests.parts(later, {3: TWO})
+    assert (third.name, third.master, third.plan.wave) == (f"{first.name}-2", "there-0", 1)
+
+
+def test_requests_are_limits_and_the_pod_is_bounded_and_gated() -> None:
+    spec = pod_spec(work(*assigned(0), cpu_milli=1500, memory_mib=2048, grace_seconds=0))
+    (container,) = spec["containers"]
+    amounts = {"cpu": "1500m", "memory": "2048Mi", "nvidia.com/gpu": "2"}
+    assert container["resources"] == {"requests": amounts, "limits": amounts}
+    assert spec["schedulingGates"] == [{"name": "chamber.internal/placed"}]
+    assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Never", 1)
+    assert spec["automountServiceAccountToken"] is False
+    assert "subdomain" not in spec
+
+
+def test_a_command_and_its_environment_are_run_as_they_were_written() -> None:
+    spec = pod_spec(work(*assigned(0), command=("sh", "-c", "echo $$ $(HOME) $x"), environment={"A": "$(B)"}))
+    (container,) = spec["containers"]
+    assert container["command"] == ["sh", "-c", "echo $$$$ $$(HOME) $$x"]
+    assert {"name": "A", "value": "$$(B)"} in container["env"]
+    assert "command" not in pod_spec(work(*assigned(0), command=()))["containers"][0]
+
+
+def test_a_distributed_workload_knows_where_its_pods_find_each_other() -> None:
+    two = tuple(DeviceShare(index=index, share_milli=1000) for index in (0, 1))
+    gang = work(*(each.model_copy(update={"devices": two}) for each in assigned(0, 1)))
+    base = manifests.base_name(gang)
+    found = environment(gang)
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == (f"{base}-0.{base}", "29500")
+    assert (found["WORLD_SIZE"], found["LOCAL_WORLD_SIZE"]) == ("4", "2")
+    assert found["RANK"] == "metadata.labels['chamber.internal/pod']"
+    assert pod_spec(gang)["subdomain"] == base
+    assert environment(gang, master="other-3")["MASTER_ADDR"] == f"other-3.{base}"
+
+
+def test_a_pod_alone_has_no_service_unless_it_may_get_fellows() -> None:
+    assert "MASTER_ADDR" not in environment(work(*assigned(0)))
+    assert "MASTER_ADDR" in environment(work(*assigned(0), most_pods=4))
+
+
+def test_the_workload_may_replace_defaults_but_not_what_chamber_tells() -> None:
+    gang = work(*assigned(0, 1), environment={"MASTER_PORT": "1", "CHAMBER_TEAM": "mine"})
+    found = environment(gang)
+    assert (found["MASTER_PORT"], found["CHAMBER_TEAM"]) == ("1", "nlp")
+    names = [each["name"] for each in pod_spec(gang)["containers"][0]["env"]]
+    assert len(names) == len(set(names))
+
+
+def test_tolerations_are_those_of_the_plan_and_of_what_the_pod_asks_for() -> None:
+    ask = Ask(limits=(("nvidia.com/mig-1g.10gb", "1"),))
+    found = pod_spec(work(*assigned(0), tolerations=("a=b:NoSchedule", "c", "d=")), ask)["tolerations"]
+    assert found == [
+        {"key": "a", "operator": "Equal", "value": "b"},
+        {"key": "c", "operator": "Exists"},
+        {"key": "d", "operator": "Equal", "value": ""},
+        {"key": "amd.com/gpu", "operator": "Exists"},
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        {"key": "nvidia.com/mig-1g.10gb", "operator": "Exists"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "label"), [("nlp", "nlp"), ("-", ""), ("é team!", "team"), ("a" * 80, "a" * 63), ("x_", "x")]
+)
+def test_labels_hold_what_they_can(text: str, label: str) -> None:
+    assert manifests.label(text) == label
+
+
+def test_the_service_goes_with_its_job_and_picks_the_attempts_pods() -> None:
+    plan = replace(job(0, 1).plan, service="train")
+    body = manifests.service(plan, manifests.owned_by("train", "uid"), {"a": "b"}, NAMES)
+    assert body["metadata"]["ownerReferences"] == [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid"}
+    ]
+    assert body["spec"]["selector"] == {"chamber.internal/attempt": str(UUID(int=7))}
+    assert body["spec"]["clusterIP"] == "None"
+
+
+# Gates
+
+GATED: dict[str, Any] = {"node": "", "gates": ("other", NAMES.gate)}
+
+
+def ready(*things: Any) -> list[int]:
+    return [slot.planned.index for slot in gates.ready(attempt(*things), NAMES)]
+
+
+def test_pods_are_let_go_once_the_last_of_their_wave_was_made() -> None:
+    first, second = pod(0, "Pending", **GATED), pod(1, "Pending", **GATED)
+    assert ready(job(0, 1), first) == []
+    assert ready(job(0, 1), first, second) == [0, 1]
+    assert ready(job(0, 1), first, pod(1)) == [0]
+    other = job(1, name="b", size=2)
+    assert ready(job(0, size=2), first, other) == []
+    assert ready(job(0, size=2), first, other, pod(0, "Pending", of="b", **GATED)) == [0, 1]
+
+
+def test_waves_do_not_wait_for_each_other() -> None:
+    more = job(1, name="more", wave=1)
+    assert ready(job(0), pod(0), more, pod(0, "Pending", of="more", **GATED)) == [1]
+    assert ready(job(0), pod(0, "Pending", **GATED), more) == [0]
+
+
+@pytest.mark.parametrize("fields", [{"stopping": True}, {"deleting": True}, {"suspended": True}])
+def test_nothing_is_let_go_of_what_is_ending(fields: dict[str, Any]) -> None:
+    assert ready(job(0, **fields), pod(0, "Pending", **GATED)) == []
+    assert ready(job(0), pod(0, "Pending", deleted_at=at(9), **GATED)) == []
+
+
+def test_a_pod_is_tied_to_its_node_and_freed_of_its_own_gate_in_one_patch() -> None:
+    patch = gates.lift(pod(0, "Pending", **GATED), assigned(5)[0], NAMES)
+    assert patch[:3] == [
+        {"op": "test", "path": "/metadata/uid", "value": "pod-train-0"},
+        {"op": "test", "path": "/spec/schedulingGates/1/name", "value": "chamber.internal/placed"},
+        {"op": "remove", "path": "/spec/schedulingGates/1"},
+    ]
+    added = {each["path"]: each["value"] for each in patch[3:]}
+    assert added["/metadata/labels/chamber.internal~1pod"] == "5"
+    assert added["/spec/affinity"] == gates.tied(None, "n5")
+
+
+def test_an_affinity_is_narrowed_in_each_of_its_terms_and_kept_otherwise() -> None:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    rack = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}]}
+    before = {
+        "podAffinity": {"x": 1},
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [1],
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [zone, rack]},
+        },
+    }
+    on_node = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    assert gates.tied(before, "n1") == {
+        "podAffinity": {"x": 1},
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [1],
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {**zone, "matchFields": [on_node]},
+                    {"matchFields": [*rack["matchFields"], on_node]},
+                ]
+            },
+        },
+    }

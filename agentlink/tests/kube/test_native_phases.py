@@ -1,0 +1,109 @@
+"""What Jobs and pods amount to, as a table."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said
+from agentlink.agent.backends.native.phases import observation
+from agentlink.agent.backends.native.plans import Verdict
+from agentlink.protocol import Phase
+from agentlink.tests.kube.made import at, attempt, job, pod
+
+FAILED = Verdict("exit-code", "It exited with code 3.", at(30), 3)
+REFUSED = Verdict("unschedulable", "No room.", at(70), refused=True)
+BOTH = job(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("things", "phase", "states"),
+    [
+        # On the way up.
+        ([BOTH], Phase.STARTING, "0 pending, 1 pending"),
+        ([BOTH, pod(0, "Pending", node="", gates=("g",))], Phase.STARTING, "0 pending, 1 pending"),
+        ([BOTH, pod(0), pod(1, "Pending")], Phase.STARTING, "0 running, 1 pending"),
+        ([BOTH, pod(0), pod(1)], Phase.RUNNING, "0 running, 1 running"),
+        ([BOTH, pod(0), pod(1, "Succeeded")], Phase.RUNNING, "0 running, 1 succeeded"),
+        ([BOTH, pod(0), pod(1, deleted_at=at(20))], Phase.RUNNING, "0 running, 1 running terminating"),
+        ([job(0), pod(0, "Pending", waiting=Said("ErrImagePull"))], Phase.STARTING, "0 pending ErrImagePull"),
+        # Ends.
+        ([BOTH, pod(0, "Succeeded"), pod(1, "Succeeded")], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        ([replace(BOTH, complete=True)], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        ([replace(BOTH, completed=frozenset({1})), pod(0, "Succeeded")], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        ([replace(BOTH, verdict=FAILED), pod(0, "Failed"), pod(1)], Phase.FAILED, "0 failed, 1 running"),
+        ([replace(BOTH, verdict=FAILED, failed=Said("BackoffLimitExceeded"))], Phase.FAILED, ""),
+        ([BOTH, pod(0, "Failed"), pod(1)], Phase.RUNNING, "0 failed, 1 running"),
+        ([BOTH, pod(0, "Failed", running_at=None), pod(1)], Phase.STARTING, "0 failed, 1 running"),
+        ([replace(BOTH, complete=True, verdict=FAILED)], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        # Stops.
+        ([replace(BOTH, stopping=True, suspended=True), pod(0)], Phase.STOPPING, "0 running"),
+        ([replace(BOTH, stopping=True, suspended=True)], Phase.GONE, ""),
+        ([replace(BOTH, stopping=True, suspended=True), pod(0, "Failed")], Phase.GONE, "0 failed"),
+        ([replace(BOTH, stopping=True, suspended=True, complete=True)], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        # Pods are taken away and added while it runs.
+        ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, deleted_at=at(20))], Phase.RUNNING,
+         "0 running, 1 running terminating"),
+        ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, "Failed")], Phase.RUNNING, "0 running"),
+        ([replace(BOTH, removed=frozenset({1})), pod(0, "Succeeded")], Phase.SUCCEEDED, "0 succeeded"),
+        ([BOTH, pod(0), pod(1), job(2, name="more", wave=1)], Phase.RUNNING, "0 running, 1 running, 2 pending"),
+        ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, "Failed"), job(1, name="again", wave=1),
+          pod(0, of="again", node="n9")], Phase.RUNNING, "0 running, 1 running"),
+        # Several Jobs of one wave run when all of them do.
+        ([job(0, size=2), pod(0), job(1, name="b", size=2), pod(0, "Pending", of="b")], Phase.STARTING,
+         "0 running, 1 pending"),
+    ],
+)  # fmt: skip
+def test_each_picture_has_its_phase_and_its_pods(
+    things: list[JobFacts | PodFacts], phase: Phase, states: str
+) -> None:
+    seen = observation(attempt(*things))
+    assert seen.phase is phase
+    assert ", ".join(f"{one.index} {one.state} {one.reason}".strip() for one in seen.pods) == states
+
+
+def told(*things: JobFacts | PodFacts) -> dict[str, Any]:
+    seen = observation(attempt(*things))
+    names = ("reason", "message", "exit_code", "created_at", "running_at", "ended_at")
+    return {name: getattr(seen, name) for name in names if getattr(seen, name) not in (None, "")}
+
+
+def test_a_failure_is_told_as_its_verdict_says() -> None:
+    found = told(replace(job(0), verdict=FAILED), pod(0, "Failed", running_at=at(9)))
+    assert found == {
+        "reason": "exit-code", "message": "It exited with code 3.", "exit_code": 3, "created_at": at(0),
+        "running_at": at(9), "ended_at": at(30),
+    }  # fmt: skip
+
+
+def test_what_was_refused_was_never_created() -> None:
+    assert told(replace(job(0), verdict=REFUSED)) == {
+        "reason": "unschedulable", "message": "No room.", "ended_at": at(70),
+    }  # fmt: skip
+
+
+def test_the_first_of_several_verdicts_counts() -> None:
+    later = replace(FAILED, code="evicted", at=at(40))
+    found = told(job(0, verdict=later), job(1, name="b", wave=1, verdict=FAILED))
+    assert found["reason"] == "exit-code"
+
+
+def test_it_runs_since_the_last_of_those_that_started_together_ran() -> None:
+    both = [pod(0, running_at=at(8)), pod(1, running_at=at(12))]
+    assert told(job(0, 1), *both)["running_at"] == at(12)
+    later: list[JobFacts | PodFacts] = [job(2, name="more", wave=1), pod(0, of="more", running_at=at(50))]
+    assert told(job(0, 1), *both, *later)["running_at"] == at(12)
+    assert "running_at" not in told(job(0, 1), both[0])
+
+
+def test_success_ends_with_the_last_pod_or_as_the_job_says() -> None:
+    ended = [pod(index, "Succeeded", finished_at=at(20 + index)) for index in (0, 1)]
+    assert told(job(0, 1), *ended)["ended_at"] == at(21)
+    assert told(job(0, 1, complete=True, completed_at=at(33)))["ended_at"] == at(33)
+    assert told(job(0, 1), *ended)["exit_code"] == 0
+
+
+def test_a_pod_that_was_made_again_counts_and_not_the_one_before() -> None:
+    before = replace(pod(0, "Failed"), uid="old", created_at=at(1))
+    seen = observation(attempt(job(0), before, pod(0)))
+    assert [one.state.value for one in seen.pods] == ["running"]

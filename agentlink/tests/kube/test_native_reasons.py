@@ -1,0 +1,174 @@
+"""Why attempts end badly, as a table: what Jobs and pods show, the code, and the sentence that people read."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from agentlink.agent.backends.native import reasons
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said
+from agentlink.tests.kube.made import NOW, at, attempt, job, pod
+
+Things = list[JobFacts | PodFacts]
+BOTH = job(0, 1)
+EXITED = pod(0, "Failed", exit_code=3, finished_at=at(30), ended=Said("Error"))
+
+
+def judged(*things: JobFacts | PodFacts, **given: object) -> reasons.Judgement:
+    let_go = {one.uid: at(-9) for one in things if isinstance(one, PodFacts) and not (one.node or one.gates)}
+    return reasons.judge(attempt(*things), **{"now": NOW, "let_go": let_go, **given})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("things", "code", "sentence"),
+    [
+        # Its Job is not what it was.
+        ([replace(BOTH, deleting=True)], "job-deleted",
+         "Its Job train in namespace ns was deleted in the cluster, not by Chamber."),
+        ([replace(BOTH, suspended=True)], "job-suspended",
+         "Its Job train in namespace ns was suspended in the cluster, not by Chamber."),
+        ([job(0, time_limit_seconds=90, failed=Said("DeadlineExceeded"))], "time-limit",
+         "It ran for its time limit of 90 s."),
+        ([job(0, time_limit_seconds=7200, failed=Said("DeadlineExceeded"))], "time-limit",
+         "It ran for its time limit of 2:00:00."),
+        # A pod failed by itself.
+        ([BOTH, EXITED, pod(1)], "exit-code", "Pod 0 on n0 exited with code 3."),
+        ([BOTH, replace(EXITED, exit_code=137)], "exit-code", "Pod 0 on n0 exited with code 137 (SIGKILL)."),
+        ([job(0, memory_mib=4096), replace(EXITED, exit_code=137, ended=Said("OOMKilled"))], "out-of-memory",
+         "Pod 0 on n0 was ended because it used more memory than its 4,096 MiB."),
+        ([BOTH, replace(EXITED, ended=Said("OOMKilled"))], "out-of-memory",
+         "Pod 0 on n0 was ended because it used more memory than what its node has."),
+        ([BOTH, replace(EXITED, exit_code=128, ended=Said("StartError", 'exec: "trian": not found'))],
+         "container-not-started", 'Pod 0 on n0 could not run its command: exec: "trian": not found.'),
+        ([BOTH, pod(0, "Failed", status=Said("Evicted", "The node was low on resource: memory. "))], "evicted",
+         "Pod 0 on n0 was evicted by its node: The node was low on resource: memory."),
+        ([BOTH, pod(0, "Failed", status=Said("Terminated", "The node is being shut down."))],
+         "node-lost", "Pod 0 on n0 ended with its node: The node is being shut down."),
+        ([BOTH, pod(0, "Failed", status=Said("OutOfcpu", "Node didn't have enough resource: cpu"))],
+         "unschedulable", "Pod 0 on n0 was turned away by its node: Node didn't have enough resource: cpu."),
+        ([BOTH, pod(0, "Failed", status=Said("UnexpectedAdmissionError", "Allocate failed due to no devices"))],
+         "unschedulable", "Pod 0 on n0 was turned away by its node: Allocate failed due to no devices."),
+        ([BOTH, pod(0, "Failed")], "pod-failed", "Pod 0 on n0 failed: the cluster does not say why."),
+        ([job(0, time_limit_seconds=9), pod(0, "Failed", status=Said("DeadlineExceeded"))], "time-limit",
+         "It ran for its time limit of 9 s."),
+        # The cluster takes a pod away.
+        ([BOTH, pod(0, disrupted=Said("DeletionByTaintManager")), pod(1)], "node-lost",
+         "Node n0 was lost, or not ready for too long, while pod 0 ran there."),
+        ([BOTH, pod(0, "Failed", disrupted=Said("DeletionByPodGC")), pod(1)], "node-lost",
+         "Node n0 was lost, or not ready for too long, while pod 0 ran there."),
+        ([BOTH, pod(0, disrupted=Said("EvictionByEvictionAPI")), pod(1)], "evicted",
+         "Pod 0 on n0 was evicted by hand, as when its node is drained."),
+        ([BOTH, pod(0, disrupted=Said("PreemptionByScheduler", "by a pod of higher priority")), pod(1)], "evicted",
+         "Pod 0 on n0 was taken away by the cluster's scheduler: by a pod of higher priority."),
+        ([BOTH, pod(0), pod(1, node="n7")], "misplaced",
+         "Pod 1 was planned on n1, but was let go to n7, not by Chamber."),
+        ([BOTH, pod(0, disrupted=Said("TerminationByKubelet", "low on disk")), pod(1)], "evicted",
+         "Pod 0 on n0 was ended by its node: low on disk."),
+        # It cannot begin.
+        ([BOTH, pod(0, "Pending", started_at=at(-200), waiting=Said("ImagePullBackOff", "Back-off pulling \"x\""))],
+         "image-not-pulled", 'Pod 0 on n0 cannot have its image: Back-off pulling "x".'),
+        ([BOTH, pod(0, "Pending", waiting=Said("InvalidImageName"))], "image-not-pulled",
+         "Pod 0 on n0 cannot have its image: InvalidImageName."),
+        ([BOTH, pod(0, "Pending", started_at=at(-200), waiting=Said("CreateContainerConfigError", 'no secret "s"'))],
+         "container-not-made", 'Pod 0 on n0 cannot begin: no secret "s".'),
+        # By hand.
+        ([BOTH, pod(0, deleted_at=at(50)), pod(1)], "pod-deleted",
+         "Its pod train-0-x was deleted in the cluster, not by Chamber."),
+        ([BOTH, pod(0, "Failed", exit_code=143, deleted_at=at(50)), pod(1)], "pod-deleted",
+         "Its pod train-0-x was deleted in the cluster, not by Chamber."),
+        ([replace(BOTH, failed=Said("BackoffLimitExceeded"), failed_at=at(50)), pod(1, deleted_at=at(59))],
+         "pod-deleted", "A pod of its Job train was deleted in the cluster, not by Chamber."),
+        # It does not come to its node.
+        ([BOTH, pod(0, "Pending", node="", unschedulable="0/9 nodes are available."), pod(1)], "unschedulable",
+         "Pod 0 was planned on n0, but did not come there within 60 s: 0/9 nodes are available."),
+        ([BOTH, pod(0, "Pending", node=""), pod(1)], "unschedulable",
+         "Pod 0 was planned on n0, but did not come there within 60 s; its scheduler does not say why."),
+    ],
+)  # fmt: skip
+def test_each_cause_has_its_code_and_its_sentence(things: Things, code: str, sentence: str) -> None:
+    verdict = judged(*things).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.message) == (code, sentence)
+
+
+@pytest.mark.parametrize(
+    "things",
+    [
+        [BOTH, pod(0), pod(1)],
+        [BOTH, pod(0, "Succeeded"), pod(1)],
+        [BOTH, pod(0, "Succeeded"), pod(1, "Succeeded", deleted_at=at(10))],
+        [replace(BOTH, removed=frozenset({1})), pod(0), pod(1, "Failed", exit_code=143, deleted_at=at(10))],
+        [
+            replace(BOTH, removed=frozenset({1}), failed=Said("FailedIndexes"), failed_at=at(1)),
+            pod(0, "Succeeded"),
+        ],
+        [BOTH, pod(0, "Pending", node="", gates=("g",)), pod(1, "Pending", node="", gates=("g",))],
+        [BOTH, pod(0, "Pending", waiting=Said("ContainerCreating"), started_at=at(-999)), pod(1)],
+    ],
+)
+def test_what_goes_well_is_not_judged(things: Things) -> None:
+    assert judged(*things) == reasons.Judgement()
+
+
+@pytest.mark.parametrize(
+    ("things", "seconds"),
+    [
+        ([BOTH, pod(0, "Pending", started_at=at(40), waiting=Said("ErrImagePull")), pod(1)], 100),
+        ([BOTH, pod(0, deleted_at=at(59)), pod(1)], 2),
+        ([replace(BOTH, failed=Said("BackoffLimitExceeded"), failed_at=at(58)), pod(0), pod(1)], 1),
+    ],
+)
+def test_what_may_mend_itself_is_looked_at_again_when_its_time_is_over(
+    things: Things, seconds: float
+) -> None:
+    first = judged(*things)
+    assert first == reasons.Judgement(None, seconds)
+    later = judged(*things, now=NOW + timedelta(seconds=seconds))
+    assert later.verdict is not None
+
+
+def test_a_pod_that_was_just_let_go_has_a_minute_to_be_bound() -> None:
+    gang: Things = [job(0), pod(0, "Pending", node="")]
+    waits = {"pod-train-0": at(50)}
+    assert judged(*gang, let_go=waits) == reasons.Judgement(None, 50)
+    assert judged(*gang, let_go=waits, now=at(110)).verdict is not None
+
+
+def test_pods_that_are_not_made_are_refused_once_the_cluster_says_why_or_long_after() -> None:
+    gang: Things = [job(0, 1), pod(0)]
+    assert reasons.asks_why_unmade(attempt(*gang), now=at(19)) is False
+    assert reasons.asks_why_unmade(attempt(*gang), now=at(20)) is True
+    told = judged(*gang, now=at(20), refusal='pods "x" is forbidden: exceeded quota: gpus').verdict
+    assert told is not None
+    assert (
+        told.message == 'The cluster does not make a pod of it: pods "x" is forbidden: exceeded quota: gpus.'
+    )
+    assert judged(*gang, now=at(299)).verdict is None
+    silent = judged(job(0, 1), now=at(300)).verdict
+    assert silent is not None
+    assert silent.message == "The cluster does not make 2 pods of it; it does not say why."
+    assert silent.refused
+
+
+@pytest.mark.parametrize(("ran", "refused"), [(None, True), (at(10), False)])
+def test_what_has_run_fails_and_is_not_refused(ran: object, refused: bool) -> None:
+    turned_away = pod(0, "Failed", running_at=ran, status=Said("OutOfcpu", "no"), exit_code=1)
+    verdict = judged(job(0), turned_away).verdict
+    assert verdict is not None
+    assert (verdict.refused, verdict.exit_code) == (refused, None)
+
+
+def test_of_several_failed_pods_the_one_that_nobody_told_to_end_counts_then_the_earliest() -> None:
+    told = replace(EXITED, uid="a", index=1, deleted_at=at(20), finished_at=at(21), status=Said("Error", "x"))
+    late = replace(EXITED, uid="b", index=2, finished_at=at(40), exit_code=9)
+    verdict = judged(job(0, 1, 2), EXITED, told, late).verdict
+    assert verdict is not None
+    assert (verdict.message, verdict.exit_code, verdict.at) == ("Pod 0 on n0 exited with code 3.", 3, at(30))
+
+
+def test_a_node_that_is_not_there_is_lost_with_what_runs_there() -> None:
+    gang: Things = [job(0, 1), pod(0), pod(1, "Succeeded")]
+    verdict = judged(*gang, lost=["n0"]).verdict
+    assert verdict is not None
+    assert verdict.code == "node-lost"
+    assert judged(*gang, lost=["n1"]) == reasons.Judgement()

@@ -1,0 +1,77 @@
+"""The native cluster on a real control plane: workloads run where they were planned, and end with their reasons."""
+
+import asyncio
+
+import pytest
+
+from agentlink.protocol import LIVING, Phase, PodState
+from agentlink.tests.kube.native import agent_of, items, play, pods_on, work
+from rig.namespaces import Namespace
+
+pytestmark = pytest.mark.kube
+
+
+async def test_a_gang_is_gated_until_whole_then_each_pod_runs_on_its_own_node(namespace: Namespace) -> None:
+    first, second = await asyncio.to_thread(namespace.add_nodes, 2)
+    gang = work(*pods_on((second, (0, 1)), (first, (0, 1)), (second, (2, 3))), play={"run_for": "0s"})
+    async with agent_of(namespace) as agent:
+        await agent.cluster.create(gang, gang.pods)
+        gated = await agent.until(gang, lambda seen: len(seen.pods) == 3)
+        assert (gated.phase, {pod.state for pod in gated.pods}) == (Phase.STARTING, {PodState.PENDING})
+        await agent.want(gang)
+        ended = await agent.until(gang, Phase.SUCCEEDED)
+        assert [(pod.index, pod.node) for pod in ended.pods] == [(0, second), (1, first), (2, second)]
+        assert ended.running_at is not None
+        pods = await items(namespace, "v1", "pods")
+        assert {pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods} == {
+            "2"
+        }
+        assert len(await items(namespace, "v1", "services")) == 1
+        await agent.forgotten(gang)
+    assert await items(namespace, "batch/v1", "jobs") == []
+
+
+async def test_pods_that_come_and_go_while_a_gang_runs_leave_the_others_alone(namespace: Namespace) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
+    gang = work(*pods_on((node, (0,)), (node, (1,)), (node, (2,))), most_pods=4)
+    async with agent_of(namespace) as agent:
+        await agent.begin(gang)
+        await agent.until(gang, Phase.RUNNING)
+        await agent.cluster.stop(gang.attempt, {1})
+        shrunk = await agent.until(gang, lambda seen: len(seen.pods) == 2)
+        assert (shrunk.phase, [pod.index for pod in shrunk.pods]) == (Phase.RUNNING, [0, 2])
+        more = pods_on((node, (0,)), (node, (3,)))[1:]
+        grown = gang.model_copy(update={"pods": (gang.pods[0], *more, gang.pods[2])})
+        await agent.want(grown)
+        await agent.cluster.create(grown, more)
+        regrown = await agent.until(
+            gang, lambda seen: [pod.state for pod in seen.pods] == [PodState.RUNNING] * 3
+        )
+        assert (regrown.phase, [pod.index for pod in regrown.pods]) == (Phase.RUNNING, [0, 1, 2])
+        for pod in await items(namespace, "v1", "pods"):
+            await play(namespace, pod["metadata"]["name"], run_for="0s")
+        ended = await agent.until(gang, Phase.SUCCEEDED)
+        assert [pod.state for pod in ended.pods] == [PodState.SUCCEEDED] * 3
+        await agent.forgotten(gang)
+    assert await items(namespace, "batch/v1", "jobs") == []
+
+
+async def test_stopping_takes_the_pods_as_long_as_they_need_and_leaves_nothing(namespace: Namespace) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
+    slow = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "1"})
+    async with agent_of(namespace) as agent:
+        await agent.begin(slow)
+        await agent.until(slow, Phase.RUNNING)
+        await agent.stop(slow)
+        stopping = await agent.until(slow, Phase.STOPPING)
+        assert {(pod.state, pod.reason) for pod in stopping.pods} <= {
+            (PodState.RUNNING, "terminating"),
+            (PodState.RUNNING, ""),
+        }
+        gone = await agent.until(slow, Phase.GONE)
+        assert not any(pod.state in LIVING for pod in gone.pods)
+        assert gone.reason == ""
+        assert len(await items(namespace, "batch/v1", "jobs")) == 1
+        await agent.forgotten(slow)
+    for version, plural in (("batch/v1", "jobs"), ("v1", "services")):
+        assert await asyncio.to_thread(namespace.until, lambda left: not left, version, plural)

@@ -1,0 +1,220 @@
+"""Jobs that an agent discovers become workloads of the team whose the namespace is, or are refused with a sentence."""
+
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from agentlink import desired, spaces
+from agentlink.models import AdoptedJob, BoundNamespace
+from agentlink.protocol import Desired, Discovered, DiscoveredJob, NamespaceReport, Verdict, Verdicts
+from agentlink.tests.agents import Hand, admit, devices_of
+from agentlink.tests.conftest import Place
+from agentlink.tests.factories import make_cluster
+from chamber.ids import new_id
+from teams.actors import Actor
+from teams.models import Team, TeamPolicy
+from teams.tests.factories import make_team
+from workloads import actions
+from workloads.models import Status, Workload
+
+pytestmark = pytest.mark.django_db
+READY = (NamespaceReport(namespace="nlp-jobs", ready=True),)
+
+
+@pytest.fixture
+def bound(place: Place) -> BoundNamespace:
+    """The namespace `nlp-jobs` of cluster east is NLP's."""
+    return spaces.bind_namespace(
+        by=Actor.system("test"), cluster=place.cluster, team=place.team, namespace="nlp-jobs"
+    )
+
+
+def job(uid: str = "u1", **fields: Any) -> DiscoveredJob:
+    given = {"namespace": "nlp-jobs", "name": "train", "gpus": 1, "image": "registry.example/train:1"}
+    return DiscoveredJob(uid=uid, **{**given, **fields})
+
+
+def discover(hand: Hand, *jobs: DiscoveredJob, version: int = 1, **fields: Any) -> dict[str, Verdict]:
+    """Say what was discovered; return the verdicts by uid."""
+    answer = hand.say(Discovered(version=version, namespaces=READY, jobs=jobs, **fields))
+    found = [message for message in answer.messages if isinstance(message, Verdicts)]
+    return {verdict.uid: verdict for message in found for verdict in message.verdicts}
+
+
+def test_a_job_becomes_a_workload_of_the_namespaces_team(place: Place, bound: BoundNamespace) -> None:
+    asked = job(pods=2, gpus=4, cpu_milli=8000, memory_mib=512, command=("python", "x.py"), who="mallory")
+    verdict = discover(Hand(place.cluster), asked)["u1"]
+    workload = Workload.objects.get()
+    assert (verdict.workload, verdict.refused) == (workload.slug, "")
+    assert (workload.team, workload.owner, workload.priority) == (place.team, bound.owner, 50)
+    assert (workload.pods, workload.min_pods, workload.gpu_milli) == (2, 2, 4000)
+    assert (workload.cpu_milli, workload.memory_mib) == (8000, 512)
+    assert workload.node_selector == {"chamber.internal/cluster": "east"}
+    event = workload.events.get()
+    assert (
+        event.message
+        == 'Adopted from the Job nlp-jobs/train of east; its annotation names "mallory" as owner.'
+    )
+    assert (event.actor, event.user) == ("agent of east", None)
+    assert not bound.owner.is_active
+    assert not bound.owner.has_usable_password()
+
+
+def test_a_job_that_is_told_again_is_the_same_workload(place: Place, bound: BoundNamespace) -> None:
+    hand = Hand(place.cluster)
+    first = discover(hand, job())
+    assert discover(hand, job()) == discover(Hand(place.cluster), job(who="somebody else")) == first
+    assert Workload.objects.count() == 1
+
+
+def test_what_is_told_again_costs_a_bounded_number_of_queries(
+    place: Place, bound: BoundNamespace, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    hand, many = Hand(place.cluster), [job(f"u{number:03}", name=f"j{number}") for number in range(40)]
+    assert all(verdict.workload for verdict in discover(hand, *many).values())
+    with django_assert_max_num_queries(14):
+        discover(hand, *many)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"), [("", 50), ("low", 25), ("75", 75), ("99", 75), ("100", 100), ("5000", 100)]
+)
+def test_a_priority_is_capped_by_what_the_teams_researchers_may_give(
+    place: Place, bound: BoundNamespace, asked: str, given: int
+) -> None:
+    verdict = discover(Hand(place.cluster), job(priority=asked))["u1"]
+    workload = Workload.objects.get()
+    assert workload.priority == given
+    lowered = asked in {"99", "5000"}
+    assert ("was lowered to" in verdict.note) is lowered
+    assert (verdict.note in workload.events.get().message) is True
+
+
+REFUSED = {
+    "what the agent found": ({"problems": ("It mounts a path of the node (/).",)}, "a path of the node"),
+    "another service account": ({"service_account": "cluster-admin"}, "'cluster-admin'; NLP allows"),
+    "a kind of volume": ({"volumes": ("csi", "secret")}, "It mounts csi; NLP allows"),
+    "no GPUs": ({"gpus": 0}, "cannot have 0 GPUs"),
+    "larger than anything": ({"gpus": 4, "pods": 90}, "at once"),
+    "a word for a priority": ({"priority": "urgent"}, "'urgent'; give a number, or one of low, normal"),
+    "an image that is none": ({"image": ""}, "image"),
+}
+
+
+@pytest.mark.parametrize(("fields", "told"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_adopted_is_refused_with_a_sentence(
+    place: Place, bound: BoundNamespace, fields: dict[str, Any], told: str
+) -> None:
+    verdict = discover(Hand(place.cluster), job(**fields))["u1"]
+    assert told in verdict.refused
+    assert not Workload.objects.exists()
+    bound.refresh_from_db()
+    assert bound.refused == [{"name": "train", "why": verdict.refused}]
+
+
+def test_the_policy_of_the_team_may_allow_more(place: Place, bound: BoundNamespace) -> None:
+    rules = {"service_accounts": ["trainer"], "volumes": ["csi"], "may_be_widened": True}
+    TeamPolicy.objects.create(team=Team.objects.get(parent=None), rules={"may_be_widened": True})
+    TeamPolicy.objects.create(team=place.team, rules=rules)
+    hand = Hand(place.cluster)
+    assert discover(hand, job(service_account="trainer", volumes=("csi",)))["u1"].workload
+    assert "'default'" in discover(hand, job("u2", name="b"))["u2"].refused
+
+
+def test_another_namespace_or_another_teams_counts_for_nobody_else(
+    place: Place, bound: BoundNamespace
+) -> None:
+    other = make_team(Team.objects.get(parent=None), "Vision")
+    spaces.bind_namespace(by=Actor.system("test"), cluster=place.cluster, team=other, namespace="vision-jobs")
+    verdicts = discover(
+        Hand(place.cluster), job("u1", namespace="vision-jobs"), job("u2", namespace="elsewhere"), version=2
+    )
+    assert verdicts.keys() == {"u1"}
+    assert Workload.objects.get().team == other
+
+
+def test_a_job_that_is_not_there_any_more_cancels_its_workload(place: Place, bound: BoundNamespace) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job())
+    discover(hand)
+    workload = Workload.objects.get()
+    assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-deleted")
+    assert workload.reason["message"] == "Its Job nlp-jobs/train was deleted in the cluster."
+    assert "Create the Job again" in workload.reason["next_step"]
+
+
+UNKNOWN = {
+    "a namespace that is not ready": {"namespaces": (NamespaceReport(namespace="nlp-jobs", ready=False),)},
+    "older bindings": {"version": 0},
+    "a part that speaks for others": {"after": "u5"},
+    "a part before it": {"last": False},
+}
+
+
+@pytest.mark.parametrize("message", UNKNOWN.values(), ids=UNKNOWN.keys())
+def test_what_is_not_spoken_of_stays(place: Place, bound: BoundNamespace, message: dict[str, Any]) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job())
+    hand.say(Discovered(**{"version": 1, "namespaces": READY, "jobs": (), **message}))
+    assert Workload.objects.get().status == Status.PENDING
+
+
+def test_a_job_that_was_changed_is_looked_at_anew_and_loses_its_place(
+    place: Place, bound: BoundNamespace
+) -> None:
+    hand = Hand(place.cluster)
+    first = discover(hand, job())["u1"].workload
+    second = discover(hand, job(pods=2))["u1"].workload
+    assert first != second
+    old, new = Workload.objects.get(slug=first), Workload.objects.get(slug=second)
+    assert (old.status, old.reason_code, new.status, new.pods) == ("cancelled", "job-changed", "pending", 2)
+    assert AdoptedJob.objects.filter(current=True).get().workload == new
+    assert discover(hand, job(pods=2, problems=("It has no pods.",)))["u1"].refused == "It has no pods."
+    assert Workload.objects.get(slug=second).status == Status.CANCELLED
+
+
+def test_a_job_that_has_ended_is_neither_adopted_nor_run_again(place: Place, bound: BoundNamespace) -> None:
+    hand = Hand(place.cluster)
+    assert discover(hand, job(finished=True)) == {}
+    discover(hand, job("u2"))
+    workload = Workload.objects.get()
+    discover(hand, job("u2", finished=True))
+    workload.refresh_from_db()
+    assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-ended")
+
+
+def test_a_workload_that_was_cancelled_is_not_adopted_again(place: Place, bound: BoundNamespace) -> None:
+    hand = Hand(place.cluster)
+    slug = discover(hand, job())["u1"].workload
+    actions.cancel(by=Actor.system("test"), workload=Workload.objects.get())
+    assert discover(hand, job())["u1"].workload == slug
+    assert Workload.objects.count() == 1
+
+
+def test_an_assignment_says_which_job_it_is_and_in_which_namespace(
+    place: Place, bound: BoundNamespace
+) -> None:
+    discover(Hand(place.cluster), job())
+    adopted, devices = Workload.objects.get(), devices_of(place.cluster, "n1")
+    ours = admit(place.team, bound.owner, place.pool, place.cluster, devices[:1], workload=adopted)
+    own = admit(place.team, place.owner, place.pool, place.cluster, devices[1:2])
+    other = make_team(Team.objects.get(parent=None), "Vision")
+    theirs = admit(other, place.owner, place.pool, place.cluster, devices[2:3])
+    (message,) = desired.full_set(place.cluster.pk, new_id())
+    told = {assignment.attempt: assignment for assignment in message.assignments}
+    job_of = told[ours.pk].adopted
+    assert job_of is not None
+    assert (job_of.namespace, job_of.name, job_of.uid) == ("nlp-jobs", "train", "u1")
+    assert [told[each.pk].namespace for each in (ours, own, theirs)] == ["nlp-jobs", "nlp-jobs", ""]
+    assert told[own.pk].adopted is None
+
+
+def test_who_was_placed_before_the_binding_stays_where_he_is(place: Place) -> None:
+    before = admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
+    spaces.bind_namespace(by=Actor.system("test"), cluster=place.cluster, team=place.team, namespace="late")
+    elsewhere = make_cluster("west")
+    assert not BoundNamespace.objects.filter(cluster=elsewhere).exists()
+    (message,) = desired.full_set(place.cluster.pk, new_id())
+    assert isinstance(message, Desired)
+    assert [(each.attempt, each.namespace) for each in message.assignments] == [(before.pk, "")]

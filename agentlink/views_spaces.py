@@ -1,0 +1,67 @@
+"""Binding namespaces of a cluster to teams, from the cluster's page."""
+
+from typing import TYPE_CHECKING, cast
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_POST
+
+from agentlink import spaces
+from agentlink.forms import NamespaceForm
+from agentlink.models import BoundNamespace, Cluster
+from agentlink.views import cluster_page
+from chamber.errors import Conflict, NotAllowed, Refusal
+from teams.actors import Actor, Via
+from teams.forms import show_refusal
+from teams.models import Team
+from teams.permissions import Permission, may_anywhere
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+
+def _actor(request: HttpRequest) -> Actor:
+    return Actor.person(cast("User", request.user), Via.PAGE)
+
+
+@require_POST
+def bind(request: HttpRequest, name: str) -> HttpResponse:
+    """Bind a namespace to a team."""
+    cluster = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    if not may_anywhere(request.user, Permission.MANAGE_TEAM):
+        raise NotAllowed("Namespaces are bound to a team by an admin of the team.")
+    form = NamespaceForm(request.POST, teams=spaces.teams_to_bind(_actor(request)))
+    if form.is_valid():
+        try:
+            bound = spaces.bind_namespace(
+                by=_actor(request),
+                cluster=cluster,
+                team=Team.objects.get(slug=form.cleaned_data["team"]),
+                namespace=form.cleaned_data["namespace"],
+            )
+        except Refusal as refusal:
+            show_refusal(form, refusal)
+        else:
+            messages.success(
+                request, f"The namespace {bound.namespace} of {cluster.name} is {bound.team.name}'s."
+            )
+            return redirect("agentlink:cluster", name)
+    return cluster_page(request, cluster, namespace_form=form)
+
+
+@require_POST
+def unbind(request: HttpRequest, name: str, namespace: str) -> HttpResponse:
+    """Have a namespace be nobody's again."""
+    cluster = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    rows = BoundNamespace.objects.visible_to(request.user).select_related("team", "cluster")
+    bound = get_object_or_404(rows, cluster=cluster, namespace=namespace)
+    try:
+        spaces.unbind_namespace(by=_actor(request), bound=bound)
+    except Conflict as conflict:
+        messages.warning(request, conflict.message)
+    else:
+        messages.success(
+            request, f"The namespace {namespace} is bound to no team any more; it stays as it is."
+        )
+    return redirect("agentlink:cluster", name)

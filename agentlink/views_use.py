@@ -1,0 +1,70 @@
+"""What a workload makes of its GPUs: a part of the workload's page, and a page of its own."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from agentlink.models import Assignment, GpuUse, GpuUseSample
+from agentlink.use_chart import BY_KEY, WINDOWS, Chart, Sample, Window, chart, smallest_window
+from chamber import live
+from chamber.errors import NotVisible
+from chamber.http import page
+from workloads.models import Workload
+from workloads.querysets import FIGURES_HOLD
+
+
+@require_safe
+def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show how busy the workload's GPUs are and were; live."""
+    workload = Workload.objects.visible_to(request.user).filter(slug=slug).first()
+    if workload is None:
+        raise NotVisible(f"There is no workload {slug!r}.")
+    now = timezone.now()
+    topic = f"workload:{workload.pk}"
+    chosen = BY_KEY.get(request.GET.get("within", ""))
+    drawn = chart_of(workload, chosen, now)
+    context = {
+        "workload": workload,
+        "chart": drawn,
+        "windows": WINDOWS,
+        "chosen": drawn.window if drawn else None,
+        "use": use_now(workload, now),
+        "is_measured": drawn is not None or is_measured(workload, now),
+        "idle_percent": settings.CHAMBER_IDLE_PERCENT,
+        # Figures come each minute and are not announced: the section is fetched as often, and kept for nobody.
+        "live_topics": topic,
+        "live_version": live.stamp(topic),
+    }
+    return page(request, "agentlink/use.html", context, fragment="agentlink/_use.html")
+
+
+def use_now(workload: Workload, now: datetime) -> GpuUse | None:
+    """Return how it is now; None where the workload holds no GPUs, or nobody knows."""
+    if workload.attempt_id is None:
+        return None
+    return GpuUse.objects.filter(attempt=workload.attempt_id, at__gte=now - FIGURES_HOLD).first()
+
+
+def chart_of(workload: Workload, window: Window | None, now: datetime) -> Chart | None:
+    """Return the chart of a window, which ends with the workload; without one, of the smallest that shows all of its
+    life. None where it has no samples (2 queries).
+    """
+    samples = GpuUseSample.objects.filter(attempt__workload=workload.pk)
+    began_at = samples.order_by("minute").values_list("minute", flat=True).first()
+    if began_at is None:
+        return None
+    ended_at = workload.finished_at or now
+    chosen = window or smallest_window(began_at, ended_at)
+    rows = samples.filter(minute__gte=ended_at - chosen.length - chosen.step, minute__lte=ended_at)
+    fields = ("minute", "minutes", "gpus", "busy_percent", "tensor_percent", "memory_mib", "power_watts")
+    return chart((Sample(*row) for row in rows.order_by("minute").values_list(*fields)), chosen, ended_at)
+
+
+def is_measured(workload: Workload, now: datetime) -> bool:
+    """Return whether somebody measures the GPUs of the cluster in which the workload is."""
+    clusters = Assignment.objects.filter(attempt=workload.attempt_id).values("cluster")
+    known = GpuUse.objects.filter(at__gte=now - FIGURES_HOLD, attempt__assignment__cluster__in=clusters)
+    return workload.attempt_id is not None and known.exists()
