@@ -1,0 +1,76 @@
+{{/* What all of the server's processes share: (list . "web"). Secrets come as files, into a folder of each pod. */}}
+{{- define "chamber.server.environment" -}}
+{{- $values := (index . 0).Values.server -}}
+- {name: CHAMBER_SECRET_KEY_FILE, value: /run/secrets/chamber/secret_key}
+{{- with $values.database }}
+{{- if .url }}
+- {name: CHAMBER_DATABASE, value: {{ .url | quote }}}
+{{- else }}
+- {name: CHAMBER_DATABASE_FILE, value: /run/secrets/chamber/database_url}
+{{- end }}
+{{- if .passwordKey }}
+- {name: CHAMBER_DATABASE_PASSWORD_FILE, value: /run/secrets/chamber/database_password}
+{{- end }}
+- {name: CHAMBER_DATABASE_CONNECTIONS, value: {{ .connections | quote }}}
+{{- end }}
+{{- if $values.redis.url }}
+- {name: CHAMBER_REDIS, value: {{ $values.redis.url | quote }}}
+{{- else }}
+- {name: CHAMBER_REDIS_FILE, value: /run/secrets/chamber/redis_url}
+{{- end }}
+{{- if $values.metrics.tokenKey }}
+- {name: CHAMBER_METRICS_TOKEN_FILE, value: /run/secrets/chamber/metrics_token}
+{{- end }}
+- {name: CHAMBER_HOSTS, value: {{ join "," $values.hosts | quote }}}
+- {name: CHAMBER_TRUSTED_PROXIES, value: {{ join "," $values.trustedProxies | quote }}}
+- {name: CHAMBER_IMAGE, value: {{ include "chamber.image" (index . 0) }}}
+- {name: CHAMBER_LISTEN_HOST, value: 0.0.0.0}
+- {name: CHAMBER_LOG_FORMAT, value: json}
+- {name: CHAMBER_LOG_LEVEL, value: {{ $values.logLevel }}}
+{{- end }}
+
+{{- define "chamber.server.volumes" -}}
+{{- $values := (index . 0).Values.server -}}
+- name: secrets
+  secret:
+    secretName: {{ $values.secret }}
+    defaultMode: 0440
+    items:
+      - {key: secret_key, path: secret_key}
+      {{- if not $values.database.url }}
+      - {key: database_url, path: database_url}
+      {{- end }}
+      {{- with $values.database.passwordKey }}
+      - {key: {{ . }}, path: database_password}
+      {{- end }}
+      {{- if not $values.redis.url }}
+      - {key: redis_url, path: redis_url}
+      {{- end }}
+      {{- with $values.metrics.tokenKey }}
+      - {key: {{ . }}, path: metrics_token}
+      {{- end }}
+- name: tmp
+  emptyDir: {sizeLimit: 256Mi}
+{{- end }}
+
+{{/* One container of the image: (list . "web" (list "chamber" "serve" …)). */}}
+{{- define "chamber.server.container" -}}
+{{- $root := index . 0 -}}
+name: {{ index . 1 }}
+image: {{ include "chamber.image" $root }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+command: {{ index . 2 | toJson }}
+env: {{- include "chamber.server.environment" . | nindent 2 }}
+{{ include "chamber.containerSecurity" $root }}
+volumeMounts:
+  - {name: secrets, mountPath: /run/secrets/chamber, readOnly: true}
+  - {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{- define "chamber.server.pod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{ include "chamber.podSecurity" 10001 }}
+{{- include "chamber.pullSecrets" (index . 0) }}
+volumes: {{- include "chamber.server.volumes" . | nindent 2 }}
+{{- end }}
