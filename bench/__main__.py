@@ -21,6 +21,7 @@ FIGURES = {
     "live": ["bench.live"],
     "metrics": ["bench.metrics"],
     "link": ["bench.link"],
+    "kubernetes": ["bench.kubernetes"],
     "engine": ["bench.engine", "--rows", "cold", "event"],
     "engine-starts": ["bench.engine", "--rows", "cold", "--scale", "0.1", "--starts", "1000"],
     "engine-preemption": ["bench.engine", "--rows", "preemption"],

@@ -5,7 +5,7 @@
 
 Starts a PostgreSQL that syncs to disk and a Redis of its own, writes the organisation of `bench.engine` into it and
 runs cycles: the first reads everything anew, each later one after about `--starts` workloads ended and as many were
-submitted. A second cycle after each decides nothing: what it costs to look again. Prints JSON; times in milliseconds.
+submitted. A second cycle after each decides little: what it costs to look again. Prints JSON; times in milliseconds.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rig import servers
 
 STATEMENT = re.compile(r'^\s*(\w+)\b.*?"?((?:scheduling|workloads|agentlink|teams)_\w+)', re.DOTALL)
+ROUND = ("milliseconds", "cpu_milliseconds", "backend_cpu_milliseconds", "told", "decisions", "queries")
 STEPS = (
     ("scheduling.changes", "fingerprint"),
     ("scheduling.cycle", "_reassign_nodes"),
     ("scheduling.cycle", "take"),
     ("scheduling.cycle", "decide"),
-    ("scheduling.cycle", "_shown_by"),
-    ("scheduling.cycle", "_is_worth_storing"),
     ("scheduling.cycle", "apply"),
-    ("scheduling.cycle", "_announce"),
+    ("scheduling.cycle", "complete"),
+    ("scheduling.telling", "tell"),
 )
 INNER = (
-    ("scheduling.apply", "tell"),
-    ("scheduling.apply", "pack"),
-    ("scheduling.apply", "encode_snapshot"),
     ("scheduling.apply", "settle"),
-    ("scheduling.apply", "upkeep"),
+    ("scheduling.telling", "upkeep"),
+    ("scheduling.telling", "encode_snapshot"),
+    ("scheduling.telling", "signature"),
+    ("scheduling.told", "pack"),
     ("workloads.lifecycle", "admit_many"),
     ("workloads.lifecycle", "set_reasons"),
     ("workloads.lifecycle", "recharge"),
@@ -105,25 +107,33 @@ class Clocked:
 
 
 def measured(profile: cProfile.Profile | None = None) -> dict[str, Any]:
-    """Run one cycle as the worker would after a ring; return its figures."""
+    """Run one cycle as the worker would after a ring; return its figures.
+
+    Its decisions are written when `milliseconds` are over; what people are told of them is written after that.
+    """
+    from chamber.collecting import without_collecting
     from scheduling import bells, cycle
 
     bells._raise_version()
     clocked = Clocked()
-    with clocked.installed(), cycle._no_collections():
+    with clocked.installed(), without_collecting():
         rung = bells.hear()
-        cpu, began = time.process_time(), time.perf_counter()
+        times = [Moment.now()]
         if profile is not None:
             profile.enable()
-        result = cycle._one_cycle(rung)
+        untold = cycle._one_cycle(rung)
+        times.append(Moment.now())
+        if untold is not None:
+            cycle._tell(untold)
         if profile is not None:
             profile.disable()
-        took, cpu = time.perf_counter() - began, time.process_time() - cpu
+        times.append(Moment.now())
+    applied = untold.applied if untold is not None else None
     largest = sorted(clocked.statements.items(), key=lambda item: -item[1])
     return {
-        "milliseconds": _ms(took),
-        "cpu_milliseconds": _ms(cpu),
-        "decisions": result.decisions if result else 0,
+        **times[0].until(times[1]),
+        "told": times[1].until(times[2]),
+        "decisions": applied.decisions if applied else 0,
         "queries": sum(clocked.counts.values()),
         "steps": {
             name: {"milliseconds": _ms(seconds), "cpu": _ms(clocked.cpu[name])}
@@ -135,6 +145,34 @@ def measured(profile: cProfile.Profile | None = None) -> dict[str, Any]:
             if seconds >= 0.001
         },
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment by the clock, and what this process and its connection's backend had used of the processor."""
+
+    at: float
+    cpu: float
+    backend_cpu: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        """Return this one."""
+        from django.db import connection
+
+        connection.ensure_connection()
+        text = Path(f"/proc/{connection.connection.info.backend_pid}/stat").read_text()
+        user, system = text.rpartition(")")[2].split()[11:13]
+        ticks = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return cls(time.perf_counter(), time.process_time(), ticks)
+
+    def until(self, later: Moment) -> dict[str, float]:
+        """Return what passed, in milliseconds."""
+        return {
+            "milliseconds": _ms(later.at - self.at),
+            "cpu_milliseconds": _ms(later.cpu - self.cpu),
+            "backend_cpu_milliseconds": _ms(later.backend_cpu - self.backend_cpu),
+        }
 
 
 def _ms(seconds: float) -> float:
@@ -171,7 +209,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "work": shape(),
         "first": first,
         "idle": _middle(idle),
-        "rounds": [{key: each[key] for key in ("milliseconds", "decisions", "queries")} for each in rounds],
+        "rounds": [{key: each[key] for key in ROUND} for each in rounds],
         "median_round": _middle(rounds),
         "stored_bytes": {"plan": len(newest.plan), "snapshot": len(newest.snapshot)},
         "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,

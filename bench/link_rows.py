@@ -43,22 +43,23 @@ class Rows:
         return cluster, [device.pk for device in made]
 
     def admit_only(
-        self, cluster: Cluster, devices: Sequence[UUID]
+        self, cluster: Cluster, devices: Sequence[UUID], *, pods: int = 1
     ) -> tuple[list[Attempt], list[NewAssignment]]:
-        """Return new attempts, one for each device, and how they are to be assigned."""
-        now = timezone.now()
+        """Return new attempts of `pods` pods, one for each device, and how they are to be assigned."""
+        now, places = timezone.now(), [devices[at : at + pods] for at in range(0, len(devices), pods)]
         workloads = [
             Workload(
                 slug=f"w{self.made + number}", name="w", owner=self.owner, team=self.team, gpu_milli=1000,
                 image="registry.example/bench:1", command=["sleep", "1"], submitted_at=now, status_since=now,
+                pods=pods, min_pods=pods,
             )
-            for number in range(len(devices))
+            for number in range(len(places))
         ]  # fmt: skip
-        self.made += len(devices)
+        self.made += len(places)
         Workload.objects.bulk_create(workloads, batch_size=BATCH)
         orders = [
             lifecycle.Admission(
-                workload_id=row.pk, version=row.version, pool_id=self.pool.pk, allocation=[], gpus_milli=1000,
+                workload_id=row.pk, version=row.version, pool_id=self.pool.pk, allocation=[], gpus_milli=1000 * pods,
                 message="Admitted.",
             )
             for row in workloads
@@ -66,9 +67,11 @@ class Rows:
         with transaction.atomic():
             attempts = lifecycle.admit_many(orders, by=SCHEDULER, at=now)
         admitted = [attempts[row.pk] for row in workloads]
-        pairs = zip(admitted, devices, strict=True)
         return admitted, [
-            NewAssignment(attempt.pk, cluster.pk, [(0, device, 1000)]) for attempt, device in pairs
+            NewAssignment(
+                attempt.pk, cluster.pk, [(index, device, 1000) for index, device in enumerate(place)]
+            )
+            for attempt, place in zip(admitted, places, strict=True)
         ]
 
     @staticmethod
