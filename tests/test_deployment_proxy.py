@@ -1,21 +1,23 @@
 """The proxy of `deploy/`, run for real: TLS outside; sockets and long polls to the live part, the rest to the web."""
 
 import asyncio
+import json
 import os
 import re
+import shlex
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 from websockets.asyncio.client import connect
 
-from rig import servers
-from rig.deployment import COMPOSE, Deployment
+from rig import deployment, servers
+from rig.deployment import COMPOSE, Deployment, Service
 from tests.conftest import until
 from tests.deployment_fixtures import started, submit, team  # noqa: F401 - a fixture
 from tests.test_browser import ARGUMENTS
@@ -128,23 +130,66 @@ def test_a_socket_reaches_the_live_part(ports: tuple[int, int]) -> None:
     assert "not-authorised" in asyncio.run(heard())
 
 
+@pytest.fixture
+def visited(ports: tuple[int, int]) -> Iterator[Callable[[str], Page]]:
+    """Open a browser's page through the proxy, signed in as somebody."""
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+
+        def visit(username: str) -> Page:
+            context = running.new_context(base_url=f"https://localhost:{ports[1]}", ignore_https_errors=True)
+            page = context.new_page()
+            page.goto("/sign-in/")
+            page.get_by_label("Username").fill(username)
+            page.get_by_label("Password").fill("chamber-demo")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.locator("#live-status")).to_have_text("Live", timeout=20_000)
+            return page
+
+        yield visit
+        running.close()
+
+
 @pytest.mark.chromium
 def test_an_open_page_follows_a_workload_through_all_processes(
     team: Deployment,  # noqa: F811
-    ports: tuple[int, int],
+    visited: Callable[[str], Page],
 ) -> None:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
-        context = running.new_context(base_url=f"https://localhost:{ports[1]}", ignore_https_errors=True)
-        page = context.new_page()
-        page.goto("/sign-in/")
-        page.get_by_label("Username").fill("rosa")
-        page.get_by_label("Password").fill("chamber-demo")
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.locator("#live-status")).to_have_text("Live", timeout=20_000)
-        slug = submit(team, name="followed", command=["sleep", "3"])
-        page.goto(f"/workloads/{slug}/")
-        page.evaluate("window.neverReloaded = true")
-        expect(page.locator("#workload")).to_contain_text("Completed", timeout=60_000)
+    page = visited("rosa")
+    slug = submit(team, name="followed", command=["sleep", "3"])
+    page.goto(f"/workloads/{slug}/")
+    page.evaluate("window.neverReloaded = true")
+    expect(page.locator("#workload")).to_contain_text("Completed", timeout=60_000)
+    assert page.evaluate("window.neverReloaded") is True
+
+
+@pytest.mark.chromium
+def test_a_cluster_is_connected_by_the_printed_command_and_its_page_turns_green_at_the_agent_s_hello(
+    team: Deployment,  # noqa: F811
+    visited: Callable[[str], Page],
+    tmp_path: Path,
+) -> None:
+    page = visited("otto")
+    page.goto("/clusters/connect/")
+    page.get_by_label("Name").fill("north")
+    page.get_by_label("Backend").select_option("simulated")
+    page.get_by_role("button", name="Connect").click()
+    expect(page.locator("#cluster")).to_contain_text("Waiting for its agent")
+    token, nodes = tmp_path / "north.token", tmp_path / "nodes.json"
+    token.write_text(page.locator("#agent-token").inner_text())
+    nodes.write_text(json.dumps(deployment.nodes("north", 1, pool="nobody's")))
+    words = shlex.split(page.locator("#agent-commands").inner_text())
+    here = {
+        "north.token": str(token),
+        "nodes.json": str(nodes),
+        words[words.index("--url") + 1]: team.live_url,
+    }
+    agent = Service("agent-north", [here.get(word, word) for word in words], team.environment, tmp_path)
+    page.evaluate("window.neverReloaded = true")
+    agent.start(wait=False)
+    try:
+        expect(page.locator("#cluster .status-ok")).to_have_text("Connected", timeout=20_000)
+        expect(page.locator("#cluster")).to_contain_text("north-0")
         assert page.evaluate("window.neverReloaded") is True
-        running.close()
+    finally:
+        agent.stop()

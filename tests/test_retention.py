@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agentlink import assignments
 from agentlink.assignments import NewAssignment
-from agentlink.models import Assignment, Cluster, Device, Placement
+from agentlink.models import Assignment, Cluster, Device, GpuUse, GpuUseSample, Placement
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import User
 from teams.models import Pool, Role, Team
@@ -58,6 +58,13 @@ def ended(team: Team, owner: User, cluster: Cluster, *, days_ago: int, gone: boo
     return workload
 
 
+def measured(workload: Workload) -> None:
+    """Store what its GPUs did."""
+    known = {"attempt": workload.attempts.get(), "gpus": 1, "busy_percent": 50, "memory_mib": 1}
+    GpuUse.objects.create(at=timezone.now(), **known)
+    GpuUseSample.objects.create(minute=timezone.now(), **known)
+
+
 def left() -> set[str]:
     return set(Workload.objects.values_list("slug", flat=True))
 
@@ -66,11 +73,14 @@ def test_an_old_workload_goes_with_everything_that_tells_of_it(
     team: Team, owner: User, cluster: Cluster
 ) -> None:
     old, young = (ended(team, owner, cluster, days_ago=days) for days in (366, 364))
+    for workload in (old, young):
+        measured(workload)
     waiting = make_workload(team, owner)
     assert forget_old() == 1
     assert left() == {young.slug, waiting.slug}
     assert not Event.objects.filter(workload_id=old.pk).exists()
     assert Attempt.objects.count() == Assignment.objects.count() == Placement.objects.count() == 1
+    assert GpuUse.objects.count() == GpuUseSample.objects.count() == 1
     assert broken() == []
 
 

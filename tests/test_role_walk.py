@@ -14,9 +14,11 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from agentlink.models import AgentToken
+from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
 from chamber.tokens import create_token
+from teams.actors import Actor
 from teams.models import Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
 from workloads.models import Status
@@ -82,6 +84,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "scheduling:what-if-team": ROW,
     "scheduling:what-if-pool": {**POOL, "slug": "main", "name": "Main"},
     "agentlink:connect": {"name": "west", "backend": "native"},
+    "agentlink:bind-namespace": {"team": "idle", "namespace": "idle-jobs"},
     "api-login": {"username": "owner", "password": "difference engine"},
     "api-tokens": {"name": "job", "scope": "read"},
     "api-teams": {"parent": "nlp", "name": "Speech"},
@@ -96,6 +99,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-pool": {"paused": True},
     "api-workloads": WORKLOAD,
     "api-clusters": {"name": "west"},
+    "api-namespaces": {"team": "idle", "namespace": "idle-jobs"},
     "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},
 }
 
@@ -128,6 +132,7 @@ class World:
         cluster = make_cluster("east")
         make_node(cluster, "n1", pool=self.pool)
         self.agent_token = AgentToken.objects.create(cluster=cluster, token_hash="x" * 64, prefix="cha_")
+        bind_namespace(by=Actor.system("test"), cluster=cluster, team=self.nlp, namespace="nlp-jobs")
         self.own_token: ApiToken = create_token(
             user=self.users["owner"], name="laptop", scope=Scope.READ, days=1
         )[0]
@@ -175,6 +180,7 @@ class World:
             "slug": slug,
             "pool_slug": "main",
             "name": "east",
+            "namespace": "nlp-jobs",
             "binding_id": self.guest.pk,
             "token_id": self.agent_token.pk if agents else self.own_token.pk,
         }
