@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -16,16 +17,16 @@ from agentlink.agent.kube.resources import JsonObject
 LOOPBACK = "127.0.0.1"
 
 
-class Listener:
+class Listener(ABC):
     """A server on loopback, each of whose `connections` is carried by a task that ends with it."""
 
     def __init__(self) -> None:
         self.port = self.connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @abstractmethod
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection."""
-        raise NotImplementedError
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

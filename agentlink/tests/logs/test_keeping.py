@@ -169,6 +169,7 @@ async def test_a_stop_waits_no_longer_than_its_bound_for_a_log(monkeypatch: pyte
         keeper.observe([seen(p0=PodState.RUNNING)])
         async with asyncio.timeout(2):
             await keeper.before_stop([(ATTEMPT, None)])
+        assert pods.reads == [(0, True)]
 
 
 async def test_without_a_server_an_attempt_is_forgotten_after_a_bounded_time(
@@ -201,6 +202,7 @@ async def test_what_a_server_did_not_store_is_sent_again_also_by_the_next_connec
         second = Server(keeper)
         sending = asyncio.create_task(keeper.send(second.send))
         await until(lambda: keeper._unsettled == {})
+        assert second.texts == {(ATTEMPT, 0): "one\n"}
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
 
