@@ -169,11 +169,11 @@ def _read(data: str | bytes) -> ServerMessage:
 
 
 @asynccontextmanager
-async def open_websocket(url: str, token: str) -> AsyncIterator[Link]:
-    """Connect to the server at `url` (http or https); raise `LinkLost` where that fails."""
+async def open_socket(url: str, token: str, path: str) -> AsyncIterator[ClientConnection]:
+    """Connect to `path` of the server at `url` (http or https); raise `LinkLost` where that fails."""
     parts = urlsplit(url)
     scheme = "wss" if parts.scheme in {"https", "wss"} else "ws"
-    address = urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + "/ws/agent/", "", ""))
+    address = urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + path, "", ""))
     try:
         socket = await connect(
             address,
@@ -187,6 +187,13 @@ async def open_websocket(url: str, token: str) -> AsyncIterator[Link]:
     except (OSError, TimeoutError, WebSocketException, ssl.SSLError) as error:
         raise LinkLost(f"{url} could not be reached: {error}.") from error
     async with socket:
+        yield socket
+
+
+@asynccontextmanager
+async def open_websocket(url: str, token: str) -> AsyncIterator[Link]:
+    """Begin a conversation with the server at `url`; raise `LinkLost` where that fails."""
+    async with open_socket(url, token, "/ws/agent/") as socket:
         yield WebSocketLink(socket)
 
 

@@ -7,20 +7,18 @@ server asks again for what is still looked at, from where it was.
 import asyncio
 import logging
 import random
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from urllib.parse import urlsplit, urlunsplit
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import WebSocketException
 
 from agentlink import protocol
 from agentlink.agent import streams
 from agentlink.agent.backends.base import Backend
 from agentlink.agent.keeping import Keeper
-from agentlink.agent.link import CLOSE_SECONDS, OPEN_SECONDS, PING_SECONDS, LinkLost
+from agentlink.agent.link import LinkLost, open_socket
 from agentlink.protocol import Error, Invalid
 from agentlink.protocol import logs as messages
 from agentlink.protocol.logs import STREAMS, Ask, Chunk, End, EndReason, Kept, Stop, Stored
@@ -54,7 +52,7 @@ async def _run(url: str, token: str | Callable[[], str], backend: Backend, keepe
         began = time.monotonic()
         try:
             secret = token if isinstance(token, str) else token()
-            async with _open(url, secret) as socket:
+            async with open_socket(url, secret, PATH) as socket:
                 await Conversation(socket, backend, keeper).run()
         except LinkLost as lost:
             logger.info("No logs are sent now: %s", lost)
@@ -65,27 +63,6 @@ async def _run(url: str, token: str | Callable[[], str], backend: Backend, keepe
         failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1
         longest = min(FIRST_PAUSE_SECONDS * (1 << min(failures, 16)), LONGEST_PAUSE_SECONDS)
         await asyncio.sleep(random.uniform(0.1, longest))  # noqa: S311 - guards nothing
-
-
-@asynccontextmanager
-async def _open(url: str, token: str) -> AsyncIterator[ClientConnection]:
-    parts = urlsplit(url)
-    scheme = "wss" if parts.scheme in {"https", "wss"} else "ws"
-    address = urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + PATH, "", ""))
-    try:
-        socket = await connect(
-            address,
-            additional_headers={"Authorization": f"Bearer {token}"},
-            max_size=protocol.MAX_BYTES,
-            open_timeout=OPEN_SECONDS,
-            close_timeout=CLOSE_SECONDS,
-            ping_interval=PING_SECONDS,
-            ping_timeout=PING_SECONDS,
-        )
-    except (OSError, TimeoutError, WebSocketException, ssl.SSLError) as error:
-        raise LinkLost(f"{url} could not be reached: {error}.") from error
-    async with socket:
-        yield socket
 
 
 class Conversation:
