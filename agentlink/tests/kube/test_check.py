@@ -1,6 +1,7 @@
 """The doctor of a cluster against a real control plane, with accounts of more and fewer rights."""
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,8 @@ def test_a_lease_whose_holder_is_gone_is_told(
     body = lease(holder, datetime.now(UTC) - timedelta(minutes=minutes_ago))
     namespace.admin.create(body, "leases", namespace.name)
     said = words(found(agent), "lease")
-    assert [
-        sentence.startswith("The agent agent-7 led and has said nothing for 60") for sentence in said
-    ] == ([True] if is_told else [])
+    assert len(said) == is_told
+    if is_told:  # The API server tells its time in whole seconds, and this machine may be slow.
+        silent = re.fullmatch(r"The agent agent-7 led and has said nothing for (\d+) s; .*", said[0])
+        assert silent is not None
+        assert 599 <= int(silent[1]) < 1_200
