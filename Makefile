@@ -39,13 +39,8 @@ test: setup-dev  ## Run all tests; what the machine lacks is skipped by name
 kube:  ## Build the Kubernetes control plane that some tests run on, into the user's cache (needs Go)
 	@rig/kube/build
 
-# Not a second time: what starts servers of its own, and what knows no database, such as most of what needs a cluster.
-ONCE := --ignore-glob='tests/test_deployment*' --ignore-glob='tests/test_chaos*' --ignore=tests/test_browser.py \
-	--ignore=scheduling/tests/engine --ignore=scheduling/tests/scenario --ignore=scheduling/tests/proof \
-	--ignore=scheduling/tests/simulation -m 'not kube or django_db'
-
-test-production: setup-dev  ## The tests again on PostgreSQL and Redis, started for the run
-	$(BIN)/python -m rig.servers $(BIN)/python -m pytest $(ONCE) $(ARGS)
+test-production: setup-dev  ## The tests of what is stored again on PostgreSQL and Redis, started for the run
+	$(BIN)/python -m rig.servers $(BIN)/python -m pytest -m stores $(ARGS)
 
 chaos: setup  ## Kill, cut and fill whatever can fail under a load, then check the truths (SECONDS=300 SEED=1 FAULTS=words)
 	$(BIN)/python -m chaos --seconds $(SECONDS) --seed $(SEED) --faults "$(FAULTS)"
@@ -68,8 +63,8 @@ lint: setup-dev  ## ruff, import rules, missing migrations
 types: setup-dev  ## mypy --strict
 	$(BIN)/mypy .
 
-bench: setup-dev  ## Every figure as JSON, on servers of its own (FIGURES="kueue pages" chooses)
-	@$(BIN)/python -m bench $(FIGURES)
+bench: setup-dev  ## Every figure as JSON, on servers of its own (FIGURES="kueue pages" chooses; SMALL=1: do they run?)
+	@$(BIN)/python -m bench $(if $(SMALL),--small) $(FIGURES)
 
 lock: setup-dev  ## Rewrite the lock files from requirements*.in
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements.in -o requirements.txt

@@ -3,18 +3,21 @@
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.core.cache import caches
 from django.db import connection
+from xdist.remote import Producer
 
 from chamber import live
-from rig import kubernetes, namespaces, servers
+from chamber.live import shared
+from rig import kubernetes, namespaces, servers, spreading
 from workloads import known
 
 PARTS: dict[str, Callable[[], object]] = {
@@ -24,25 +27,49 @@ PARTS: dict[str, Callable[[], object]] = {
     "nginx": servers.nginx_program,
     "kube": lambda: os.environ.get("CHAMBER_TEST_KUBECONFIG") or kubernetes.programs(),
 }
+PATIENCE_SECONDS = 60.0
 MOST_IN_USE = 3
 """Of the pool's connections between two tests: the test process itself needs one."""
 VENDORS = {"sqlite": "sqlite", "postgresql": "postgres"}
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile(
+    "chamber", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("chamber")
+
 REQUIRED = {part for part in os.environ.get("CHAMBER_TEST_REQUIRE", "").split(",") if part}
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is about the other database; skip by name what needs a part that this machine lacks, unless
-    CHAMBER_TEST_REQUIRE names it.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, object]:
+    """Mark what uses the database. Of what is chosen, leave out what is about the other database, and skip by name
+    what needs a part that this machine lacks, unless CHAMBER_TEST_REQUIRE names it.
     """
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db"}:
+            item.add_marker("stores")
+    result = yield
     other = ({"sqlite_only", "postgres_only"} - {f"{VENDORS[connection.vendor]}_only"}).pop()
     elsewhere = [item for item in items if item.get_closest_marker(other)]
     if elsewhere:
         items[:] = [item for item in items if not item.get_closest_marker(other)]
         config.hook.pytest_deselected(items=elsewhere)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = spreading.in_order(items)
     lacking = {part for part, found in PARTS.items() if not found() and part not in REQUIRED}
     for item in items:
         for part in lacking & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.skip(reason=f"this machine lacks {part}"))
+    return result
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> spreading.Spreading:
+    """Spread the tests over processes by files, in the order in which they are."""
+    config.option.loadscopereorder = False
+    return spreading.Spreading(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
             f"CHAMBER_TEST_REQUIRE names {', '.join(sorted(unknown))}; allowed: {allowed}."
         )
     _share_no_redis(os.environ.get("PYTEST_XDIST_WORKER", ""))
+    _wait_for_servers()
 
 
 def _share_no_redis(worker: str) -> None:
@@ -71,6 +99,21 @@ def _share_no_redis(worker: str) -> None:
         settings.CACHES["default"]["LOCATION"] = (
             urlsplit(settings.REDIS)._replace(path=f"/{number + 1}").geturl()
         )
+
+
+def _wait_for_servers() -> None:
+    """Have PostgreSQL and Redis waited for as long as a loaded machine may need: that is no outage.
+
+    Tests of outages have servers of their own, and set the times that they are about.
+    """
+    pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool")
+    if pool:
+        pool["timeout"] = PATIENCE_SECONDS
+        settings.DATABASES["default"]["OPTIONS"]["connect_timeout"] = int(PATIENCE_SECONDS)
+    if settings.REDIS:
+        options = settings.CACHES["default"]["OPTIONS"]
+        options["socket_timeout"] = options["socket_connect_timeout"] = PATIENCE_SECONDS
+    shared.SECONDS = PATIENCE_SECONDS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,9 +1,26 @@
 """`/api/v1/`: the parts of each app, and the project's own."""
 
+import threading
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from chamber import api_accounts
+
+
+class Schema(SpectacularAPIView):
+    """The OpenAPI document, made for one caller at a time: the library fails where several threads begin at once."""
+
+    _making = threading.Lock()
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer one caller after the other."""
+        with self._making:
+            return super().dispatch(request, *args, **kwargs)
+
 
 urlpatterns = [
     path("", include("teams.api_urls")),
@@ -14,5 +31,5 @@ urlpatterns = [
     path("tokens/", api_accounts.Tokens.as_view(), name="api-tokens"),
     path("tokens/<uuid:token_id>/", api_accounts.TokenDetail.as_view(), name="api-token"),
     path("login/", api_accounts.Login.as_view(), name="api-login"),
-    path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("schema/", Schema.as_view(), name="api-schema"),
 ]

@@ -16,9 +16,9 @@ from chaos.probe import Probe
 from chaos.stage import Stage
 from chaos.truths import Violation
 
-CONVERGE_SECONDS = 90.0
+CONVERGE_SECONDS = 180.0
 """The longest that anything may take to work again."""
-REST_SECONDS = 60.0
+REST_SECONDS = 180.0
 """The longest until nothing is under way any more when load and faults are over."""
 LOOK_AGAIN_SECONDS = 1.0
 LOOK_SECONDS = 3.0

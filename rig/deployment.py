@@ -26,8 +26,8 @@ from rig import servers
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE = ROOT / "deploy" / "compose.yaml"
-START_SECONDS = 60.0
-STOP_SECONDS = 40.0
+START_SECONDS = 120.0
+STOP_SECONDS = 90.0
 TOKEN_FILE, NODES_FILE, STATE_FILE = (
     "/run/secrets/agent_token",
     "/etc/chamber/nodes.json",
@@ -116,7 +116,7 @@ class Service:
         deadline, answered = time.monotonic() + seconds, ""
         while self.running and time.monotonic() < deadline:
             with suppress(httpx.HTTPError):
-                answer = httpx.get(self.url + path, timeout=5)
+                answer = httpx.get(self.url + path, timeout=30)
                 if answer.status_code == status:
                     return
                 answered = f"{answer.status_code} {answer.text[:300]}"
@@ -207,7 +207,7 @@ class Deployment:
     def api(self, username: str) -> httpx.Client:
         """Return a client of the API that is signed in as one of the demo's people."""
         headers = {"Authorization": f"Bearer {self.token(username)}"}
-        return httpx.Client(base_url=f"{self.web_url}/api/v1/", headers=headers, timeout=30)
+        return httpx.Client(base_url=f"{self.web_url}/api/v1/", headers=headers, timeout=60)
 
     def run(self, *arguments: str, text: str | None = None) -> "subprocess.CompletedProcess[str]":
         """Run a command of the project's Python with the deployment's environment, and return how it went."""

@@ -16,7 +16,7 @@ import httpx
 
 T = TypeVar("T")
 Json = dict[str, Any]
-SECONDS = 30.0
+SECONDS = 90.0
 LONGEST_SECONDS = 300.0
 """How long one answer may take: thousands of objects may be deleted by it."""
 FINALIZED = ("batch/v1", "jobs"), ("v1", "pods"), ("resource.k8s.io/v1", "resourceclaims")

@@ -22,7 +22,7 @@ from pathlib import Path
 import psycopg
 import redis as redis_client
 
-START_SECONDS = 30.0
+START_SECONDS = 90.0
 DEBIAN = Path("/usr/lib/postgresql")
 DATABASE = "chamber"
 
@@ -70,6 +70,12 @@ class Server(ABC):
         self.folder = folder
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        assert self.process is not None, f"{self.name} does not run"  # noqa: S101
+        return self.process.pid
 
     @abstractmethod
     def command(self) -> list[str]:

@@ -6,19 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import httpx
 import pytest
 
-T = TypeVar("T")
+from tests.deployment_fixtures import mended, team
+from tests.waiting import until
+
+__all__ = ["mended", "team"]
 
 CHAMBER = [sys.executable, "-m", "chamber.cli"]
-START_SECONDS = 90
+START_SECONDS = 180
 """Generous: two test processes may share a slow machine."""
 
 
@@ -27,17 +28,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def until(found: Callable[[], T | None], *, seconds: float = 30, every: float = 0.1) -> T:
-    """Return what `found` returns once that is true; fail after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        answer = found()
-        if answer:
-            return answer
-        time.sleep(every)
-    pytest.fail(f"not within {seconds} s: {found}")
 
 
 @dataclass
@@ -58,20 +48,20 @@ class Demo:
             "scope": scope,
             "name": "test",
         }
-        answer = httpx.post(f"{self.url}/api/v1/login/", json=body, timeout=30)
+        answer = httpx.post(f"{self.url}/api/v1/login/", json=body, timeout=60)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["token"])
 
     def api(self, username: str) -> httpx.Client:
         """Return a client that is signed in as this user."""
         headers = {"Authorization": f"Bearer {self.token(username)}"}
-        return httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=30)
+        return httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=60)
 
     def stop(self) -> str:
         """Press Ctrl-C, wait for the end, and return all it printed."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=60)
         return self.log.read_text()
 
 

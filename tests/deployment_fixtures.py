@@ -15,18 +15,25 @@ import redis
 
 from rig import deployment, servers
 from rig.deployment import Deployment, Service
-from tests.conftest import until
+from tests.waiting import until
 
 CLUSTER = "east"
 PARTS = ("web", "live", "worker", "scheduler", "beat")
 KEY = "an-example-of-a-long-enough-key-0123456789"
 
 
-@pytest.fixture(scope="session")
-def team() -> Iterator[Deployment]:
-    """A deployment with the demo's people and one simulated cluster; who stops a part of it starts it again."""
+@contextmanager
+def deployed() -> Iterator[Deployment]:
+    """Run a deployment with the demo's people and one simulated cluster inside the block."""
     with deployment.running() as running:
         running.add_agent(CLUSTER, deployment.nodes(CLUSTER, 4))
+        yield running
+
+
+@pytest.fixture(scope="session")
+def team() -> Iterator[Deployment]:
+    """The one deployment of all tests that need one; who stops a part of it starts it again (see `mended`)."""
+    with deployed() as running:
         yield running
 
 
@@ -49,7 +56,7 @@ def status_of(team: Deployment, slug: str) -> str:
     return str(answer.json()["status"]) if answer.status_code == 200 else ""
 
 
-def becomes(team: Deployment, slug: str, status: str, *, seconds: float = 60) -> None:
+def becomes(team: Deployment, slug: str, status: str, *, seconds: float = 120) -> None:
     """Wait until the workload has the status."""
     until(lambda: status_of(team, slug) == status, seconds=seconds)
 
@@ -63,17 +70,20 @@ def held(team: Deployment, statement: str) -> Iterator[None]:
         connection.rollback()
 
 
-def waits_for_a_lock(team: Deployment) -> bool:
-    """Return whether a process of the deployment waits for a lock of the database now."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'chamber'"
+def waits_for_a_lock(team: Deployment, words: str) -> bool:
+    """Return whether a process of the deployment waits for a lock of the database, with these words in its query."""
+    query = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'chamber' "
+        "AND strpos(query, %s) > 0"
+    )
     with psycopg.connect(team.database.url, autocommit=True) as connection:
-        row = connection.execute(query).fetchone()
+        row = connection.execute(query, [words]).fetchone()
     return row is not None and row[0] > 0
 
 
 @pytest.fixture
 def mended(team: Deployment) -> Iterator[None]:
-    """After the test, everything runs again whatever it stopped."""
+    """After the test, everything runs again whatever it stopped, and of the workloads nothing does."""
     yield
     for server in (team.database, team.redis):
         if server.process is None:
@@ -83,6 +93,10 @@ def mended(team: Deployment) -> Iterator[None]:
         service.start()
     for name in ("web", "live"):
         team.services[name].wait_for("/readyz")
+    with team.api("rosa") as api:
+        for status in ("pending", "queued", "starting", "running"):
+            for row in api.get("workloads/", params={"status": status, "limit": 500}).json()["results"]:
+                api.post(f"workloads/{row['slug']}/cancel/")
 
 
 def chamber(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -90,7 +104,7 @@ def chamber(*words: str, **environment: str) -> "subprocess.CompletedProcess[str
     kept = {"PATH": "/usr/bin:/bin", "CHAMBER_SECRET_KEY": KEY, **environment}
     command = [sys.executable, "-m", "chamber.cli", *words]
     return subprocess.run(
-        command, env=kept, cwd=deployment.ROOT, capture_output=True, text=True, timeout=90, check=False
+        command, env=kept, cwd=deployment.ROOT, capture_output=True, text=True, timeout=180, check=False
     )
 
 

@@ -7,8 +7,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.conftest import Demo, until
+from tests.conftest import Demo
 from tests.test_demo import connected, status_of, submit
+from tests.waiting import PATIENCE_MS, until
 
 pytestmark = pytest.mark.chromium
 
@@ -17,6 +18,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
         yield running
@@ -61,6 +63,7 @@ class Visitor:
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
         )
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on(
             "console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None
@@ -81,7 +84,7 @@ def reason_of(api: httpx.Client, slug: str) -> str:
 
 
 def status_badge(page: Page, word: str) -> None:
-    expect(page.locator(".title .status")).to_have_text(re.compile(word), timeout=15_000)
+    expect(page.locator(".title .status")).to_have_text(re.compile(word))
 
 
 def test_a_researcher_submits_by_form_and_watches_it_through_its_life(visit: Visitor) -> None:
@@ -92,7 +95,7 @@ def test_a_researcher_submits_by_form_and_watches_it_through_its_life(visit: Vis
     page.get_by_role("main").get_by_role("button", name="Submit").click()
     expect(page).to_have_url(re.compile(r"/workloads/my-first-\w+/"))
     page.evaluate("window.untouched = true")
-    status_badge(page, "Running")
+    status_badge(page, "Running|Completed")  # a slow machine may miss the four seconds between
     status_badge(page, "Completed")
     assert page.evaluate("window.untouched"), "the page was reloaded"
     for word in ("Pending", "Queued", "Starting", "Running"):
@@ -159,9 +162,7 @@ def test_an_admin_changes_limits_and_open_pages_and_the_next_plan_follow(visit: 
     admin = visit("olga", "/teams/?pool=main")
     set_burst_limit(admin, "0")
     expect(admin.get_by_role("row").filter(has_text="Training")).to_contain_text("no bursting")
-    expect(watcher.get_by_role("row").filter(has_text="Training")).to_contain_text(
-        "no bursting", timeout=10_000
-    )
+    expect(watcher.get_by_role("row").filter(has_text="Training")).to_contain_text("no bursting")
     with demo.api("tara") as api:
         slugs = [submit(api, name="many", team="training", pools=["main"], gpus=8) for _ in range(3)]
         until(lambda: [status_of(api, slug) for slug in slugs].count("running") == 2)
@@ -183,7 +184,7 @@ def test_an_admin_sees_what_an_edit_would_do_before_it_is_saved(
     page.get_by_role("button", name="See the effect").click()
     effect = page.get_by_role("region", name="Effect on teams")
     row = effect.get_by_role("row").filter(has_text="Training").filter(has_text="Main")
-    expect(row).to_contain_text("no limit", timeout=15_000)
+    expect(row).to_contain_text("no limit")
     expect(row).to_contain_text("16")
     expect(page.get_by_label("Burst limit")).to_have_value("0")
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from chaos.link_proxy import CALM, LinkProxy, Trouble
 
-SECONDS = 5.0
+SECONDS = 60.0
 
 
 async def echo(agent: ServerConnection) -> None:
@@ -82,7 +82,7 @@ async def test_a_cut_ends_the_conversation() -> None:
 async def test_who_is_refused_gets_no_answer() -> None:
     async with echoing(Trouble(refuse=True)) as (proxy, _):
         with pytest.raises(InvalidMessage):
-            await connect(f"ws://127.0.0.1:{proxy.port}/ws/agent/", open_timeout=1)
+            await connect(f"ws://127.0.0.1:{proxy.port}/ws/agent/", open_timeout=SECONDS)
 
 
 async def test_the_reason_for_closing_reaches_the_agent() -> None:
@@ -103,7 +103,7 @@ async def test_plain_requests_pass_and_are_cut() -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     proxy = LinkProxy("127.0.0.1", server.sockets[0].getsockname()[1], seed=1)
-    async with server, proxy.running(), httpx.AsyncClient(base_url=proxy.url) as client:
+    async with server, proxy.running(), httpx.AsyncClient(base_url=proxy.url, timeout=SECONDS) as client:
         assert (await client.get("/agent/v1/sync")).json() == []
         proxy.trouble = Trouble(cut=1.0)
         with pytest.raises(httpx.TransportError):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import CHAMBER, Demo, until
+from tests.conftest import CHAMBER, Demo
 from tests.test_demo import connected
+from tests.waiting import until
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
@@ -26,7 +27,7 @@ def rosa(demo: Demo, tmp_path: Path) -> Run:
     def chamber(*arguments: str, stdin: str = "") -> Done:
         return subprocess.run(
             [*CHAMBER, *arguments],
-            input=stdin, env=environment, capture_output=True, text=True, timeout=60, check=False,
+            input=stdin, env=environment, capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip
 
     signed_in = chamber(
@@ -57,7 +58,7 @@ def test_the_exit_status_tells_that_the_workload_failed(rosa: Run) -> None:
 
 def test_what_runs_is_cancelled(rosa: Run) -> None:
     name = rosa(*JOB, "--", "sleep", "600").stdout.strip()
-    assert rosa("wait", name, "--for", "running", "--timeout", "30s").returncode == 0
+    assert rosa("wait", name, "--for", "running", "--timeout", "90s").returncode == 0
 
     assert rosa("cancel", name).returncode == 0
 

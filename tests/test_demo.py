@@ -8,13 +8,14 @@ from typing import Any
 
 import httpx
 
-from tests.conftest import CHAMBER, Demo, free_port, start_demo, until
+from tests.conftest import CHAMBER, Demo, free_port, start_demo
+from tests.waiting import in_one_window, until
 
 
 def refused(*options: str) -> str:
     """Return the one sentence by which `chamber demo` refuses to start."""
     done = subprocess.run(
-        [*CHAMBER, "demo", *options], capture_output=True, text=True, timeout=60, check=False
+        [*CHAMBER, "demo", *options], capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 1
     assert done.stdout == ""
@@ -85,8 +86,14 @@ def test_a_command_that_fails_is_failed_with_its_exit_code(demo: Demo) -> None:
 
 def test_an_address_that_somebody_made_up_buys_no_more_tries_to_sign_in(demo: Demo) -> None:
     body = {"username": "nobody", "password": "wrong"}
+    in_one_window()
     answers = [
-        httpx.post(f"{demo.url}/api/v1/login/", json=body, headers={"X-Forwarded-For": f"192.0.2.{number}"})
+        httpx.post(
+            f"{demo.url}/api/v1/login/",
+            json=body,
+            headers={"X-Forwarded-For": f"192.0.2.{number}"},
+            timeout=60,
+        )
         for number in range(11)
     ]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
@@ -117,7 +124,7 @@ def connected_somewhere(demo: Demo) -> bool:
 
 def switch_agents(demo: Demo, action: str) -> None:
     """Stop or start all simulated agents by the button of their clusters' pages, as the operator."""
-    with httpx.Client(base_url=demo.url, follow_redirects=True, timeout=30) as pages:
+    with httpx.Client(base_url=demo.url, follow_redirects=True, timeout=60) as pages:
         pages.get("/sign-in/")
         form = {"username": "otto", "password": demo.passwords["otto"]}
         pages.post("/sign-in/", data={**form, "csrfmiddlewaretoken": pages.cookies["csrftoken"]})
@@ -128,11 +135,12 @@ def switch_agents(demo: Demo, action: str) -> None:
 
 def test_what_ends_and_what_is_cancelled_while_no_agent_runs_is_settled_when_one_does(demo: Demo) -> None:
     with demo.api("rosa") as api:
-        ends = submit(api, name="ends", team="nlp", gpus=1, command=["sleep", "3"])
         stays = submit(api, name="stays", team="nlp", gpus=1, command=["sleep", "600"])
-        until(lambda: status_of(api, ends) == status_of(api, stays) == "running")
+        until(lambda: status_of(api, stays) == "running")
+        ends = submit(api, name="ends", team="nlp", gpus=1, command=["sleep", "8"])
+        until(lambda: status_of(api, ends) == "running")
         switch_agents(demo, "stop")
-        time.sleep(4)
+        time.sleep(9)
         assert status_of(api, ends) == "running", "nobody can have reported its end"
         assert api.post(f"workloads/{stays}/cancel/").status_code == 200
         late = submit(api, name="late", team="nlp", gpus=1, command=["sleep", "1"])

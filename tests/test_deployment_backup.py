@@ -9,10 +9,9 @@ import pytest
 
 from rig import servers
 from rig.deployment import Deployment
-from tests.conftest import until
-from tests.deployment_fixtures import CLUSTER, PARTS, becomes, mended, status_of, submit, team
+from tests.deployment_fixtures import CLUSTER, PARTS, becomes, status_of, submit
+from tests.waiting import until
 
-__all__ = ["mended", "team"]
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
 
 
@@ -55,18 +54,18 @@ def test_after_a_restore_the_agent_that_is_ahead_and_the_server_converge(
     for name in PARTS:
         team.services[name].start()
 
-    becomes(team, submit(team, name="after"), "completed", seconds=90)
+    becomes(team, submit(team, name="after"), "completed", seconds=180)
     assert status_of(team, kept) == "running"
     assert attempts(team, kept) == 1, "what ran all the time was not touched"
     with team.api("rosa") as api:
         assert api.get(f"workloads/{lost}/").status_code == 404
     # It ran when the backup was made: it runs again, or ends; what the restored server knows and what is there agree.
-    until(lambda: status_of(team, ended) in {"running", "failed", "cancelled", "completed"}, seconds=60)
-    until(lambda: in_use(team) == running(team), seconds=60)
+    until(lambda: status_of(team, ended) in {"running", "failed", "cancelled", "completed"})
+    until(lambda: in_use(team) == running(team))
     with team.api("rosa") as api:
         for slug in (kept, ended):
             api.post(f"workloads/{slug}/cancel/")
-    until(lambda: in_use(team) == 0, seconds=60)
+    until(lambda: in_use(team) == 0)
 
 
 def attempts(team: Deployment, slug: str) -> int:

@@ -9,9 +9,8 @@ import httpx
 import pytest
 
 from rig.deployment import Deployment
-from tests.deployment_fixtures import becomes, mended, started, submit, team
+from tests.deployment_fixtures import becomes, started, submit
 
-__all__ = ["mended", "team"]
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
 
 Event = tuple[str, dict[str, Any]]
@@ -71,7 +70,7 @@ def test_a_live_process_that_stops_ends_the_streams_of_logs_and_who_comes_again_
     becomes(team, slug, "running")
     with started(team, "live") as other, following(team, other.url, slug) as told:
         assert next(told)[0] == "lines"
-        assert other.stop(seconds=20) == 0
+        assert other.stop() == 0
         assert not [data for kind, data in told if kind == "end"]
     with team.api("rosa") as api:
         assert api.post(f"workloads/{slug}/cancel/").status_code == 200

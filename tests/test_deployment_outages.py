@@ -7,21 +7,9 @@ import pytest
 
 from rig import servers
 from rig.deployment import Deployment
-from tests.conftest import until
-from tests.deployment_fixtures import (
-    PARTS,
-    becomes,
-    mended,
-    queued,
-    says,
-    started,
-    status_of,
-    submit,
-    team,
-    told,
-)
+from tests.deployment_fixtures import PARTS, becomes, queued, says, started, status_of, submit, told
+from tests.waiting import until
 
-__all__ = ["mended", "team"]
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
 
 
@@ -32,7 +20,7 @@ def test_redis_wrong_at_the_start_is_said_and_found_when_it_comes(team: Deployme
             until(lambda service=service: says(service, "Redis"))  # type: ignore[misc]
             assert service.running
             if name == "web":
-                service.wait_for("/readyz", seconds=20)
+                service.wait_for("/readyz")
 
 
 def test_redis_away_for_a_while_costs_delay_only(team: Deployment) -> None:
@@ -44,7 +32,7 @@ def test_redis_away_for_a_while_costs_delay_only(team: Deployment) -> None:
     assert all(team.services[name].running for name in PARTS)
     assert status_of(team, before) == "running"
     team.redis.start()
-    becomes(team, during, "completed", seconds=45)
+    becomes(team, during, "completed")
     becomes(team, submit(team), "completed")
     for name in PARTS:
         told(team.services[name])
@@ -64,9 +52,9 @@ def test_postgresql_restarted_under_load_costs_delay_only(team: Deployment) -> N
     team.database.start()
     assert answers == {503}
     for name in ("web", "live"):
-        team.services[name].wait_for("/readyz", seconds=30)
+        team.services[name].wait_for("/readyz")
     for slug in [*before, submit(team)]:
-        becomes(team, slug, "completed", seconds=60)
+        becomes(team, slug, "completed")
     for name in PARTS:
         assert team.services[name].running
         told(team.services[name])
@@ -76,7 +64,7 @@ def test_every_part_stops_in_order_while_its_servers_are_away(team: Deployment) 
     team.redis.stop(signal.SIGKILL)
     team.database.stop(signal.SIGQUIT)
     time.sleep(3)
-    assert [team.services[name].stop(seconds=25) for name in PARTS] == [0] * len(PARTS)
+    assert [team.services[name].stop(seconds=90) for name in PARTS] == [0] * len(PARTS)
 
 
 def test_two_beats_and_two_schedulers_are_harmless(team: Deployment) -> None:
@@ -98,9 +86,9 @@ def test_two_beats_and_two_schedulers_are_harmless(team: Deployment) -> None:
 def test_the_other_scheduler_takes_over_when_the_first_one_stalls(team: Deployment) -> None:
     with started(team, "scheduler"):
         team.services["scheduler"].pause()
-        becomes(team, submit(team), "completed", seconds=45)
+        becomes(team, submit(team), "completed")
         team.services["scheduler"].resume()
-        becomes(team, submit(team), "completed", seconds=45)
+        becomes(team, submit(team), "completed")
 
 
 def test_nothing_piles_up_while_no_worker_runs(team: Deployment) -> None:
@@ -110,6 +98,6 @@ def test_nothing_piles_up_while_no_worker_runs(team: Deployment) -> None:
     waiting = queued(team)
     team.services["worker"].start()
     team.services["scheduler"].start()
-    until(lambda: queued(team) < 5, seconds=20)
+    until(lambda: queued(team) < 5)
     assert waiting < 60
     becomes(team, submit(team), "completed")

@@ -18,9 +18,9 @@ from websockets.asyncio.client import connect
 
 from rig import deployment, servers
 from rig.deployment import COMPOSE, Deployment, Service
-from tests.conftest import until
-from tests.deployment_fixtures import started, submit, team  # noqa: F401 - a fixture
+from tests.deployment_fixtures import started, submit
 from tests.test_browser import ARGUMENTS
+from tests.waiting import PATIENCE_MS, until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.nginx]
 TRUSTED = {"CHAMBER_TRUSTED_PROXIES": "127.0.0.1/32"}
@@ -57,7 +57,7 @@ def certificate(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ports(team: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:  # noqa: F811
+def ports(team: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     """Nginx before a web and a live process that believe it; its ports for HTTP and HTTPS."""
     folder = tmp_path_factory.mktemp("nginx")
     found = servers.free_port(), servers.free_port()
@@ -69,7 +69,7 @@ def ports(team: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         command += ["-g", f"daemon off; pid {folder}/nginx.pid;"]
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
             try:
-                until(lambda: answers(found[1]), seconds=20)
+                until(lambda: answers(found[1]), seconds=60)
                 yield found
             finally:
                 process.terminate()
@@ -82,7 +82,7 @@ def answers(port: int) -> bool:
 
 
 def browser(port: int) -> httpx.Client:
-    return httpx.Client(base_url=f"https://localhost:{port}", verify=False, timeout=20)  # noqa: S501 - its own
+    return httpx.Client(base_url=f"https://localhost:{port}", verify=False, timeout=60)  # noqa: S501 - its own
 
 
 def test_a_person_signs_in_over_tls_with_cookies_that_only_tls_carries(ports: tuple[int, int]) -> None:
@@ -101,7 +101,7 @@ def test_a_person_signs_in_over_tls_with_cookies_that_only_tls_carries(ports: tu
 
 
 def test_plain_http_is_sent_to_https(ports: tuple[int, int]) -> None:
-    answer = httpx.get(f"http://localhost:{ports[0]}/teams/")
+    answer = httpx.get(f"http://localhost:{ports[0]}/teams/", timeout=60)
     assert (answer.status_code, answer.headers["location"]) == (308, "https://localhost/teams/")
 
 
@@ -124,7 +124,7 @@ def test_a_socket_reaches_the_live_part(ports: tuple[int, int]) -> None:
     async def heard() -> str:
         url = f"wss://localhost:{ports[1]}/ws/agent/"
         headers = {"Authorization": "Bearer nobody"}
-        async with connect(url, ssl=unverified, additional_headers=headers) as socket:
+        async with connect(url, ssl=unverified, additional_headers=headers, open_timeout=60) as socket:
             return str(await socket.recv())
 
     assert "not-authorised" in asyncio.run(heard())
@@ -133,17 +133,19 @@ def test_a_socket_reaches_the_live_part(ports: tuple[int, int]) -> None:
 @pytest.fixture
 def visited(ports: tuple[int, int]) -> Iterator[Callable[[str], Page]]:
     """Open a browser's page through the proxy, signed in as somebody."""
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
 
         def visit(username: str) -> Page:
             context = running.new_context(base_url=f"https://localhost:{ports[1]}", ignore_https_errors=True)
+            context.set_default_timeout(PATIENCE_MS)
             page = context.new_page()
             page.goto("/sign-in/")
             page.get_by_label("Username").fill(username)
             page.get_by_label("Password").fill("chamber-demo")
             page.get_by_role("button", name="Sign in").click()
-            expect(page.locator("#live-status")).to_have_text("Live", timeout=20_000)
+            expect(page.locator("#live-status")).to_have_text("Live")
             return page
 
         yield visit
@@ -152,20 +154,20 @@ def visited(ports: tuple[int, int]) -> Iterator[Callable[[str], Page]]:
 
 @pytest.mark.chromium
 def test_an_open_page_follows_a_workload_through_all_processes(
-    team: Deployment,  # noqa: F811
+    team: Deployment,
     visited: Callable[[str], Page],
 ) -> None:
     page = visited("rosa")
     slug = submit(team, name="followed", command=["sleep", "3"])
     page.goto(f"/workloads/{slug}/")
     page.evaluate("window.neverReloaded = true")
-    expect(page.locator("#workload")).to_contain_text("Completed", timeout=60_000)
+    expect(page.locator("#workload")).to_contain_text("Completed")
     assert page.evaluate("window.neverReloaded") is True
 
 
 @pytest.mark.chromium
 def test_a_cluster_is_connected_by_the_printed_command_and_its_page_turns_green_at_the_agent_s_hello(
-    team: Deployment,  # noqa: F811
+    team: Deployment,
     visited: Callable[[str], Page],
     tmp_path: Path,
 ) -> None:
@@ -188,7 +190,7 @@ def test_a_cluster_is_connected_by_the_printed_command_and_its_page_turns_green_
     page.evaluate("window.neverReloaded = true")
     agent.start(wait=False)
     try:
-        expect(page.locator("#cluster .status-ok")).to_have_text("Connected", timeout=20_000)
+        expect(page.locator("#cluster .status-ok")).to_have_text("Connected")
         expect(page.locator("#cluster")).to_contain_text("north-0")
         assert page.evaluate("window.neverReloaded") is True
     finally:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +14,9 @@ import pytest
 
 from rig import deployment, servers
 from rig.deployment import Deployment
-from tests.deployment_fixtures import KEY, chamber, mended, refused, says, started, team, told
+from tests.deployment_fixtures import KEY, chamber, refused, says, started, told
+from tests.waiting import until
 
-__all__ = ["mended", "team"]
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
 
 
@@ -81,13 +80,13 @@ def test_a_database_that_cannot_be_had_is_said_and_503(
     team: Deployment, parts: dict[str, Any], said: str
 ) -> None:
     with started(team, "web", CHAMBER_DATABASE=url(team, **parts)) as web:
-        assert httpx.get(f"{web.url}/livez").status_code == 200
-        ready = httpx.get(f"{web.url}/readyz", timeout=30)
+        assert httpx.get(f"{web.url}/livez", timeout=60).status_code == 200
+        ready = httpx.get(f"{web.url}/readyz", timeout=60)
         assert ready.status_code == 503
-        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=30)
+        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=60)
         assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
         assert int(answer.headers["retry-after"]) > 0
-        page = httpx.get(f"{web.url}/", cookies={"sessionid": "x" * 32}, timeout=30)
+        page = httpx.get(f"{web.url}/", cookies={"sessionid": "x" * 32}, timeout=60)
         assert (page.status_code, "text/html" in page.headers["content-type"]) == (503, True)
         assert says(web, "The database does not answer: ")
         assert any(said in line for line in told(web))
@@ -101,7 +100,7 @@ def test_a_wrong_password_is_said_without_showing_it(team: Deployment, tmp_path:
     before = rules.read_text()
     rules.write_text("host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
     try:
-        reread_rules(team)
+        reread_rules(team, lets_in=False)
         secret = tmp_path / "password"
         secret.write_text("wrong-one\n")
         sentence = refused(
@@ -114,13 +113,22 @@ def test_a_wrong_password_is_said_without_showing_it(team: Deployment, tmp_path:
         assert done.stdout == "The database is up to date.\n"
     finally:
         rules.write_text(before)
-        reread_rules(team)
+        reread_rules(team, lets_in=True)
 
 
-def reread_rules(team: Deployment) -> None:
+def reread_rules(team: Deployment, *, lets_in: bool) -> None:
+    """Have PostgreSQL read its rules again; return when they let Chamber's user in without a password, or do not."""
+
+    def let_in() -> bool:
+        try:
+            psycopg.connect(team.database.url).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
     assert team.database.process is not None
     team.database.process.send_signal(signal.SIGHUP)
-    time.sleep(0.5)
+    until(lambda: let_in() is lets_in)
 
 
 @contextmanager
@@ -140,15 +148,18 @@ def execute(url: str, statement: str) -> None:
 
 def test_migrations_that_are_missing_are_503_until_they_are_applied(team: Deployment) -> None:
     with another_database(team, "empty") as empty, started(team, "web", CHAMBER_DATABASE=empty) as web:
-        ready = httpx.get(f"{web.url}/readyz")
+        ready = httpx.get(f"{web.url}/readyz", timeout=60)
         assert ready.status_code == 503
         assert "migrat" in ready.text
-        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"})
+        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=60)
         assert answer.status_code == 503
         assert says(web, "migrations are not applied")
         assert chamber("migrate", CHAMBER_DATABASE=empty).returncode == 0
         web.wait_for("/readyz")
-        assert httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}).status_code == 401
+        assert (
+            httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=60).status_code
+            == 401
+        )
 
 
 def test_a_database_that_a_newer_version_migrated_is_said_by_whoever_starts_on_it(team: Deployment) -> None:
@@ -157,7 +168,7 @@ def test_a_database_that_a_newer_version_migrated_is_said_by_whoever_starts_on_i
     try:
         with started(team, "web") as web:
             web.wait_for("/readyz", status=503)
-            assert httpx.get(f"{web.url}/api/v1/me/").status_code == 401
+            assert httpx.get(f"{web.url}/api/v1/me/", timeout=60).status_code == 401
             team.services["web"].wait_for("/readyz")
             assert says(web, "migrations that this Chamber does not know, the first of them teams.0999_newer")
         done = chamber("migrate", CHAMBER_DATABASE=team.database.url)
@@ -188,4 +199,4 @@ def test_several_that_migrate_at_once_do_it_once(team: Deployment) -> None:
         command = [sys.executable, "-m", "chamber.cli", "migrate"]
         environment = {"PATH": "/usr/bin:/bin", "CHAMBER_SECRET_KEY": KEY, "CHAMBER_DATABASE": fresh}
         both = [subprocess.Popen(command, env=environment, cwd=deployment.ROOT) for _ in range(2)]
-        assert [one.wait(120) for one in both] == [0, 0]
+        assert [one.wait(300) for one in both] == [0, 0]

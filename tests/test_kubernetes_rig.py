@@ -11,7 +11,7 @@ import pytest
 from rig import deployment
 from rig.namespaces import Namespace, Refused
 from rig.namespaces import namespace as another_namespace
-from tests.conftest import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.kube
 Pod = dict[str, Any]

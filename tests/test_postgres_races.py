@@ -52,7 +52,7 @@ def at_once(*acts: Callable[[], object]) -> list[object]:
 
     def run(index: int) -> None:
         try:
-            ready.wait(10)
+            ready.wait(90)
             answers[index] = acts[index]()
         except BaseException as error:
             answers[index] = error
@@ -63,7 +63,7 @@ def at_once(*acts: Callable[[], object]) -> list[object]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(180)
         assert not thread.is_alive(), "somebody waits for ever"
     for answer in answers:
         if isinstance(answer, BaseException) and not isinstance(answer, Refusal | LostTurn):
@@ -214,7 +214,7 @@ def test_of_plans_that_were_decided_at_once_one_is_applied(place: Place) -> None
 
     def decide_and_apply() -> object:
         decided = decide.decide(take(timezone.now()))
-        ready.wait(20)
+        ready.wait(90)
         return apply(decided).number
 
     answers = at_once(*[decide_and_apply] * 4)
@@ -297,7 +297,7 @@ def test_a_duty_that_meets_somebody_in_a_circle_or_waits_too_long_is_done_again(
                 Team.objects.select_for_update().get(pk=pk)
                 if len(tries) < 2:
                     tries.append(pk)
-                    met.wait(10)
+                    met.wait(90)
             Team.objects.filter(pk__in=order).update(bursting_priority=F("bursting_priority") + 1)
 
     at_once(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.cache import cache
 from django.db import transaction
 from django.test import Client
@@ -76,12 +77,17 @@ BODIES: dict[str, dict[str, Any]] = {
     "teams:move": {"version": "1", "parent": "nlp"},
     "teams:rules": {"version": "0", "researcher_elastic": "50"},
     "teams:member-add": {"who": "newcomer", "role": "viewer"},
+    "chamber:groups": {"name": "night-shift"},
+    "chamber:group": {"who": "newcomer"},
+    "api-groups": {"name": "night-shift"},
+    "api-group-people": {"who": "newcomer"},
     "teams:pool-new": POOL,
     "teams:pool-edit": {**POOL, "slug": "main", "name": "Main"},
     "workloads:submit": FORM,
     "workloads:bulk": {"act": "hold", "id": ["train-1"]},
     "scheduling:preview": FORM,
     "scheduling:what-if-team": ROW,
+    "scheduling:what-if-drain": {"node": "east/n1"},
     "scheduling:what-if-pool": {**POOL, "slug": "main", "name": "Main"},
     "agentlink:connect": {"name": "west", "backend": "native"},
     "agentlink:bind-namespace": {"team": "idle", "namespace": "idle-jobs"},
@@ -125,6 +131,9 @@ class World:
         self.users = self._users(acme, research, production)
         make_user("newcomer")
         self.guest = bind(make_user("guest"), self.nlp, Role.VIEWER)
+        self.crew = Group.objects.create(name="crew")
+        if self.guest.user is not None:
+            self.crew.user_set.add(self.guest.user)
         self.pool = make_pool("Main")
         set_share(research, self.pool, gpus=8)
         set_share(self.nlp, self.pool, gpus=4)
@@ -182,6 +191,8 @@ class World:
             "name": "east",
             "namespace": "nlp-jobs",
             "binding_id": self.guest.pk,
+            "group_id": self.crew.pk,
+            "username": "guest",
             "token_id": self.agent_token.pk if agents else self.own_token.pk,
         }
         wanted = URLS[name].pattern.converters

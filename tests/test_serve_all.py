@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from rig import deployment, servers
-from tests.conftest import until
+from tests.waiting import until
 
 KEY = "an-example-of-a-long-enough-key-0123456789"
 PASSWORD = "a long enough phrase"
@@ -46,7 +46,7 @@ def started(variables: dict[str, str], log: Path, *words: str) -> "subprocess.Po
 def answers(url: str, path: str) -> Callable[[], bool]:
     def found() -> bool:
         try:
-            return httpx.get(url + path, timeout=5).status_code == 200
+            return httpx.get(url + path, timeout=30).status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -55,8 +55,8 @@ def answers(url: str, path: str) -> Callable[[], bool]:
 
 def signed_in(url: str) -> httpx.Client:
     body = {"username": "olga", "password": PASSWORD, "name": "test", "scope": "manage"}
-    token = httpx.post(f"{url}/api/v1/login/", json=body, timeout=30).json()["token"]
-    return httpx.Client(base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    token = httpx.post(f"{url}/api/v1/login/", json=body, timeout=60).json()["token"]
+    return httpx.Client(base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=60)
 
 
 def test_a_new_installation_runs_its_first_workload(tmp_path: Path) -> None:
@@ -83,9 +83,9 @@ def test_a_new_installation_runs_its_first_workload(tmp_path: Path) -> None:
         for process in (agent, server):
             if process is not None:
                 process.send_signal(signal.SIGTERM)
-        status = server.wait(30)
+        status = server.wait(90)
         if agent is not None:
-            agent.wait(30)
+            agent.wait(90)
     assert status == 0
     assert "Traceback" not in (tmp_path / "server.log").read_text()
 

@@ -1,5 +1,10 @@
 """The OpenAPI document: of the promised version, without a doubt in it, and naming how to sign in."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 from django.test import Client
 from drf_spectacular.drainage import GENERATOR_STATS
@@ -20,3 +25,21 @@ def test_anybody_may_read_the_document(client: Client) -> None:
     assert document["openapi"] == "3.1.0"
     assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     assert document["paths"]["/api/v1/workloads/"]["post"]["security"] == [{"token": []}, {"cookieAuth": []}]
+
+
+def test_however_many_ask_the_document_is_made_for_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = threading.Lock()
+    make = SchemaGenerator.get_schema
+
+    def makes_alone(self: SchemaGenerator, *args: Any, **kwargs: Any) -> Any:
+        assert alone.acquire(blocking=False), "another thread is making it"
+        try:
+            time.sleep(0.02)  # the others come meanwhile
+            return make(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+        finally:
+            alone.release()
+
+    monkeypatch.setattr(SchemaGenerator, "get_schema", makes_alone)
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(Client().get, "/api/v1/schema/") for _ in range(4)]
+    assert [answer.result().status_code for answer in asked] == [200] * 4

@@ -57,3 +57,12 @@ def test_ids_and_references_are_written_without_dashes() -> None:
 
 def test_what_an_enumeration_holds_is_written_as_its_value() -> None:
     assert arrays.of_column(column("kind"), [EventKind.SUBMITTED]) == '{"submitted"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("at", NOON), ("data", {"a": 1}), ("name", NASTY), ("held", False)]
+)
+def test_what_all_rows_share_stands_in_each_of_them(name: str, value: Any) -> None:
+    one = arrays.of_column(column(name), [value])
+    assert arrays.of_column(column(name), [value, value]) == f"{{{one[1:-1]},{one[1:-1]}}}"
+    assert arrays.of_column(column(name), [value, value, None]) == f"{{{one[1:-1]},{one[1:-1]},NULL}}"

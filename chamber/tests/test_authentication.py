@@ -26,6 +26,8 @@ from chamber.tokens import create_token
 from teams.models import Role
 from teams.tests.factories import make_org, make_team, make_user, member, set_rules
 
+pytestmark = pytest.mark.stores
+
 ME = "/api/v1/me/"
 TOKENS = "/api/v1/tokens/"
 LOGIN = "/api/v1/login/"

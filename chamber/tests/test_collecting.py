@@ -29,15 +29,15 @@ def test_it_stays_off_until_the_last_thread_is_out() -> None:
     def other() -> None:
         with without_collecting():
             inside.set()
-            leave.wait(5)
+            leave.wait(60)
 
     with without_collecting():
         thread = threading.Thread(target=other)
         thread.start()
-        assert inside.wait(5)
+        assert inside.wait(60)
     assert not gc.isenabled()
     leave.set()
-    thread.join(5)
+    thread.join(60)
     assert gc.isenabled()
 
 

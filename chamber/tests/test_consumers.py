@@ -7,13 +7,13 @@ from uuid import uuid4
 
 import pytest
 from channels.db import database_sync_to_async
-from channels.testing import WebsocketCommunicator
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
 from chamber import consumers, live
 from chamber.live import hub
 from chamber.models import User
+from chamber.tests.sockets import PATIENCE_SECONDS, Socket
 from teams.models import Role
 from teams.tests.factories import make_org, make_pool, make_team, member
 from workloads.tests.factories import make_workload
@@ -42,18 +42,18 @@ def session_of(user: User) -> SessionStore:
     return SessionStore(client.session.session_key)
 
 
-async def opened(user: User, session: SessionStore | None = None) -> WebsocketCommunicator:
+async def opened(user: User, session: SessionStore | None = None) -> Socket:
     live.bind(asyncio.get_running_loop())
-    socket = WebsocketCommunicator(consumers.LiveConsumer.as_asgi(), "/ws/live/")
+    socket = Socket(consumers.LiveConsumer.as_asgi(), "/ws/live/")
     socket.scope |= {"user": user, "session": session}
     await socket.connect()
     return socket
 
 
-async def watch(socket: WebsocketCommunicator, *topics: str) -> dict[str, int]:
+async def watch(socket: Socket, *topics: str) -> dict[str, int]:
     """Return the versions that are answered, by topic."""
     await socket.send_json_to({"watch": list(topics)})
-    heard = [await socket.receive_json_from(timeout=5) for _ in set(topics)]
+    heard = [await socket.receive_json_from() for _ in set(topics)]
     return {entry["topic"]: entry["version"] for entry in heard}
 
 
@@ -97,9 +97,9 @@ async def test_a_session_that_ends_closes_its_pages_and_no_others(ada: User) -> 
     await watch(stays, "teams")
     await database_sync_to_async(session.delete)()
     await announce(live.session_topic(key))
-    assert await socket.receive_output(timeout=5) == {"type": "websocket.close", "code": consumers.SIGNED_OUT}
+    assert await socket.receive_output() == {"type": "websocket.close", "code": consumers.SIGNED_OUT}
     await announce("teams")
-    assert (await stays.receive_json_from(timeout=5))["topic"] == "teams"
+    assert (await stays.receive_json_from())["topic"] == "teams"
     await stays.disconnect()
 
 
@@ -108,7 +108,7 @@ async def test_a_user_who_is_deactivated_is_put_out(ada: User) -> None:
     await watch(socket, "teams")
     ada.is_active = False
     await database_sync_to_async(ada.save)()
-    assert (await socket.receive_output(timeout=5))["code"] == consumers.SIGNED_OUT
+    assert (await socket.receive_output())["code"] == consumers.SIGNED_OUT
 
 
 async def test_it_is_looked_now_and_then_without_being_told(
@@ -120,7 +120,7 @@ async def test_it_is_looked_now_and_then_without_being_told(
     await watch(socket, "teams")
     assert await socket.receive_nothing(timeout=0.6)
     await database_sync_to_async(session.delete)()
-    assert (await socket.receive_output(timeout=5))["code"] == consumers.SIGNED_OUT
+    assert (await socket.receive_output())["code"] == consumers.SIGNED_OUT
 
 
 async def test_what_one_may_no_longer_see_is_not_heard_any_more(
@@ -130,7 +130,9 @@ async def test_what_one_may_no_longer_see_is_not_heard_any_more(
     socket = await opened(ada, await database_sync_to_async(session_of)(ada))
     assert (await watch(socket, "queue:main"))["queue:main"] > 0
     await database_sync_to_async(lambda: ada.bindings.all().delete())()
-    await asyncio.sleep(0.6)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while "queue:main" in hub.here()._topics:
+            await asyncio.sleep(0.05)
     await announce("queue:main")
     assert await socket.receive_nothing(timeout=0.3)
     await socket.disconnect()
@@ -177,12 +179,12 @@ async def test_who_never_reads_keeps_only_the_latest_versions_and_is_let_go(
 
     scope = {"type": "websocket", "user": ada, "session": None}
     page = asyncio.create_task(consumers.LiveConsumer.as_asgi()(scope, incoming.get, send))
-    await asyncio.wait_for(stuck.wait(), 5)
+    await asyncio.wait_for(stuck.wait(), PATIENCE_SECONDS)
+    (reader,) = hub.here()._topics["teams"].readers
     for _ in range(50):
         await announce("teams")
-    (reader,) = hub.here()._topics["teams"].readers
-    assert len(reader._outbox) + len(reader._pending) <= 2
-    await asyncio.wait_for(page, 5)
+        assert len(reader._outbox) + len(reader._pending) <= 2
+    await asyncio.wait_for(page, PATIENCE_SECONDS)
     assert hub.here().pages == 0
 
 
@@ -204,7 +206,7 @@ async def test_a_thousand_pages_join_a_topic_once_and_are_told_within_seconds(ad
             await here.watch(reader, {"overview"})
         assert joined == [live.group("overview")]
         await announce("overview")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             for reader in readers:
                 await reader.news.wait()
         assert {reader.take()[0][1] for reader in readers} == {

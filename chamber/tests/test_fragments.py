@@ -51,7 +51,7 @@ class Page:
 
 def announce(*topics: str) -> None:
     _send(topics)
-    assert live.flush()
+    assert live.flush(60)
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_who_may_no_longer_be_signed_in_gets_nothing(
         for name, value in change.items():
             setattr(mate, name, value)
         mate.save()
-    assert live.flush()
+    assert live.flush(60)
     assert page.fetch("/").status_code == 302
 
 

@@ -12,6 +12,8 @@ from pytest_django.fixtures import Settings
 from chamber import health
 from rig import servers
 
+pytestmark = pytest.mark.stores
+
 Migration = MigrationRecorder.Migration
 
 

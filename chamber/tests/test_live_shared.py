@@ -55,7 +55,7 @@ def in_another_process(redis: servers.Redis, code: str, **environment: str) -> s
 
 def test_a_version_is_the_same_in_every_process(redis: servers.Redis) -> None:
     _send(("teams",))
-    assert live.flush()
+    assert live.flush(60)
     assert in_another_process(redis, 'print(*live.versions("teams", "pools"))').split() == [
         str(live.version("teams")),
         str(live.version("pools")),
@@ -73,7 +73,7 @@ def test_versions_go_up_whatever_the_clocks_of_processes_say(redis: servers.Redi
     for number in range(6):
         if number % 2:
             _send(("teams",))
-            assert live.flush()
+            assert live.flush(60)
         else:
             in_another_process(redis, 'import time; time.time_ns = lambda: 1; live._send(["teams"])')
         seen.append(live.version("teams"))
@@ -98,7 +98,7 @@ def test_several_versions_are_one_round_trip(redis: servers.Redis, monkeypatch: 
 
 def test_after_a_restart_no_version_is_one_that_a_page_knows(redis: servers.Redis) -> None:
     _send(("teams",))
-    assert live.flush()
+    assert live.flush(60)
     known = live.versions("teams", "never announced")
     redis.restart()
     time.sleep(shared.AWAY_SECONDS)
@@ -106,17 +106,27 @@ def test_after_a_restart_no_version_is_one_that_a_page_knows(redis: servers.Redi
 
 
 def test_what_was_announced_while_redis_was_away_is_sent_when_it_is_back(
-    redis: servers.Redis, caplog: pytest.LogCaptureFixture
+    redis: servers.Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live.version("teams")
+    asked: list[Exception | None] = []
+    note = shared.Shared._note
+
+    def noted(self: shared.Shared, error: Exception | None) -> None:
+        asked.append(error)
+        note(self, error)
+
+    monkeypatch.setattr(shared.Shared, "_note", noted)
     redis.stop()
     began = time.monotonic()
     for _ in range(500):
         _send(("teams",))
         assert live.version("teams") == live.UNKNOWN
-    assert time.monotonic() - began < 1.0
+    took = time.monotonic() - began
+    # By two threads: pages, and who announces.
+    assert len(asked) <= 2 * (1 + took / shared.AWAY_SECONDS), "it was asked again before its pause was over"
     redis.start()
-    assert live.flush(5)
+    assert live.flush(60)
     first, never = live.versions("teams", "never announced")
     assert first > never > live.UNKNOWN
     assert caplog.text.count("Redis is away") == 1
@@ -140,7 +150,7 @@ def test_what_waits_to_be_sent_is_bounded(
         announcer.add([f"workload:{number}"])
     assert caplog.text.count("further ones are dropped") == 1
     works = True
-    assert announcer.flush(5)
+    assert announcer.flush(60)
     assert len(sent) == 100
 
 
@@ -154,19 +164,19 @@ def test_topics_announced_together_go_once(monkeypatch: pytest.MonkeyPatch) -> N
     announcer = Announcer(send)
     for _ in range(200):
         announcer.add(["teams", "pools"])
-    assert announcer.flush(5)
+    assert announcer.flush(60)
     assert len(rounds) <= 3
     assert all(sorted(set(round_)) == sorted(round_) for round_ in rounds)
 
 
 def test_a_forked_child_sends_of_itself(redis: servers.Redis) -> None:
     _send(("teams",))  # the parent's thread is there, and stays in the parent
-    assert live.flush()
+    assert live.flush(60)
     before = live.version("pools")
     child = os.fork()
     if child == 0:
         _send(("pools",))
-        os._exit(0 if live.flush(5) else 1)
+        os._exit(0 if live.flush(60) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert live.version("pools") > before
 
@@ -178,7 +188,7 @@ async def reader_of(*topics: str) -> tuple[hub.Reader, dict[str, int]]:
 
 
 async def told(reader: hub.Reader) -> dict[str, int]:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         await reader.news.wait()
     return dict(reader.take())
 
@@ -227,7 +237,7 @@ async def test_the_layer_delivers_what_was_published_around_it(redis: servers.Re
     channel = await layer.new_channel()
     await layer.group_add(live.group("link:x"), channel)
     await asyncio.to_thread(_send, ("link:x",))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         message = await layer.receive(channel)
     version = await asyncio.to_thread(live.version, "link:x")
     assert message == {"type": "live.changed", "topic": "link:x", "version": version}

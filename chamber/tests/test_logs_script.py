@@ -108,3 +108,21 @@ def test_a_page_holds_a_bounded_number_of_lines(site: Site) -> None:  # noqa: F8
     expect(box).to_contain_text("7-999")
     assert box.evaluate("box => box.textContent.split('\\n').length") <= 5100
     assert not box.evaluate("box => box.textContent.includes('0-1\\n')")
+
+
+def test_whoever_looks_at_a_pod_looks_at_the_same_one_of_the_next_attempt(site: Site) -> None:  # noqa: F811
+    tools = '<form action="/w/logs/"><select name="pod"><option>0</option><option>2</option></select></form>'
+    site.pages["/w/logs/"] = lambda _: {"body": "<p>the next</p>"}
+    stream = {"body": lines("one\n", "1") + END, "headers": {"Content-Type": "text/event-stream"}}
+    site.pages["/api/logs/"] = lambda _: stream
+    later = '<button id="later" hx-get="/w/logs/">The next attempt</button>'
+    page = site.open(PANEL.replace("<p data-logs-state>", f"{tools}<p data-logs-state>") + later)
+    expect(page.locator("[data-logs-lines]")).to_contain_text("one")
+    page.locator("#later").click()
+    page.locator("[name=pod]").select_option("2")
+    page.locator("#later").click()
+    site.until_fetched("/w/logs/", 2)
+    assert [request.url for request in site.fetched("/w/logs/")] == [
+        f"{ORIGIN}/w/logs/",
+        f"{ORIGIN}/w/logs/?pod=2",
+    ]

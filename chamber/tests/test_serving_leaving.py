@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from chamber.serving import leaving as module
 from chamber.serving.leaving import Leaving, Message, Receive, Scope, Send, waits_long
 
 POLL = "/agent/v1/sync"
@@ -85,12 +86,18 @@ async def answers(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"[1]"})
 
 
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on its way gets all the time that a slow machine may take."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 60.0)
+
+
 async def left(application: Any, path: str) -> Client:
     leaving = Leaving(application)
     client = Client(leaving, path)
     await asyncio.sleep(0.02)
     leaving.leave()
-    await asyncio.wait_for(client.task, 2)
+    await asyncio.wait_for(client.task, 60)
     return client
 
 
@@ -104,6 +111,7 @@ async def test_a_stream_ends_after_what_it_has_told() -> None:
     assert (client.body, client.ended) == (b"id: 1\n\n", True)
 
 
+@pytest.mark.usefixtures("_patient")
 async def test_an_answer_on_its_way_is_not_replaced() -> None:
     assert (await left(answers, POLL)).body == b"[1]"
 
@@ -123,7 +131,7 @@ async def test_what_comes_after_leaving_is_answered_at_once() -> None:
     leaving = Leaving(waits)
     leaving.leave()
     client = Client(leaving, POLL)
-    await asyncio.wait_for(client.task, 2)
+    await asyncio.wait_for(client.task, 60)
     assert client.body == b"[]"
 
 

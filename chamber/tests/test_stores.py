@@ -6,6 +6,8 @@ import pytest
 
 from chamber import stores
 
+pytestmark = pytest.mark.stores
+
 UNREADABLE = ("se/cret", "se#cret", "se?cret", "se]cret[", "[secret")
 
 

@@ -85,14 +85,14 @@ def test_using_a_token_waits_for_nobody_who_writes() -> None:
             with transaction.atomic():
                 ApiToken.objects.filter(pk=token.pk).update(name="y")
                 written.set()
-                done.wait(20)
+                done.wait(60)
         finally:
             connection.close()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert written.wait(10)
+        assert written.wait(60)
         assert status_for(secret) == 200
     finally:
         done.set()

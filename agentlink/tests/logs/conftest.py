@@ -82,7 +82,7 @@ class Reader:
         self.ended = asyncio.Event()
         self.news = asyncio.Event()
 
-    async def until(self, *words: str, seconds: float = 20.0) -> None:
+    async def until(self, *words: str, seconds: float = 60.0) -> None:
         """Return when all words were told, as lines or notes."""
         async with asyncio.timeout(seconds):
             while not all(word in self.text or word in self.notes for word in words):

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from channels.testing import WebsocketCommunicator
 from django.db import OperationalError
 from django.test import Client
 
@@ -19,11 +18,10 @@ from agentlink.protocol.logs import Kept, Stored, parts_of
 from agentlink.tests.agents import admit, cancel, devices_of, in_database, make_token
 from agentlink.tests.conftest import Place
 from chamber import live
+from chamber.tests.sockets import Socket
 from teams.actors import Actor
 from workloads.models import Attempt, Workload
 from workloads.tests.factories import make_workload
-
-PATIENCE_SECONDS = 20
 
 
 def submitted(place: Place, *, pods: int = 2) -> tuple[Attempt, Workload]:
@@ -67,6 +65,7 @@ def test_a_workload_that_had_no_pods_has_no_logs_yet(place: Place, client: Clien
     assert answer.json()["detail"] == "waits is Pending: it has had no pods yet."
     page = client.get("/workloads/waits/logs/")
     assert "lines appear when its pods run" in page.content.decode()
+    assert 'data-live-url="/workloads/waits/logs/"' in page.content.decode()  # and comes by itself
 
 
 # The page
@@ -103,14 +102,14 @@ def test_of_an_earlier_attempt_one_sees_what_was_kept_of_it(place: Place, client
 # The agents' socket
 
 
-def agent(secret: str) -> WebsocketCommunicator:
+def agent(secret: str) -> Socket:
     headers = [(b"authorization", f"Bearer {secret}".encode())]
-    return WebsocketCommunicator(AgentLogsConsumer.as_asgi(), "/ws/agent/logs/", headers=headers)
+    return Socket(AgentLogsConsumer.as_asgi(), "/ws/agent/logs/", headers=headers)
 
 
-async def closed(socket: WebsocketCommunicator) -> int:
+async def closed(socket: Socket) -> int:
     """Return the code with which the socket is closed, whatever is said before."""
-    while (output := await socket.receive_output(timeout=PATIENCE_SECONDS))["type"] != "websocket.close":
+    while (output := await socket.receive_output())["type"] != "websocket.close":
         pass
     return int(output["code"])
 
@@ -148,7 +147,7 @@ async def test_while_the_database_is_away_logs_are_not_taken_and_come_again(
         await socket.send_to(text_data=message)
         assert await socket.receive_nothing(timeout=0.3)
     await socket.send_to(text_data=message)
-    answer = messages.from_server(await socket.receive_from(timeout=PATIENCE_SECONDS))
+    answer = messages.from_server(await socket.receive_from())
     assert isinstance(answer, Stored)
     assert await in_database(PodLog.objects.count) == 1
     await socket.disconnect()

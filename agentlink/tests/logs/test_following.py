@@ -57,7 +57,8 @@ async def run(
         )
 
     attempt: Attempt = await in_database(work)
-    await until(lambda: Workload.objects.get(pk=attempt.workload_id).status == Status.RUNNING)
+    begins = {Status.QUEUED, Status.STARTING}
+    await until(lambda: Workload.objects.get(pk=attempt.workload_id).status not in begins)
     return attempt, await in_database(lambda: Workload.objects.get(pk=attempt.workload_id).slug)
 
 
@@ -98,7 +99,7 @@ async def test_two_who_follow_a_pod_see_its_last_lines_and_what_comes_and_it_is_
                 assert first.text == "two\nthree\nfour\nfive\n"
                 assert second.text == "one\ntwo\nthree\nfour\nfive\n"
                 assert [asked["follow"] for asked in way.cluster.asked] == [True]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while pod.readers:  # and when they are gone, nothing flows again
                 await asyncio.sleep(0.02)
         assert (await read(way.url, way.token, way.slug, tail=1)).text == "five\n"
@@ -153,13 +154,13 @@ async def test_what_a_stopped_pod_wrote_to_its_last_line_is_there_after_all_have
             way.cluster.written[0].say("checkpoint written")
             await until(lambda: PodLog.objects.count() == 2)
             await reader.until("checkpoint written")
-            await asyncio.wait_for(reader.ended.wait(), 20)
+            await asyncio.wait_for(reader.ended.wait(), 60)
             assert reader.notes[-1] == "ended"
     async with serving() as url:
         first = await read(url, way.token, way.slug)
         second = await read(url, way.token, way.slug, pod=1)
         async with looking(url, way.token, way.slug, pod=1, tail=1) as reader:
-            await asyncio.wait_for(reader.ended.wait(), 20)
+            await asyncio.wait_for(reader.ended.wait(), 60)
     assert first.text == "working\ncheckpoint written\n"
     assert second.text == "working too\n30%\n�␀\nno end\n"
     assert (reader.text, reader.notes) == ("no end\n", ["ended"])
@@ -171,7 +172,7 @@ async def test_a_played_pod_writes_what_its_command_says_and_that_is_kept(place:
     async with serving() as url, running(run_agent(url, secret, cluster)):
         _, slug = await run(place, command="echo 'hello, world'; sleep 0.5; echo over; exit 3")
         async with looking(url, token, slug) as reader:
-            await asyncio.wait_for(reader.ended.wait(), 20)
+            await asyncio.wait_for(reader.ended.wait(), 60)
         await until(lambda: Attempt.objects.filter(released_at__isnull=False).exists())
         # What is stored a moment later is waited for.
         kept = (await read(url, token, slug)).text
@@ -188,12 +189,12 @@ async def test_who_loses_the_right_while_he_follows_sees_no_further_line(
         async with looking(way.url, way.token, way.slug) as reader:
             await reader.until("one")
             await in_database(lambda: Binding.objects.filter(user=place.owner).delete())
-            await asyncio.wait_for(reader.ended.wait(), 20)
+            await asyncio.wait_for(reader.ended.wait(), 60)
             way.cluster.written[0].say("secret")
         assert reader.notes[-2:] == ["not-allowed", "You may no longer see this log."]
         assert reader.text == "one\n"
         async with looking(way.url, way.token, way.slug) as again:
-            await asyncio.wait_for(again.ended.wait(), 20)
+            await asyncio.wait_for(again.ended.wait(), 60)
         assert again.status == 404
 
 
@@ -209,7 +210,7 @@ async def test_a_noisy_pod_is_cut_and_delays_no_report(place: Place) -> None:
                 await in_database(lambda: Workload.objects.get(pk=other.workload_id).status) == Status.RUNNING
             )
             way.cluster.written[0].end()
-            await asyncio.wait_for(reader.ended.wait(), 30)
+            await asyncio.wait_for(reader.ended.wait(), 60)
         said = [note for note in reader.notes if "dropped here: more than 1 MiB/s" in note]
         dropped = sum(int(note.split()[0].replace(",", "")) for note in said)
         assert dropped > 0
@@ -223,7 +224,7 @@ async def test_nobody_follows_more_logs_than_his_share(place: Place, monkeypatch
         async with looking(way.url, way.token, way.slug) as reader:
             await reader.until("one")
             assert (await read(way.url, way.token, way.slug)).status_code == 429
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while api._open:
                 await asyncio.sleep(0.02)
         assert (await read(way.url, way.token, way.slug)).text == "one\n"

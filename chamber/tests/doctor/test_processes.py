@@ -131,3 +131,14 @@ def test_an_agent_of_another_protocol() -> None:
 def test_a_cluster_in_touch() -> None:
     Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now(), protocol=1)
     assert list(processes.clusters()) == []
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "told"),
+    [(61_000, "61 s ahead of this server's"), (-7_200_400, "7,200 s behind this server's")],
+)
+def test_an_agent_whose_clock_is_wrong(ahead_ms: int, told: str) -> None:
+    given = {"connected": True, "last_seen_at": timezone.now(), "protocol": 1}
+    Cluster.objects.create(name="east", clock_ahead_ms=ahead_ms, **given)
+    Cluster.objects.create(name="west", clock_ahead_ms=4900, **given)
+    assert only(processes.clusters).problem == f"The clock of the agent of the cluster east is {told}."
