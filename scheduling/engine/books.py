@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
@@ -26,8 +27,9 @@ from scheduling.engine.rights import Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing, protected
 from scheduling.engine.tree import Accounts
-from scheduling.engine.types import GPU_MILLI, PLACED, Allocation, Status, Workload
+from scheduling.engine.types import GPU_MILLI, Allocation, Status, Workload
 
+RUNNING, STOPPING = Status.RUNNING, Status.STOPPING
 MOST_NOTES = 2_000_000
 """Numbers of nodes or leaves in one list."""
 MOST_JOINED = 100_000
@@ -76,27 +78,30 @@ class Books:
         self._protected: dict[str, Standing] = {}
         self.failed: Mapping[Ask, Failed] = NEVER
         self._uncharged: set[int] = set()
+        self._beyond: set[int] = set()
+        """Leaves whose reserved ones were charged beyond their own part, when last looked at."""
         rows = list(placed)
         self.ledger = Ledger(fleet, rows)
         usage = self.accounts.usage
         for workload in rows:
-            if workload.status in PLACED:
-                standing = self._stand(workload)
-                usage.used[standing.leaf] += standing.milli
-                if workload.reserved:
-                    usage.reserved[standing.leaf] += standing.milli
-            else:
+            if workload.status is STOPPING:
                 self.stopping[workload.id] = workload
+                continue
+            standing = self._stand(workload)
+            usage.used[standing.leaf] += standing.milli
+            if workload.reserved:
+                usage.reserved[standing.leaf] += standing.milli
+            if (at := self._end_of(workload)) is not None:
+                self.ends.append((at, workload.id))
         usage.roll_up()
-        ends = ((self._end_of(workload), workload.id) for workload in rows if workload.id in self.standings)
-        self.ends.extend(sorted((at, id_) for at, id_ in ends if at is not None))
+        self.ends.sort()
 
     # --- Who is placed ---------------------------------------------------------------------------------------
 
     def settle(self, workload: Workload) -> None:
         """Take in somebody who is placed, or stopping, by now."""
         self.ledger.add(workload)
-        if workload.status not in PLACED:
+        if workload.status is STOPPING:
             self.stopping[workload.id] = workload
             return
         standing = self._stand(workload)
@@ -114,7 +119,7 @@ class Books:
         self.on_leaf[leaf][workload.id] = standing
         if workload.reserved:
             self._uncharged.add(leaf)
-        if workload.status is not Status.RUNNING or workload.started_at is None:
+        if workload.status is not RUNNING or workload.started_at is None:
             self.not_running[workload.id] = standing
         if shares_a_device(standing):
             self.demand.share(leaf, 1)
@@ -126,7 +131,7 @@ class Books:
         """When one who runs is over at the latest, whatever the time; ``None`` for others, and without a limit."""
         limit = workload.time_limit_ms
         limit = self.pool.policy.default_time_limit_ms if limit is None else limit
-        if limit is None or workload.started_at is None or workload.status is not Status.RUNNING:
+        if limit is None or workload.started_at is None or workload.status is not RUNNING:
             return None
         return workload.started_at + limit
 
@@ -250,21 +255,39 @@ class Books:
         """Whether a leaf stands under a ceiling."""
         return bool(self.charges.with_limit(leaf))
 
+    @cached_property
+    def limited(self) -> frozenset[int]:
+        """The leaves that stand under a ceiling."""
+        return frozenset(leaf for leaf in self.tree.leaf_of.values() if self.is_limited(leaf))
+
     # --- What is due -----------------------------------------------------------------------------------------
 
     def work_out(self) -> None:
         """Charge the reserved ones, and work out demand and entitlements, as far as something has changed."""
-        for top in {self.tree.paths[leaf][0] for leaf in self._uncharged}:
+        shared = [leaf for leaf in self._uncharged if not self._charge_alone(leaf)]
+        for top in {self.tree.paths[leaf][0] for leaf in shared}:
             self._charge_below(top)
         self._uncharged.clear()
         stale = self.demand.work_out(self.charges.left)
         divide_again(self.accounts, self.demand, self.fleet.capacity_milli, self.entitled, stale)
 
-    def _charge_below(self, top: int) -> None:
-        """Charge all reserved ones below a top team anew, in order of admission.
+    def _charge_alone(self, leaf: int) -> bool:
+        """Charge the reserved ones of a leaf to its own part, if that concerns nobody else: its team has no teams below
+        it and holds no more than that, nor did before. Then the order makes no difference."""
+        milli, own = self.accounts.usage.reserved[leaf], self.accounts.quotas.own[leaf]
+        if self.tree.own[leaf] or milli > own or leaf in self._beyond:
+            return False
+        self.charges.left[leaf] = own - milli
+        team = self.tree.team_id(leaf)
+        for standing in self.on_leaf[leaf].values():
+            if standing.milli and standing.workload.reserved:
+                known = self.allocations.get(standing.workload.id)
+                if known is None or known[0].milli != standing.milli or known[0].team != team:
+                    self.allocations[standing.workload.id] = [Allocation(team, standing.milli)]
+        return True
 
-        Whose team has no teams below it, and holds no more than its own part, is charged to that, whatever the order.
-        """
+    def _charge_below(self, top: int) -> None:
+        """Charge all reserved ones below a top team anew, those together in order of admission whom it concerns."""
         rest: list[Standing] = []
         for branch in self._branches_below(top):
             self.charges.left[branch] = self.accounts.quotas.own[branch]
@@ -272,21 +295,12 @@ class Books:
                 self.accounts.usage.above[branch] = 0
                 self.demand.touch(branch)
         for branch in self._branches_below(top):
-            milli = self.accounts.usage.reserved[branch]
-            if not milli or not self.on_leaf[branch]:
+            self._beyond.discard(branch)
+            if not self.accounts.usage.reserved[branch] or not self.on_leaf[branch]:
                 continue
-            reserved = (each for each in self.on_leaf[branch].values() if each.workload.reserved)
-            if self.tree.own[branch] or milli > self.charges.left[branch]:
-                rest.extend(reserved)
-                continue
-            self.charges.left[branch] -= milli
-            team = self.tree.team_id(branch)
-            for standing in reserved:
-                if not standing.milli:
-                    continue
-                known = self.allocations.get(standing.workload.id)
-                if known is None or known[0].milli != standing.milli or known[0].team != team:
-                    self.allocations[standing.workload.id] = [Allocation(team, standing.milli)]
+            if not self._charge_alone(branch):
+                self._beyond.add(branch)
+                rest.extend(each for each in self.on_leaf[branch].values() if each.workload.reserved)
         for standing in sorted(rest, key=lambda standing: admission_order(standing.workload)):
             self.allocations[standing.workload.id] = list(self.charges.charge(standing.leaf, standing.milli))
             self.demand.touch(standing.leaf)

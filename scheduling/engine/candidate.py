@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Ceiling
@@ -48,19 +48,19 @@ class Candidate:
         self.pods = pods
         self.wanted_pods = wanted_pods
         self.several = False
-        self.id = workload.id
+        self.id = id_ = workload.id
         self.priority = priority = workload.priority
         self.reserved = priority >= RESERVED_PRIORITY
         self.next_milli = pods * pod_milli
-        self.key: OwnKey = (-priority, workload.submitted_at, workload.id)
+        self.key: OwnKey = (-priority, workload.submitted_at, id_)
 
     def party(self) -> Party:
         """It as a party to the rules of preemption."""
         return Party(self.id, self.leaf, self.priority, self.reserved, self.next_milli)
 
 
-class Cause(Enum):
-    """What stops a candidate when its turn comes."""
+class Cause(IntEnum):
+    """What stops a candidate when its turn comes. A number, as tables are keyed by it."""
 
     RESERVATION = auto()
     CEILING = auto()

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.fleet import Domain
+from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.space import Room, pods_in
 from scheduling.engine.standing import Unit
 
 MANY_NODES = 64
 """From so many nodes on it is worth while to count with arrays."""
-Where = Mapping[int, tuple[int, Sequence[int]]]
-"""By node: the number of its domain, and the newcomer's cost on its devices."""
 
 
 class Tally:
     """How many pods of an ask the nodes of some domains hold when all who stop are gone, and the domains as a whole.
 
-    It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile.
+    It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile. ``risen`` is
+    how many pods more its nodes have come to hold since it was made, by domain, never mind what they lost, and
+    ``rises`` in all.
     """
 
     def __init__(
         self, ledger: Ledger, ask: Ask, domains: Sequence[Domain], *, whole_level: bool = False
     ) -> None:
         self.domains = tuple(domains)
-        self.where = {
-            rank: (number, costs)
-            for number, domain in enumerate(domains)
-            for rank, costs in ledger.fleet.ranks(domain)
-        }
+        self.where: Where = (
+            ledger.fleet.where(self.domains)
+            if whole_level
+            else {
+                rank: (number, costs)
+                for number, domain in enumerate(domains)
+                for rank, costs in ledger.fleet.ranks(domain)
+            }
+        )
         self.pods = dict.fromkeys(self.where, 0)
         self.totals = [0] * len(domains)
+        self.risen = [0] * len(domains)
+        self.rises = 0
         self._later = ledger.later
         self._ask = ask
         self._seen = len(ledger.later.changed)
@@ -70,8 +76,12 @@ class Tally:
     def _count(self, rank: int) -> None:
         number, costs = self.where[rank]
         pods = pods_in(self._later.rooms[rank], costs, self._ask)
-        self.totals[number] += pods - self.pods[rank]
+        more = pods - self.pods[rank]
+        self.totals[number] += more
         self.pods[rank] = pods
+        if more > 0:
+            self.risen[number] += more
+            self.rises += more
 
 
 class Capacity:

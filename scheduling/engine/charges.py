@@ -115,6 +115,15 @@ class Charges:
             return Ceiling(branch, maximum, max(0, room_maximum), over_maximum, by_maximum=True)
         return None
 
+    def most_ever(self, leaf: int, *, reserved: bool) -> int:
+        """The largest workload of a class that guarantees and ceilings could ever admit in a leaf."""
+        maxima = [self._quotas.maximum[branch] for branch in self.with_limit(leaf)]
+        if reserved:
+            return min([self.limit(leaf), *maxima])
+        return min(
+            [self._quotas.burst[branch] for branch in self.with_limit(leaf)] + maxima, default=UNLIMITED
+        )
+
     def ceiling_forever(self, leaf: int, milli: int, *, reserved: bool) -> Ceiling | None:
         """The first ceiling that a workload of this size would pass even in an empty pool.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
@@ -10,11 +10,12 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.charges import NOTHING_LEAVES, Ceiling, Charges
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.lines import Sort
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
-from scheduling.engine.yields import Group
+from scheduling.engine.yields import NOWHERE, Group
 
 
 @dataclass(slots=True)
@@ -40,18 +41,24 @@ class Court:
             found = self.tallies[ask] = Tally.of_level(self.ledger, ask, levels[-1])
         return found.refresh()
 
-    def might_take(self, party: Party, ask: Ask, pods: int) -> bool:
-        """Whether a newcomer might find victims as things stand; false only if he certainly finds none."""
+    def might_take(self, party: Party, ask: Ask, pods: int, closed: frozenset[int] = NOWHERE) -> bool:
+        """Whether a newcomer might find victims, on nodes that are not ``closed``, as things stand; false only if he
+        certainly finds none."""
         if not self.prospects.any_at_once(party):
             return False
         passed = self.charges.ceiling_passed(party.leaf, party.milli, reserved=party.reserved)
         if passed is not None:
             return self.prospects.most_below(party, passed.branch) >= passed.excess
-        return self.prospects.might_take(party, ask, pods, lambda: self.tally(ask))
+        return self.prospects.might_take(party, ask, pods, self.tally, closed)
 
     def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
         """Whether a group might make room, if all of it went; false only if it certainly does not."""
-        return self.prospects.group_might_do(group, ask, pods, lambda: self.tally(ask))
+        return self.prospects.group_might_do(group, ask, pods, self.tally)
+
+    def are_hopeless(self, leaf: int, sorts: Sequence[Sort]) -> bool:
+        """Whether certainly none of the elastic newcomers of a leaf, of these sorts, would find victims, ceilings
+        aside."""
+        return self.prospects.are_hopeless(leaf, sorts, self.tally)
 
     def among(self, standings: Iterable[Standing]) -> Roster:
         """A roster of a few workloads only."""

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import attrgetter
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.books import Books
-from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
-from scheduling.engine.court import Court, Plea
-from scheduling.engine.entitlement import divide_again
+from scheduling.engine.court import Court
 from scheduling.engine.estimate import estimate
-from scheduling.engine.order import FairShare, Level, Queue, in_order, level_of
+from scheduling.engine.order import Level, Queue, fair_share, in_order, level_of
 from scheduling.engine.passing import Gate, Head
-from scheduling.engine.place import NOTHING_KEPT
-from scheduling.engine.preempt import Victims, find_victims
+from scheduling.engine.preempt import Victims
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import has_no_guarantee_left, is_quiet
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
+from scheduling.engine.taking import Taking
 from scheduling.engine.tree import ROOT
-from scheduling.engine.types import Allocation, ElasticPreemption, PodPlacement, Queueing
+from scheduling.engine.types import Allocation, PodPlacement, Queueing
+from scheduling.engine.vain import Vain
+from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group
 
+Figures = tuple[list[int], ...]
+"""What every branch uses and was given, and what is left of its guarantee, at some moment."""
 FIRST_LOOK = 64
 """After so many turns in vain it is worth to look whether anybody is left who could act."""
 
@@ -53,31 +54,32 @@ class PoolCycle:
         self.entitled = books.entitled
         self.rights = books.rights
         self.given = [0] * len(self.tree)
-        self.ratio = FairShare(self.pool.policy, self.accounts, self.entitled, self.given)
+        self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
         self.started: dict[str, Standing] = {}
         self.candidates: dict[str, Candidate] = {}
-        self.taken: dict[str, list[Taken]] = {}
-        self.waiting: dict[str, Blocked] = {}
+        self.touched: dict[str, Standing] = {}
         self.is_over = False
+        self.vain = Vain()
         self._passed_over: dict[Level, Figures] = {}
         self._in_vain_since = 0
         self._look_after = 0
         self._grown: list[tuple[Standing, PodPlacement]] = []
-        self.touched: dict[str, Standing] = {}
-        self._moved: set[int] = set()
         self._recharged: dict[str, list[Allocation]] = {}
-        self._reserved_started = False
-        self._alike: dict[WaitKind, dict[str, Blocked]] = {}
-        self._turns_in_vain = 0
-        self._looked_at: set[bool] = set()
         self._estimates: dict[tuple[Ask, int, bool], Kept] = {}
-        self._in_vain: set[Sort] = set()
+        self._heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
         self.gate = Gate(self.pool.policy, self.ledger, self.rights, now, books.failed)
+        self.waiting = Waiting(self.gate, self.ledger, books.is_limited)
+        self._taking = Taking(self)
 
     @property
     def head(self) -> Head | None:
         """The first blocked workload of the order."""
         return self.gate.head
+
+    @property
+    def taken(self) -> dict[str, list[Taken]]:
+        """By workload, which of its pods went for whom."""
+        return self._taking.taken
 
     # --- Beginning and ending --------------------------------------------------------------------------------
 
@@ -97,21 +99,52 @@ class PoolCycle:
             self._passed_over[level] = self._figures()
         return idle
 
+    # --- Stopping early --------------------------------------------------------------------------------------
+
     def stops(self) -> bool:
         """Whether the cycle may stop, because nobody left in the queue could act.
 
         It is looked at again after twice as many have had their turn in vain.
         """
-        if (
-            self.head is None
-            and not self.gate.shut
-            and self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
-        ):
+        if not self._is_look_due():
             return False
-        if self._in_vain_since >= self._look_after:
-            self._look_after = max(FIRST_LOOK, 2 * self._in_vain_since)
-            return is_quiet(self)
-        return False
+        self._look_after = max(FIRST_LOOK, 2 * self._in_vain_since)
+        return is_quiet(self)
+
+    def _is_look_due(self) -> bool:
+        """Whether so many have had their turn in vain that it is worth to look."""
+        if self._heads and self.head is None:
+            return False
+        return self._in_vain_since >= self._look_after
+
+    def pass_by(self) -> bool:
+        """Give those at the head of the queue their turn who are known to have it in vain, up to the next who might
+        act or stands in other queues too; whether there was one."""
+        passed = False
+        while self.is_over or not self._is_look_due():
+            candidate = self.queue.peek()
+            if candidate is None or candidate.several:
+                break
+            blocked = self._known_to_stop(candidate)
+            if blocked is None:
+                break
+            self.queue.remove(candidate)
+            self.wait(blocked)
+            passed = True
+        return passed
+
+    def _known_to_stop(self, candidate: Candidate) -> Blocked | None:
+        """What stops a candidate, if it is known, without a try, that neither place nor victims are for him."""
+        if candidate.reserved:
+            available = self.charges.available(candidate.leaf)
+            short = available < candidate.next_milli
+            return Blocked(candidate, Cause.RESERVATION, available) if short else None
+        cause = self.vain.keeps_from_place(candidate)
+        if cause is None or self.books.is_limited(candidate.leaf) or self.might_preempt(candidate):
+            return None
+        return Blocked(candidate, cause, ahead=self._ahead())
+
+    # --- Figures ---------------------------------------------------------------------------------------------
 
     def _figures(self) -> Figures:
         """What every branch uses and was given, and what is left of its guarantee."""
@@ -147,16 +180,21 @@ class PoolCycle:
         blocked = self.quota_stops(candidate)
         if blocked is not None:
             return blocked
-        ahead = self.head.candidate.workload.name if self.head else ""
+        ahead = self._ahead()
         if self.gate.shut:
             return Blocked(candidate, Cause.BEHIND, ahead=ahead)
         placed = self.gate.place(
             candidate, range(candidate.pods), in_time=self.gate.in_time(candidate.workload)
         )
         if isinstance(placed, Cause):
+            self.vain.found_no_place(candidate, placed)
             return Blocked(candidate, placed, ahead=ahead)
-        self._start(candidate, placed, ())
+        self.start(candidate, placed, ())
         return None
+
+    def _ahead(self) -> str:
+        """The name of the head, if there is one."""
+        return self.head.candidate.workload.name if self.head else ""
 
     def quota_stops(self, candidate: Candidate) -> Blocked | None:
         """Whether guarantee or ceiling stops it as things stand."""
@@ -168,7 +206,7 @@ class PoolCycle:
         passed = self.charges.ceiling_passed(candidate.leaf, asked, reserved=candidate.reserved)
         return None if passed is None else Blocked(candidate, Cause.CEILING, passed.available, passed)
 
-    def _start(self, candidate: Candidate, placed: Sequence[PodPlacement], victims: Iterable[str]) -> None:
+    def start(self, candidate: Candidate, placed: Sequence[PodPlacement], victims: Iterable[str]) -> None:
         """Count a newcomer that has its place."""
         if self.is_over:
             raise RuntimeError(
@@ -178,7 +216,7 @@ class PoolCycle:
         standing.victims = sorted(set(victims))
         self.standings[candidate.id] = self.started[candidate.id] = standing
         self.candidates[candidate.id] = candidate
-        self._forget_waiting(candidate.id)
+        self.waiting.forget(candidate.id)
         self.count(standing, standing.milli)
 
     def grow(self, standing: Standing, pod: PodPlacement) -> None:
@@ -186,7 +224,7 @@ class PoolCycle:
         if not self._grown:
             self._before_growth = self._figures()
         self._grown.append((standing, pod))
-        self._touch(standing)
+        self.touch(standing)
         for roster in self.books.rosters():
             roster.drop(standing)
         standing.grow(pod)
@@ -201,6 +239,7 @@ class PoolCycle:
             standing.pods.remove(pod)
             self.ledger.undo(self.asks.of(standing.workload), [pod])
             self.ledger.note_freed([pod])
+            self.queue.touch(standing.leaf)
         yield
         for standing, pod in self._grown:
             standing.pods.append(pod)
@@ -210,15 +249,14 @@ class PoolCycle:
     def count(self, standing: Standing, milli: int) -> None:
         """Count what a workload gets in this cycle. Who looked for victims in vain may find some now."""
         self._in_vain_since, self._look_after = 0, FIRST_LOOK
-        self._in_vain.clear()
+        self.vain.forget()
         self._estimates.clear()
-        self._moved.add(standing.leaf)
+        self._taking.note_start(standing)
         self.accounts.usage.add(standing.leaf, milli, reserved=standing.workload.reserved)
         for branch in (ROOT, *self.tree.paths[standing.leaf]):
             self.given[branch] += milli
         if standing.workload.reserved:
             self._charge(standing, milli)
-            self._reserved_started = True
         self.queue.touch(standing.leaf)
 
     def _charge(self, standing: Standing, milli: int) -> None:
@@ -235,7 +273,7 @@ class PoolCycle:
                 parts[at] = Allocation(part.team, parts[at].milli + part.milli)
         self.allocations[id_] = parts
 
-    def _touch(self, standing: Standing) -> None:
+    def touch(self, standing: Standing) -> None:
         """Remember a workload that was placed before and is going to be changed."""
         if standing.workload.id not in self.started:
             self.touched[standing.workload.id] = standing
@@ -244,62 +282,19 @@ class PoolCycle:
 
     def find_victims(self, candidate: Candidate, blocked: Blocked) -> Victims | None:
         """The victims with which a candidate that was blocked could start here."""
-        if blocked.cause is Cause.RESERVATION or self.gate.shut or not self.might_preempt(candidate):
-            return None
-        if self._reserved_started and not candidate.reserved:
-            self._entitle_next()
-            self._reserved_started = False
-        closed = self._closed_to(candidate)
-        found = find_victims(
-            self.court(reserved=candidate.reserved), self._plea(candidate, frozenset(closed))
-        )
-        if found is None:
-            self._in_vain.add(_sort(candidate, closed))
-        return found
+        return self._taking.find_victims(candidate, blocked)
 
     def might_preempt(self, candidate: Candidate) -> bool:
         """Whether a candidate might find victims as things stand; false only if he certainly finds none."""
-        if self.is_over:
-            return False
-        if self.pool.policy.elastic_preemption is ElasticPreemption.NEVER and not candidate.reserved:
-            return False
-        if _sort(candidate, self._closed_to(candidate)) in self._in_vain:
-            return False
-        return self.court(reserved=candidate.reserved).might_take(
-            candidate.party(), candidate.ask, candidate.pods
-        )
+        return self._taking.might_preempt(candidate)
 
     def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
         """Whether a group of elastic ones might make room, if all of it went; false only if it certainly does not."""
         return self.court(reserved=False).group_might_do(group, ask, pods)
 
-    def _closed_to(self, candidate: Candidate) -> Iterable[int]:
-        """The nodes that are not for a candidate who looks for victims: those kept for the head."""
-        if self.head is None or self.gate.in_time(candidate.workload):
-            return ()
-        may_pass = not self.head.held_back and self.gate.yields(candidate)
-        return () if may_pass else self.head.kept.spare
-
-    def _entitle_next(self) -> None:
-        """Work out what the next cycle will entitle the branches to, as far as this one can tell."""
-        moved = {branch for leaf in self._moved for branch in self.tree.paths[leaf]}
-        entitled = self.books.next_entitled
-        entitled[:] = self.entitled
-        divide_again(self.accounts, self.demand, self.fleet.capacity_milli, entitled, moved)
-
-    def _plea(self, candidate: Candidate, closed: frozenset[int]) -> Plea:
-        ordered = self.pool.policy.elastic_preemption is ElasticPreemption.PRIORITY
-        highest = candidate.priority if ordered and not candidate.reserved else None
-        return Plea(candidate.party(), candidate.ask, candidate.pods, closed, highest)
-
     def court(self, *, reserved: bool) -> Court:
         """What a search for reserved, or elastic, newcomers looks at, as of this cycle."""
-        court = self.books.court(reserved=reserved)
-        if reserved not in self._looked_at:
-            self._looked_at.add(reserved)
-            court.bounds = Bounds(self.ledger, court.roster)
-            court.prospects.renew()
-        return court
+        return self._taking.court(reserved=reserved)
 
     def roster(self, *, reserved: bool) -> Roster:
         """Whom reserved, or elastic, newcomers might take."""
@@ -307,37 +302,7 @@ class PoolCycle:
 
     def start_with(self, candidate: Candidate, victims: Victims) -> None:
         """Let the victims go and start the candidate on what they leave."""
-        party = candidate.party()
-        for unit, rule in zip(victims.units, victims.rules, strict=True):
-            standing = unit.standing
-            self._touch(standing)
-            self._moved.add(standing.leaf)
-            taken = Taken(candidate, rule, self.rights.level(party, unit.party), unit.pods, unit.lost_gpu_ms)
-            self.taken.setdefault(standing.workload.id, []).append(taken)
-            rosters = [roster for roster in self.books.rosters() if roster.drop(standing)]
-            standing.lose(frozenset(pod.pod_index for pod in unit.pods))
-            self.ledger.leave(standing.workload, unit.pods)
-            self.accounts.usage.add(standing.leaf, -unit.milli, reserved=False)
-            self.queue.touch(standing.leaf)
-            if unit.whole:
-                del self.standings[standing.workload.id]
-            else:
-                for roster in rosters:
-                    roster.add(standing)
-        placed = self._place_freed(candidate)
-        self._start(candidate, placed, (unit.standing.workload.id for unit in victims.units))
-
-    def _place_freed(self, candidate: Candidate) -> tuple[PodPlacement, ...]:
-        """Place a newcomer whose victims have left: outside what is kept for the head, if possible."""
-        domains = self.fleet.domains(candidate.ask)
-        indexes = range(candidate.pods)
-        kept = self.head.kept if self.head is not None else Kept(None, {})
-        ask = candidate.ask
-        placed = self.ledger.place(ask, indexes, domains=domains, kept=kept.spare)
-        if placed is not None:
-            kept.take(self.ledger, ask, placed)
-            return placed
-        return self.ledger.place(ask, indexes, domains=domains) or ()
+        self._taking.start_with(candidate, victims)
 
     # --- Waiting --------------------------------------------------------------------------------------------
 
@@ -350,125 +315,49 @@ class PoolCycle:
         return kept
 
     def wait(self, blocked: Blocked, kept: Kept | None = None) -> None:
-        """Let a candidate wait; the first one that lacks only a place gets the start reservation.
-
-        Who has waited already keeps his place among those who wait.
-        """
-        id_ = blocked.candidate.id
-        before = self.waiting.get(id_)
-        if before is None:
-            self._turns_in_vain += 1
-            blocked.number = self._turns_in_vain
-        else:
-            blocked.number = before.number
-            self._forget_alike(before)
-        self.waiting[id_] = blocked
+        """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
+        self.waiting.add(blocked)
         self._in_vain_since += 1
-        self._alike.setdefault(self._kind(blocked), {})[id_] = blocked
-        heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
-        if heads and blocked.cause is Cause.PLACE and self.head is None:
-            self._in_vain.clear()
+        if self._heads and blocked.cause is Cause.PLACE and self.head is None:
+            self.vain.forget()
             self.gate.keep_for(blocked.candidate, kept or self.estimate(blocked.candidate))
             self._estimates.clear()  # What is kept for the head changes as others pass it.
 
     def line_up_waiting(self) -> None:
         """Put all who wait in the order of the queue, those too who were passed over."""
-        now = self._figures()
+        if not self._passed_over:
+            return
+        now, late = self._figures(), []
         for level, then in self._passed_over.items():
             self._set_figures(then)
             for candidate in in_order(self.tree, self.ratio, self.books.lines.levels[level].leaves):
                 blocked = self.try_start(candidate)
                 if blocked is not None:
-                    self.waiting[candidate.id] = blocked
+                    late.append(blocked)
         self._set_figures(now)
-        if self._passed_over:
-            policy = self.pool.policy
-            rows = sorted(self.waiting.values(), key=lambda each: level_of(policy, each.candidate))
-            self.waiting = {each.candidate.id: each for each in rows}
+        self.waiting.line_up(late, lambda blocked: level_of(self.pool.policy, blocked.candidate))
 
     def withdraw(self, workload: str) -> None:
         """Forget a waiting workload that has started in another pool."""
-        if self._forget_waiting(workload) and self.head and self.head.candidate.id == workload:
+        if self.waiting.forget(workload) and self.head and self.head.candidate.id == workload:
             self.offer_again()
-
-    def _forget_waiting(self, workload: str) -> bool:
-        """Take a workload off those who wait; whether it was one of them."""
-        blocked = self.waiting.pop(workload, None)
-        if blocked is None:
-            return False
-        self._forget_alike(blocked)
-        return True
-
-    def _forget_alike(self, blocked: Blocked) -> None:
-        kind = self._kind(blocked)
-        del self._alike[kind][blocked.candidate.id]
-        if not self._alike[kind]:
-            del self._alike[kind]
 
     def offer_again(self, elsewhere: Sequence[Candidate] = ()) -> list[str]:
         """Offer what victims left over to the queue again, from its head, without victims; returns who starts.
 
         ``elsewhere`` are those who wait in other pools and could use this one too: they come last.
         """
-        if not elsewhere and not any(self._might_start(kind) for kind in self._alike):
+        if not elsewhere and not self.waiting.any_might_start():
             return []
+        self.vain.forget()
         self.gate.open()
         started = []
-        for blocked in self._to_offer_again():
+        for blocked in self.waiting.to_offer_again():
             again = self.try_start(blocked.candidate)
             if again is None:
                 started.append(blocked.candidate.id)
             else:
                 self.wait(again)
         started.extend(candidate.id for candidate in elsewhere if self.try_start(candidate) is None)
+        self._in_vain_since = 0
         return started
-
-    def _to_offer_again(self) -> list[Blocked]:
-        """Those who wait, in order, but for whom there is certainly no place: of those only the first, to be the
-        head."""
-        found: list[Blocked] = []
-        stuck: list[Blocked] = []
-        for (cause, ask, pods, by_quota), those in self._alike.items():
-            is_stuck = cause is Cause.PLACE and not by_quota
-            if is_stuck and self.gate.fails_again(ask, pods, masked=False):
-                stuck.append(min(those.values(), key=by_number))
-            else:
-                found.extend(those.values())
-        if stuck:
-            found.append(min(stuck, key=by_number))
-        return sorted(found, key=by_number)
-
-    def _kind(self, blocked: Blocked) -> WaitKind:
-        candidate = blocked.candidate
-        by_quota = candidate.reserved or self.books.is_limited(candidate.leaf)
-        return (blocked.cause, candidate.ask, candidate.pods, by_quota)
-
-    def _might_start(self, kind: WaitKind) -> bool:
-        """Whether what stops those of a kind may be gone now that something was given back."""
-        cause, ask, pods, _ = kind
-        if cause in (Cause.RESERVATION, Cause.CEILING):
-            return cause is Cause.CEILING
-        masked = self.head is not None and cause is Cause.BEHIND
-        if self.gate.fails_again(ask, pods, masked=masked):
-            return False
-        kept = self.head.kept.spare if self.head and masked else NOTHING_KEPT
-        placed = self.ledger.place(ask, range(pods), kept=kept)
-        self.ledger.undo(ask, placed or ())
-        return placed is not None
-
-
-Figures = tuple[list[int], ...]
-"""What every branch uses and was given, and what is left of its guarantee, at some moment."""
-Sort = tuple[int, int, Ask, int, bool]
-"""What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
-start, whether some nodes are not for them."""
-
-
-def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:
-    return (candidate.leaf, candidate.priority, candidate.ask, candidate.pods, bool(closed))
-
-
-WaitKind = tuple[Cause, Ask, int, bool]
-"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, whether
-a guarantee or a ceiling might stop them too."""
-by_number = attrgetter("number")

@@ -42,13 +42,15 @@ def _run_queues(cycles: Cycles, entries: Entries) -> None:
 
 
 def _turn(cycles: Cycles, entries: Entries) -> bool:
-    """Have the next candidate's turn; whether there was one."""
+    """Have the next candidate's turn, or those of all whose turn is known to be in vain; whether there was one."""
     candidate = _next_of_all(cycles, entries)
     if candidate is None:
         return False
     candidacies = entries[candidate.id]
-    for pool_id in candidacies:
-        cycles[pool_id].queue.remove(candidate)
+    if not candidate.several and cycles[next(iter(candidacies))].pass_by():
+        return True
+    for pool_id, each in candidacies.items():
+        cycles[pool_id].queue.remove(each)
     _consider(cycles, entries, candidacies)
     return True
 

@@ -7,32 +7,19 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
+from scheduling.engine.candidate import OwnKey
+from scheduling.engine.order import Queued
 from scheduling.engine.quantities import Claim, divide
 from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.types import GPU_MILLI
 
-NextKey = tuple[int, int, str]
-"""A waiting workload's rank by (2), (4), (5) of the queue's order: -priority, submission, id."""
 
-
-class Waiting(Protocol):
+class Wanting(Queued, Protocol):
     """A waiting workload that counts in a demand: with all the pods that could start in an empty pool.
 
     ``wanted_pods`` of ``pod_milli`` each, at least as many as ``next_milli`` is; for a running gang those it has not
     grown, at least one.
     """
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def leaf(self) -> int:
-        """Its team's leaf of the tree."""
-
-    @property
-    def reserved(self) -> bool:
-        """Its class."""
 
     @property
     def wanted_pods(self) -> int:
@@ -42,14 +29,6 @@ class Waiting(Protocol):
     def pod_milli(self) -> int:
         """What a pod takes."""
 
-    @property
-    def next_milli(self) -> int:
-        """The least it can start with."""
-
-    @property
-    def key(self) -> NextKey:
-        """Its rank."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Want:
@@ -57,7 +36,7 @@ class _Want:
 
     milli: int = 0
     whole: bool = True
-    next_key: NextKey | None = None
+    next_key: OwnKey | None = None
 
     def and_also(self, other: _Want) -> _Want:
         """Both together."""
@@ -82,8 +61,8 @@ class Demand:
         self._accounts = accounts
         self.milli = [0] * size
         self.whole = [True] * size
-        self.next_key: list[NextKey | None] = [None] * size
-        self._waiting: dict[int, dict[str, Waiting]] = {}
+        self.next_key: list[OwnKey | None] = [None] * size
+        self._waiting: dict[int, dict[str, Wanting]] = {}
         self._sharing = [0] * size
         self._elastic: dict[int, _Want] = {}
         self._least_reserved: dict[int, int] = {}
@@ -92,12 +71,12 @@ class Demand:
         self._recount: set[int] = set()
         self._stale: set[int] = set(range(size))
 
-    def add(self, entry: Waiting) -> None:
+    def add(self, entry: Wanting) -> None:
         """Count one who waits."""
         self._waiting.setdefault(entry.leaf, {})[entry.id] = entry
         self._recount.add(entry.leaf)
 
-    def fill(self, entries: Iterable[Waiting]) -> None:
+    def fill(self, entries: Iterable[Wanting]) -> None:
         """Count many at once."""
         waiting = self._waiting
         for entry in entries:
@@ -107,7 +86,7 @@ class Demand:
                 self._recount.add(entry.leaf)
             there[entry.id] = entry
 
-    def remove(self, entry: Waiting) -> None:
+    def remove(self, entry: Wanting) -> None:
         """Do not count him any more; nothing, if he was not counted."""
         if self._waiting.get(entry.leaf, {}).pop(entry.id, None) is not None:
             self._recount.add(entry.leaf)
@@ -202,7 +181,7 @@ class Demand:
         self.milli[branch] = max(usage.used[branch], min(milli, ceiling))
 
 
-def _charged(tree: Tree, left: list[int], above: dict[int, int], entry: Waiting) -> int:
+def _charged(tree: Tree, left: list[int], above: dict[int, int], entry: Wanting) -> int:
     """Charge as many pods of a waiting reserved workload as its guarantees have left; 0 if not even its minimum."""
     if not entry.pod_milli:
         return 0

@@ -11,7 +11,7 @@ from scheduling.engine.queueing import Kept
 from scheduling.engine.timeline import Timeline
 from scheduling.engine.types import Eta, Queueing
 
-REACH = 200
+REACH = 500
 """How many workloads of a queue are given a time."""
 FAR = Eta(None, None, f"At least {REACH} workloads are ahead of it.")
 NO_ENDS = Eta(None, None, "Too little of what runs has a time limit.")

@@ -7,7 +7,7 @@ worked out once per kind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharin
 NODE_LEVEL = "node"
 LEVELS_KEPT = 512
 """Of so many levels, as asks divide them, it is remembered which node is in which domain."""
+Where = Mapping[int, tuple[int, tuple[int, ...]]]
+"""By node: the number of its domain, and an ask's cost on its devices."""
 Empty = tuple[tuple[int, ...], int, int]
 """The devices, the CPU and the memory of a node that runs nothing of ours."""
 
@@ -114,7 +116,9 @@ class Fleet:
         self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
         self._typical: tuple[Pool, Typical] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
+        self._levels: dict[tuple[int, tuple[Usable, ...]], tuple[Domain, ...]] = {}
         self._numbers_in: dict[int, tuple[tuple[Domain, ...], Ints]] = {}
+        self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
         selected = frozenset(keys)
         levels = selected | {*pool.topology} if topological else selected
         for rank, node in enumerate(self.nodes):
@@ -187,6 +191,14 @@ class Fleet:
             found = self._domains[ask] = tuple(self._level(ask, depth) for depth in self._depths(ask))
         return found
 
+    def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
+        """The domains of one level: one object for all asks that may use the same."""
+        key = (depth, self.usable(ask))
+        found = self._levels.get(key)
+        if found is None:
+            found = self._levels[key] = self._divided(ask, depth)
+        return found
+
     def _depths(self, ask: Ask) -> list[int]:
         """Which levels to try: -1 is the pool, 0 the clusters, n the n-th level of the topology."""
         levels = (*self.pool.topology, NODE_LEVEL)
@@ -200,7 +212,7 @@ class Fleet:
             return [*range(levels.index(preferred) + 1, max(outermost, 0), -1), outermost]
         return [outermost]
 
-    def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
+    def _divided(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
         """The domains of one level, by key; nodes without the level's labels are in none, but are nodes all the
         same."""
         if depth < 0:
@@ -261,6 +273,19 @@ class Fleet:
         if len(self._numbers_in) >= LEVELS_KEPT:
             self._numbers_in.clear()
         self._numbers_in[id(level)] = (level, found)
+        return found
+
+    def where(self, level: tuple[Domain, ...]) -> Where:
+        """For each node of a level the number of its domain, and the cost of an ask on its devices."""
+        known = self._where.get(id(level))
+        if known is not None and known[0] is level:
+            return known[1]
+        found = {
+            rank: (number, costs) for number, domain in enumerate(level) for rank, costs in self.ranks(domain)
+        }
+        if len(self._where) >= LEVELS_KEPT:
+            self._where.clear()
+        self._where[id(level)] = (level, found)
         return found
 
     def costs_on(self, ask: Ask, rank: int) -> tuple[int, ...] | None:

@@ -15,6 +15,8 @@ from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spo
 from scheduling.engine.space import Picks, Room, Space, empty_room
 from scheduling.engine.types import DeviceShare, PodPlacement, Status, Workload
 
+STOPPING = Status.STOPPING
+
 
 class Ledger:
     """The devices, CPU and memory of one pool's nodes.
@@ -30,13 +32,19 @@ class Ledger:
         self._at = [{device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes]
         stopping = []
         for workload in workloads:
-            if workload.status is Status.STOPPING:
+            if workload.status is STOPPING:
                 stopping.append(workload)
                 continue
             for pod in workload.placements:
-                spot = self.spot(pod)
-                if spot is not None:
-                    rooms[spot[0]].change(spot[1], workload.cpu_milli, workload.memory_mib, -1)
+                rank = fleet.rank.get(pod.node)
+                if rank is None:
+                    continue
+                room, at = rooms[rank], self._at[rank]
+                room.cpu -= workload.cpu_milli
+                room.memory -= workload.memory_mib
+                for share in pod.devices:
+                    if share.index in at:
+                        room.gpu[at[share.index]] -= share.milli
         self.now = self.later = Space(fleet, rooms)
         self._stopping = 0
         self._tried: list[tuple[Space, int, Picks, int, int, int]] | None = None

@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
+from typing import NamedTuple
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate
@@ -15,6 +16,15 @@ from scheduling.engine.types import Policy
 Kind = tuple[Ask, int, int | None]
 """What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
 by_key = attrgetter("key")
+
+
+class Sort(NamedTuple):
+    """What candidates of one leaf have in common who find the same victims: ``pods`` of an ask take ``milli``."""
+
+    priority: int
+    ask: Ask
+    pods: int
+    milli: int
 
 
 class Line:
@@ -29,6 +39,15 @@ class Line:
         self.kinds: Counter[Kind] = Counter()
         self.several = 0
         self._least: dict[int, int] = {}
+        self._sorts: dict[int, tuple[Sort, ...]] = {}
+
+    def sorts(self, leaf: int) -> tuple[Sort, ...]:
+        """The sorts of a leaf's candidates; the same object as long as they are the same."""
+        found = self._sorts.get(leaf)
+        if found is None:
+            rows = [Sort(each.priority, each.ask, each.pods, each.next_milli) for each in self.leaves[leaf]]
+            found = self._sorts[leaf] = tuple(dict.fromkeys(rows))
+        return found
 
     def least(self) -> Mapping[int, int]:
         """By leaf the least that one of them needs to start."""
@@ -41,6 +60,7 @@ class Line:
     def count(self, candidate: Candidate, by: int, *, limited: bool) -> None:
         """Count one more (or, negative, less)."""
         self._least.pop(candidate.leaf, None)
+        self._sorts.pop(candidate.leaf, None)
         self.several += by if candidate.several else 0
         if not limited:
             kind = kind_of(candidate)
@@ -84,7 +104,7 @@ class Lines:
                 if not self._limited(leaf):
                     free += queue
                 line.several += sum([each.several for each in queue])
-            line.kinds.update(map(kind_of, free))
+            line.kinds.update([(each.ask, each.pods, each.workload.time_limit_ms) for each in free])
 
     def add(self, candidate: Candidate) -> None:
         """Put in one."""

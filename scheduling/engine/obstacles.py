@@ -76,7 +76,12 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
             text = f"A pod asks for {ask.request.mib} MiB of GPU memory, but no GPU it may use has more than {largest}."
             return reasons.larger_than_any_node(fleet.pool, text, GPU_MILLI, GPU_MILLI)
     asked = fleet.pod_milli(ask)
-    most = max((sum(room.gpu) for room in rooms), default=0)
+    costs = [fleet.kinds[kind].costs(ask) for kind in fleet.kind_of if kind in admitted]
+    usable = [
+        [left for left, cost in zip(room.gpu, each, strict=True) if cost]
+        for room, each in zip(rooms, costs, strict=True)
+    ]
+    most = max(map(sum, usable), default=0)
     if asked > most:
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}."
     elif all(room.cpu < ask.cpu_milli for room in rooms):

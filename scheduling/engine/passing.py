@@ -30,12 +30,16 @@ NEVER: Mapping[Ask, Failed] = {}
 class Head:
     """The first blocked workload of the order, and what is kept for it.
 
-    ``held_back`` are the asks of those who found a place but were not let past.
+    ``nodes`` are those that are kept; ``held_back`` the asks of those who found a place but were not let past.
     """
 
     candidate: Candidate
     kept: Kept
+    nodes: frozenset[int] = field(init=False)
     held_back: dict[Ask, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nodes = frozenset(self.kept.spare)
 
 
 class Gate:
@@ -45,12 +49,14 @@ class Gate:
         self, policy: Policy, ledger: Ledger, rights: Rights, now: int, failed: Mapping[Ask, Failed] = NEVER
     ) -> None:
         self._policy = policy
+        self._strict = policy.queueing is Queueing.STRICT_FIFO
         self._ledger = ledger
         self._rights = rights
         self._now = now
         self.head: Head | None = None
         self._no_place: dict[tuple[Ask, bool], Failed] = {(ask, False): each for ask, each in failed.items()}
-        self._too_near: dict[tuple[Ask, int], tuple[PodPlacement, ...]] = {}
+        self._too_near: set[tuple[Ask, int]] = set()
+        """Who found a place, and was not let past: nobody is who asks the same, as the one before could use it."""
         self._too_near_at = 0
 
     @property
@@ -71,7 +77,7 @@ class Gate:
     @property
     def shut(self) -> bool:
         """Whether nobody may pass at all."""
-        return self.head is not None and self._policy.queueing is Queueing.STRICT_FIFO
+        return self._strict and self.head is not None
 
     def place(
         self,
@@ -99,35 +105,47 @@ class Gate:
                 self._too_near.clear()
                 return placed
             self._remember(ask, len(indexes), masked=True, use=remembered)
-        if self._too_near_at != len(ledger.freed):
-            self._too_near_at = len(ledger.freed)
-            self._too_near.clear()
-        found = self._too_near.get((ask, len(indexes))) if remembered and head is not None else None
-        if head is not None and found is not None and not self._passes(candidate, found, held=False):
+        too_near = self._is_too_near(ask, len(indexes))
+        if remembered and head is not None and too_near:
             return Cause.BEHIND
         placed = ledger.place(ask, indexes, domains=domains, emptying=emptying)
         if placed is None:
             self._remember(ask, len(indexes), masked=False, use=remembered)
             return Cause.PLACE
-        if head is None or self._passes(candidate, placed, held=True):
+        if head is None or (self.yields(candidate) and not self._wanted(ask, placed, held=True)):
             self._too_near.clear()
             return placed
         ledger.undo(ask, placed)
-        if remembered:
-            self._too_near[ask, len(indexes)] = placed
+        if remembered and not ask.bare:
+            self._too_near.add((ask, len(indexes)))
         head.held_back[ask] = None
         return Cause.BEHIND
+
+    def might_fit(self, ask: Ask, pods: int) -> bool:
+        """Whether so many pods of the ask might find a place, whoever it is for."""
+        return self._is_too_near(ask, pods) or not self._fails(ask, pods, masked=False)
 
     def might_start(self, ask: Ask, pods: int, limit_ms: int | None) -> bool:
         """Whether somebody with this ask, so many pods and this time limit might find a place that is for him; false
         only if he certainly does not."""
-        if self._fails(ask, pods, masked=False):
+        if self.fails_again(ask, pods, masked=False):
             return False
-        if self.head is None or not self._fails(ask, pods, masked=True) or self._ends_in_time(limit_ms):
-            return True
-        placed = self._ledger.place(ask, range(pods)) or ()
+        passes = self.head is None or self._ends_in_time(limit_ms)
+        if not passes and self._is_too_near(ask, pods):
+            return False
+        placed = self._ledger.place(ask, range(pods))
+        if placed is None:
+            self._remember(ask, pods, masked=False, use=True)
+            return False
         self._ledger.undo(ask, placed)
-        return not self._wanted(ask, placed, held=False)
+        return passes or not self._fails(ask, pods, masked=True) or not self._wanted(ask, placed, held=False)
+
+    def _is_too_near(self, ask: Ask, pods: int) -> bool:
+        """Whether so many pods of the ask found a place, were not let past, and nothing has changed since."""
+        if self._too_near_at != len(self._ledger.freed):
+            self._too_near_at = len(self._ledger.freed)
+            self._too_near.clear()
+        return (ask, pods) in self._too_near
 
     def _fails(self, ask: Ask, pods: int, *, masked: bool) -> bool:
         """Whether so many pods of the ask find no place as things stand."""
@@ -141,10 +159,6 @@ class Gate:
         self._ledger.undo(ask, placed)
         return False
 
-    def _passes(self, candidate: Candidate, placed: Iterable[PodPlacement], *, held: bool) -> bool:
-        """Whether the candidate may take this place, although the head needs something of it."""
-        return self.yields(candidate) and not self._wanted(candidate.ask, placed, held=held)
-
     def fails_again(self, ask: Ask, pods: int, *, masked: bool) -> bool:
         """Whether so many pods of the ask found no place before, and no node that could hold one has come free since.
 
@@ -154,6 +168,8 @@ class Gate:
         if failed is None or pods < failed[0]:
             return False
         freed, later = self._ledger.freed, self._ledger.later.rooms
+        if failed[1] == len(freed):
+            return True
         for rank in freed[failed[1] :]:
             if self._ledger.fleet.holds(ask, rank, later[rank]):
                 del self._no_place[ask, masked]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
+from scheduling.engine.lawful import Lawful, Sizes
 from scheduling.engine.places import Hearing
 from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.roster import Roster
@@ -100,6 +102,7 @@ class Search:
         self._tree = court.rights.accounts.tree
         self._capacity = Capacity(court.ledger, plea.ask, plea.pods, tally, plea.closed)
         self._leaving: dict[int, int] = {}
+        self._lawful = Lawful(court.rights, plea.party, self._leaving)
         self._chosen: list[Unit] = []
         self._taken: dict[str, set[int]] = {}
         self._gone: set[str] = set()
@@ -115,12 +118,12 @@ class Search:
     def run(self) -> Victims | None:
         """The victims by the plain order, or ``None`` if the lawful ones do not make room for the newcomer."""
         while not self._enough():
-            unit = self._next()
+            unit = self._next() or self._next_in_another_order()
             if unit is None:
                 return None
             self._take(unit)
         self._give_back()
-        rules = self._lawful(self._chosen)
+        rules = self._lawful.rules(self._chosen)
         if rules is None or not self._chosen or self._ping_pong():
             return None
         return Victims(tuple(self._chosen), tuple(rules))
@@ -169,11 +172,12 @@ class Search:
         return Lineup(self._tree, self._roster.shelf(tier), first)
 
     def _serves(self, unit: Unit, *, any_will_do: bool) -> bool:
-        """Whether a unit is still there and of use."""
+        """Whether a unit is still there and of use: what is left of it, if some of its pods were chosen."""
         id_ = unit.standing.workload.id
-        if id_ in self._gone or (not unit.whole and unit.pods[0].pod_index in self._taken.get(id_, ())):
+        taken = self._taken.get(id_)
+        if id_ in self._gone or (taken and not unit.whole and unit.pods[0].pod_index in taken):
             return False
-        return any_will_do or self._capacity.concerns(unit)
+        return any_will_do or self._capacity.concerns(unit.without(frozenset(taken)) if taken else unit)
 
     def _choose(self, tier: Tier, lineup: Lineup) -> Unit | None:
         """Of a tier's first units the lawful one of the team most above its entitlement."""
@@ -186,10 +190,12 @@ class Search:
         own = newcomer.leaf
         if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority and own in lineup.lowest:
             lawful[own] = lineup.lowest[own]
-        if not lawful:
-            return None
+        return self._first_of(lineup, lawful) if lawful else None
+
+    def _first_of(self, lineup: Lineup, lawful: Mapping[int, UnitKey]) -> Unit:
+        """The first unit of that one of these branches which is most above its entitlement, level by level."""
         lowest = dict(lawful)
-        for branch in reversed((ROOT, *self._tree.paths[own][:-1])):
+        for branch in reversed((ROOT, *self._tree.paths[self._newcomer.leaf][:-1])):
             keys = [lowest[child] for child in self._tree.children[branch] if child in lowest]
             if keys:
                 lowest[branch] = min(keys)
@@ -211,6 +217,35 @@ class Search:
             return children[0]
         above = self._court.rights.above
         return min(children, key=lambda child: (-above(child, self._newcomer, self._leaving), lowest[child]))
+
+    def _next_in_another_order(self) -> Unit | None:
+        """Where nobody is lawful any more: the first who would be if he left before some who were chosen."""
+        shared = self._lawful.shared(self._chosen)
+        for tier in self._tiers if shared else ():
+            lineup = Lineup(
+                self._tree, self._roster.shelf(tier), partial(self._first_in_another_order, shared)
+            )
+            lawful = {branch: lineup.lowest[branch] for branch in shared if branch in lineup.lowest}
+            if lawful:
+                return self._first_of(lineup, lawful)
+        return None
+
+    def _first_in_another_order(
+        self, shared: Mapping[int, Sizes], leaf: int, units: Sequence[Unit]
+    ) -> Unit | None:
+        """The first of a leaf's units that may go together with those who were chosen."""
+        branch, passed = self._lawful.branch(leaf), self._passed()
+        any_will_do = passed is not None and passed in self._tree.paths[leaf]
+        if branch not in shared or (self._capacity.enough and not any_will_do):
+            return None
+        room = self._lawful.room(branch, shared[branch])
+        for unit in units:
+            begun = unit.whole and unit.standing.workload.id in self._taken
+            if (begun or unit.milli < room) and self._serves(unit, any_will_do=any_will_do):
+                rest = unit.without(frozenset(self._taken[unit.standing.workload.id])) if begun else unit
+                if self._lawful.rules([*self._chosen, rest]) is not None:
+                    return unit
+        return None
 
     # --- Taking and giving back -----------------------------------------------------------------------------
 
@@ -234,28 +269,26 @@ class Search:
             self._leaving[branch] = self._leaving.get(branch, 0) + milli
 
     def _give_back(self) -> None:
-        """Spare everybody without whom the newcomer fits, last chosen first."""
+        """Spare everybody without whom the newcomer fits and may take the others, last chosen first."""
         for unit in reversed(tuple(self._chosen)):
             if not unit.whole and any(each.whole and each.standing is unit.standing for each in self._chosen):
                 continue
             self._change(unit, -1)
-            if self._enough():
+            if self._enough() and not self._makes_lawful(unit):
                 self._chosen.remove(unit)
             else:
                 self._change(unit, 1)
 
-    def _lawful(self, units: Sequence[Unit]) -> list[Rule] | None:
-        """By which rule each of the units may be taken, one after the other; ``None`` if one of them may not."""
-        before: dict[int, int] = {}
-        rules = []
-        for unit in units:
-            rule = self._court.rights.rule(self._newcomer, unit.party, self._leaving, before)
-            if rule is None:
-                return None
-            rules.append(rule)
-            for branch in self._tree.paths[unit.standing.leaf]:
-                before[branch] = before.get(branch, 0) + unit.milli
-        return rules
+    def _makes_lawful(self, unit: Unit) -> bool:
+        """Whether the newcomer may take the others only because this one, which is nearer to him in the tree, goes."""
+        depth = self._depth(unit)
+        if self._newcomer.reserved or all(self._depth(each) >= depth for each in self._chosen):
+            return False
+        return self._lawful.rules([each for each in self._chosen if each is not unit]) is None
+
+    def _depth(self, unit: Unit) -> int:
+        """How far down the unit's branch and the newcomer's are the same."""
+        return self._tree.parting(self._newcomer.leaf, unit.standing.leaf)
 
     def _ping_pong(self) -> bool:
         """Whether somebody who goes whole could take his place back from the newcomer at once."""

@@ -2,41 +2,47 @@
 
 It never says no to one who would find some. What it worked out is kept: GPUs that are taken and victims that are gone
 leave newcomers less, never more. Only what could leave them more makes it look again: a branch that comes to be above
-what is due to it, or falls; somebody who joins the roster; something that is given back.
+what is due to it, or falls, or is due more; somebody who joins the roster; something that is given back.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
+from scheduling.engine.leavings import Leavings, Register, TallyOf
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.rights import Party, Rights
+from scheduling.engine.lines import Sort
+from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import ElasticPreemption
-from scheduling.engine.yields import EVERYBODY, Group, Need, Yields
+from scheduling.engine.yields import EVERYBODY, NOWHERE, Group, Need
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Reach:
     """Whom the newcomers of one leaf, priority and size could take, as things stood at some ``time``.
 
-    ``at_once`` are those whom they could take first, by branch and priority. ``yields`` is what each group would
-    leave, ``both`` what several would on the nodes where they lie together.
+    ``at_once`` are those whom they could take first, by branch and priority; ``group`` those whom they could ever.
     """
 
     time: int
     at_once: list[tuple[int, int | None]]
     group: Group
-    yields: list[Yields] = field(default_factory=list)
-    both: Yields | None = None
-    sizes: list[int] = field(default_factory=list)
-    most_pods: dict[Ask, list[int]] = field(default_factory=dict)
-    seen: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hopeless:
+    """Of whom it was found, at some ``time``, that none of them could find victims: so it is as long as none of the
+    leavings has become more, and the gangs find no room among them."""
+
+    time: int
+    sorts: Sequence[Sort]
+    leavings: Sequence[tuple[Leavings, int]]
+    gangs: Sequence[tuple[Leavings, Ask, int]]
 
 
 class Prospects:
@@ -51,9 +57,9 @@ class Prospects:
         self._roster = roster
         self._tree = rights.accounts.tree
         self._usage = rights.accounts.usage
+        self._register = Register(ledger, rights, roster)
         self._reaches: dict[tuple[int, int, int], Reach] = {}
-        self._of_groups: dict[Group, Reach] = {}
-        self._yields: dict[Group, Yields] = {}
+        self._hopeless: dict[tuple[int, int], _Hopeless] = {}
         self._needs: dict[Ask, Need] = {}
         self._same_needs: dict[tuple[object, ...], Need] = {}
         self._time = 0
@@ -61,57 +67,44 @@ class Prospects:
         self._entitled = list(rights.entitled)
         self._used = list(self._usage.used)
         self._above = [self._dues_passed(branch) for branch in range(len(self._tree))]
+        self._priorities = {standing.workload.priority for standing in roster}
         self._seen = (len(self._usage.changed), len(roster.joined))
 
     def renew(self) -> None:
         """Take note of what is due and used by now: entitlements were worked out anew, or a cycle was taken back."""
-        branches = range(len(self._tree))
-        if self._entitled != self._rights.entitled:
-            self._entitled = list(self._rights.entitled)
-            self._reaches.clear()
-            self._above = [self._dues_passed(branch) for branch in branches]
-        if self._used != self._usage.used:
+        entitled, used = self._rights.entitled, self._usage.used
+        if self._entitled != entitled or self._used != used:
             self._time += 1
-            self._note(branches)
+            rows = enumerate(zip(self._entitled, entitled, self._used, used, strict=True))
+            self._note([at for at, (due, now_due, had, has) in rows if due != now_due or had != has])
 
     def _dues_passed(self, branch: int) -> int:
-        """Of entitlement and guarantee, how many a branch is above."""
+        """Which of entitlement and guarantee a branch is above."""
         used, guarantee = self._usage.used[branch], self._rights.accounts.quotas.guarantee[branch]
-        return (used > self._entitled[branch]) + (used > guarantee)
+        return (BY_ENTITLEMENT if used > self._entitled[branch] else 0) | (
+            BY_GUARANTEE if used > guarantee else 0
+        )
 
     def any_at_once(self, party: Party) -> bool:
         """Whether there is anybody whom the newcomer may take as things stand."""
         return any(self._roster.any_in(*each) for each in self._reach(party).at_once)
 
-    def might_take(self, party: Party, ask: Ask, pods: int, tally: Callable[[], Tally | None]) -> bool:
-        """Whether so many pods might find a place if all went whom the newcomer could ever take.
+    def might_take(
+        self, party: Party, ask: Ask, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
+    ) -> bool:
+        """Whether so many pods might find a place, on nodes that are not ``closed``, if all went whom the newcomer
+        could ever take."""
+        leavings = self._register.of(self._reach(party).group)
+        return leavings.hold(ask, self._need(ask), pods, tally, closed)
 
-        For several pods, the ``tally`` says what the domains hold as things stand.
-        """
-        return self._might_hold(self._reach(party), ask, pods, tally)
-
-    def group_might_do(self, group: Group, ask: Ask, pods: int, tally: Callable[[], Tally | None]) -> bool:
+    def group_might_do(self, group: Group, ask: Ask, pods: int, tally: TallyOf) -> bool:
         """Whether so many pods might find a place if all of a group went."""
-        reach = self._of_groups.get(group)
-        if reach is None:
-            reach = self._of_groups[group] = Reach(self._time, [], group)
-        return self._might_hold(reach, ask, pods, tally)
+        self._catch_up()
+        return self._register.of(group).hold(ask, self._need(ask), pods, tally)
 
     def group(self, party: Party) -> Group:
         """Whom the newcomer could take, or could as soon as others have left."""
         return self._reach(party).group
-
-    def _yields_within(self, group: Group) -> list[Yields]:
-        """What those of lower priority would leave, and each of the fair branches."""
-        return [self._yields_of(each) for each in group.alone()]
-
-    def _might_hold(self, reach: Reach, ask: Ask, pods: int, tally: Callable[[], Tally | None]) -> bool:
-        """Whether so many pods might find a place if all within reach went."""
-        self._refresh(reach)
-        if pods == 1:
-            need = self._need(ask)
-            return any(each.meet(need) for each in reach.yields) or bool(reach.both and reach.both.meet(need))
-        return max(self._domains(reach, ask, tally()), default=0) >= pods
 
     def most_below(self, party: Party, branch: int) -> int:
         """What those below a branch hold whose priority is not too high for the newcomer."""
@@ -122,48 +115,97 @@ class Prospects:
 
     def most_pods(self, party: Party, ask: Ask, tally: Tally) -> list[int]:
         """How many pods each domain of a tally might hold at most if all went whom the newcomer could ever take."""
-        reach = self._reach(party)
-        self._refresh(reach)
-        return self._domains(reach, ask, tally)
+        return self._register.of(self._reach(party).group).most_pods(ask, self._need(ask), tally)
+
+    # --- All of a leaf --------------------------------------------------------------------------------------
+
+    def are_hopeless(self, leaf: int, sorts: Sequence[Sort], tally: TallyOf) -> bool:
+        """Whether none of the elastic newcomers of a leaf, of these sorts, might find victims, ceilings aside."""
+        self._catch_up()
+        key = (leaf, sorts[0].priority)
+        known = self._hopeless.get(key)
+        if known is not None and known.sorts is sorts and self._is_still(known, leaf, tally):
+            return True
+        found = self._found_hopeless(leaf, sorts, tally)
+        if found is None:
+            self._hopeless.pop(key, None)
+            return False
+        self._hopeless[key] = found
+        return True
+
+    def _is_still(self, known: _Hopeless, leaf: int, tally: TallyOf) -> bool:
+        """Whether nothing has become more since."""
+        if self._last_change(leaf) > known.time:
+            return False
+        if any(leavings.version != version for leavings, version in known.leavings):
+            return False
+        return not any(there.hold(ask, self._need(ask), pods, tally) for there, ask, pods in known.gangs)
+
+    def _found_hopeless(self, leaf: int, sorts: Sequence[Sort], tally: TallyOf) -> _Hopeless | None:
+        """What it hangs on that nobody of a leaf could find victims; ``None`` if somebody might."""
+        leavings: dict[Leavings, int] = {}
+        gangs: list[tuple[Leavings, Ask, int]] = []
+        seen: set[tuple[int, int, Need]] = set()
+        for sort in sorts:
+            need = self._need(sort.ask)
+            if sort.pods == 1 and (sort.priority, sort.milli, need) in seen:
+                continue
+            seen.add((sort.priority, sort.milli, need))
+            reach = self._reach(Party("", leaf, sort.priority, reserved=False, milli=sort.milli))
+            if not reach.at_once:
+                continue
+            there = self._register.of(reach.group)
+            if there.hold(sort.ask, need, sort.pods, tally):
+                return None
+            leavings[there] = there.version
+            if sort.pods > 1:
+                gangs.append((there, sort.ask, sort.pods))
+        return _Hopeless(self._time, sorts, tuple(leavings.items()), gangs)
 
     # --- What could give more than before -------------------------------------------------------------------
 
     def _catch_up(self) -> None:
         """Note where a branch came to be above what is due to it or fell, or somebody joined, since the last look."""
         changed, joined = self._usage.changed, self._roster.joined
-        if self._seen == (len(changed), len(joined)):
-            return
-        self._time += 1
-        paths = self._tree.paths
-        self._note({branch for leaf in set(changed[self._seen[0] :]) for branch in paths[leaf]})
-        for standing in joined[self._seen[1] :]:
-            for branch in paths[standing.leaf]:
-                self._changed[branch] = self._time
-        self._seen = (len(changed), len(joined))
+        if self._seen != (len(changed), len(joined)):
+            self._time += 1
+            paths = self._tree.paths
+            self._note({branch for leaf in set(changed[self._seen[0] :]) for branch in paths[leaf]})
+            for standing in joined[self._seen[1] :]:
+                for branch in paths[standing.leaf]:
+                    self._changed[branch] = self._time
+                if standing.workload.priority not in self._priorities:
+                    self._priorities.add(standing.workload.priority)
+                    self._changed[ROOT] = self._time
+            self._seen = (len(changed), len(joined))
+        self._register.catch_up()
 
     def _note(self, branches: Iterable[int]) -> None:
-        """Note which of the branches fell, or came to be above what is due to them."""
+        """Note which of the branches fell, are due more, or came to be above what is due to them."""
+        entitled = self._rights.entitled
         for branch in branches:
-            used, above = self._usage.used[branch], self._dues_passed(branch)
-            if used < self._used[branch]:
+            used = self._usage.used[branch]
+            if branch and (used < self._used[branch] or entitled[branch] > self._entitled[branch]):
                 self._changed[branch] = self._time
-            if above > self._above[branch]:
+            self._used[branch], self._entitled[branch] = used, entitled[branch]
+            above = self._dues_passed(branch)
+            if branch and above & ~self._above[branch]:
                 # For those beside it, and all below them.
                 self._changed[self._tree.parents[branch]] = self._time
-            self._used[branch], self._above[branch] = used, above
+            self._above[branch] = above
+            self._register.note_excess(branch)
+
+    def _last_change(self, leaf: int) -> int:
+        """When something changed last that could give the newcomers of a leaf more."""
+        changed = self._changed
+        return max(changed[ROOT], *[changed[branch] for branch in self._tree.paths[leaf]])
 
     def _reach(self, party: Party) -> Reach:
         self._catch_up()
         key = (party.leaf, party.priority, party.milli)
         found = self._reaches.get(key)
-        if found is not None:
-            changed = self._changed
-            if (
-                max(changed[ROOT], *[changed[branch] for branch in self._tree.paths[party.leaf]])
-                <= found.time
-            ):
-                return found
-        found = self._reaches[key] = self._look(party)
+        if found is None or self._last_change(party.leaf) > found.time:
+            found = self._reaches[key] = self._look(party)
         return found
 
     # --- Whom he could take ---------------------------------------------------------------------------------
@@ -212,49 +254,6 @@ class Prospects:
             lower = sum([roster.milli(below, each) for each in roster.lower(below, me.priority)])
             relief[branch] = lower + sum([milli for at, milli in leaving if at > depth])
         return relief
-
-    # --- What they would leave ------------------------------------------------------------------------------
-
-    def _yields_of(self, group: Group) -> Yields:
-        found = self._yields.get(group)
-        if found is None:
-            found = self._yields[group] = Yields(self._ledger, self._rights, self._roster, group)
-        return found
-
-    def _refresh(self, reach: Reach) -> None:
-        """Bring up to date what is left where; several groups may lie on one node."""
-        seen = (len(self._ledger.freed), len(self._roster.joined), len(self._usage.changed))
-        if reach.seen == seen:
-            return
-        if reach.seen is None:
-            reach.yields = self._yields_within(reach.group)
-        elif reach.seen[:2] != seen[:2]:
-            reach.most_pods.clear()
-        reach.seen = seen
-        sizes = [len(each.refreshed().most) for each in reach.yields]
-        if sizes != reach.sizes:
-            reach.sizes = sizes
-            lying = Counter(rank for each in reach.yields[1:] for rank in each.most)
-            both = [rank for rank, groups in lying.items() if groups > 1]
-            reach.both = Yields(self._ledger, self._rights, self._roster, reach.group, both) if both else None
-        elif reach.both is not None:
-            reach.both.refreshed()
-
-    def _domains(self, reach: Reach, ask: Ask, tally: Tally | None) -> list[int]:
-        """How many pods of an ask the domains would hold at most."""
-        found = reach.most_pods.get(ask)
-        if found is not None or tally is None:
-            return found or []
-        kind_of, need = self._ledger.fleet.kind_of, self._need(ask)
-        totals = reach.most_pods[ask] = list(tally.totals)
-        nodes: dict[int, list[int]] = {}
-        for each in (*reach.yields, *([reach.both] if reach.both else ())):
-            nodes.update(each.most)
-        for rank, most in nodes.items():
-            if rank in tally.where:
-                more = need.pods(kind_of[rank], most) - tally.pods[rank]
-                totals[tally.where[rank][0]] += max(0, more)
-        return totals
 
     def _need(self, ask: Ask) -> Need:
         found = self._needs.get(ask)

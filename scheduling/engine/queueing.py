@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
-from scheduling.engine.fleet import Domain
+from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.space import Room, empty_room, pick_devices, pods_in
 from scheduling.engine.types import GPU_MILLI, PodPlacement, Workload
@@ -72,10 +72,9 @@ def reserve_start(
         leave([(workload, placements)])
         if ready:
             best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
-            there = (rank for rank, _ in ledger.fleet.ranks(tally.domains[best]))
-            counts = {rank: count for rank in there if (count := held.get(rank, tally.pods[rank]))}
-            domain = tally.domains[best]
-            return Kept(at, _spare_then(ledger, ask, pods, domain=domain, rooms=rooms, counts=counts))
+            some = {rank: count for rank, count in tally.pods.items() if count} | held
+            there = {rank: count for rank, count in some.items() if count and tally.where[rank][0] == best}
+            return Kept(at, _spare_then(ledger, ask, pods, where=tally.where, rooms=rooms, counts=there))
     return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, tally.domains, rooms))
 
 
@@ -96,11 +95,10 @@ def _free(
 
 
 def _spare_then(
-    ledger: Ledger, ask: Ask, pods: int, *, domain: Domain, rooms: Sequence[Room], counts: dict[int, int]
+    ledger: Ledger, ask: Ask, pods: int, *, where: Where, rooms: Sequence[Room], counts: dict[int, int]
 ) -> dict[int, Room]:
     """What the chosen nodes have left then beside the workload: the fewest nodes, its pods on devices busy until
     then."""
-    costs = dict(ledger.fleet.ranks(domain))
     spare: dict[int, Room] = {}
     order = sorted(counts, key=lambda rank: (-min(counts[rank], pods), sum(ledger.now.rooms[rank].gpu), rank))
     for rank in order:
@@ -108,7 +106,7 @@ def _spare_then(
             break
         room = spare[rank] = rooms[rank].copy()
         for _ in range(min(pods, counts[rank])):
-            _take_busy_first(room, ledger.now.rooms[rank], costs[rank], ask)
+            _take_busy_first(room, ledger.now.rooms[rank], where[rank][1], ask)
             pods -= 1
     return spare
 

@@ -8,24 +8,24 @@ pods ask.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate
 from scheduling.engine.lines import Line
 from scheduling.engine.order import Level
-from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE
 from scheduling.engine.tree import ROOT, Tree
 from scheduling.engine.types import ElasticPreemption, Queueing
-from scheduling.engine.yields import Fair, Group
+from scheduling.engine.yields import Group
 
 if TYPE_CHECKING:
     from scheduling.engine.cycle import PoolCycle
 
 Ints = NDArray[np.int64]
+by_pods = itemgetter(1)
 
 
 class Paths:
@@ -108,18 +108,24 @@ class _Look:
     def _might_start(self, line: Line) -> bool:
         """Whether somebody elastic might find a place that is for him."""
         gate, charges = self._cycle.gate, self._cycle.charges
-        if any(gate.might_start(*kind) for kind in line.kinds):
+        # Where few pods of an ask find no place, no more of them need to be tried.
+        if any(gate.might_start(*kind) for kind in sorted(line.kinds, key=by_pods)):
             return True
         limited = [
             leaf
-            for leaf, least in line.least().items()
-            if self._cycle.books.is_limited(leaf)
-            and charges.ceiling_passed(leaf, least, reserved=False) is None
+            for leaf in self._limited(line)
+            if charges.ceiling_passed(leaf, line.least()[leaf], reserved=False) is None
+            and any(gate.might_fit(each.ask, each.pods) for each in line.sorts(leaf))
         ]
         return any(
             gate.might_start(each.ask, each.pods, each.workload.time_limit_ms)
             for each in self._left(line, limited)
         )
+
+    def _limited(self, line: Line) -> list[int]:
+        """The leaves of a level that stand under a ceiling."""
+        limited = self._cycle.books.limited
+        return [leaf for leaf in line.leaves if leaf in limited]
 
     # --- Victims ---------------------------------------------------------------------------------------------
 
@@ -133,7 +139,7 @@ class _Look:
             roster = cycle.roster(reserved=False)
             own = [leaf for leaf in line.leaves if roster.any_in(leaf)]
             fair = self._with_fair_victims(line, None)
-            return not self._find_nothing(self._left(line, {*own, *fair}))
+            return not self._are_hopeless(line, dict.fromkeys((*own, *fair)))
         return self._might_preempt_by_priority(-level[1], line)
 
     def _might_preempt_by_priority(self, priority: int, line: Line) -> bool:
@@ -144,28 +150,18 @@ class _Look:
             kinds = {(ask, pods) for ask, pods, _ in line.kinds}
             if any(cycle.group_might_do(Group(priority, None), *kind) for kind in kinds):
                 return True
-            limited = [leaf for leaf in line.leaves if cycle.books.is_limited(leaf)]
-            if not self._find_nothing(self._left(line, limited)):
+            if not self._find_nothing(self._left(line, self._limited(line))):
                 return True
-        fair = self._with_fair_victims(line, priority)
-        limited = [leaf for leaf in fair if cycle.books.is_limited(leaf)]
-        if not self._find_nothing(self._left(line, limited)):
-            return True
-        return any(
-            not self._find_nothing(self._of_use(line, leaves, Group(priority, None, fair_ones, priority)))
-            for fair_ones, leaves in self._reach(line, fair, priority).items()
-        )
+        return not self._are_hopeless(line, self._with_fair_victims(line, priority))
 
-    def _of_use(self, line: Line, leaves: list[int], group: Group) -> Iterable[Candidate]:
-        """Those left of some leaves to whom it would be of use if a group went."""
-        cycle = self._cycle
-        useful: dict[tuple[Ask, int], bool] = {}
-        for each in self._left(line, leaves):
-            kind = (each.ask, each.pods)
-            if kind not in useful:
-                useful[kind] = cycle.group_might_do(group, *kind)
-            if useful[kind]:
-                yield each
+    def _are_hopeless(self, line: Line, leaves: Iterable[int]) -> bool:
+        """Whether nobody left of some leaves might find victims."""
+        books, court = self._cycle.books, self._cycle.court(reserved=False)
+        return all(
+            (leaf not in books.limited and court.are_hopeless(leaf, line.sorts(leaf)))
+            or self._find_nothing(self._left(line, (leaf,)))
+            for leaf in leaves
+        )
 
     def _find_nothing(self, candidates: Iterable[Candidate]) -> bool:
         """Whether none of these might find victims; equal ones are looked at once."""
@@ -201,46 +197,6 @@ class _Look:
                 within &= ~there | (room[branch] >= needs)
                 found |= there & within & (beside[paths.parents[branch]] - above[branch] > 0)
         return [int(leaf) for leaf in leaves[found]]
-
-    def _reach(self, line: Line, leaves: list[int], priority: int) -> dict[tuple[Fair, ...], list[int]]:
-        """The branches from which those of each leaf could ever take somebody of their priority, and by which due,
-        whatever else they took before; leaves with the same ones together.
-
-        Whoever is nearer in the tree may go first, and leaves room in the newcomer's own branches.
-        """
-        paths, roster = self._cycle.books.paths, self._cycle.roster(reserved=False)
-        some = self._branches_with_some(priority)
-        dues = (BY_ENTITLEMENT, BY_GUARANTEE)
-        rooms = [(by, room, some & (room < 0)) for by, room in zip(dues, self._rooms(), strict=True)]
-        equal = np.array([roster.milli(branch, priority) for branch in range(len(self._tree))])
-        own = np.zeros(len(self._tree), dtype=np.int64)
-        for lower in roster.lower(ROOT, priority):
-            own += [roster.milli(branch, lower) for branch in range(len(self._tree))]
-        beside = equal * np.any([above for *_, above in rooms], axis=0)
-        around = paths.summed(beside)
-        rows = paths.rows[leaves]
-        needs = np.array([line.least()[leaf] for leaf in leaves], dtype=np.int64)
-        relief = np.zeros(len(leaves), dtype=np.int64)
-        within = [np.ones(len(leaves), dtype=bool) for _ in rooms]
-        branches: list[dict[int, int]] = [{} for _ in leaves]
-        for depth in range(rows.shape[1] - 1, -1, -1):
-            branch = rows[:, depth]
-            there = branch >= 0
-            parent = paths.parents[branch]
-            for number, (by, room, above) in enumerate(rooms):
-                within[number] &= ~there | (room[branch] + own[branch] + relief >= needs)
-                for at in np.flatnonzero(
-                    there & within[number] & (paths.summed(above.astype(np.int64))[parent] > 0)
-                ):
-                    children = self._tree.children[parent[at]]
-                    for each in children:
-                        if above[each] and each != branch[at]:
-                            branches[at][each] = branches[at].get(each, 0) | by
-            relief += np.where(there, around[parent] - beside[branch], 0)
-        found: dict[tuple[Fair, ...], list[int]] = {}
-        for leaf, each in zip(leaves, branches, strict=True):
-            found.setdefault(tuple(sorted(each.items())), []).append(leaf)
-        return found
 
     def _rooms(self) -> list[Ints]:
         """What each branch lacks of its entitlement, and of its guarantee; negative where it is above."""

@@ -59,8 +59,7 @@ class Rights:
         same_team = newcomer.leaf == victim.leaf
         if victim.priority < newcomer.priority and (mode is ElasticPreemption.PRIORITY or same_team):
             return Rule.PRIORITY
-        comparable = mode is ElasticPreemption.FAIR_SHARE or victim.priority == newcomer.priority
-        if not comparable or same_team:
+        if not self.by_shares(newcomer, victim):
             return None
         before = leaving if before is None else before
         dues = (self.entitled, self.accounts.quotas.guarantee)
@@ -68,6 +67,29 @@ class Rights:
             Rule.FAIR_SHARE
             if any(self._fair(newcomer, victim, leaving, before, due) for due in dues)
             else None
+        )
+
+    def by_shares(self, newcomer: Party, victim: Party) -> bool:
+        """Whether it is for the fair-share rule to say if the newcomer may preempt the victim."""
+        mode = self.policy.elastic_preemption
+        if newcomer.reserved or victim.reserved or newcomer.leaf == victim.leaf:
+            return False
+        return mode is ElasticPreemption.FAIR_SHARE or (
+            mode is ElasticPreemption.PRIORITY and victim.priority == newcomer.priority
+        )
+
+    def leeway(self, newcomer: Party, branch: int, leaving: Mapping[int, int]) -> int:
+        """By how much a branch beside the newcomer's way down is above what is due to it, by entitlements or by
+        guarantees: the more of those within which his own branches stay; zero, if neither."""
+        used, depth = self.accounts.usage.used, self.accounts.tree.parting(newcomer.leaf, branch)
+        mine = self.accounts.tree.paths[newcomer.leaf][depth:]
+        return max(
+            (
+                used[branch] - due[branch]
+                for due in (self.entitled, self.accounts.quotas.guarantee)
+                if all(used[each] + newcomer.milli - leaving.get(each, 0) <= due[each] for each in mine)
+            ),
+            default=0,
         )
 
     def _fair(

@@ -118,9 +118,20 @@ class Roster:
         return self._milli.get((branch, priority), 0)
 
     def _enrolled(self) -> None:
-        if not self._cells:
-            for standing in self:
-                self._enrol(standing)
+        """Enrol all at once, when somebody looks first."""
+        if self._cells:
+            return
+        for standing in self:
+            cell = (standing.leaf, standing.workload.priority)
+            members = self._cells.get(cell)
+            if members is None:
+                members = self._cells[cell] = {}
+            members[standing.workload.id] = standing
+        for (leaf, priority), members in self._cells.items():
+            milli = sum([standing.milli for standing in members.values()])
+            for branch in (ROOT, *self._tree.paths[leaf]):
+                self._below.setdefault(branch, {}).setdefault(priority, {})[leaf] = None
+                self._milli[branch, priority] = self._milli.get((branch, priority), 0) + milli
 
     def _enrol(self, standing: Standing) -> None:
         leaf, priority = cell = (standing.leaf, standing.workload.priority)

@@ -16,6 +16,7 @@ from scheduling.engine.types import Finding, FindingCode, Node, Status, Team, Te
 Devices = Mapping[str, frozenset[int]]
 """The nodes of a pool and the indexes of their devices."""
 NOWHERE: frozenset[str] = frozenset()
+PENDING = Status.PENDING
 
 
 def devices_of(nodes: Iterable[Node]) -> Devices:
@@ -141,12 +142,12 @@ class Oddities:
     def take(self, workload: Workload, devices: Devices, now: int) -> Workload:
         """The workload as it is taken for; ``devices`` are those of its pool."""
         sound = sound_workload(workload)
-        if sound is workload and workload.status is Status.PENDING and workload.started_at is None:
+        if sound is workload and workload.status is PENDING and workload.started_at is None:
             return workload
         id_ = workload.id
         if sound is not workload:
             self._unsound[id_] = workload
-        if workload.status is not Status.PENDING:
+        if workload.status is not PENDING:
             if workload.pool not in self._pools:
                 self._strays[id_] = workload
             elif missing := _missing(workload, devices):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 from weakref import ref
 
-from scheduling.engine import reasons
 from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
 from scheduling.engine.candidate import Candidate
@@ -15,11 +14,13 @@ from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.intake import Candidacies, Intake, Out
 from scheduling.engine.quiet import Paths
-from scheduling.engine.soundness import Oddities, devices_of, sound_teams
+from scheduling.engine.soundness import Devices, Oddities, devices_of, sound_teams
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import Node, Pool, Snapshot, Status, Topology, Workload
 
 ANYWHERE = Topology()
+NO_DEVICES: Devices = {}
+PENDING = Status.PENDING  # at hand: an enum looks its members up by a function
 MOST_NEW_ASKS = 1_000
 """So many requests unlike all before are taken in, with what is worked out for each, before all is indexed anew."""
 
@@ -106,16 +107,17 @@ class State:
     def _add(self, workload: Workload) -> None:
         """Enter a workload in the books."""
         books = self.books.get(workload.pool or "")
-        workload = self.oddities.take(workload, self._devices.get(workload.pool or "", {}), self._now)
+        workload = self.oddities.take(workload, self._devices.get(workload.pool or "", NO_DEVICES), self._now)
         if workload.status is not Status.PENDING:
             if books is not None:
                 books.settle(workload)
             return
-        if self._sort(workload):
-            entry = self.entries[workload.id]
+        self._sort([workload])
+        entry = self.entries.get(workload.id)
+        if entry is not None:
             for pool_id, candidate in entry.items():
                 self.books[pool_id].line_up(candidate)
-            pool_id, candidate = next(iter(entry.items()))
+            pool_id, candidate = _first_of(entry)
             self.books[pool_id].demand.add(candidate)
 
     def _drop(self, workload: Workload) -> None:
@@ -132,20 +134,12 @@ class State:
             for pool_id, candidate in self.entries.pop(id_).items():
                 self.books[pool_id].strike(candidate)
 
-    def _sort(self, workload: Workload) -> bool:
-        """Tell whether a workload that waits stands in a queue, and note it there or among those who are out."""
-        if workload.backing_off_until is not None:
-            self._backing_off[workload.id] = workload.backing_off_until > self._now
-        reason = reasons.of_workload(workload, self._now)
-        if reason is not None:
-            self.out[workload.id] = (None, reason)
-            return False
-        found, out = self._intake.candidacies(workload)
-        if not found:
-            self.out[workload.id] = out
-            return False
-        self.entries[workload.id] = found
-        return True
+    def _sort(self, workloads: Iterable[Workload]) -> None:
+        """Note those who wait in a queue, or among those who are out."""
+        for workload in workloads:
+            if workload.backing_off_until is not None:
+                self._backing_off[workload.id] = workload.backing_off_until > self._now
+        self._intake.sort(workloads, self._now, self.entries, self.out)
 
     # --- Deciding --------------------------------------------------------------------------------------------
 
@@ -219,10 +213,11 @@ class State:
         self._devices = {pool_id: devices_of(each) for pool_id, each in nodes.items()}
         pending = []
         for row in self._workloads.values():
-            workload = self.oddities.take(row, self._devices.get(row.pool or "", {}), self._now)
-            if workload.status is Status.PENDING:
-                pending.append(workload)
-            elif workload.pool in placed:
+            if row.status is PENDING:
+                pending.append(self.oddities.take(row, NO_DEVICES, self._now))
+                continue
+            workload = self.oddities.take(row, self._devices.get(row.pool or "", NO_DEVICES), self._now)
+            if workload.pool in placed:
                 placed[workload.pool].append(workload)
         self.books: dict[str, Books] = {
             pool.id: self._books_of(pool, nodes[pool.id], placed[pool.id]) for pool in self.pools
@@ -231,17 +226,14 @@ class State:
         self.entries: dict[str, Candidacies] = {}
         self.out: dict[str, Out] = {}
         self._backing_off: dict[str, bool] = {}
-        for workload in pending:
-            self._sort(workload)
+        self._sort(pending)
         lines: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self.books}
         demands: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self.books}
         for entry in self.entries.values():
-            first = True
             for pool_id, candidate in entry.items():
                 lines[pool_id].append(candidate)
-                if first:
-                    demands[pool_id].append(candidate)
-                    first = False
+        for pool_id, candidate in map(_first_of, self.entries.values()):
+            demands[pool_id].append(candidate)
         for pool_id, books in self.books.items():
             books.fill(lines[pool_id])
             books.demand.fill(demands[pool_id])
@@ -253,6 +245,11 @@ class State:
         if any(not node.cluster_online for node in nodes):
             whole = Fleet(pool, nodes, keys, topological=self._topological, offline_too=True)
         return Books(fleet, whole, self._paths, self.asks, placed)
+
+
+def _first_of(entry: Candidacies) -> tuple[str, Candidate]:
+    """Where a workload counts in the demand: in the first of its pools."""
+    return next(iter(entry.items()))
 
 
 def _selects_by(workloads: Iterable[Workload]) -> set[str]:

@@ -164,6 +164,7 @@ class Timeline:
         self._firsts: dict[Ask, list[tuple[int, int]]] = {}
         self._costs: dict[Ask, dict[int, Sequence[int]]] = {}
         self._given: dict[int, None] = {}
+        self._of_given: dict[Ask, dict[int, int | None]] = {}
 
     def comes(self, at: int, rank: int, picks: Sequence[tuple[int, int]], cpu: int, memory: int) -> None:
         """What a pod on a node holds comes free at that time. Before the first place is asked for."""
@@ -172,6 +173,12 @@ class Timeline:
     def only(self, rank: int, room: Room, now: int) -> None:
         """Nothing of a node comes free for others but this."""
         self._machines[rank] = _Machine(room, now)
+        self._changed(rank)
+
+    def _changed(self, rank: int) -> None:
+        """Forget when a pod fits on a node where somebody was given a place."""
+        for times in self._of_given.values():
+            times.pop(rank, None)
 
     def _machine(self, rank: int) -> _Machine:
         """A node, made when it is first looked at closely."""
@@ -207,18 +214,18 @@ class Timeline:
         costs = self._costs_of(ask)
         for rank in ranks:
             self._given[rank] = None
+            self._changed(rank)
             self._machine(rank).take(ask, costs[rank], at, until)
 
     def given(self, ask: Ask, at: int) -> int | None:
         """Of the nodes where somebody was given a place the one that has room for a pod by then, and has it last;
         ``None`` if none has."""
-        costs = self._costs_of(ask)
-        found = (
-            (self._machine(rank).pods(ask, costs[rank], 1), rank) for rank in self._given if rank in costs
-        )
-        return max(
-            ((times[0], rank) for times, rank in found if times and times[0] <= at), default=(0, None)
-        )[1]
+        costs, times = self._costs_of(ask), self._of_given.setdefault(ask, {})
+        for rank in self._given.keys() - times.keys():
+            found = self._machine(rank).pods(ask, costs[rank], 1) if rank in costs else []
+            times[rank] = found[0] if found else None
+        there = ((when, rank) for rank, when in times.items() if when is not None and when <= at)
+        return max(there, default=(0, None))[1]
 
     def _costs_of(self, ask: Ask) -> dict[int, Sequence[int]]:
         found = self._costs.get(ask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.rights import Rights
@@ -61,6 +62,7 @@ class Group:
 
 
 EVERYBODY = Group(None, None)
+NOWHERE: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -84,12 +86,19 @@ class Need:
         return sum([left // cost for left, cost in zip(most, costs, strict=True) if cost and left > 0])
 
 
+class Heir(Protocol):
+    """Who wants to know when there is more."""
+
+    def rise(self, part: Yields, rank: int, before: Sequence[int] | None) -> None:
+        """There is more on a node than before (``None``: it was not one of the nodes)."""
+
+
 class Yields:
-    """What the nodes where some group lies would have on each device if all went of it that may; by now it may be
+    """What the nodes where some ``group`` lies would have on each device if all went of it that may; by now it may be
     less.
 
     A fair branch gives no more than brings it down to what is due to it: all but the last of its victims together are
-    less than its excess. ``among``: on these nodes only.
+    less than its excess. ``among``: on these nodes only. ``heirs`` are told where :meth:`look_again` finds more.
     """
 
     def __init__(
@@ -99,31 +108,26 @@ class Yields:
         self._rights = rights
         self._roster = roster
         self._tree = rights.accounts.tree
-        self._group = group
+        self.group = group
+        self.kind_of = ledger.fleet.kind_of
+        self.heirs: list[Heir] = []
         self._among = None if among is None else frozenset(among)
-        ranks = group.ranks(roster) if self._among is None else self._among
-        self.most: dict[int, list[int]] = {}
         self._excess = self._excesses()
-        self._look(ranks)
-        self._seen = (len(ledger.freed), len(roster.joined))
-        self._vain: set[Need] = set()
+        ranks = group.ranks(roster) if self._among is None else self._among
+        self.most = {rank: self._most(rank) for rank in ranks if self.kind_of[rank] >= 0}
+        self._vain: dict[Need, frozenset[int]] = {}
+        """What no node meets outside these."""
         self._last: dict[Need, int] = {}
-
-    def _look(self, ranks: Iterable[int]) -> None:
-        kind_of = self._ledger.fleet.kind_of
-        for rank in ranks:
-            if kind_of[rank] >= 0:
-                self.most[rank] = self._most(rank)
 
     def _most(self, rank: int) -> list[int]:
         """What a node would have on each device."""
         most = list(self._ledger.later.rooms[rank].gpu)
         fair: dict[tuple[int, int], list[int]] = {}
-        everybody = self._group == EVERYBODY
+        everybody = self.group == EVERYBODY
         for pods in self._roster.on(rank):
             standing = pods[0][0]
-            freely = everybody or self._group.is_lower(standing)
-            through = None if freely else self._group.through(standing, self._tree)
+            freely = everybody or self.group.is_lower(standing)
+            through = None if freely else self.group.through(standing, self._tree)
             if not freely and through is None:
                 continue
             for _, _, picks in pods:
@@ -140,45 +144,45 @@ class Yields:
     def _excesses(self) -> dict[int, int]:
         """By how much each fair branch is above what is due to it, as far as that matters for one device."""
         excess = self._rights.excess
-        return {branch: max(0, min(GPU_MILLI, excess(branch, by))) for branch, by in self._group.fair}
+        return {branch: max(0, min(GPU_MILLI, excess(branch, by))) for branch, by in self.group.fair}
 
-    def refreshed(self) -> Yields:
-        """The same, after a look at where there may be more by now."""
-        freed, joined = self._ledger.freed, self._roster.joined
-        if self._seen != (len(freed), len(joined)):
-            again = {rank for rank in freed[self._seen[0] :] if rank in self.most}
-            for standing in joined[self._seen[1] :]:
-                if self._group.has(standing, self._tree):
-                    ranks = self._roster.ranks(standing)
-                    again.update(rank for rank in ranks if self._among is None or rank in self._among)
-            self._seen = (len(freed), len(joined))
-            if again:
-                self._look(again)
-                self._vain.clear()
+    def look_again(self, rank: int) -> bool:
+        """Look again at a node where there may be more; whether it is one of the nodes."""
+        if self.kind_of[rank] < 0 or not (self._among is None or rank in self._among):
+            return False
+        before = self.most.get(rank)
+        most = self.most[rank] = self._most(rank)
+        if before is None or any(now > then for now, then in zip(most, before, strict=True)):
+            self._vain.clear()
+            for heir in self.heirs:
+                heir.rise(self, rank, before)
+        return True
+
+    def look_at_excess(self) -> None:
+        """Look again at all nodes, if a branch may give more."""
         excess = self._excesses()
         if any(milli > self._excess[branch] for branch, milli in excess.items()):
             self._excess = excess
-            self._look(tuple(self.most))
-            self._vain.clear()
-        return self
+            for rank in tuple(self.most):
+                self.look_again(rank)
 
-    def meet(self, need: Need) -> bool:
-        """Whether one of the nodes has the devices for a pod."""
-        if need in self._vain:
+    def meet(self, need: Need, closed: frozenset[int] = NOWHERE) -> bool:
+        """Whether one of the nodes that are not ``closed`` has the devices for a pod."""
+        vain = self._vain.get(need)
+        if vain is not None and vain <= closed:
             return False
         last = self._last.get(need)
-        if last is not None and self._meets(need, last):
+        if last is not None and last not in closed and self._meets(need, last):
             return True
-        kind_of = self._ledger.fleet.kind_of
         for rank, most in self.most.items():
-            if need.pods(kind_of[rank], most) and self._meets(need, rank):
+            if rank not in closed and need.pods(self.kind_of[rank], most) and self._meets(need, rank):
                 self._last[need] = rank
                 return True
-        self._vain.add(need)
+        self._vain[need] = closed
         return False
 
     def _meets(self, need: Need, rank: int) -> bool:
         """Whether a node has them by now."""
         self._excess = self._excesses()
         most = self.most[rank] = self._most(rank)
-        return need.pods(self._ledger.fleet.kind_of[rank], most) > 0
+        return need.pods(self.kind_of[rank], most) > 0

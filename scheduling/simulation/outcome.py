@@ -63,7 +63,7 @@ def outcomes(plan: Plan, workloads: Mapping[str, Workload], at: int) -> Iterator
     """Yield what a plan changes, victims first; `workloads` are those it was made for, and may change on the way."""
     for gone in plan.preemptions:
         before = workloads[gone.workload]
-        yield Outcome(Act.PREEMPT, before, _requeued(before), gone.lost_gpu_ms)
+        yield Outcome(Act.PREEMPT, before, requeued(before), gone.lost_gpu_ms)
     for shrink in plan.shrinks:
         before = workloads[shrink.workload]
         left = tuple(pod for pod in before.placements if pod.pod_index not in shrink.pods)
@@ -77,7 +77,8 @@ def outcomes(plan: Plan, workloads: Mapping[str, Workload], at: int) -> Iterator
         yield Outcome(Act.RESIZE, before, replace(before, placements=tuple(pods)))
 
 
-def _requeued(victim: Workload) -> Workload | None:
+def requeued(victim: Workload) -> Workload | None:
+    """Return a victim as it is back in the queue; None for one that ends."""
     if victim.on_preemption is OnPreemption.STOP:
         return None
     return replace(

@@ -15,7 +15,7 @@ from scheduling.whatif import asking
 from scheduling.whatif.desk import TooMany
 from teams.models import Pool, Role, Share, Team
 from teams.tests.factories import bind, make_team, member, set_share
-from workloads.models import Workload
+from workloads.models import Attempt, Workload
 from workloads.tests.factories import make_workload
 
 URL = "/api/v1/what-if/"
@@ -120,6 +120,33 @@ def test_a_cordoned_node_takes_its_gpus_out_of_the_pool(acme: Acme) -> None:
     (count,) = told["counts"]
     assert (count["change"], count["workloads"]) == ("no-longer-starts", 1)
     assert Workload.objects.filter(pk__in=[row.pk for row in waiting], status="pending").count() == 3
+
+
+def test_a_drained_node_says_who_leaves_it_and_who_is_waited_for(acme: Acme) -> None:
+    set_share(acme.production, acme.pool, gpus=1)
+    workloads = [
+        make_workload(acme.research, acme.owner, slug="small"),
+        make_workload(acme.production, acme.outsider, slug="firm", priority=100),
+    ]
+    run_cycle()
+    run_pods(workloads)
+
+    nodes = [{"cluster": "east", "node": node.name, "drained": True} for node in acme.pool.nodes.all()]
+    told = ask(acme.admin, {"nodes": nodes})
+
+    assert [(row["workload"], row["change"], row["message"]) for row in told["workloads"]] == [
+        ("firm", "blocks", "Reserved work is not preempted; the node is empty when it has ended."),
+        ("small", "preempted", "Its node is drained. It waits again."),
+    ]
+    assert told["workloads"][1]["reason_after"]
+    assert not Attempt.objects.filter(ended_at__isnull=False).exists()
+
+
+@pytest.mark.parametrize("node", [{}, {"drained": False}, {"drained": True, "cordoned": True}])
+def test_a_node_is_either_cordoned_or_drained(acme: Acme, node: dict[str, bool]) -> None:
+    told = ask(acme.admin, {"nodes": [{"cluster": "east", "node": "n1", **node}]}, 422)
+
+    assert "either whether it is cordoned or that it is drained" in str(told)
 
 
 def test_a_workload_that_nobody_submitted_says_what_would_become_of_it(full: Acme) -> None:

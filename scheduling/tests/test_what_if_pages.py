@@ -185,6 +185,31 @@ def test_a_policy_tells_whom_it_spares(acme: Acme, client: Client) -> None:
     assert "Nothing changes for anybody" in ask(client, acme.admin, url, **POLICY)
 
 
+def test_a_drain_says_who_leaves_and_who_is_waited_for_and_has_nothing_to_save(
+    acme: Acme, client: Client
+) -> None:
+    workloads = [
+        make_workload(acme.research, acme.owner, slug="burst"),
+        make_workload(acme.research, acme.owner, slug="firm", priority=100),
+    ]
+    run_cycle()
+    run_pods(workloads)
+    nodes = [f"east/{node.name}" for node in acme.pool.nodes.all()]
+    shown = ask(client, acme.admin, reverse("scheduling:what-if-drain"), page=True, node=nodes)
+    none = ask(client, acme.admin, reverse("scheduling:what-if-drain"))
+
+    assert "Is waited for: 1 workload of Research" in shown
+    assert "Its node is drained. It waits again." in shown
+    assert ">Save<" not in shown
+    assert "Choose a node." in none
+
+
+@pytest.mark.parametrize("node", ["east/nowhere", "west/n1", "east", "east/\x00"])
+def test_a_node_that_there_is_not_cannot_be_drained(acme: Acme, client: Client, node: str) -> None:
+    client.force_login(acme.admin)
+    assert client.post(reverse("scheduling:what-if-drain"), {"node": [node]}).status_code == 404
+
+
 def test_of_many_the_first_ten_are_listed_and_all_are_counted(acme: Acme, client: Client) -> None:
     for _ in range(12):
         make_workload(acme.research, acme.owner)

@@ -23,6 +23,7 @@ TOO_MANY = f"the file has more than {MAX_VALUES:,} keys and values, which is the
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels, which is the most allowed"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ODD_LINE_BREAK = re.compile("[\x85\u2028\u2029]")
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\]",:]+|\n')
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -176,6 +177,10 @@ class _Level:
 
 
 def _yaml_events(text: str) -> Iterator[_Event]:
+    odd = _ODD_LINE_BREAK.search(text)
+    if odd is not None:
+        line = text.count("\n", 0, odd.start()) + 1
+        raise ScenarioError(f"U+{ord(odd.group()):04X} ends a line for YAML only; none are allowed", line)
     try:
         for event in yaml.parse(text, Loader=_YAML_LOADER):
             line = 1 if event.start_mark is None else event.start_mark.line + 1

@@ -275,7 +275,7 @@ def _check_circles(dependent: Iterable[tuple[Fields, WorkloadRow]]) -> None:
     """Refuse workloads that wait for each other. All names of a row wait for the same ones, so its first stands for
     them.
     """
-    rows = {row.names[0]: (fields, row) for fields, row in dependent}
+    rows = {row.names[0]: (fields, row) for fields, row in dependent if row.names}
     first = {name: row.names[0] for _, row in rows.values() for name in row.names}
     needs = {key: [first.get(name, name) for name in row.depends_on] for key, (_, row) in rows.items()}
     circle = first_circle(needs)

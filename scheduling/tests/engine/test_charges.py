@@ -7,6 +7,11 @@ lab (16: 8 of its own)
 
 from __future__ import annotations
 
+import pytest
+
+from scheduling.engine.charges import Charges
+from scheduling.engine.obstacles import of_quota
+from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import Plan
 from scheduling.tests.engine.build import node, placed, plan, started, team, waiting, waits
 
@@ -81,3 +86,21 @@ def test_every_ancestors_ceiling_applies() -> None:
         "top",
         1_000,
     )
+
+
+@pytest.mark.parametrize("reserved", [True, False])
+@pytest.mark.parametrize("name", ["lab", "x", "y"])
+def test_the_most_that_a_team_could_ever_start_is_the_last_that_no_rule_keeps_out(
+    name: str, reserved: bool
+) -> None:
+    teams = [
+        team("lab", reserved=16, maximum=20),
+        team("x", "lab", reserved=4, burst_limit_percent=50),
+        team("y", "lab", reserved=4, maximum=3),
+    ]
+    tree = Tree(teams)
+    charges, leaf = Charges(Accounts.of(tree, "main")), tree.leaf_of[name]
+    most = charges.most_ever(leaf, reserved=reserved)
+    row = waiting("w", name, priority=100 if reserved else 50)
+    assert of_quota(tree, charges, leaf, row, most) is None
+    assert of_quota(tree, charges, leaf, row, most + 1) is not None

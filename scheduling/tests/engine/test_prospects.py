@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduling.engine import schedule
+from scheduling.engine import Changes, State, decide, schedule
 from scheduling.engine.court import Court
 from scheduling.engine.types import Snapshot
-from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, team, waiting
+from scheduling.tests.engine.build import NOW, node, placed, plan, pool, preempted, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
 
@@ -45,13 +45,25 @@ def test_where_all_lawful_victims_leave_too_little_nobody_searches(monkeypatch: 
     assert (answers, preempted(found)) == ([False], set())
 
 
+def test_where_the_only_victims_lie_on_what_is_kept_for_the_head_nobody_searches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The head waits for all of n0; w, who comes after it, could have the GPU of low there, but is not let to it."""
+    answers = searches(monkeypatch)
+    rows = [placed("low", "a", on="n0:0", priority=10), placed("r", "r", on="n0:1", priority=100)]
+    rows += [waiting("head", "a", 2, submitted=90), waiting("w", "a", 1, submitted=9)]
+    found = plan([node("n0", 2)], [team("a"), team("r", reserved=1)], rows)
+    assert (answers, preempted(found)) == ([False, False], set())
+
+
 def test_a_branch_gives_no_more_than_it_has_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    """a is 0.5 above its half of 3 GPUs: one half may go, then no other; w needs both halves of a device."""
+    """a is 0.5 above its 1.5 of 4 GPUs: one half may go, then no other; w needs both halves of a device."""
     answers = searches(monkeypatch)
     rows = [placed(f"a{at}", "a", 0.5, on=f"n0:{at // 2}") for at in range(4)]
-    rows += [placed("b", "b", 1, on="n0:2"), waiting("w", "b", 1), waiting("v", "a", 1, priority=1)]
-    teams = [team("a", reserved=1.5), team("b", reserved=1.5)]
-    found = plan([node("n0", 3)], teams, rows)
+    rows += [placed("b", "b", 1, on="n0:2"), placed("c", "c", 0.5, on="n0:3", priority=100)]
+    rows += [waiting("w", "b", 1), waiting("v", "a", 1, priority=1)]
+    teams = [team("a", reserved=1.5), team("b", reserved=2), team("c", reserved=0.5)]
+    found = plan([node("n0", 4)], teams, rows)
     assert (answers[0], preempted(found)) == (False, set())
 
 
@@ -62,3 +74,13 @@ def test_where_too_little_stands_below_a_ceiling_nobody_searches(monkeypatch: py
     rows += [placed("low", "a", 0.5, on="n0:1", priority=10), waiting("w", "a", 1)]
     found = plan([node("n0", 3)], [team("a", reserved=2, maximum=2)], rows)
     assert (answers, preempted(found)) == ([False], set())
+
+
+def test_who_finds_nobody_finds_him_who_starts_later_in_another_branch() -> None:
+    """w waits for the GPU of r; when x of lower priority, of another top team, has it instead, x goes."""
+    r, x = placed("r", "b", on="n0:0", priority=50), placed("x", "b", on="n0:0", priority=10)
+    world = Snapshot((pool(),), (team("a"), team("b")), (node("n0", 1),), (r, waiting("w", "a", priority=40)))
+    state = State.of(world)
+    assert not decide(state, NOW).preemptions
+    state.apply(Changes(workloads=(x,), gone_workloads=("r",)))
+    assert [gone.workload for gone in decide(state, NOW).preemptions] == ["x"]

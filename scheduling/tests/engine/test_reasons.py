@@ -65,6 +65,12 @@ def test_a_pod_larger_than_any_node() -> None:
     assert (reason.code, numbers(reason)) == ("larger-than-any-node", (8_000, 4_000, 4_000))
 
 
+def test_a_node_is_as_large_as_its_gpus_of_the_types_that_the_pod_may_use() -> None:
+    nodes = [node("n0", 1, gpu_type="A100"), node("n1", 2)]
+    reason = why(nodes, A, waiting("w", "a", 2, gpu_types=("A100",)))
+    assert (reason.code, numbers(reason)) == ("larger-than-any-node", (2_000, 1_000, 1_000))
+
+
 def test_a_gang_larger_than_the_pool_or_than_each_of_its_clusters() -> None:
     nodes = [node("n0", 4, cluster="east"), node("n1", 6, cluster="west")]
     reason = why(nodes, A, waiting("w", "a", 2, pods=4))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import cycle, preempt, schedule
+from scheduling.engine import preempt, schedule, taking
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.types import Snapshot, Status, Topology, Workload
 from scheduling.tests.engine.build import (
@@ -79,7 +79,7 @@ def _dearest(patch: pytest.MonkeyPatch, world: Snapshot) -> list[Any]:
         dearest.append(found and found.cost[0])
         return found
 
-    patch.setattr(cycle, "find_victims", find_victims)
+    patch.setattr(taking, "find_victims", find_victims)
     schedule(world, NOW)
     return dearest
 

@@ -66,11 +66,6 @@ def lawful_sets(world: Snapshot, plan: Plan, newcomer: Workload) -> Iterator[Los
             yield losses
 
 
-def all_are_needed(world: Snapshot, newcomer: Workload, losses: Losses) -> bool:
-    """Whether the newcomer does not fit without any one of them."""
-    return not any(fits(world, newcomer, losses[:at] + losses[at + 1 :]) for at in range(len(losses)))
-
-
 def named(losses: Losses) -> frozenset[tuple[str, bool, frozenset[int]]]:
     """A set by what it takes of whom."""
     pods = ((loss, frozenset(pod.pod_index for pod in loss.pods)) for loss in losses)

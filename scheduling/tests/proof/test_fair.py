@@ -8,10 +8,12 @@ from random import Random
 from scheduling.engine import schedule
 from scheduling.engine.types import Snapshot, Workload
 from scheduling.tests.engine.build import NOW
-from scheduling.tests.proof.fair import all_are_needed, lawful_sets, named, shared
+from scheduling.tests.proof.fair import lawful_sets, named, shared
 from scheduling.tests.proof.victims import Losses, chosen, fits
 
 CASES = range(300)
+GANGS = (577, 926, 1712, 1713, 2162, 6009, 6226)
+"""Gangs for which the order of victims alone finds nobody: somebody must leave earlier or later than it says."""
 
 
 @cache
@@ -35,12 +37,11 @@ def test_the_set_is_lawful_and_none_of_it_can_be_spared() -> None:
     assert seen > len(CASES) // 10
 
 
-def test_a_pod_waits_only_where_no_set_is_lawful() -> None:
+def test_a_newcomer_waits_only_where_no_set_is_lawful() -> None:
     seen = 0
-    for seed in CASES:
+    for seed in (*CASES, *GANGS):
         world, newcomer, taken, lawful = _case(seed)
-        if newcomer.pods == 1 and not fits(world, newcomer, ()):
-            tight = [losses for losses in lawful if all_are_needed(world, newcomer, losses)]
-            assert bool(taken) or not tight, seed
-            seen += bool(tight)
-    assert seen > len(CASES) // 20
+        if not fits(world, newcomer, ()):
+            assert bool(taken) == bool(lawful), seed
+            seen += bool(lawful)
+    assert seen > len(CASES) // 10

@@ -8,6 +8,7 @@ from random import Random
 from scheduling.engine import schedule
 from scheduling.engine.types import GPU_MILLI, Share, Snapshot, Workload
 from scheduling.tests.engine.build import NOW
+from scheduling.tests.proof.plain import cheapest
 from scheduling.tests.proof.victims import Losses, chosen, cost, crowded, fits, sets_that_do
 
 CASES = range(400)
@@ -50,6 +51,18 @@ def test_the_cheapest_device_is_emptied_for_a_whole_gpu() -> None:
             seen += 1
             assert cost(taken) == min(map(cost, possible)), seed
     assert seen
+
+
+def test_no_place_has_a_cheaper_set_by_the_order_of_the_page() -> None:
+    seen = 0
+    for seed in CASES:
+        world, newcomer, taken, _ = _case(seed)
+        if taken:
+            best = cheapest(world, schedule(world, NOW), newcomer)
+            assert best is not None, seed
+            assert cost(taken) <= best, seed
+            seen += len(taken) > 1
+    assert seen > len(CASES) // 10
 
 
 def test_there_is_something_to_choose_from() -> None:

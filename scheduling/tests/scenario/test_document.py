@@ -83,6 +83,8 @@ def test_json_escapes_and_tabs_are_read() -> None:
         (b"a: 1\n---\nb: 2\n", 3, "a second document begins here; one is allowed"),
         (b"a: 1\n[b]: 2\n", 2, "a list or a mapping stands where a key belongs; keys are text"),
         (b"a: 1\nb: \xff\n", 2, "byte 0xff is not UTF-8 text"),
+        ("a: 1\n# \u2028b: 2\n".encode(), 2, "U+2028 ends a line for YAML only; none are allowed"),
+        ("a: 1\nb: \x85c\n".encode(), 2, "U+0085 ends a line for YAML only; none are allowed"),
         (NESTED.encode(), 1, "nested deeper than 16 levels, which is the most allowed"),
     ],
 )

@@ -188,3 +188,7 @@ def test_names_are_unique_also_those_made_from_a_template() -> None:
 
 def test_a_count_of_none_is_no_workload() -> None:
     assert loaded('name: "x-{i}", count: 0, team: a').snapshot.workloads == ()
+    assert (
+        len(loaded('name: "x-{i}", count: 0, team: a, depends_on: [y]\nname: y, team: a').snapshot.workloads)
+        == 1
+    )

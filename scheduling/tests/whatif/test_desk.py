@@ -21,7 +21,7 @@ def giving(answer: str, after: threading.Event | None = None) -> Callable[[], Wo
     """Return work with this answer, once the event is set."""
 
     def work() -> str:
-        assert after is None or after.wait(10)
+        assert after is None or after.wait(60)
         return answer
 
     return lambda: work

@@ -8,6 +8,7 @@ from scheduling.engine.types import (
     Policy,
     Rule,
     Snapshot,
+    Status,
     Workload,
 )
 from scheduling.tests.engine.build import NOW, node, placed, snapshot, team, waiting
@@ -42,7 +43,8 @@ def full_of(of: str, **fields: Any) -> list[Workload]:
 
 def effect(before: Snapshot, draft: Draft) -> Effect:
     oracle, after = Oracle(before), draft.on(before)
-    return between(oracle.future(before, NOW), oracle.future(after, NOW), before, draft.newcomers)
+    futures = oracle.future(before, NOW), oracle.future(after, NOW)
+    return between(*futures, before, draft.newcomers, draining=draft.draining(before))
 
 
 def reserving(team_name: str, gpus: int) -> Draft:
@@ -174,6 +176,42 @@ def test_a_cordoned_node_takes_its_gpus_out_and_keeps_what_it_runs() -> None:
     (row,) = found.pools
     assert (row.before.capacity_milli, row.after.capacity_milli) == (16_000, 8000)
     assert changes(found) == {"w": Change.NO_LONGER_STARTS}
+
+
+def test_a_drained_node_sends_elastic_work_elsewhere_or_back_and_waits_for_reserved() -> None:
+    rows = organisation(
+        placed("moves", "research", 4, on="n0:0,1,2,3", priority=60),
+        placed("waits", "research", 2, on="n0:4,5"),
+        placed("ends", "research", on="n0:6", on_preemption=OnPreemption.STOP),
+        placed("firm", "production", on="n0:7", priority=100),
+        placed("other", "research", 4, on="n1:0,1,2,3"),
+        nodes=2,
+        production=1,
+    )
+    found = effect(rows, Draft(drained=frozenset({"n0"})))
+
+    (pool,) = found.pools
+    assert (pool.after.capacity_milli, pool.after.in_use_milli) == (8000, 9000)
+    assert changes(found) == {
+        "firm": Change.BLOCKS,
+        "moves": Change.PREEMPTED,
+        "waits": Change.PREEMPTED,
+        "ends": Change.PREEMPTED,
+    }
+    by_name = {row.workload: row for row in found.workloads}
+    assert [by_name[name].comes_back for name in ("moves", "waits", "ends")] == [True, False, False]
+    assert (by_name["waits"].after is not None, by_name["ends"].ends) == (True, True)
+
+
+def test_a_gang_on_several_nodes_leaves_a_drained_one_by_the_pods_above_its_minimum() -> None:
+    rows = organisation(
+        placed("wide", "research", on="n1:0 n1:1 n0:0", min_pods=2),
+        placed("narrow", "research", on="n0:1 n1:2", min_pods=1, status=Status.QUEUED),
+        nodes=2,
+    )
+    found = effect(rows, Draft(drained=frozenset({"n0"})))
+
+    assert changes(found) == {"wide": Change.SHRUNK, "narrow": Change.PREEMPTED}
 
 
 def test_a_newcomer_says_what_becomes_of_it() -> None:

@@ -82,6 +82,18 @@ VICTIMS = (
         blind(nodes=of("m", cordoned=True)),
     ),
     Fault(
+        "victims go who may not go together in any order",
+        BrokenRule.UNLAWFUL_VICTIM,
+        world(
+            node("n", 6),
+            node("m", 3),
+            *(placed(f"b{at}", "b", 2, on=f"n:{2 * at},{2 * at + 1}") for at in range(3)),
+            waiting("w", "a", 6),
+            teams=(team("a", reserved=6), team("b", reserved=3)),
+        ),
+        wrong("lawful._before_the_last", lambda _: 0),
+    ),
+    Fault(
         "a gang is cut below its minimum",
         BrokenRule.CUT_BELOW_MINIMUM,
         GANG,
@@ -108,7 +120,7 @@ VICTIMS = (
         "a reserved one finds no victims",
         BrokenRule.GUARANTEE_NOT_HONOURED,
         RESERVE,
-        wrong("cycle.find_victims", lambda *_: None),
+        wrong("taking.find_victims", lambda *_: None),
     ),
     Fault(
         "lost work is not counted",

@@ -1,0 +1,234 @@
+"""What would be left on the nodes if all of a group went, kept up to date as long as the ledger lives (section 7).
+
+It may be less by now, never more: who takes devices or leaves the roster is not looked at, who gives something back
+or joins it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.capacity import Tally
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.rights import Rights
+from scheduling.engine.roster import Roster
+from scheduling.engine.standing import Standing
+from scheduling.engine.yields import NOWHERE, Group, Need, Yields
+
+TallyOf = Callable[[Ask], Tally | None]
+"""What the domains of an ask's widest level hold as things stand."""
+MOST_NEWCOMERS = 256
+"""When so many have joined the roster since the last look, it is quicker to look at everybody anew."""
+MOST_GROUPS = 4_000
+"""So many groups are kept before all are forgotten."""
+
+
+class _Count:
+    """How many pods of an ask each domain of a tally would hold at most."""
+
+    def __init__(
+        self, tally: Tally, need: Need, kind_of: Sequence[int], most: Mapping[int, Sequence[int]]
+    ) -> None:
+        self._tally = tally
+        self._need = need
+        self._kind_of = kind_of
+        self.totals = list(tally.totals)
+        for rank, devices in most.items():
+            if rank in tally.where:
+                more = need.pods(kind_of[rank], devices) - tally.pods[rank]
+                if more > 0:
+                    self.totals[tally.where[rank][0]] += more
+        self._risen = list(tally.risen)
+        self._rises: int | None = tally.rises
+        self._most = max(self.totals, default=0)
+        self._exact_at = tally.rises
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no node has come to hold more since it was counted."""
+        return self._rises == self._exact_at == self._tally.rises
+
+    @property
+    def most(self) -> int:
+        """That of the best domain; too much rather than too little."""
+        tally = self._tally
+        if self._rises != tally.rises:
+            self._rises = tally.rises
+            rows = zip(self.totals, tally.risen, self._risen, strict=True)
+            self._most = max([total + now - then for total, now, then in rows], default=0)
+        return self._most
+
+    def rise(self, rank: int, before: Sequence[int], after: Sequence[int]) -> None:
+        """There is more on a node than before."""
+        if rank in self._tally.where:
+            kind = self._kind_of[rank]
+            more = self._need.pods(kind, after) - self._need.pods(kind, before)
+            if more > 0:
+                self.totals[self._tally.where[rank][0]] += more
+                self._rises, self._exact_at = None, -1
+
+
+class Leavings:
+    """What a group would leave: those of lower priority, those of each fair branch, and all of them on the nodes where
+    several branches lie together.
+
+    ``version`` counts how often it has become more.
+    """
+
+    def __init__(self, parts: Sequence[Yields], together: Callable[[Leavings, list[int]], Yields]) -> None:
+        self.parts = parts
+        self.both: Yields | None = None
+        self.version = 0
+        self._together = together
+        self._is_complete = False
+        self._counts: dict[Ask, _Count] = {}
+        for part in parts:
+            part.heirs.append(self)
+
+    def rise(self, part: Yields, rank: int, before: Sequence[int] | None) -> None:
+        """A part would leave more on a node than before; ``before`` is ``None`` where it did not lie there."""
+        self.version += 1
+        if before is None:
+            self._is_complete = False
+        elif part is self.both or self.both is None or rank not in self.both.most:
+            for count in self._counts.values():
+                count.rise(rank, before, part.most[rank])
+
+    def hold(self, ask: Ask, need: Need, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE) -> bool:
+        """Whether so many pods might find a place; one alone, on a node that is not ``closed``. For several, the
+        ``tally`` says what the domains hold as things stand."""
+        self._complete()
+        if pods == 1:
+            parts = self.parts if self.both is None else (*self.parts, self.both)
+            return any(part.meet(need, closed) for part in parts)
+        widest = tally(ask)
+        if widest is None:
+            return False
+        count = self._counts.get(ask)
+        if count is not None and (count.most < pods or count.is_exact):
+            return count.most >= pods
+        return max(self.most_pods(ask, need, widest), default=0) >= pods
+
+    def most_pods(self, ask: Ask, need: Need, tally: Tally) -> list[int]:
+        """How many pods of an ask the domains would hold at most."""
+        self._complete()
+        count = self._counts.get(ask)
+        if count is None or not count.is_exact:
+            most: dict[int, list[int]] = {}
+            for part in (*self.parts, *([self.both] if self.both else ())):
+                most.update(part.most)
+            count = self._counts[ask] = _Count(tally, need, self.parts[0].kind_of, most)
+        return count.totals
+
+    def _complete(self) -> None:
+        """See where several branches lie together, if that has changed."""
+        if not self._is_complete:
+            self._is_complete = True
+            lying = Counter(rank for part in self.parts[1:] for rank in part.most)
+            both = [rank for rank, branches in lying.items() if branches > 1]
+            self._counts.clear()
+            if both or self.both:
+                self.both = self._together(self, both)
+
+
+class Register:
+    """The leavings of all groups that somebody asked for."""
+
+    def __init__(self, ledger: Ledger, rights: Rights, roster: Roster) -> None:
+        self._ledger = ledger
+        self._rights = rights
+        self._roster = roster
+        self._paths = rights.accounts.tree.paths
+        self._parts: dict[Group, Yields] = {}
+        self._of: dict[Group, Leavings] = {}
+        self._everyone: dict[Yields, None] = {}
+        self._lying: dict[int, dict[Yields, None]] = {}
+        self._through: dict[int, dict[Yields, None]] = {}
+        self._seen = (len(ledger.freed), len(roster.joined))
+
+    def of(self, group: Group) -> Leavings:
+        """Those of a group. After :meth:`catch_up`."""
+        found = self._of.get(group)
+        if found is None:
+            if len(self._of) >= MOST_GROUPS:
+                self._forget()
+            parts = [self._part(each) for each in group.alone()]
+            found = self._of[group] = Leavings(parts, self._together(group))
+        return found
+
+    def _part(self, group: Group) -> Yields:
+        found = self._parts.get(group)
+        if found is None:
+            found = self._parts[group] = self._made(group)
+        return found
+
+    def _together(self, group: Group) -> Callable[[Leavings, list[int]], Yields]:
+        """Makes what all of a group would leave on some nodes, in place of what was made before."""
+
+        def make(leavings: Leavings, ranks: list[int]) -> Yields:
+            if leavings.both is not None:
+                self._strike(leavings.both)
+            found = self._made(group, ranks)
+            found.heirs.append(leavings)
+            return found
+
+        return make
+
+    def _made(self, group: Group, among: Iterable[int] | None = None) -> Yields:
+        found = Yields(self._ledger, self._rights, self._roster, group, among)
+        self._everyone[found] = None
+        for rank in found.most:
+            self._lying.setdefault(rank, {})[found] = None
+        for branch, _ in group.fair:
+            self._through.setdefault(branch, {})[found] = None
+        return found
+
+    def _strike(self, yields: Yields) -> None:
+        del self._everyone[yields]
+        for rank in yields.most:
+            del self._lying[rank][yields]
+        for branch, _ in yields.group.fair:
+            del self._through[branch][yields]
+
+    def _forget(self) -> None:
+        """Forget all; whoever looks at some of it sees that it is not that any more."""
+        for leavings in self._of.values():
+            leavings.version += 1
+        for kept in (self._parts, self._of, self._everyone, self._lying, self._through):
+            kept.clear()
+
+    # --- What could be more than before ----------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Look again where something was given back, and where those lie who have joined the roster."""
+        freed, joined = self._ledger.freed, self._roster.joined
+        seen = (len(freed), len(joined))
+        if seen == self._seen:
+            return
+        before, self._seen = self._seen, seen
+        if seen[1] - before[1] > MOST_NEWCOMERS:
+            self._forget()
+        elif self._everyone:
+            for rank in dict.fromkeys(freed[before[0] :]):
+                for each in tuple(self._lying.get(rank, ())):
+                    each.look_again(rank)
+            for standing in joined[before[1] :]:
+                self._welcome(standing)
+
+    def _welcome(self, standing: Standing) -> None:
+        """Look again where somebody lies who has joined the roster."""
+        tree = self._rights.accounts.tree
+        lower = [each for each in self._everyone if each.group.is_lower(standing)]
+        fair = [each for branch in self._paths[standing.leaf] for each in self._through.get(branch, ())]
+        for each in dict.fromkeys((*lower, *fair)):
+            if each.group.has(standing, tree):
+                for rank in self._roster.ranks(standing):
+                    if each.look_again(rank):
+                        self._lying.setdefault(rank, {})[each] = None
+
+    def note_excess(self, branch: int) -> None:
+        """Look again at those who go by how much a branch is above what is due to it: that has changed."""
+        for each in tuple(self._through.get(branch, ())):
+            each.look_at_excess()

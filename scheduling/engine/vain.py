@@ -1,0 +1,66 @@
+"""Whose turn is certainly in vain: others like him have had theirs, and nothing has changed since (sections 5 to 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.candidate import Candidate, Cause
+from scheduling.engine.lines import Kind, kind_of
+
+Sort = tuple[int, int, Ask, int, bool]
+"""What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
+start, whether some nodes are not for them."""
+
+
+class Vain:
+    """What turns in vain have told about the turns of others, until something starts, goes or is kept for the head."""
+
+    def __init__(self) -> None:
+        self._causes: dict[Kind, Cause] = {}
+        self._alone: dict[tuple[int, int], int] = {}
+        """By leaf and priority: who takes so much, or more, finds nobody whom he may take as things stand."""
+        self._searched: set[Sort] = set()
+
+    def forget(self) -> None:
+        """Something has changed: nothing is known any more."""
+        self._causes.clear()
+        self._alone.clear()
+        self._searched.clear()
+
+    # --- Places ----------------------------------------------------------------------------------------------
+
+    def found_no_place(self, candidate: Candidate, cause: Cause) -> None:
+        """Note what keeps a candidate, whom guarantees and ceilings admit, from a place.
+
+        It keeps all of his kind from one, but for pods that take no device: whether they are in anybody's way differs.
+        """
+        if not candidate.ask.bare:
+            self._causes[kind_of(candidate)] = cause
+
+    def keeps_from_place(self, candidate: Candidate) -> Cause | None:
+        """What keeps the candidate from a place, if that is known."""
+        return self._causes.get((candidate.ask, candidate.pods, candidate.workload.time_limit_ms))
+
+    # --- Victims ---------------------------------------------------------------------------------------------
+
+    def found_nobody(self, candidate: Candidate) -> None:
+        """Note that there is nobody whom a candidate may take as things stand."""
+        self._alone[candidate.leaf, candidate.priority] = candidate.next_milli
+
+    def finds_nobody(self, candidate: Candidate) -> bool:
+        """Whether that is so for the candidate: who takes more may take no more."""
+        least = self._alone.get((candidate.leaf, candidate.priority))
+        return least is not None and least <= candidate.next_milli
+
+    def failed_search(self, candidate: Candidate, closed: Iterable[int]) -> None:
+        """Note that a search for victims, on nodes that are not ``closed``, was in vain."""
+        self._searched.add(_sort(candidate, closed))
+
+    def has_failed(self, candidate: Candidate, closed: Iterable[int]) -> bool:
+        """Whether such a search was in vain already."""
+        return _sort(candidate, closed) in self._searched
+
+
+def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:
+    return (candidate.leaf, candidate.priority, candidate.ask, candidate.pods, bool(closed))

@@ -1,0 +1,114 @@
+"""Those of a pool who have had their turn in vain, in the order of their turns, and who of them is offered what victims
+leave over (sections 6 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, ValuesView
+from operator import attrgetter
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.candidate import Blocked, Cause
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.passing import Gate
+from scheduling.engine.place import NOTHING_KEPT
+
+WaitKind = tuple[Cause, Ask, int, bool]
+"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, whether
+a guarantee or a ceiling might stop them too."""
+by_number = attrgetter("number")
+
+
+class Waiting:
+    """Who waits, by id. ``limited`` tells which leaves stand under a ceiling."""
+
+    def __init__(self, gate: Gate, ledger: Ledger, limited: Callable[[int], bool]) -> None:
+        self._gate = gate
+        self._ledger = ledger
+        self._limited = limited
+        self._rows: dict[str, Blocked] = {}
+        self._alike: dict[WaitKind, dict[str, Blocked]] = {}
+        self._turns = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def values(self) -> ValuesView[Blocked]:
+        """Those who wait, in the order of their first turns."""
+        return self._rows.values()
+
+    def add(self, blocked: Blocked) -> None:
+        """Let a candidate wait. Who has waited already keeps his place."""
+        id_ = blocked.candidate.id
+        before = self._rows.get(id_)
+        if before is None:
+            self._turns += 1
+            blocked.number = self._turns
+        else:
+            blocked.number = before.number
+            self._forget_alike(before)
+        self._rows[id_] = blocked
+        kind = self._kind(blocked)
+        alike = self._alike.get(kind)
+        if alike is None:
+            self._alike[kind] = {id_: blocked}
+        else:
+            alike[id_] = blocked
+
+    def forget(self, workload: str) -> bool:
+        """Take a workload off those who wait; whether it was one of them."""
+        blocked = self._rows.pop(workload, None)
+        if blocked is None:
+            return False
+        self._forget_alike(blocked)
+        return True
+
+    def line_up(self, late: list[Blocked], order: Callable[[Blocked], tuple[bool, int]]) -> None:
+        """Put in those too whose turns were left out, and have all in some ``order``, else in that of their turns."""
+        self._rows.update((blocked.candidate.id, blocked) for blocked in late)
+        self._rows = {blocked.candidate.id: blocked for blocked in sorted(self._rows.values(), key=order)}
+
+    def _forget_alike(self, blocked: Blocked) -> None:
+        kind = self._kind(blocked)
+        del self._alike[kind][blocked.candidate.id]
+        if not self._alike[kind]:
+            del self._alike[kind]
+
+    def _kind(self, blocked: Blocked) -> WaitKind:
+        candidate = blocked.candidate
+        by_quota = candidate.reserved or self._limited(candidate.leaf)
+        return (blocked.cause, candidate.ask, candidate.pods, by_quota)
+
+    # --- Who is offered something again ----------------------------------------------------------------------
+
+    def any_might_start(self) -> bool:
+        """Whether what stops somebody may be gone now that something was given back."""
+        return any(self._might_start(kind) for kind in self._alike)
+
+    def _might_start(self, kind: WaitKind) -> bool:
+        """Whether what stops those of a kind may be gone now that something was given back."""
+        cause, ask, pods, _ = kind
+        if cause in (Cause.RESERVATION, Cause.CEILING):
+            return cause is Cause.CEILING
+        head = self._gate.head
+        masked = head is not None and cause is Cause.BEHIND
+        if self._gate.fails_again(ask, pods, masked=masked):
+            return False
+        kept = head.kept.spare if head and masked else NOTHING_KEPT
+        placed = self._ledger.place(ask, range(pods), kept=kept)
+        self._ledger.undo(ask, placed or ())
+        return placed is not None
+
+    def to_offer_again(self) -> list[Blocked]:
+        """Those who wait, in order, but for whom there is certainly no place: of those only the first, to be the
+        head."""
+        found: list[Blocked] = []
+        stuck: list[Blocked] = []
+        for (cause, ask, pods, by_quota), those in self._alike.items():
+            is_stuck = cause is Cause.PLACE and not by_quota
+            if is_stuck and self._gate.fails_again(ask, pods, masked=False):
+                stuck.append(min(those.values(), key=by_number))
+            else:
+                found.extend(those.values())
+        if stuck:
+            found.append(min(stuck, key=by_number))
+        return sorted(found, key=by_number)

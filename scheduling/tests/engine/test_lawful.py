@@ -1,0 +1,74 @@
+"""A newcomer's victims as a set: together they are lawful in some order, and each of them is needed."""
+
+from __future__ import annotations
+
+from scheduling.engine.lawful import Lawful
+from scheduling.engine.rights import Party, Rights
+from scheduling.engine.tree import Accounts, Tree
+from scheduling.engine.types import Policy, Status, Team
+from scheduling.tests.engine.build import node, placed, plan, preempted, started, team, waiting, waits
+
+
+def test_who_has_to_go_so_that_others_may_be_taken_is_not_spared() -> None:
+    """4 GPUs; for b's two there is room without x, but only without x is top within what it is due.
+
+    top (2)            c (2)  runs a gang of 3
+    |- a  runs x
+    |- b (2)
+    """
+    teams = [team("top"), team("a", "top"), team("b", "top", reserved=2), team("c", reserved=2)]
+    rows = [placed("x", "a", on="n0:0"), placed("gang", "c", on="n0:1 n0:2 n0:3"), waiting("w", "b", 2)]
+    found = plan([node("n0", 4)], teams, rows)
+    assert (preempted(found), started(found)) == ({"x", "gang"}, {"w"})
+
+
+def test_a_workload_goes_whole_at_once_though_its_pods_were_looked_at_one_by_one() -> None:
+    """n0: one free, three of wide, which may shrink to one pod; n1: two of c. c (due 2) has 5.
+
+    Shrunk by two, wide leaves c at 3; once more, and c is at what it is due. But w needs all of n0.
+    """
+    rows = [
+        placed("wide", "c", on="n0:1 n0:2 n0:3", min_pods=1),
+        placed("y", "c", on="n1:0"),
+        waiting("w", "b", 4),
+    ]
+    found = plan([node("n0", 4), node("n1", 2)], [team("b", reserved=4), team("c")], rows)
+    assert (preempted(found), found.shrinks, started(found)) == ({"wide"}, (), {"w"})
+
+
+def test_the_smaller_one_leaves_first_where_the_larger_one_comes_first_in_the_order() -> None:
+    """c (due 2) has 4 on n0: after the gang of three it is at 1, and may not lose one more; after the one it may lose
+    the gang."""
+    rows = [
+        placed("gang", "c", on="n0:0 n0:1 n0:2", status=Status.STARTING),
+        placed("one", "c", on="n0:3"),
+        waiting("w", "b", 4),
+    ]
+    found = plan([node("n0", 4), node("n1", 2)], [team("b", reserved=4), team("c")], rows)
+    assert (preempted(found), started(found)) == ({"gang", "one"}, {"w"})
+
+
+def test_nobody_is_taken_beyond_that() -> None:
+    """The same, but c is due 3: after either of them it has no more than that."""
+    rows = [
+        placed("gang", "c", on="n0:0 n0:1 n0:2", status=Status.STARTING),
+        placed("one", "c", on="n0:3"),
+        waiting("w", "b", 4),
+    ]
+    teams = [team("b", reserved=4), team("c", reserved=3)]
+    found = plan([node("n0", 4), node("n1", 3)], teams, rows)
+    assert (preempted(found), waits(found)) == (set(), {"w": "waiting-for-gpus"})
+
+
+def test_leeway_is_by_whichever_due_gives_more() -> None:
+    """b asks 1 of 2 guaranteed; c holds 5, is guaranteed 2 and entitled to 4."""
+    tree = Tree([Team("b", "b", None), Team("c", "c", None)])
+    accounts = Accounts.of(tree, "main")
+    b, c = tree.leaf_of["b"], tree.leaf_of["c"]
+    accounts.quotas.guarantee[b], accounts.quotas.guarantee[c] = 2000, 2000
+    accounts.usage.used[c] = 5000
+    entitled = [0] * len(tree)
+    entitled[b], entitled[c] = 1000, 4000
+    lawful = Lawful(Rights(Policy(), accounts, entitled, entitled), Party("w", b, 50, False, 1000), {})
+    assert lawful.room(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
+    assert lawful.rights.leeway(Party("w", b, 50, False, 3000), c, {}) == 0

@@ -1,0 +1,105 @@
+"""The codes of reasons in their order: as one obstacle after the other is taken away, the next one is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scheduling.engine import schedule
+from scheduling.engine.types import Dependency, Share, Snapshot, Team, Topology, Workload
+from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting, waits
+
+
+def everything_in_the_way() -> Snapshot:
+    """Two nodes of 8; a has 2 guaranteed, of which one is in use, and may have 4; w wants far more than there is."""
+    w = waiting(
+        "w",
+        "a",
+        32,
+        pods=9,
+        priority=100,
+        held=True,
+        dependency=Dependency.WAITING,
+        backing_off_until=NOW + 1,
+        gpu_types=("B200",),
+        node_selector=(("zone", "moon"),),
+        topology=Topology(required="node"),
+    )
+    rows = [w, placed("own", "a", on="n0:0", priority=100), placed("other", "b", 8, on="n1:0,1,2,3,4,5,6,7")]
+    return snapshot(
+        [node("n0"), node("n1")],
+        [team("a", reserved=2, maximum=4, burst_limit_percent=0), team("b", reserved=8)],
+        rows,
+        pool(paused=True),
+    )
+
+
+def told(world: Snapshot) -> str:
+    return waits(schedule(world, NOW))["w"]
+
+
+def changed(world: Snapshot, **fields: object) -> Snapshot:
+    """The same, but w asks otherwise."""
+    return replace(world, workloads=tuple(_with(row, fields) for row in world.workloads))
+
+
+def _with(row: Workload, fields: dict[str, object]) -> Workload:
+    return replace(row, **fields) if row.id == "w" else row  # type: ignore[arg-type]  # whichever they are
+
+
+def team_a(world: Snapshot, **fields: object) -> Snapshot:
+    """The same, but team a has other limits."""
+    first, *rest = world.teams
+    other: Team = replace(first, **fields)  # type: ignore[arg-type]  # whichever they are
+    return replace(world, teams=(other, *rest))
+
+
+def test_the_first_code_that_matches_wins() -> None:
+    world = everything_in_the_way()
+    codes = [told(world)]
+    steps: list[dict[str, object]] = [
+        {"held": False},
+        {"dependency": Dependency.FAILED},
+        {"dependency": Dependency.NONE},
+        {"backing_off_until": None},
+        {},
+        {"gpu_types": ()},
+        {"node_selector": ()},
+        {"request": Share(8000)},
+        {"pods": 2, "min_pods": 2},
+        {"topology": Topology()},
+    ]
+    for fields in steps:
+        world = changed(world, **fields) if fields else replace(world, pools=(pool(),))
+        codes.append(told(world))
+    assert codes == [
+        "held",
+        "waiting-for-dependency",
+        "dependency-failed",
+        "backing-off",
+        "pool-paused",
+        "no-matching-gpu-type",
+        "no-matching-nodes",
+        "larger-than-any-node",
+        "larger-than-pool",
+        "topology-impossible",
+        "exceeds-reservation",
+    ]
+
+
+def test_after_what_can_never_be_come_limits_then_places() -> None:
+    world = changed(everything_in_the_way(), held=False, dependency=Dependency.NONE, backing_off_until=None)
+    world = replace(world, pools=(pool(),))
+    world = changed(world, gpu_types=(), node_selector=(), topology=Topology(), request=Share(2000), pods=1)
+    reserved = changed(world, min_pods=1)
+    elastic = changed(reserved, priority=50, request=Share(5000))
+    bursting = team_a(elastic, burst_limit_percent=None)
+    small = changed(bursting, request=Share(4000))
+    unlimited = team_a(small, maximum_milli=None)
+    full = changed(unlimited, request=Share(8000))
+    assert [told(each) for each in (reserved, elastic, bursting, small, full)] == [
+        "waiting-for-reservation",
+        "bursting-disabled",
+        "exceeds-ceiling",
+        "waiting-for-ceiling",
+        "waiting-for-gpus",
+    ]

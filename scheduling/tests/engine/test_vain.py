@@ -1,0 +1,81 @@
+"""Turns that are known to be in vain are passed by: nothing else comes of the queue than if each had been tried."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from scheduling.engine import schedule
+from scheduling.engine.ask import Ask
+from scheduling.engine.candidate import Candidate, Cause
+from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.types import Snapshot
+from scheduling.engine.vain import Vain
+from scheduling.tests.engine.build import MINUTE, NOW, node, placed, snapshot, team, waiting
+from scheduling.tests.engine.worlds import worlds
+
+
+def candidate(name: str = "w", gpus: float = 1, *, leaf: int = 1, limit: int = 60) -> Candidate:
+    workload = waiting(name, "a", gpus, limit=limit)
+    return Candidate(workload, leaf, Ask.of(workload), round(gpus * 1000), pods=1, wanted_pods=1)
+
+
+@given(worlds(most_pending=30))
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+def test_a_plan_is_that_of_trying_everybody(world: Snapshot) -> None:
+    passing = schedule(world, NOW)
+    len(passing.waits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PoolCycle, "pass_by", lambda _: False)
+        assert schedule(world, NOW) == passing
+
+
+def test_of_many_alike_only_the_first_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    try_start = PoolCycle.try_start
+
+    def noting(self: PoolCycle, each: Candidate) -> object:
+        tried.append(each.id)
+        return try_start(self, each)
+
+    monkeypatch.setattr(PoolCycle, "try_start", noting)
+    rows = [waiting(f"w{index:02}", "a", submitted=99 - index) for index in range(20)]
+    busy = placed("busy", "b", on="n0:0", priority=100)
+    world = snapshot([node("n0", 1)], [team("a"), team("b", reserved=1)], [busy, *rows])
+    found = schedule(world, NOW)
+    assert [wait.workload for wait in found.waits] == [row.id for row in rows]
+    assert len(tried) < len(rows) / 2
+
+
+def test_what_keeps_one_from_a_place_keeps_all_of_his_kind() -> None:
+    vain = Vain()
+    vain.found_no_place(candidate("first"), Cause.BEHIND)
+    assert vain.keeps_from_place(candidate("alike", leaf=2)) is Cause.BEHIND
+    assert vain.keeps_from_place(candidate("larger", 2)) is None
+    assert vain.keeps_from_place(candidate("shorter", limit=MINUTE)) is None
+
+
+def test_who_takes_more_finds_nobody_where_one_who_takes_less_found_nobody() -> None:
+    vain = Vain()
+    vain.found_nobody(candidate(gpus=2))
+    assert [vain.finds_nobody(candidate(gpus=gpus)) for gpus in (1, 2, 4)] == [False, True, True]
+    assert not vain.finds_nobody(candidate(gpus=4, leaf=2))
+
+
+def test_a_search_fails_again_for_the_same_team_and_pods_on_the_same_side_of_the_head() -> None:
+    vain = Vain()
+    vain.failed_search(candidate("first"), ())
+    assert vain.has_failed(candidate("alike"), ())
+    assert not vain.has_failed(candidate("alike"), (0,))
+    assert not vain.has_failed(candidate("elsewhere", leaf=2), ())
+
+
+def test_all_is_forgotten_when_something_changes() -> None:
+    vain = Vain()
+    vain.found_no_place(candidate(), Cause.PLACE)
+    vain.found_nobody(candidate())
+    vain.failed_search(candidate(), ())
+    vain.forget()
+    assert vain.keeps_from_place(candidate()) is None
+    assert not vain.finds_nobody(candidate())
+    assert not vain.has_failed(candidate(), ())
