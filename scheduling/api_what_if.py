@@ -22,6 +22,7 @@ from scheduling.whatif.draft import Draft
 from scheduling.whatif.effect import Change
 from scheduling.whatif.told import tell
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
+from teams.actors import Actor
 from teams.api.requests import actor, milli_keys, person, pool_for, values_of
 from teams.api.shapes import GpusField, PolicyShape, ShareInDraft, StrictSerializer, TeamInDraft
 from teams.models import Pool, Team
@@ -61,11 +62,13 @@ class PoolTried(StrictSerializer):
 
 
 class NodeTried(StrictSerializer):
-    """A node that is cordoned, or taken back: what it runs goes on, and it takes nothing new."""
+    """A node that is cordoned, or taken back: what it runs goes on, and it takes nothing new. Or one that is drained:
+    cordoned, and its elastic work leaves."""
 
     cluster = serializers.CharField(max_length=253)
     node = serializers.CharField(max_length=253)
-    cordoned = serializers.BooleanField()
+    cordoned = serializers.BooleanField(required=False)
+    drained = serializers.BooleanField(required=False, default=False)
 
 
 @extend_schema_field(SubmissionRequest)  # type: ignore[arg-type]  # taken as `extend_schema` takes it
@@ -263,11 +266,20 @@ def _draft(request: Request, values: dict[str, Any]) -> Draft:
     if nodes := values.get("nodes"):
         keys = [(each["cluster"], each["node"]) for each in nodes]
         _refuse_twice("nodes", [" ".join(key) for key in keys])
-        cordoned = dict(zip(keys, (each["cordoned"] for each in nodes), strict=True))
-        drafts.append(asking.of_nodes(by=by, cordoned=cordoned))
+        drafts.append(_nodes(by, dict(zip(keys, nodes, strict=True))))
     if "workload" in values:
         drafts.append(asking.of_workload(by=by, request=SubmissionRequest.parse(values["workload"])))
     return asking.together(drafts)
+
+
+def _nodes(by: Actor, nodes: dict[tuple[str, str], dict[str, Any]]) -> Draft:
+    for (_, name), values in nodes.items():
+        if ("cordoned" in values) == values["drained"]:
+            raise Refusal(
+                f"Say of node {name!r} either whether it is cordoned or that it is drained.", field="nodes"
+            )
+    cordoned = {key: values["cordoned"] for key, values in nodes.items() if "cordoned" in values}
+    return asking.of_nodes(by=by, cordoned=cordoned, drained=nodes.keys() - cordoned)
 
 
 def _refuse_twice(field: str, names: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ from scheduling.settle import Standing, as_json, decisions_of, parts, settle
 from scheduling.tally import Tally, promises
 from teams.actors import Actor
 from workloads import lifecycle
-from workloads.models import Attempt, Workload
+from workloads.models import Workload
 
 logger = logging.getLogger(__name__)
 
@@ -269,7 +269,7 @@ class _Writing:
             data=data | {"eta": promised.isoformat()} if promised else data,
         )
 
-    def _assignment(self, start: engine.Start, attempt: Attempt) -> NewAssignment:
+    def _assignment(self, start: engine.Start, attempt: lifecycle.Opened) -> NewAssignment:
         first = start.placements[0]
         place = self.picture.devices[first.node, first.devices[0].index]
         return NewAssignment(

@@ -14,5 +14,6 @@ urlpatterns = [
     path("scheduling/team-figures/", views.team_figures, name="team-figures"),
     path("scheduling/what-if/teams/", views_what_if.what_if_teams, name="what-if-teams"),
     path("scheduling/what-if/teams/<slug:slug>/", views_what_if.what_if_team, name="what-if-team"),
+    path("scheduling/what-if/drain/", views_what_if.what_if_drain, name="what-if-drain"),
     path("scheduling/what-if/pools/<slug:slug>/", views_what_if.what_if_pool, name="what-if-pool"),
 ]

@@ -71,6 +71,19 @@ def what_if_pool(request: HttpRequest, slug: str) -> HttpResponse:
     return _answer(request, f"Policy of {pool.name}", save, _wrong([("", form)]), draft)
 
 
+@require_POST
+def what_if_drain(request: HttpRequest) -> HttpResponse:
+    """What draining nodes would change: each `node` as `cluster/name`."""
+    nodes = sorted({node.replace("\x00", "") for node in request.POST.getlist("node")})
+    keys = [(cluster, name) for cluster, _, name in (node.partition("/") for node in nodes)]
+    wrong = [] if nodes else ["Choose a node."]
+
+    def draft() -> Draft:
+        return asking.of_nodes(by=_actor(request), cordoned={}, drained=keys)
+
+    return _answer(request, f"Draining {', '.join(nodes)}", "", wrong, draft)
+
+
 def _actor(request: HttpRequest) -> Actor:
     return Actor.person(cast("User", request.user), Via.PAGE)
 
@@ -89,7 +102,8 @@ def _wrong(entries: Iterable[tuple[str, forms.Form]]) -> list[str]:
 def _answer(
     request: HttpRequest, title: str, save_url: str, wrong: list[str], draft: Callable[[], Draft]
 ) -> HttpResponse:
-    """Answer the panel, or the page; refusals of the draft are part of the answer."""
+    """Answer the panel, or the page; refusals of the draft are part of the answer. Without a `save_url` there is
+    nothing to save."""
     problems, answer, busy = wrong, None, ""
     if not problems:
         try:

@@ -1,6 +1,6 @@
 """Asking what a draft would change: who may, on which picture, and one at a time in a process."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -69,20 +69,29 @@ def _usage(pool: Pool, changes: PoolChanges) -> dict[tuple[str, str], int]:
     return decayed_usage({pool.pk: rules}, recent.picture(at_most=PICTURE_KEPT).taken_at)
 
 
-def of_nodes(*, by: Actor, cordoned: Mapping[tuple[str, str], bool]) -> Draft:
-    """Return a draft that cordons nodes, or takes them back, by cluster and name (1 query)."""
+def of_nodes(
+    *,
+    by: Actor,
+    cordoned: Mapping[tuple[str, str], bool],
+    drained: Collection[tuple[str, str]] = frozenset(),
+) -> Draft:
+    """Return a draft that cordons nodes, takes them back, or drains them, by cluster and name (1 query)."""
     require_operator(by)
-    if len(cordoned) > MOST_NODES:
-        raise Refusal(f"A draft names at most {MOST_NODES} nodes, not {len(cordoned)}.", field="nodes")
-    named = {name for _, name in cordoned}
+    nodes = {*cordoned, *drained}
+    if len(nodes) > MOST_NODES:
+        raise Refusal(f"A draft names at most {MOST_NODES} nodes, not {len(nodes)}.", field="nodes")
+    named = {name for _, name in nodes}
     present = Node.objects.filter(name__in=named, gone_at__isnull=True).values_list(
         "cluster__name", "name", "pk"
     )
     ids = {(cluster, name): str(pk) for cluster, name, pk in present}
-    for cluster, name in cordoned:
+    for cluster, name in sorted(nodes):
         if (cluster, name) not in ids:
             raise NotVisible(f"There is no node {name!r} in a cluster {cluster!r}.", field="nodes")
-    return Draft(cordoned={ids[key]: value for key, value in cordoned.items()})
+    return Draft(
+        cordoned={ids[key]: value for key, value in cordoned.items()},
+        drained=frozenset(ids[key] for key in drained),
+    )
 
 
 def of_workload(*, by: Actor, request: SubmissionRequest) -> Draft:
@@ -99,6 +108,7 @@ def together(drafts: Sequence[Draft]) -> Draft:
         teams={key: value for draft in drafts for key, value in draft.teams.items()},
         pools={key: value for draft in drafts for key, value in draft.pools.items()},
         cordoned={key: value for draft in drafts for key, value in draft.cordoned.items()},
+        drained=frozenset(node for draft in drafts for node in draft.drained),
         newcomers=tuple(newcomer for draft in drafts for newcomer in draft.newcomers),
         usage={key: value for draft in drafts for key, value in draft.usage.items()},
         notes=tuple(note for draft in drafts for note in draft.notes),
@@ -132,7 +142,9 @@ def work_out(draft: Draft, picture: Picture) -> Answer:
     before = oracle.future(picture.snapshot, picture.now)
     after = oracle.future(snapshot, picture.now)
     return Answer(
-        effect=between(before, after, picture.snapshot, draft.newcomers),
+        effect=between(
+            before, after, picture.snapshot, draft.newcomers, draining=draft.draining(picture.snapshot)
+        ),
         names=Names.of(snapshot),
         notes=draft.notes,
     )

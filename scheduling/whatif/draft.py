@@ -6,6 +6,7 @@ from typing import Any
 
 from scheduling import translate
 from scheduling.engine import types as engine
+from scheduling.whatif.draining import Draining
 from teams.actions import PoolChanges, TeamEdit
 from teams.models import Fairness, Pool, PoolPolicy
 
@@ -38,7 +39,8 @@ class TeamDraft:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Edits by the ids of teams, pools and nodes; workloads that nobody submitted yet.
+    """Edits by the ids of teams, pools and nodes; workloads that nobody submitted yet. Who is `drained` is cordoned,
+    too.
 
     `usage` is the decayed use of teams in pools that would begin to go by it. `notes` say what of the edits has an
     effect that is not worked out.
@@ -47,13 +49,15 @@ class Draft:
     teams: Mapping[str, TeamDraft] = field(default_factory=dict)
     pools: Mapping[str, Values] = field(default_factory=dict)
     cordoned: Mapping[str, bool] = field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
     newcomers: tuple[engine.Workload, ...] = ()
     more_nodes: tuple[engine.Node, ...] = ()
     usage: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.teams or self.pools or self.cordoned or self.newcomers or self.more_nodes)
+        nodes = self.cordoned or self.drained or self.more_nodes
+        return bool(self.teams or self.pools or nodes or self.newcomers)
 
     def on(self, snapshot: engine.Snapshot) -> engine.Snapshot:
         """Return the snapshot as it would be. What a draft does not name is the very object of before."""
@@ -62,8 +66,12 @@ class Draft:
             pools=tuple(self._pool(pool) for pool in snapshot.pools),
             teams=tuple(_team(team, drafts.get(team.id)) for team in snapshot.teams),
             nodes=(*(self._node(node) for node in snapshot.nodes), *self.more_nodes),
-            workloads=(*snapshot.workloads, *self.newcomers),
+            workloads=(*self.draining(snapshot).on(snapshot.workloads), *self.newcomers),
         )
+
+    def draining(self, snapshot: engine.Snapshot) -> Draining:
+        """Return what becomes of those who lie on nodes that are drained."""
+        return Draining.of(snapshot, self.drained)
 
     def _pool(self, pool: engine.Pool) -> engine.Pool:
         return replace(pool, **self.pools[pool.id]) if pool.id in self.pools else pool
@@ -78,7 +86,8 @@ class Draft:
         return found
 
     def _node(self, node: engine.Node) -> engine.Node:
-        return replace(node, cordoned=self.cordoned[node.id]) if node.id in self.cordoned else node
+        cordoned = node.id in self.drained or self.cordoned.get(node.id, node.cordoned)
+        return node if cordoned == node.cordoned else replace(node, cordoned=cordoned)
 
 
 def _team(team: engine.Team, draft: TeamDraft | None) -> engine.Team:

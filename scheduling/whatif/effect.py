@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scheduling.engine import types as engine
+from scheduling.whatif.draining import Draining
 from scheduling.whatif.future import Future
 
 MOST_NAMED = 100
@@ -16,6 +17,7 @@ MUCH_LATER_MS = 60_000
 class Change(StrEnum):
     """What becomes of a workload that would not without the draft; in the order in which it is told."""
 
+    BLOCKS = "blocks"
     PREEMPTED = "preempted"
     SHRUNK = "shrunk"
     NO_LONGER_STARTS = "no-longer-starts"
@@ -33,7 +35,8 @@ Yield = engine.Preemption | engine.Shrink
 class WorkloadEffect:
     """One workload for which something changes.
 
-    `yielding` is its preemption or shrinking, with the draft or (where it is spared) without. `comes_back` says that
+    `yielding` is its preemption or shrinking, with the draft or (where it is spared) without; None where it leaves a
+    node that is drained. Who `blocks` is what keeps such a node from being empty. `comes_back` says that
     it starts again within the cycles that were looked at, `ends` that it wants no second try. `before` and `after` are
     how it waits, where it does.
     """
@@ -105,15 +108,19 @@ class Effect:
         return bool(self.teams or self.pools or self.counts or self.findings or self.newcomers)
 
 
+NOTHING_DRAINED = Draining()
+
+
 def between(
     before: Future,
     after: Future,
     snapshot: engine.Snapshot,
     newcomers: Iterable[engine.Workload] = (),
+    draining: Draining = NOTHING_DRAINED,
 ) -> Effect:
     """Return what the second future has otherwise than the first, which began with this snapshot."""
     fates = _Fates(after)
-    rows = sorted(_workloads(_Fates(before), fates, snapshot.workloads), key=_order)
+    rows = sorted(_workloads(_Fates(before), fates, snapshot.workloads, draining), key=_order)
     known = frozenset(before.plans[0].findings)
     findings = tuple(finding for finding in after.plans[0].findings if finding not in known)
     told = {each.id: fates.starts.get(each.id) or fates.waits.get(each.id) for each in newcomers}
@@ -154,10 +161,13 @@ class _Fates:
 
 
 def _workloads(
-    before: _Fates, after: _Fates, workloads: Iterable[engine.Workload]
+    before: _Fates, after: _Fates, workloads: Iterable[engine.Workload], draining: Draining
 ) -> Iterator[WorkloadEffect]:
+    found: WorkloadEffect | None
     for workload in workloads:
-        if workload.status is engine.Status.PENDING:
+        if workload.id in draining.leaving or workload.id in draining.blocking:
+            found = _of_drained(after, workload, draining)
+        elif workload.status is engine.Status.PENDING:
             found = _of_waiting(before, after, workload)
         elif workload.status is engine.Status.STOPPING:
             continue
@@ -184,6 +194,23 @@ def _of_placed(before: _Fates, after: _Fates, workload: engine.Workload) -> Work
         yielding=new or old,
         comes_back=change is Change.PREEMPTED and after.starts_and_stays(key),
         ends=change is Change.PREEMPTED and workload.on_preemption is engine.OnPreemption.STOP,
+    )
+
+
+def _of_drained(after: _Fates, workload: engine.Workload, draining: Draining) -> WorkloadEffect:
+    key = workload.id
+    blocks, left = key in draining.blocking, draining.leaving.get(key)
+    shrunk = left is not None and left.status is not engine.Status.PENDING
+    return WorkloadEffect(
+        workload=key,
+        change=Change.BLOCKS if blocks else Change.SHRUNK if shrunk else Change.PREEMPTED,
+        team=workload.team,
+        pool=workload.pool,
+        priority=workload.priority,
+        gpus_milli=sum(pod.milli for pod in workload.placements),
+        comes_back=not blocks and not shrunk and after.starts_and_stays(key),
+        ends=not blocks and left is None,
+        after=None if blocks else after.waits.get(key),
     )
 
 

@@ -33,6 +33,7 @@ NEWCOMER = "the new workload"
 LISTED = 10
 """So many workloads of each change stand on a page; all are counted there."""
 WORDS = {
+    Change.BLOCKS: "Is waited for",
     Change.PREEMPTED: "Preempted",
     Change.SHRUNK: "Gives up pods",
     Change.NO_LONGER_STARTS: "Would not start",
@@ -298,7 +299,9 @@ class _Teller:
         return called(by, self._user) if by else NEWCOMER
 
     def _why(self, row: WorkloadEffect, *, shown: bool) -> str:
-        if row.yielding is not None:
+        if row.change is Change.BLOCKS:
+            return "Reserved work is not preempted; the node is empty when it has ended."
+        if row.change in {Change.PREEMPTED, Change.SHRUNK, Change.SPARED}:
             return self._why_yields(row)
         if row.change is Change.STARTS:
             return self._why_starts(row)
@@ -313,15 +316,21 @@ class _Teller:
         return sentence + was
 
     def _why_yields(self, row: WorkloadEffect) -> str:
-        assert row.yielding is not None  # noqa: S101 - the caller looked
+        again = "It starts again elsewhere." if row.comes_back else "It waits again."
+        after = "It ends." if row.ends else again
+        if row.yielding is None:
+            return (
+                "Its pods on drained nodes."
+                if row.change is Change.SHRUNK
+                else f"Its node is drained. {after}"
+            )
         by = f"{self._by(row)}, {RIGHT[row.yielding.rule]}"
         if row.change is Change.SPARED:
             return f"Without the change it yields to {by}."
         if isinstance(row.yielding, engine.Shrink):
             pods = len(row.yielding.pods)
             return f"{'One pod' if pods == 1 else f'{pods} pods'} for {by}."
-        again = "It starts again elsewhere." if row.comes_back else "It waits again."
-        return f"For {by}. {'It ends.' if row.ends else again}"
+        return f"For {by}. {after}"
 
     def _why_starts(self, row: WorkloadEffect) -> str:
         was = f"Without the change: {label(row.before.reason.code).lower()}." if row.before else ""
