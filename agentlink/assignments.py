@@ -61,10 +61,13 @@ def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
     if not items:
         return set()
     generations = _raise_generations(item.cluster_id for item in items)
-    alone = _alone(Attempt.objects.filter(pk__in=[item.attempt_id for item in items]))
-    may = set(alone.values_list("pk", flat=True))
+    # Of a workload's first attempt there is nothing to ask: most are.
+    again = Attempt.objects.filter(pk__in=[item.attempt_id for item in items], number__gt=1).order_by()
+    followed = set(again.filter(Exists(_earlier())).values_list("pk", flat=True))
     room = _Room(share[1] for item in items for share in item.placements)
-    free = {item.attempt_id for item in items if item.attempt_id in may and room.take(item.placements)}
+    free = {
+        item.attempt_id for item in items if item.attempt_id not in followed and room.take(item.placements)
+    }
     now = timezone.now()
     assigned = (
         _assigned(item, generations[item.cluster_id], let_go=item.attempt_id in free, at=now)
@@ -140,7 +143,8 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
     if not ids:
         return set()
     kept_back = {"assignment__wanted": True, "assignment__let_go": False}
-    waiting = _alone(Attempt.objects.filter(pk__in=ids, ended_at__isnull=True, **kept_back))
+    open_ones = Attempt.objects.filter(pk__in=ids, ended_at__isnull=True, **kept_back)
+    waiting = open_ones.filter(~Exists(_earlier()))
     workloads = lock(waiting.values_list("workload", flat=True))
     if not workloads:
         return set()
@@ -236,15 +240,16 @@ def _raise_generations(cluster_ids: Iterable[UUID]) -> dict[UUID, int]:
     return {cluster_id: generation + 1 for cluster_id, generation in generations.items()}
 
 
-def _alone(attempts: QuerySet[Attempt]) -> QuerySet[Attempt]:
-    """Keep the attempts of whose workload no earlier one has pods, but in a cluster that was declared lost."""
-    earlier = Attempt.objects.filter(
+def _earlier() -> QuerySet[Attempt]:
+    """Return the earlier attempts of the same workload that have pods, but in a cluster that was declared lost; the
+    subquery of a question about attempts.
+    """
+    return Attempt.objects.filter(
         workload=OuterRef("workload"),
         number__lt=OuterRef("number"),
         released_at__isnull=True,
         assignment__given_up=False,
     )
-    return attempts.filter(~Exists(earlier))
 
 
 def _announce(cluster_ids: Iterable[UUID]) -> None:

@@ -1,10 +1,12 @@
 """Taking in what a cluster has: nodes appear, change and vanish; what lies on them stays where it is.
 
 An inventory comes in the order of its nodes' names, so that each part speaks for a range of names: what is known in
-that range and not reported is gone. What did not change is read, and not written.
+that range and not reported is gone. With each node a digest is kept of what the agent told of it, and of what picks
+nodes for pools: of who is reported as before, nothing else is read, and nothing written.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
@@ -29,8 +31,8 @@ def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bo
     """Take in one part of an inventory; False where an earlier part is missing, so that it must be sent again.
 
     Parts may come over different connections and processes: what comes next is kept with the cluster. A part that
-    comes again, or belongs to an inventory older than the last, changes nothing. Six queries, and batches of the rows
-    that differ from what is reported.
+    comes again, or belongs to an inventory older than the last, changes nothing. Four queries, two more where nodes
+    are reported otherwise than before, and batches of their rows.
     """
     with transaction.atomic():
         cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster_id)
@@ -47,8 +49,10 @@ def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bo
         cluster.inventory_generation, cluster.inventory_part = message.generation, message.part + 1
         cluster.inventory_upto = message.nodes[-1].name if message.nodes else after
         cluster.save(update_fields=["inventory_generation", "inventory_part", "inventory_upto"])
-        changed = _take_nodes(cluster, message.nodes)
-        gone = _missing(cluster_id, message, after=after)
+        present = _present(cluster_id, message, after=after)
+        changed = _take_nodes(cluster, message.nodes, {name: told for name, (_, told) in present.items()})
+        reported = {node.name for node in message.nodes}
+        gone = [pk for name, (pk, _) in present.items() if name not in reported]
         if gone:
             Node.objects.filter(pk__in=gone).update(gone_at=timezone.now(), ready=False)
         if changed or gone:
@@ -57,42 +61,49 @@ def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bo
     return True
 
 
-def _missing(cluster_id: UUID, message: Inventory, *, after: str) -> list[UUID]:
-    """Return the nodes in the part's range of names that it does not report.
+def _present(cluster_id: UUID, message: Inventory, *, after: str) -> dict[str, tuple[UUID, str]]:
+    """Return who is there in the part's range of names, by name, with the digest of what was told of it last."""
+    present = Node.objects.filter(cluster=cluster_id, gone_at__isnull=True, name__gt=after).order_by()
+    if not message.last:
+        present = present.filter(name__lte=message.nodes[-1].name if message.nodes else after)
+    return {name: (pk, told) for pk, name, told in present.values_list("pk", "name", "told")}
 
-    Compared here: databases order names by the rules of a language.
+
+def _take_nodes(cluster: Cluster, reports: Sequence[NodeReport], before: Mapping[str, str]) -> bool:
+    """Store what these nodes, with their devices, report otherwise than before; return whether anything is other.
+
+    `before` is by name what the digest was of each that is there.
     """
-    reported = {node.name for node in message.nodes}
-    upto = message.nodes[-1].name if message.nodes else after
-    present = Node.objects.filter(cluster=cluster_id, gone_at__isnull=True).order_by()
-    return [
-        pk
-        for pk, name in present.values_list("pk", "name")
-        if name > after and (message.last or name <= upto) and name not in reported
-    ]
-
-
-def _take_nodes(cluster: Cluster, reports: Sequence[NodeReport]) -> bool:
-    """Store these nodes with their devices and pools; return whether anything is other than before."""
-    by_name = {report.name: report for report in reports}
-    known = {node.name: node for node in Node.objects.filter(cluster=cluster.pk, name__in=by_name).order_by()}
     pools = list(Pool.objects.all())
+    around = _digested(cluster.name, [(str(pool.pk), pool.node_selector) for pool in pools])
+    digests = {report.name: _digested(around, report.model_dump_json()) for report in reports}
+    by_name = {report.name: report for report in reports if before.get(report.name) != digests[report.name]}
+    if not by_name:
+        return False
+    known = {node.name: node for node in Node.objects.filter(cluster=cluster.pk, name__in=by_name).order_by()}
     new: list[Node] = []
     changed: list[Node] = []
     for name, report in by_name.items():
         node = known.get(name)
-        values = _values(report, cluster, pools)
+        values = _values(report, cluster, pools) | {"told": digests[name]}
         if node is None:
             new.append(Node(cluster_id=cluster.pk, name=name, **values))
-        elif any(getattr(node, field) != value for field, value in values.items()):
+        else:
             for field, value in values.items():
                 setattr(node, field, value)
             changed.append(node)
     Node.objects.bulk_create(new, batch_size=BATCH)
-    update_each(changed, [*PLAIN, "pool", "gone_at"])
-    return _take_devices({node.pk: by_name[node.name] for node in [*new, *known.values()]}) or bool(
-        new or changed
-    )
+    update_each(changed, [*PLAIN, "pool", "gone_at", "told"])
+    _take_devices({node.pk: by_name[node.name] for node in [*new, *changed]})
+    return True
+
+
+def _digested(*parts: object) -> str:
+    """Return what differs where any of these does: all that a node's columns and devices follow from.
+
+    With the pools in it, a node that was told of while they changed is looked at once more.
+    """
+    return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 def _values(report: NodeReport, cluster: Cluster, pools: Iterable[Pool]) -> dict[str, Any]:
@@ -103,7 +114,7 @@ def _values(report: NodeReport, cluster: Cluster, pools: Iterable[Pool]) -> dict
     return {**plain, "pool_id": pool_of(plain["labels"], pools), "gone_at": None}
 
 
-def _take_devices(nodes: dict[UUID, NodeReport]) -> bool:
+def _take_devices(nodes: dict[UUID, NodeReport]) -> None:
     """Store the devices of these nodes. One that is not reported any more stays, not to be used, with what is on it."""
     rows = Device.objects.filter(node__in=nodes).order_by()
     known: dict[tuple[UUID, int], tuple[UUID, DeviceValues]] = {
@@ -128,7 +139,6 @@ def _take_devices(nodes: dict[UUID, NodeReport]) -> bool:
     Device.objects.bulk_create(new, batch_size=BATCH)
     # Only what the agent tells: the counters beside it belong to the triggers.
     update_each(changed, DEVICE_FIELDS)
-    return bool(new or changed)
 
 
 DeviceValues = tuple[str, int | None, bool]

@@ -16,8 +16,10 @@ def of_ids(ids: Iterable[UUID]) -> str:
 
 
 def of_column(column: "Field[Any, Any]", values: Sequence[Any]) -> str:
-    """Return the values of a column as an array."""
-    write = _writer(column)
+    """Return the values of a column as an array; what all rows share is written once."""
+    write, first = _writer(column), values[0] if values else None
+    if first is not None and all(value is first for value in values):
+        return f"{{{','.join([write(first)] * len(values))}}}"
     return f"{{{','.join(['NULL' if value is None else write(value) for value in values])}}}"
 
 

@@ -10,6 +10,9 @@ from django.db.models.lookups import In
 
 from chamber import arrays
 
+COLLECTIONS = (list, tuple, set, frozenset, dict)
+"""What ids may come in; a dict stands for its keys."""
+
 
 class _AsArray:
     """What both kinds of `in` do with UUIDs on PostgreSQL; other values, and queries, go as Django has it."""
@@ -17,6 +20,12 @@ class _AsArray:
     rhs: Any
     process_lhs: Any
     as_sql: Any
+
+    def get_prep_lookup(self) -> Any:
+        """Return the ids as they are, instead of asking the column of each what it is."""
+        if isinstance(self.rhs, COLLECTIONS) and all(isinstance(key, UUID) for key in self.rhs):
+            return list(self.rhs)
+        return super().get_prep_lookup()  # type: ignore[misc]  # of the lookup that this is mixed into
 
     def as_postgresql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
         """Return `column = ANY(array)`."""

@@ -14,6 +14,9 @@ from chamber.ids import new_id
 DISCONNECTED_AFTER = timedelta(seconds=30)
 """Silence after which a cluster counts as disconnected and takes nothing new."""
 
+MOST_CLOCK_SKEW = timedelta(seconds=5)
+"""By how much an agent's clock may differ: a heartbeat that was long on its way makes it seem behind."""
+
 
 class Backend(models.TextChoices):
     """How workloads run in the cluster."""
@@ -47,6 +50,13 @@ class Cluster(models.Model):
     inventory_upto = models.CharField(
         max_length=253, blank=True, help_text="The name of the last node that the parts before it had."
     )
+    clock_ahead_ms = models.IntegerField(
+        null=True,
+        help_text="How far the agent's clock was before this server's at a heartbeat; behind: below 0.",
+    )
+    polls = models.BooleanField(
+        null=True, help_text="Its agent keeps in touch by long poll, which carries no logs."
+    )
     namespaces_version = models.PositiveBigIntegerField(
         null=True, help_text="Counts changes of the namespaces bound here; null before the first."
     )
@@ -63,6 +73,14 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def clock_problem(self) -> str:
+        """Return by how much the agent's clock is wrong, as the end of a sentence; "" where it is not, or unknown."""
+        ahead = timedelta(milliseconds=self.clock_ahead_ms or 0)
+        if abs(ahead) <= MOST_CLOCK_SKEW:
+            return ""
+        return f"{abs(ahead).total_seconds():,.0f} s {'ahead of' if ahead > timedelta() else 'behind'} this server's"
 
 
 class AgentToken(models.Model):

@@ -14,7 +14,10 @@ WHOLE_DEVICE_MILLI = 1000
 
 
 class Node(models.Model):
-    """A machine. `cpu_milli` and `memory_mib` are what pods may use; null = not bounded."""
+    """A machine. `cpu_milli` and `memory_mib` are what pods may use; null = not bounded.
+
+    The database compares names by their code points, as inventories are ordered.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
@@ -35,6 +38,9 @@ class Node(models.Model):
     partition = models.CharField(max_length=60, blank=True)
     sharing = models.BooleanField(default=True, help_text="Whether its devices can be shared.")
     gone_at = models.DateTimeField(null=True, help_text="The agent no longer reports it.")
+    told = models.CharField(
+        max_length=32, blank=True, db_default="", help_text="Digest of what the agent told of it last."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = NodeQuerySet.as_manager()

@@ -67,6 +67,13 @@ class AdoptedJob(models.Model):
     asked = models.CharField(max_length=64, help_text="Digest of what the Job asked for when it was taken.")
     note = models.TextField(blank=True, help_text="What was changed of what it asked for.")
     current = models.BooleanField(default=True)
+    named_owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Whom the Job's annotation names: they may steer it too.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -48,6 +48,14 @@ def test_pools_that_changed_take_their_nodes_anew() -> None:
     assert Node.objects.get().pool is None
 
 
+def test_a_pool_that_was_made_while_an_inventory_was_written_is_seen_by_the_next() -> None:
+    cluster = make_cluster()
+    take(cluster, labelled("a"))
+    pool = make_pool("A", order=1, node_selector={"pool": "a"})
+    take(cluster, labelled("a"), generation=2)
+    assert Node.objects.get().pool == pool
+
+
 def test_a_node_that_is_not_reported_is_gone_and_keeps_what_is_on_it(place: Place) -> None:
     take(place.cluster, nodes(2))
     attempt = admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
@@ -116,6 +124,31 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_nodes(place: Pla
             assert inventory.take(place.cluster.pk, part, connection=None)
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_of_nodes_reported_as_before_neither_columns_nor_devices_are_read(place: Place) -> None:
+    take(place.cluster, nodes(3))
+    with CaptureQueriesContext(connection) as queries:
+        take(place.cluster, nodes(3), generation=2)
+    assert not [query["sql"] for query in queries if "labels" in query["sql"] or "device" in query["sql"]]
+
+
+def test_a_cluster_that_is_called_otherwise_has_its_nodes_bear_the_new_name() -> None:
+    cluster = make_cluster()
+    take(cluster, nodes(1))
+    Cluster.objects.filter(pk=cluster.pk).update(name="renamed")
+    take(cluster, nodes(1), generation=2)
+    assert Node.objects.get().labels["chamber.internal/cluster"] == "renamed"
+
+
+def test_a_part_speaks_for_names_by_code_points_whatever_language_the_database_sorts_by() -> None:
+    cluster = make_cluster()
+    found = [NodeReport(name=name) for name in ("B", "a-c", "a.b", "ab", "b")]
+    take(cluster, found)
+    for part, node in enumerate(found):
+        message = Inventory(generation=2, part=part, last=part == len(found) - 1, nodes=(node,))
+        assert inventory.take(cluster.pk, message, connection=cluster.connection)
+        assert Node.objects.filter(gone_at=None).count() == len(found)
 
 
 def test_a_late_inventory_does_not_take_back_a_newer_one(place: Place) -> None:

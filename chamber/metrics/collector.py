@@ -18,7 +18,7 @@ class Deployment(Collector):
     """Everything that is known of a deployment, from its database and its Redis, whichever process is asked."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return all families (11 queries); without the database, those that need none."""
+        """Return all families (12 queries); without the database, those that need none."""
         yield InfoMetricFamily("chamber_build", "The version that answers.", value={"version": __version__})
         try:
             names, now = tables.Names.read(), timezone.now()

@@ -11,6 +11,7 @@ from workloads.lifecycle.failures import Ended, backoff, finish_many, refuse_man
 from workloads.lifecycle.lost import lost
 from workloads.lifecycle.plan import (
     Admission,
+    Opened,
     PreemptionOrder,
     WaitingFailure,
     admit_many,
@@ -28,6 +29,7 @@ __all__ = [
     "Admission",
     "Ended",
     "IllegalChange",
+    "Opened",
     "PreemptionOrder",
     "Progress",
     "WaitingFailure",
