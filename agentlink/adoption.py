@@ -10,8 +10,10 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -24,6 +26,7 @@ from chamber import live
 from chamber.errors import Refusal
 from chamber.transactions import keep
 from teams.actors import Actor
+from teams.permissions import Permission, may
 from teams.rules import TIERS, EffectiveRules, PriorityLimits, effective_rules_by_team, kubectl_limits
 from workloads import lifecycle
 from workloads.models import Status, Workload
@@ -31,6 +34,9 @@ from workloads.models.workload import OPEN
 from workloads.reasons import EndReason
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
+
+if TYPE_CHECKING:
+    from chamber.models import User
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +49,8 @@ MOST_REFUSED = 20
 def take(cluster: Cluster, message: Discovered) -> tuple[Verdict, ...]:
     """Take in a part of what the agent discovered; return what became of each Job of a bound namespace.
 
-    Four queries and those of a submission for each Job that is new.
+    Four queries and those of a submission for each Job that is new; one more where annotations name people, and one
+    for each of these.
     """
     spaces.take(cluster, message.namespaces)
     rows = BoundNamespace.objects.filter(cluster=cluster.pk).select_related("team", "owner")
@@ -52,13 +59,30 @@ def take(cluster: Cluster, message: Discovered) -> tuple[Verdict, ...]:
     if message.version == (cluster.namespaces_version or 0):
         _cancel_vanished(cluster, message, known.values())
     rules = effective_rules_by_team({row.team for row in bound.values()}) if message.jobs else {}
-    verdicts = [
-        _judge(cluster, bound[job.namespace], job, known.get(job.uid), rules[bound[job.namespace].team_id])
-        for job in message.jobs
-        if job.namespace in bound
-    ]
+    people = _people(message.jobs)
+    verdicts = []
+    for job in message.jobs:
+        if (space := bound.get(job.namespace)) is not None:
+            named = _named(people.get(job.who), space)
+            known_row = known.get(job.uid)
+            verdicts.append(_judge(cluster, space, job, known_row, rules[space.team_id], named=named))
     _note_refused(bound, message, verdicts)
     return tuple(verdict for verdict in verdicts if verdict.workload or verdict.refused)
+
+
+def _people(jobs: Iterable[DiscoveredJob]) -> dict[str, "User"]:
+    """Return who is named by the Jobs' annotations and has an account, by user name (one query, where any is)."""
+    names = {job.who for job in jobs if job.who}
+    people = get_user_model().objects.filter(username__in=names, is_active=True) if names else ()
+    return {user.username: user for user in people}
+
+
+def _named(user: "User | None", bound: BoundNamespace) -> "User | None":
+    """Return the person as far as an annotation can make the Job theirs: where they may submit to the team anyway.
+
+    Whoever may write the Job may name anybody, and by that gives away the steering of this one Job, nothing else.
+    """
+    return user if user is not None and may(user, Permission.SUBMIT, bound.team) else None
 
 
 def _known(cluster: Cluster, message: Discovered) -> dict[str, AdoptedJob]:
@@ -107,11 +131,20 @@ def _cancel(row: AdoptedJob, code: str, what: str, *, by: Actor) -> None:
 
 
 def _judge(
-    cluster: Cluster, bound: BoundNamespace, job: DiscoveredJob, row: AdoptedJob | None, rules: EffectiveRules
+    cluster: Cluster,
+    bound: BoundNamespace,
+    job: DiscoveredJob,
+    row: AdoptedJob | None,
+    rules: EffectiveRules,
+    *,
+    named: "User | None",
 ) -> Verdict:
     """Return what becomes of one Job; for one that is over and was never adopted, nothing."""
     asked, by = digest(job), Actor.agent(cluster.name)
     if row is not None and (row.asked == asked or job.finished):
+        if row.named_owner_id != (named.pk if named else None):
+            AdoptedJob.objects.filter(pk=row.pk).update(named_owner=named)
+            live.announce(f"workload:{row.workload_id}")
         if job.finished and row.workload.status == Status.PENDING:
             _cancel(row, "job-ended", "has ended in the cluster and cannot run again", by=by)
         return Verdict(uid=job.uid, workload=row.workload.slug, note=row.note)
@@ -121,7 +154,7 @@ def _judge(
         return Verdict(uid=job.uid)
     try:
         request, note = _request(cluster, bound, job, rules)
-        workload = _adopt(cluster, bound, job, request, note=note, asked=asked)
+        workload = _adopt(cluster, bound, job, request, note=note, asked=asked, named=named)
     except Refusal as refusal:
         return Verdict(uid=job.uid, refused=refusal.message[:2000])
     return Verdict(uid=job.uid, workload=workload.slug, note=note)
@@ -203,6 +236,7 @@ def _adopt(
     *,
     note: str,
     asked: str,
+    named: "User | None",
 ) -> Workload:
     """Submit the Job as a workload of the namespace's team; raise a `Refusal`."""
     rows = BoundNamespace.objects.filter(pk=bound.pk)
@@ -229,6 +263,7 @@ def _adopt(
                 uid=job.uid,
                 asked=asked,
                 note=note,
+                named_owner=named,
             )
     except IntegrityError as error:
         # Another conversation of this cluster took it just now: its workload is the one.

@@ -2,19 +2,31 @@
 
 from typing import Any
 
+from django.db.models import F
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agentlink.use_chart import BY_KEY
-from agentlink.views_use import chart_of, use_now
+from agentlink.use_chart import BY_KEY, smallest_window
+from agentlink.views_use import chart_of, life_of, use_now
 from chamber.errors import NotVisible, Refusal
-from teams.api.requests import person
+from teams.api.requests import one_page, person, pool_for, team_for
 from teams.api.shapes import GpusField
+from teams.models import Team
 from workloads.models import Workload
+from workloads.models.workload import ADMITTED
+from workloads.querysets import FIGURES_HOLD
+
+MOST_HOLDERS = 500
+SORTS = {
+    "gpus": (F("attempt__gpus_milli").desc(),),
+    "idle": (F("attempt__gpu_use__idle_milli").desc(nulls_last=True),),
+    "busy": (F("attempt__gpu_use__busy_percent").desc(nulls_last=True),),
+    "memory": (F("attempt__gpu_use__memory_mib").desc(nulls_last=True),),
+}
 
 
 class MeasuredShape(serializers.Serializer[Any]):
@@ -45,6 +57,66 @@ class UsageShape(serializers.Serializer[Any]):
     samples = MeasuredShape(many=True)
 
 
+class HolderShape(serializers.Serializer[Any]):
+    """A workload that holds GPUs, and what it makes of them: null where nobody knows."""
+
+    workload = serializers.SlugField(source="slug")
+    team = serializers.CharField(source="team.slug")
+    owner = serializers.CharField(source="owner.username")
+    pool = serializers.CharField(source="pool.slug", allow_null=True)
+    status = serializers.CharField()
+    gpus = GpusField(source="attempt.gpus_milli")
+    since = serializers.DateTimeField(source="status_since")
+    now = serializers.SerializerMethodField()
+
+    @extend_schema_field(UseNowShape(allow_null=True))
+    def get_now(self, workload: Workload) -> dict[str, Any] | None:
+        """Return the last figure, unless that is too old to say anything of now."""
+        use = getattr(workload.attempt, "gpu_use", None)
+        known = use is not None and use.at >= self.context["known_since"]
+        return dict(UseNowShape(use).data) if known else None
+
+
+class HoldersShape(serializers.Serializer[Any]):
+    """The first of them; there are no further pages."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = HolderShape(many=True)
+
+
+class Usage(APIView):
+    """Who holds GPUs, and what they make of them."""
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("team", str, description="Of this team and those below it."),
+            OpenApiParameter("pool", str),
+            OpenApiParameter("sort", str, description=f"What is most, first: {', '.join(SORTS)}."),
+            OpenApiParameter("limit", int, description=f"Up to {MOST_HOLDERS}."),
+        ],
+        responses=HoldersShape,
+    )
+    def get(self, request: Request) -> Response:
+        """Return the workloads that hold most, of those you may see (three queries)."""
+        asked, now = request.query_params, timezone.now()
+        sort, limit = asked.get("sort", "gpus"), asked.get("limit", "50")
+        if sort not in SORTS:
+            raise Refusal(f"sort is {sort[:40]!r}; allowed are {', '.join(SORTS)}.", field="sort")
+        if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MOST_HOLDERS):
+            raise Refusal(
+                f"limit is {limit[:40]!r}; it must be a number from 1 to {MOST_HOLDERS}.", field="limit"
+            )
+        rows = Workload.objects.visible_to(person(request)).filter(status__in=ADMITTED, attempt__isnull=False)
+        if slug := asked.get("team"):
+            rows = rows.of_teams(Team.objects.within(team_for(request, slug)))
+        if slug := asked.get("pool"):
+            rows = rows.filter(pool=pool_for(request, slug))
+        rows = rows.select_related("team", "owner", "pool", "attempt__gpu_use").order_by(*SORTS[sort], "pk")
+        context = {"known_since": now - FIGURES_HOLD}
+        return one_page([HolderShape(row, context=context).data for row in rows[: int(limit)]])
+
+
 class WorkloadUsage(APIView):
     """How busy the GPUs of a workload are and were."""
 
@@ -63,7 +135,8 @@ class WorkloadUsage(APIView):
         if asked and asked not in BY_KEY:
             raise Refusal(f"within is {asked[:40]!r}; allowed are {', '.join(BY_KEY)}.", field="within")
         now = timezone.now()
-        use, drawn = use_now(workload, now), chart_of(workload, BY_KEY.get(asked), now)
+        use, life = use_now(workload, now), life_of(workload, now)
+        drawn = chart_of(workload, BY_KEY.get(asked) or smallest_window(*life), now) if life else None
         return Response(
             {
                 "workload": workload.slug,

@@ -11,7 +11,7 @@ from agentlink.models import Backend
 class ClusterForm(forms.Form):
     """A cluster to connect."""
 
-    name = forms.SlugField(
+    name = forms.CharField(
         max_length=60,
         help_text="Small letters, digits and hyphens; it names the cluster everywhere from now on.",
     )

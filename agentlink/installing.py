@@ -1,6 +1,8 @@
 """The commands that start a cluster's agent, as the page shows them to whoever connects a cluster."""
 
+from ipaddress import ip_address
 from shlex import quote
+from urllib.parse import urlsplit
 
 from django.conf import settings
 
@@ -25,6 +27,17 @@ def commands(cluster: Cluster, *, server: str) -> str:
         f"kubectl create secret generic chamber-agent-token --namespace {RELEASE} \\\n"
         f"  --from-file=token={cluster.name}.token --dry-run=client --output yaml | kubectl apply --filename -"
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address, with or without a port, leads nowhere but to the machine on which it is used."""
+    name = urlsplit(f"//{host}").hostname or ""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _image() -> dict[str, str]:

@@ -42,6 +42,10 @@ logger = logging.getLogger(__name__)
 
 SEEN_EVERY = timedelta(seconds=2)
 """How exactly "last seen" is kept: not a write for each message."""
+SKEW_STEP_MS = 1000
+"""How exactly a clock's skew is kept."""
+MOST_SKEW_MS = 2**31 - 1
+"""More, 24 days, is not told apart."""
 CHECK_SECONDS = 1.0
 """How long a token that was valid is taken for valid, unless an announcement has it looked at again."""
 
@@ -89,7 +93,8 @@ class Session:
 
     check_seconds = CHECK_SECONDS
 
-    def __init__(self, token: AgentToken) -> None:
+    def __init__(self, token: AgentToken, *, polls: bool = False) -> None:
+        self._polls = polls
         self.cluster_id: UUID = token.cluster_id
         self._cluster_name = token.cluster.name
         self._token_id = token.pk
@@ -201,6 +206,7 @@ class Session:
             "protocol": message.protocol,
             "connected": True,
             "last_seen_at": now,
+            "polls": self._polls,
             "seen_generation": 0,
             "inventory_generation": 0,
             "inventory_part": 0,
@@ -241,6 +247,7 @@ class Session:
             row = Cluster.objects.filter(pk=cluster.pk, seen_generation__lt=message.generation)
             row.update(seen_generation=message.generation)
             cluster.seen_generation = message.generation
+        _note_clock(cluster, message)
         assignments.let_go_waiting(cluster.pk, at=timezone.now())
         return Answer()
 
@@ -310,6 +317,21 @@ class Session:
             return []
         self._namespaces_sent = version
         return [spaces.told(cluster.pk, version)]
+
+
+def _note_clock(cluster: Cluster, message: Heartbeat) -> None:
+    """Store how far the agent's clock is before this server's, where that is other than it was by a second."""
+    if message.at is None:
+        return
+    ahead = (message.at - timezone.now()) // timedelta(milliseconds=1)
+    ahead = max(-MOST_SKEW_MS, min(MOST_SKEW_MS, ahead))
+    if cluster.clock_ahead_ms is not None and abs(ahead - cluster.clock_ahead_ms) < SKEW_STEP_MS:
+        return
+    said = cluster.clock_problem
+    Cluster.objects.filter(pk=cluster.pk).update(clock_ahead_ms=ahead)
+    cluster.clock_ahead_ms = ahead
+    if cluster.clock_problem != said:
+        live.announce("pools")
 
 
 def _fault(about: str) -> Error:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -123,6 +123,15 @@ def chart(samples: Iterable[Sample], window: Window, until: datetime) -> Chart:
 def smallest_window(began_at: datetime, ended_at: datetime) -> Window:
     """Return the smallest window that shows all of a life; the largest where none does."""
     return next((window for window in WINDOWS if ended_at - began_at <= window.length), WINDOWS[-1])
+
+
+def windows_of(began_at: datetime, ended_at: datetime) -> list[Window]:
+    """Return the windows among which a life can be looked at; one that holds all of it is the last, and says so."""
+    largest = smallest_window(began_at, ended_at)
+    chosen = [*WINDOWS[: WINDOWS.index(largest)], largest]
+    if ended_at - began_at <= largest.length:
+        chosen[-1] = replace(largest, key="all", words="All of it")
+    return chosen
 
 
 def _mean(at: datetime, samples: Sequence[Sample]) -> Sample:

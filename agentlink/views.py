@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import messages
-from django.db.models import Count, Q
+from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
@@ -11,9 +12,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from agentlink import actions, installing, maps, spaces
 from agentlink.forms import ClusterForm, NamespaceForm
-from agentlink.models import AgentToken, Backend, Cluster, Node
+from agentlink.models import AgentToken, Backend, Cluster, Device, Node
 from chamber.errors import Refusal
-from chamber.http import Watched, page
+from chamber.http import Watched, page, posted_from
 from teams.actors import Actor, Via
 from teams.forms import policy_in_words
 from teams.models import Pool
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_NODES_DRAWN = 100
 """More are counted, not drawn; the API lists them all."""
+MOST_NODES_LISTED = 1000
 
 
 def _actor(request: HttpRequest) -> Actor:
@@ -52,23 +54,30 @@ def pool(request: HttpRequest, slug: str) -> HttpResponse:
     watched = Watched.now("pools")
     found = get_object_or_404(Pool.objects.visible_to(request.user), slug=slug)
     nodes = Node.objects.visible_to(request.user).present().filter(pool=found)
+    figures = maps.pool_figures([found]).get(found.pk, maps.PoolFigures())
     context = {
         "pool": found,
         "rules": found.rules,
         "words": policy_in_words(found.rules),
-        "figures": maps.pool_figures([found]).get(found.pk, maps.PoolFigures()),
+        "figures": figures,
         "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
-        "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
+        "more_nodes": max(0, figures.nodes - MOST_NODES_DRAWN),
         "may_manage_pools": may_anywhere(request.user, Permission.MANAGE_POOLS),
+        "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
+        # A callable: only the whole page, not its live part, asks for them.
+        "drainable": lambda: [
+            f"{cluster}/{name}"
+            for cluster, name in nodes.values_list("cluster__name", "name")[:MOST_NODES_LISTED]
+        ],
     }
     return page(request, "agentlink/pool.html", context, fragment="agentlink/_pool.html", watched=watched)
 
 
 def _clusters(request: HttpRequest) -> Any:
-    present = Q(nodes__gone_at__isnull=True)
+    devices = Device.objects.filter(node__cluster=OuterRef("pk"), node__gone_at__isnull=True).order_by()
     counted = Cluster.objects.visible_to(request.user).annotate(
-        node_count=Count("nodes", filter=present, distinct=True),
-        gpu_count=Count("nodes__devices", filter=present, distinct=True),
+        node_count=Count("nodes", filter=Q(nodes__gone_at__isnull=True)),
+        gpu_count=Coalesce(Subquery(devices.values("node__cluster").values_list(Count("id"))), 0),
     )
     return counted.order_by("name")
 
@@ -122,9 +131,11 @@ def cluster_page(
         "namespace_form": namespace_form or (NamespaceForm(teams=teams) if teams else None),
         "secret": secret,
         "commands": installing.commands(found, server=request.build_absolute_uri("/").rstrip("/")),
+        "loopback": found.backend == Backend.NATIVE and installing.is_loopback(request.get_host()),
         "tokens": [(token, token.is_valid(now)) for token in found.tokens.order_by("-created_at")],
         "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
         "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
+        "stray": nodes.filter(pool__isnull=True).count(),
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
     }
     return page(
@@ -137,7 +148,7 @@ def cluster_page(
     )
 
 
-@require_POST
+@posted_from("agentlink:cluster", "name")
 def add_token(request: HttpRequest, name: str) -> HttpResponse:
     """Make another token of a cluster's agent and show it, once."""
     found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)

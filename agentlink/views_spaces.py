@@ -12,6 +12,7 @@ from agentlink.forms import NamespaceForm
 from agentlink.models import BoundNamespace, Cluster
 from agentlink.views import cluster_page
 from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.http import posted_from
 from teams.actors import Actor, Via
 from teams.forms import show_refusal
 from teams.models import Team
@@ -25,7 +26,7 @@ def _actor(request: HttpRequest) -> Actor:
     return Actor.person(cast("User", request.user), Via.PAGE)
 
 
-@require_POST
+@posted_from("agentlink:cluster", "name")
 def bind(request: HttpRequest, name: str) -> HttpResponse:
     """Bind a namespace to a team."""
     cluster = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)

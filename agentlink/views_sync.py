@@ -37,7 +37,7 @@ async def sync(request: HttpRequest) -> HttpResponse:
     token: AgentToken | Error = await in_thread(authenticate)(request.headers.get("Authorization", ""))
     if isinstance(token, Error):
         return _respond(Answer([token]))
-    session = Session(token)
+    session = Session(token, polls=True)
     sent = _texts(request)
     if isinstance(sent, Error):
         return _respond(await in_thread(session.refuse)(sent), status=422)

@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from agentlink.models import Assignment, GpuUse, GpuUseSample
-from agentlink.use_chart import BY_KEY, WINDOWS, Chart, Sample, Window, chart, smallest_window
+from agentlink.use_chart import Chart, Sample, Window, chart, windows_of
 from chamber import live
 from chamber.errors import NotVisible
 from chamber.http import page
@@ -24,12 +24,14 @@ def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
         raise NotVisible(f"There is no workload {slug!r}.")
     now = timezone.now()
     topic = f"workload:{workload.pk}"
-    chosen = BY_KEY.get(request.GET.get("within", ""))
-    drawn = chart_of(workload, chosen, now)
+    life = life_of(workload, now)
+    windows = windows_of(*life) if life else []
+    asked = [window for window in windows if window.key == request.GET.get("within")]
+    drawn = chart_of(workload, [*windows, *asked][-1], now) if windows else None
     context = {
         "workload": workload,
         "chart": drawn,
-        "windows": WINDOWS,
+        "windows": windows,
         "chosen": drawn.window if drawn else None,
         "use": use_now(workload, now),
         "is_measured": drawn is not None or is_measured(workload, now),
@@ -48,19 +50,20 @@ def use_now(workload: Workload, now: datetime) -> GpuUse | None:
     return GpuUse.objects.filter(attempt=workload.attempt_id, at__gte=now - FIGURES_HOLD).first()
 
 
-def chart_of(workload: Workload, window: Window | None, now: datetime) -> Chart | None:
-    """Return the chart of a window, which ends with the workload; without one, of the smallest that shows all of its
-    life. None where it has no samples (2 queries).
-    """
+def life_of(workload: Workload, now: datetime) -> tuple[datetime, datetime] | None:
+    """Return when it was measured first and until when it may have been; None where it never was (one query)."""
     samples = GpuUseSample.objects.filter(attempt__workload=workload.pk)
     began_at = samples.order_by("minute").values_list("minute", flat=True).first()
-    if began_at is None:
-        return None
+    return (began_at, workload.finished_at or now) if began_at is not None else None
+
+
+def chart_of(workload: Workload, window: Window, now: datetime) -> Chart:
+    """Return the chart of a window, which ends with the workload (one query)."""
     ended_at = workload.finished_at or now
-    chosen = window or smallest_window(began_at, ended_at)
-    rows = samples.filter(minute__gte=ended_at - chosen.length - chosen.step, minute__lte=ended_at)
+    samples = GpuUseSample.objects.filter(attempt__workload=workload.pk)
+    rows = samples.filter(minute__gte=ended_at - window.length - window.step, minute__lte=ended_at)
     fields = ("minute", "minutes", "gpus", "busy_percent", "tensor_percent", "memory_mib", "power_watts")
-    return chart((Sample(*row) for row in rows.order_by("minute").values_list(*fields)), chosen, ended_at)
+    return chart((Sample(*row) for row in rows.order_by("minute").values_list(*fields)), window, ended_at)
 
 
 def is_measured(workload: Workload, now: datetime) -> bool:

@@ -5,6 +5,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
@@ -123,7 +124,8 @@ class LongPollLink:
 
     def _heartbeat(self) -> str:
         assert self._connection is not None  # noqa: S101 - a conversation begins with hello
-        return protocol.encode(Heartbeat(connection=self._connection, generation=self._generation))
+        heartbeat = Heartbeat(connection=self._connection, generation=self._generation, at=datetime.now(UTC))
+        return protocol.encode(heartbeat)
 
     async def _post(self, texts: Iterable[str], *, wait: bool) -> None:
         body = f"[{','.join(texts)}]".encode()

@@ -131,7 +131,7 @@ async def _follow(
 
     def tell(linked: bool) -> None:
         health.waits_for = "" if linked else f"Chamber at {url}"
-        logger.info("Connected to Chamber at %s." if linked else "Chamber at %s is away.", url)
+        logger.info("Connected to Chamber at %s." if linked else "Looking for Chamber at %s.", url)
 
     async with (
         Kube(access) as kube,

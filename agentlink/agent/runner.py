@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
@@ -27,6 +28,7 @@ from agentlink.protocol import (
     Hello,
     Namespaces,
     NodeReport,
+    Phase,
     Report,
     Verdicts,
 )
@@ -41,6 +43,8 @@ GATHER_SECONDS = 0.02
 REPORTS_AT_ONCE = 6
 REPORTS_EVERY_SECONDS = 0.2
 """How fast messages with reports follow each other: each is a transaction, however many reports it has."""
+PROGRESS_SECONDS = 1.0
+"""How long a report may wait that only says that more of the pods of what is starting run: the others come soon."""
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 LASTING_SECONDS = 5.0
@@ -152,6 +156,10 @@ class _Conversation:
         self._found_told_at = -DISCOVERED_EVERY_SECONDS[1]
         # Newer reports replace older ones while the server is busy with those under way.
         self._outbox: dict[uuid.UUID, Report] = {}
+        self._due: dict[uuid.UUID, float] = {}
+        """When each report in the outbox is to be sent at the latest."""
+        self._starting: set[uuid.UUID] = set()
+        """Attempts of which the server was told last that they are starting."""
         self._under_way: set[uuid.UUID] = set()
         self._pace = Pace(at_once=REPORTS_AT_ONCE, every_seconds=REPORTS_EVERY_SECONDS)
 
@@ -310,10 +318,16 @@ class _Conversation:
         forget = self._backend.forget if self._keeper is None else self._keeper.forget
         for attempt in plan.forgets:
             await forget(attempt)
-        await self._report(link, plan.reports)
+        await self._report(link, plan.reports, news=True)
 
-    async def _report(self, link: Link, reports: Sequence[Report]) -> None:
-        self._outbox |= {report.attempt: report for report in reports}
+    async def _report(self, link: Link, reports: Sequence[Report], *, news: bool = False) -> None:
+        """Send reports: those said again now, and of what is news all but mere progress."""
+        now = time.monotonic()
+        for report in reports:
+            is_progress = news and report.phase is Phase.STARTING and report.attempt in self._starting
+            due = now + PROGRESS_SECONDS if is_progress else now
+            self._due[report.attempt] = min(due, self._due.get(report.attempt, due))
+            self._outbox[report.attempt] = report
         await self._send_reports(link)
 
     async def _answered(self, link: Link, attempts: set[uuid.UUID]) -> None:
@@ -324,16 +338,19 @@ class _Conversation:
         """Send what waits, one message at a time; one that is not full no faster than the pace: more may go with it."""
         if self._under_way or not self._outbox:
             return
-        rest = self._pace.rest_seconds()
-        if rest > 0 and len(self._outbox) < protocol.MAX_REPORTS:
+        now, full = time.monotonic(), len(self._outbox) >= protocol.MAX_REPORTS
+        rest = max(self._pace.rest_seconds(), min(self._due.values()) - now)
+        if rest > 0 and not full:
             asyncio.get_running_loop().call_later(rest, self._wake.set)
             return
         self._pace.step()
-        waiting = list(self._outbox.values())
+        waiting = [report for attempt, report in self._outbox.items() if full or self._due[attempt] <= now]
         message = next(protocol.observed_in_parts(waiting))
         for report in message.reports:
-            del self._outbox[report.attempt]
+            del self._outbox[report.attempt], self._due[report.attempt]
             self._under_way.add(report.attempt)
+            note = self._starting.add if report.phase is Phase.STARTING else self._starting.discard
+            note(report.attempt)
         await link.send([message])
 
     async def _look(self) -> None:
@@ -357,7 +374,10 @@ class _Conversation:
             if not self._core.works_by and time.monotonic() - self._greeted_at > PATIENCE_SECONDS:
                 raise LinkLost(f"The hello was not answered within {PATIENCE_SECONDS:.0f} s.")
             heartbeat = Heartbeat(
-                connection=self._connection, generation=self._core.works_by, namespaces=self._bound
+                connection=self._connection,
+                generation=self._core.works_by,
+                namespaces=self._bound,
+                at=datetime.now(UTC),
             )
             await link.send([heartbeat])
             self._wake.set()

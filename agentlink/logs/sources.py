@@ -18,7 +18,7 @@ ON_ITS_WAY = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class Source:
     """One pod's log. Without `cluster_id` the pod is gone from its cluster, and only what was kept is left; where it
-    has `just_gone`, that may be on its way.
+    has `just_gone`, that may be on its way. Where its agent `polls`, none are carried.
     """
 
     workload_id: UUID
@@ -28,6 +28,7 @@ class Source:
     cluster_id: UUID | None
     cluster_name: str
     just_gone: bool = False
+    polls: bool = False
 
 
 def source_of(workload: Workload, *, pod: int = 0, number: int | None = None) -> Source:
@@ -54,6 +55,7 @@ def source_of(workload: Workload, *, pod: int = 0, number: int | None = None) ->
         pod=pod,
         cluster_id=row.cluster_id if row is not None and there else None,
         cluster_name=row.cluster.name if row is not None else "",
+        polls=row is not None and bool(row.cluster.polls),
         just_gone=attempt.ended_at is not None and timezone.now() - attempt.ended_at < ON_ITS_WAY,
     )
 

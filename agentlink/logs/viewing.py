@@ -66,6 +66,9 @@ async def look(
     """
     seen = bool(after)
     row = await _kept(source)
+    if row is None and source.polls:
+        yield _not_carried(source.cluster_name)
+        return
     if row is None and source.cluster_id is not None:
         viewer = _Viewer(source, source.cluster_id, follow=follow, tail=tail, after=after, allowed=allowed)
         async with viewer:
@@ -87,6 +90,14 @@ async def look(
         yield Note("cut", f"Only the last {KEPT_BYTES // 1024**2} MiB were kept.")
     yield Lines(text)
     yield Note("ended", "", ends=True)
+
+
+def _not_carried(cluster: str) -> Note:
+    text = (
+        f"There are no logs of {cluster}: its agent keeps in touch by long poll, which carries none. "
+        "An operator lets WebSockets through to this server and starts the agent without --transport long-poll."
+    )
+    return Note("not-carried", text, ends=True)
 
 
 async def _kept(source: Source) -> PodLog | None:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from agentlink.logs import texts, viewing
 from agentlink.logs.sources import Source, source_of, with_pods
+from chamber import live
 from chamber.errors import Conflict
 from chamber.http import page, wants_fragment
 from workloads.models import Workload
@@ -27,7 +28,13 @@ MOST_LISTED = 100
 def logs(request: HttpRequest, slug: str) -> HttpResponse:
     """Show a pod's last lines; as a fragment only where they are, for the script that follows them."""
     workload = get_object_or_404(Workload.objects.visible_to(request.user), slug=slug)
-    context: dict[str, Any] = {"workload": workload}
+    topic = f"workload:{workload.pk}"
+    context: dict[str, Any] = {
+        "workload": workload,
+        # Where there is none yet, the page waits for it; a log is followed by a connection of its own.
+        "live_topics": topic,
+        "live_version": live.stamp(topic),
+    }
     try:
         pod = min(_number(request, "pod") or 0, workload.pods - 1)
         source = source_of(workload, pod=pod, number=_number(request, "attempt"))

@@ -221,13 +221,14 @@ class Hello(_Message):
 class Heartbeat(_Message):
     """Sent every 10 s. `generation` is the desired one that the agent works by; 0 until it has a full set.
 
-    `namespaces` is the version of the bindings that it has.
+    `namespaces` is the version of the bindings that it has, `at` the time by the agent's clock.
     """
 
     type: Literal["heartbeat"] = "heartbeat"
     connection: UUID
     generation: Count
     namespaces: Count = 0
+    at: AwareDatetime | None = None
 
 
 def _in_order(nodes: tuple[NodeReport, ...]) -> tuple[NodeReport, ...]:

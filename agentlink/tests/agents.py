@@ -77,10 +77,10 @@ def admit(
             workload_id=workload.pk, version=workload.version, pool_id=pool.pk, allocation=[],
             gpus_milli=share * len(found), message="Admitted.",
         )  # fmt: skip
-        attempt = lifecycle.admit_many([order], by=SCHEDULER, at=timezone.now())[workload.pk]
+        opened = lifecycle.admit_many([order], by=SCHEDULER, at=timezone.now())[workload.pk]
         shares = [(index, device.pk, share) for index, device in enumerate(found)]
-        assignments.assign_many([assignments.NewAssignment(attempt.pk, cluster.pk, shares)])
-    return attempt
+        assignments.assign_many([assignments.NewAssignment(opened.pk, cluster.pk, shares)])
+    return Attempt.objects.get(pk=opened.pk)
 
 
 def cancel(attempt: Attempt) -> None:
@@ -176,7 +176,7 @@ async def in_database(function: Callable[..., Any], *arguments: Any) -> Any:
     return await database_sync_to_async(function, thread_sensitive=False)(*arguments)
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 30.0) -> Any:
+async def until(condition: Callable[[], Any], *, seconds: float = 60.0) -> Any:
     """Return what the condition gives, once it gives something true; fail after `seconds`."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink import desired, spaces
@@ -11,11 +12,13 @@ from agentlink.protocol import Desired, Discovered, DiscoveredJob, NamespaceRepo
 from agentlink.tests.agents import Hand, admit, devices_of
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster
+from chamber.errors import NotAllowed
 from chamber.ids import new_id
 from teams.actors import Actor
-from teams.models import Team, TeamPolicy
-from teams.tests.factories import make_team
+from teams.models import Binding, Role, Team, TeamPolicy
+from teams.tests.factories import actor, make_team, member
 from workloads import actions
+from workloads.actions import may_control
 from workloads.models import Status, Workload
 
 pytestmark = pytest.mark.django_db
@@ -218,3 +221,50 @@ def test_who_was_placed_before_the_binding_stays_where_he_is(place: Place) -> No
     (message,) = desired.full_set(place.cluster.pk, new_id())
     assert isinstance(message, Desired)
     assert [(each.attempt, each.namespace) for each in message.assignments] == [(before.pk, "")]
+
+
+# Whose a Job is
+
+
+def test_whom_a_job_names_may_steer_it_where_they_may_submit_to_the_team(
+    place: Place, bound: BoundNamespace
+) -> None:
+    viewer, other = member(place.team, Role.VIEWER, "vera"), member(place.team, Role.RESEARCHER, "rita")
+    discover(Hand(place.cluster), job("u1", who="ada"), job("u2", who="vera"), job("u3", who="nobody"))
+    ada, vera, nobody = (AdoptedJob.objects.get(uid=uid).workload for uid in ("u1", "u2", "u3"))
+    assert AdoptedJob.objects.filter(named_owner=place.owner).get().workload == ada
+    for user, workload in ((other, ada), (viewer, vera), (place.owner, nobody)):
+        with pytest.raises(NotAllowed, match="whom its Job names in the annotation"):
+            actions.cancel(by=actor(user), workload=workload)
+    actions.cancel(by=actor(place.owner), workload=ada)
+    assert Workload.objects.get(pk=ada.pk).status == Status.CANCELLED
+    assert ada.owner == bound.owner
+
+
+def test_a_name_that_is_written_later_counts_from_then_on(place: Place, bound: BoundNamespace) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job())
+    workload = Workload.objects.get()
+    assert not may_control(actor(place.owner), workload)
+    discover(hand, job(who="ada"))
+    assert may_control(actor(place.owner), Workload.objects.get())
+    discover(hand, job(who="vera"))
+    assert not may_control(actor(place.owner), Workload.objects.get())
+    assert Workload.objects.get() == workload
+
+
+def test_to_be_named_is_worth_nothing_without_a_role_in_the_team(place: Place, bound: BoundNamespace) -> None:
+    discover(Hand(place.cluster), job(who="ada"))
+    Binding.objects.filter(user=place.owner).update(role=Role.VIEWER)
+    owner = get_user_model().objects.get(username="ada")
+    assert not may_control(actor(owner), Workload.objects.get())
+
+
+def test_people_are_looked_up_in_one_query(
+    place: Place, bound: BoundNamespace, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    hand = Hand(place.cluster)
+    many = [job(f"u{number:03}", name=f"j{number}", who="ada") for number in range(40)]
+    discover(hand, *many)
+    with django_assert_max_num_queries(16):
+        discover(hand, *many)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentlink.installing import commands
+from agentlink.installing import commands, is_loopback
 from agentlink.models import Backend, Cluster
 from rig import charts, kubernetes
 from rig.namespaces import Namespace
@@ -43,6 +43,21 @@ def test_the_agent_gets_the_image_that_the_server_runs(image: str, told: set[str
 def test_an_address_can_say_nothing_to_the_shell() -> None:
     text = commands(EAST, server="https://x.test;reboot")
     assert "agent.url=https://x.test;reboot" in set_by(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1:8000", True),
+        ("localhost", True),
+        ("[::1]:8000", True),
+        ("chamber.example.org", False),
+        ("10.0.0.7:8000", False),
+        ("[2001:db8::1]", False),
+    ],
+)
+def test_an_address_of_one_machine_alone_is_known(host: str, alone: bool) -> None:
+    assert is_loopback(host) is alone
 
 
 @pytest.fixture

@@ -60,6 +60,8 @@ def test_a_wrong_form_comes_back_with_a_sentence(
     assert answer.status_code == 422
     assert told in answer.content.decode()
     assert not BoundNamespace.objects.exists()
+    # Enter in the address bar, with the refused form's address in it.
+    assert client.get("/clusters/east/namespaces/").headers["Location"] == "/clusters/east/"
 
 
 def test_the_page_says_how_each_stands(client: Client, place: Place, bound: BoundNamespace) -> None:
@@ -128,3 +130,21 @@ def test_the_api_binds_lists_and_unbinds(client: Client, place: Place) -> None:
     assert (refused.status_code, "belongs to Kubernetes" in refused.json()["detail"]) == (422, True)
     unknown = admin.post(address, {**body, "team": "nobody"}, content_type="application/json")
     assert unknown.status_code == 404
+
+
+def test_who_made_a_job_learns_how_to_steer_it_and_can_once_it_names_them(
+    client: Client, place: Place, bound: BoundNamespace
+) -> None:
+    job = DiscoveredJob(uid="u", namespace="nlp-jobs", name="train", gpus=1, image="i:1")
+    discover(place, job)
+    slug = Workload.objects.get().slug
+    client.force_login(place.owner)
+    page = client.get(f"/workloads/{slug}/").content.decode()
+    assert "chamber.internal/owner" in page
+    assert f"/workloads/{slug}/cancel/" not in page
+    discover(place, job.model_copy(update={"who": "ada"}))
+    page = client.get(f"/workloads/{slug}/").content.decode()
+    assert ", for ada" in page
+    assert "chamber.internal/owner" not in page
+    bulk = client.post("/workloads/bulk/", {"act": "cancel", "id": [slug]}, follow=True)
+    assert "Cancelled 1 of 1 workloads." in bulk.content.decode()

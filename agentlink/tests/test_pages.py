@@ -1,5 +1,7 @@
 """Pages of pools and clusters: what they show to whom, and how many queries that takes."""
 
+from typing import Any
+
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
@@ -108,6 +110,48 @@ def test_a_wrong_name_stays_in_the_form_with_the_sentence_beside_it(client: Clie
     assert answer.status_code == 422
     assert "There is a cluster named &#x27;east&#x27; already." in answer.content.decode()
     assert 'value="east"' in answer.content.decode()
+
+
+@pytest.mark.parametrize("name", ["No", "a b", "-x", "a_b", "connect"])
+def test_a_name_that_cannot_be_is_refused_in_words(client: Client, org: Team, name: str) -> None:
+    signed_in(client, org, Role.OPERATOR)
+    page = client.post("/clusters/connect/", {"name": name, "backend": "native"}).content.decode()
+    assert (
+        "is no name for a cluster: use up to 60 small letters" in page or "is the address of a page" in page
+    )
+    assert "slug" not in page.lower().replace("aria-", "")
+    assert not Cluster.objects.exists()
+
+
+def test_an_address_of_this_machine_alone_is_warned_of(client: Client, org: Team, settings: Any) -> None:
+    settings.ALLOWED_HOSTS = ["*"]
+    signed_in(client, org, Role.OPERATOR)
+    body = {"name": "west", "backend": "native"}
+    page = client.post("/clusters/connect/", body, headers={"host": "127.0.0.1:8000"}).content.decode()
+    assert "An agent elsewhere needs another in its place" in page
+    page = client.post("/clusters/west/tokens/", headers={"host": "chamber.example.org"}).content.decode()
+    assert "An agent elsewhere needs another in its place" not in page
+
+
+def test_operators_choose_nodes_to_see_what_draining_them_would_do(
+    client: Client, org: Team, pool: Pool
+) -> None:
+    make_node(make_cluster("east"), "n0", pool=pool)
+    page = signed_in(client, org, Role.OPERATOR).get("/pools/main/").content.decode()
+    assert "<option>east/n0</option>" in page
+    assert 'hx-post="/scheduling/what-if/drain/"' in page
+    assert "what-if/drain" not in signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
+
+
+def test_nodes_of_no_pool_are_told_of_with_what_to_do(client: Client, org: Team, pool: Pool) -> None:
+    cluster = make_cluster("east")
+    make_node(cluster, "n0", pool=pool)
+    signed_in(client, org, Role.VIEWER)
+    assert "to no pool" not in client.get("/clusters/east/").content.decode()
+    make_node(cluster, "n1")
+    page = client.get("/clusters/east/").content.decode()
+    assert "1 node belongs to no pool, so nothing starts on it" in page
+    assert "chamber.internal/cluster=east" in page
 
 
 def test_viewers_may_look_but_neither_connect_nor_revoke(client: Client, org: Team) -> None:

@@ -1,13 +1,14 @@
 """The server's side of a conversation: what each message is answered, and that nothing whatever breaks it."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError, connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +22,7 @@ from agentlink.protocol import (
     Desired,
     Error,
     ErrorCode,
+    Heartbeat,
     Inventory,
     Observed,
     Phase,
@@ -349,3 +351,32 @@ def untouched(cluster: Cluster) -> list[list[Any]]:
         list(Attempt.objects.filter(assignment__cluster=cluster).values()),
         list(Workload.objects.filter(attempts__assignment__cluster=cluster).values()),
     ]
+
+
+def test_a_heartbeat_tells_how_wrong_the_agents_clock_is(place: Place, client: Client) -> None:
+    hand, now = Hand(place.cluster), timezone.now()
+    client.force_login(place.owner)
+    path = f"/clusters/{place.cluster.name}/"
+
+    def beat(at: datetime | None) -> int | None:
+        hand.say(Heartbeat(connection=hand.connection, generation=1, at=at))
+        place.cluster.refresh_from_db()
+        return place.cluster.clock_ahead_ms
+
+    assert beat(None) is None
+    ahead = beat(now + timedelta(hours=2))
+    assert ahead is not None
+    assert 6_600_000 < ahead <= 7_200_000
+    assert "ahead of this server&#x27;s" in client.get(path).content.decode()
+    assert beat(datetime(1970, 1, 1, tzinfo=UTC)) == -(2**31) + 1
+    assert beat(datetime(9999, 1, 1, tzinfo=UTC)) == 2**31 - 1
+    place.cluster.clock_ahead_ms = 400
+    assert not place.cluster.clock_problem
+
+
+def test_small_differences_of_the_clock_are_not_written_each_time(place: Place) -> None:
+    hand = Hand(place.cluster)
+    hand.say(Heartbeat(connection=hand.connection, generation=1, at=timezone.now()))
+    with CaptureQueriesContext(connection) as made:
+        hand.say(Heartbeat(connection=hand.connection, generation=1, at=timezone.now()))
+    assert not [query for query in made if 'clock_ahead_ms" =' in query["sql"]]

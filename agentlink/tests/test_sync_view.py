@@ -3,15 +3,20 @@
 import json
 import uuid
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
 
 from agentlink import protocol
+from agentlink.logs.sources import Source
+from agentlink.logs.texts import Note
+from agentlink.logs.viewing import look
 from agentlink.models import AgentToken, Cluster
 from agentlink.protocol import Heartbeat, Hello
-from agentlink.tests.agents import as_dict, make_token
+from agentlink.tests.agents import Hand, admit, as_dict, devices_of, make_token
 from agentlink.tests.conftest import Place
+from workloads.models import Workload
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,3 +81,22 @@ def test_a_message_over_the_bound_is_refused_by_itself(place: Place) -> None:
     response = post(secret, [hello(uuid.uuid4()), {"type": "usage", "x": "y" * protocol.MAX_BYTES}])
     assert [message["type"] for message in response.json()] == ["desired", "error"]
     assert response.json()[1]["code"] == "too-large"
+
+
+def test_a_cluster_whose_agent_polls_says_so_and_why_it_has_no_logs(place: Place, client: Client) -> None:
+    post(make_token(place.cluster), [hello(uuid.uuid4())])
+    attempt = admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
+    slug = Workload.objects.get(pk=attempt.workload_id).slug
+    client.force_login(place.owner)
+    assert "long poll, which carries no logs" in client.get("/clusters/east/").content.decode()
+    assert "its agent keeps in touch by long poll" in client.get(f"/workloads/{slug}/logs/").content.decode()
+    Hand(place.cluster)
+    assert Cluster.objects.get().polls is False
+
+
+@pytest.mark.parametrize("follow", [True, False])
+async def test_whoever_asks_for_logs_of_such_a_cluster_is_answered_at_once(follow: bool) -> None:
+    polling = Source(UUID(int=1), UUID(int=2), 1, 0, UUID(int=3), "east", polls=True)
+    told = [each async for each in look(polling, follow=follow)]
+    assert [(each.code, each.ends) for each in told if isinstance(each, Note)] == [("not-carried", True)]
+    assert len(told) == 1

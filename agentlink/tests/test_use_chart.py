@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentlink.use_chart import BY_KEY, Sample, chart, smallest_window
+from agentlink.use_chart import BY_KEY, Sample, chart, smallest_window, windows_of
 
 UNTIL = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 END = UNTIL.replace(minute=1, second=0)
@@ -66,3 +66,16 @@ def test_a_life_is_shown_in_the_smallest_window_that_holds_it(minutes: int, key:
 def test_a_picture_has_a_bounded_number_of_steps() -> None:
     minutes = [sample(number, 50) for number in range(60 * 24 * 31)]
     assert [len(chart(minutes, window, UNTIL).steps) for window in BY_KEY.values()] == [60, 96, 84, 120]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        (5, ["All of it"]),
+        (61, ["1 hour", "All of it"]),
+        (3000, ["1 hour", "24 hours", "All of it"]),
+        (90_000, ["1 hour", "24 hours", "7 days", "30 days"]),
+    ],
+)
+def test_windows_longer_than_the_life_are_not_offered(minutes: int, words: list[str]) -> None:
+    assert [window.words for window in windows_of(UNTIL - timedelta(minutes=minutes), UNTIL)] == words

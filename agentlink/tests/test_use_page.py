@@ -1,6 +1,7 @@
 """What a workload makes of its GPUs on pages and over the API: its chart, what stands idle, and who may see it."""
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -133,16 +134,25 @@ def test_it_shows_how_it_is_and_was_with_a_table_behind_the_picture(
         assert words in page, words
     assert page.count('class="use-hit"') == 2
     assert page.count('<td class="num">1.2 kW</td>') == 2
-    assert 'aria-current="true">1 hour</a>' in page
+    # A minute of life is all that there is to look at: nothing to choose, and no hour is spoken of.
+    assert "1 hour" not in page
+    edges = re.search(r"at most, from (.{12}) to (.{12}) UTC", page)
+    assert edges is not None
+    began, ended = (datetime.strptime(f"2028 {edge} +0000", "%Y %d %b %H:%M %z") for edge in edges.groups())
+    assert (ended - began) % timedelta(days=366) == 10 * MINUTE
 
 
 def test_a_part_of_it_is_the_section_alone_and_keeps_its_window(reader: Client, running: Workload) -> None:
     measured(running, 40)
+    GpuUseSample.objects.update(minute=timezone.now() - timedelta(hours=30))
     part = shown(reader, "/workloads/train-1/use/?within=24h", **{"HX-Request": "true"})
     assert part.strip().startswith('<section class="panel" id="gpu-use"')
     assert 'data-live-url="/workloads/train-1/use/?within=24h"' in part
     assert f'data-live="workload:{running.pk}"' in part
     assert 'aria-current="true">24 hours</a>' in part
+    assert ">1 hour</a>" in part
+    assert 'within=all">All of it</a>' in part.replace('" hx-target="#gpu-use" hx-swap="outerHTML', "")
+    assert "30 days" not in part
 
 
 def test_what_is_not_known_is_left_out(reader: Client, running: Workload) -> None:

@@ -114,6 +114,8 @@ class Access(httpx.Auth):
 
 def load(kubeconfig: Path | None = None, context: str | None = None) -> Access:
     """Return the access that a kubeconfig gives, or (None) the service account of this pod; raise `BadAccess`."""
+    if kubeconfig is not None and not kubeconfig.exists():
+        raise BadAccess(f"There is no kubeconfig {kubeconfig}.")
     if kubeconfig is None:
         return Access(_read_service_account, namespace=_own_namespace(), proxied=False)
     return Access(

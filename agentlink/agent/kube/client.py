@@ -6,12 +6,13 @@ import random
 import socket
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from itertools import count
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, cast
 
 import httpx
+from pydantic_core import from_json
 
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.errors import (
@@ -57,6 +58,13 @@ _PATCHES = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
+_HEADERS = {
+    "User-Agent": FIELD_MANAGER,
+    "Accept": "application/json",
+    # The way is short; compressing would cost both ends more than it saves.
+    "Accept-Encoding": "identity",
+}
+_TIMEOUT = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=None).as_dict()
 _APPLY = "application/apply-patch+yaml"
 
 Body = JsonObject | Sequence[JsonObject]
@@ -95,6 +103,7 @@ class Kube:
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self.access = access
+        self._server = access.server.rstrip("/")
         self.requests = 0
         self.server_date = ""
         """The `Date` of the latest answer."""
@@ -102,34 +111,19 @@ class Kube:
         self._room = asyncio.Semaphore(at_once)
         self._pace = Pace(at_once=BURST, every_seconds=1 / a_second)
         self._quiet_until = 0.0
-        transport = httpx.AsyncHTTPTransport(
-            verify=access.context,
-            proxy=access.proxy,
-            # No bound on those kept: the pool would count watches too, and close each connection after one request.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=30),
-            socket_options=_KEEP_ALIVE,
-        )
-        self._client = httpx.AsyncClient(
-            base_url=access.server,
-            auth=access,
-            transport=transport,
-            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS, pool=None),
-            headers={
-                "User-Agent": FIELD_MANAGER,
-                "Accept": "application/json",
-                # The way is short; compressing would cost both ends more than it saves.
-                "Accept-Encoding": "identity",
-            },
-        )
+        # Each request goes through all connections of its pool, so watches and logs have one of their own.
+        self._client, self._streams = _http(access), _http(access)
+        self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._client.__aenter__()
+        await self._open.enter_async_context(self._client)
+        await self._open.enter_async_context(self._streams)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+        await self._open.__aexit__(kind, error, trace)
 
     # Reading
 
@@ -191,7 +185,7 @@ class Kube:
                 if not line.strip():
                     continue
                 try:
-                    told = json.loads(line)
+                    told = from_json(line)
                 except ValueError as error:
                     raise Unreachable(0, message=f"The watch of {path} broke off.") from error
                 if told["type"] == "ERROR":
@@ -216,12 +210,12 @@ class Kube:
 
     async def apply(
         self, resource: Resource, body: JsonObject, namespace: str | None = None, *, force: bool = True
-    ) -> JsonObject:
-        """Have an object be so (server-side apply) and return it; others' fields raise `Conflict` unless `force`."""
+    ) -> None:
+        """Have an object be so (server-side apply); others' fields raise `Conflict` unless `force`."""
         params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         path = resource.path(namespace, body["metadata"]["name"])
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        return await self._object("PATCH", path, params=params, body=whole, content_type=_APPLY)
+        await self.raw("PATCH", path, params=params, body=whole, content_type=_APPLY)
 
     async def patch(
         self,
@@ -232,11 +226,11 @@ class Kube:
         *,
         kind: PatchKind = "merge",
         subresource: str = "",
-    ) -> JsonObject:
-        """Change an object and return it."""
+    ) -> None:
+        """Change an object."""
         path = resource.path(namespace, name, subresource)
         params = {"fieldManager": FIELD_MANAGER}
-        return await self._object("PATCH", path, params=params, body=body, content_type=_PATCHES[kind])
+        await self.raw("PATCH", path, params=params, body=body, content_type=_PATCHES[kind])
 
     async def replace(
         self, resource: Resource, body: JsonObject, namespace: str | None = None, *, subresource: str = ""
@@ -274,13 +268,12 @@ class Kube:
     ) -> bytes:
         """Return the answer's body."""
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        request = self._client.build_request(
-            method,
-            path,
-            params=params,
-            content=content,
-            headers={"Content-Type": content_type} if content else None,
-        )
+        headers = _HEADERS | {"Content-Type": content_type} if content else _HEADERS
+        # Not by the client's own means, which take addresses apart three times.
+        request = httpx.Request(
+            method, f"{self._server}{path}", params=params, headers=headers, content=content,
+            extensions={"timeout": _TIMEOUT},
+        )  # fmt: skip
         deadline = time.monotonic() + self._patience_seconds
         for failures in count():
             try:
@@ -301,10 +294,9 @@ class Kube:
         *,
         params: Mapping[str, str] | None = None,
         body: Body | None = None,
-        content_type: str = "application/json",
     ) -> JsonObject:
-        content = await self.raw(method, path, params=params, body=body, content_type=content_type)
-        found = json.loads(content)
+        content = await self.raw(method, path, params=params, body=body)
+        found = from_json(content)
         assert isinstance(found, dict)  # noqa: S101 - the API server answers with objects
         return found
 
@@ -353,7 +345,7 @@ class Kube:
         handshake = Handshake()
         extensions = self._extensions(handshake)
         try:
-            async with self._client.stream(
+            async with self._streams.stream(
                 "GET", path, params=params, timeout=timeout, extensions=extensions
             ) as response:
                 if not response.is_success:
@@ -377,6 +369,22 @@ class Kube:
     def _extensions(self, handshake: Handshake) -> dict[str, object]:
         name = self.access.tls_server_name
         return {"trace": handshake, **({"sni_hostname": name} if name else {})}
+
+
+def _http(access: Access) -> httpx.AsyncClient:
+    """Return connections to the API server, as many as are needed at a time."""
+    transport = httpx.AsyncHTTPTransport(
+        verify=access.context,
+        proxy=access.proxy,
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=30),
+        socket_options=_KEEP_ALIVE,
+    )
+    return httpx.AsyncClient(
+        base_url=access.server,
+        auth=access,
+        transport=transport,
+        headers=_HEADERS,
+    )
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

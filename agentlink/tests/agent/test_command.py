@@ -90,11 +90,11 @@ def test_a_signal_stops_the_agent_in_order(tmp_path: Path, sign: signal.Signals)
             [sys.executable, "-c", program, url, str(token), str(nodes)],
             stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3], env=os.environ,
         )  # fmt: skip
-        listener.settimeout(20)
+        listener.settimeout(90)
         asked, _ = listener.accept()  # it is up, and waits for an answer that never comes
         with asked:
             threading.Timer(0.1, agent.send_signal, (sign,)).start()
-            _, said = agent.communicate(timeout=10)
+            _, said = agent.communicate(timeout=60)
     assert agent.returncode == 0
     assert "The agent has stopped" in said
     assert "Traceback" not in said

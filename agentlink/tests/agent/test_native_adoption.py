@@ -5,13 +5,17 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agentlink.agent.backends.native import adoption
+from agentlink.agent.backends.native import adoption, manifests
 from agentlink.agent.backends.native.adoption import describe, read_entry
-from agentlink.agent.backends.native.marks import Mark, Marks
+from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.manifests import Wave, parts
+from agentlink.agent.backends.native.marks import Mark, Marks, digest
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Place, read_place, taken
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.protocol import AssignedPod, BoundNamespace, DeviceShare
+from agentlink.tests.kube.made import assigned
+from agentlink.tests.kube.native import work
 
 NAMES = Names()
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-*")
@@ -197,19 +201,41 @@ def test_a_mark_is_of_one_job_and_of_one_plan() -> None:
     marks, asked = Marks(b"k" * 32), plan()
     body = job()
     text = asked.as_text()
-    own = marks.of(asked.attempt, "nlp-jobs", "train", content=text)
-    adopted = marks.of(asked.attempt, "nlp-jobs", "train", "u1", text)
+    own = marks.made({**body, "metadata": body["metadata"] | {"annotations": {NAMES.plan: text}}})
+    adopted = marks.adopted(body, text)
     for mark, kind in ((own, Mark.OWN), (adopted, Mark.ADOPTED), ("", None), ("ä", None), (own[:-1], None)):
         body["metadata"]["annotations"] = {NAMES.plan: text, NAMES.mark: mark}
         assert marks.kind(body) is kind
     for key, value in (("name", "other"), ("namespace", "vision-jobs"), ("uid", "u2")):
         body["metadata"] |= {"annotations": {NAMES.plan: text, NAMES.mark: adopted}}
-        assert marks.kind({"metadata": body["metadata"] | {key: value}}) is None
+        assert marks.kind({**body, "metadata": body["metadata"] | {key: value}}) is None
     other = plan(asked.attempt).as_text()
     for annotations in ({NAMES.mark: adopted}, {NAMES.plan: other, NAMES.mark: adopted}, None):
-        assert marks.kind({"metadata": body["metadata"] | {"annotations": annotations}}) is None
+        assert marks.kind({**body, "metadata": body["metadata"] | {"annotations": annotations}}) is None
     body["metadata"]["annotations"] = {NAMES.plan: text, NAMES.mark: adopted}
     assert Marks(b"x" * 32).kind(body) is None
+
+
+def test_a_mark_of_a_job_that_was_made_is_of_what_its_pods_run() -> None:
+    made = Wave(assignment := work(*assigned(0)), assignment.pods, "nlp-jobs")
+    (part,) = parts(made, {0: Ask(limits=(("nvidia.com/gpu", "1"),))})
+    body = manifests.job(part, made, NAMES, cluster="c")
+    body["metadata"]["uid"] = "u1"
+    marks = Marks(b"k" * 32)
+    body["metadata"]["annotations"][NAMES.mark] = marks.made(body)
+    other = {**body, "metadata": body["metadata"] | {"uid": "u2"}}
+    assert marks.kind(body) is marks.kind(other) is Mark.OWN
+    pod = body["spec"]["template"]["spec"]
+    filled_in = pod | {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
+    assert digest(filled_in) == digest(pod)
+    more = {"name": "sidecar", "image": "x"}
+    for change in (
+        {"initContainers": [more]},
+        {"containers": [*pod["containers"], more]},
+        {"nodeName": "n1"},
+    ):
+        template = {"spec": pod | change}
+        assert marks.kind({**body, "spec": body["spec"] | {"template": template}}) is None
 
 
 def test_a_namespace_is_kept_where_it_was_made_for_the_binding_or_handed_over() -> None:

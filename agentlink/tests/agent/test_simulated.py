@@ -179,7 +179,7 @@ async def test_what_changed_is_told_once_and_waited_for(cluster: SimulatedCluste
     await asyncio.sleep(0.01)
     assert not waiting.done()
     cluster.delete_pods(made.attempt)
-    await asyncio.wait_for(waiting, timeout=20)
+    await asyncio.wait_for(waiting, timeout=60)
     assert (await cluster.observe(version))[1][0].phase is Phase.GONE
     nodes_version, all_nodes = await cluster.nodes(-1)
     assert len(all_nodes or ()) == 2

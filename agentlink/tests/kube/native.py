@@ -14,7 +14,7 @@ from agentlink.agent.kube.client import Kube
 from agentlink.protocol import ENDED, AssignedPod, Assignment, DeviceShare, NodeReport, Phase
 from rig.namespaces import Json, Namespace
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def pods_on(*places: tuple[str, Iterable[int]], share: int = 1000) -> tuple[AssignedPod, ...]:

@@ -22,7 +22,7 @@ from rig.namespaces import Admin, Json, Namespace, Refused
 from rig.namespaces import namespace as another_namespace
 
 pytestmark = pytest.mark.kube
-SECONDS = 30
+SECONDS = 60
 
 
 @pytest.fixture

@@ -140,13 +140,13 @@ async def test_objects_are_written_listed_in_pages_watched_and_deleted(
 async def test_a_throttled_client_waits_as_long_as_it_is_told_with_all_its_requests() -> None:
     busy = refusal(429, "TooManyRequests", retry_after="1")
     async with scripted(busy, FINE, FINE) as server, Kube(server.access) as kube:
+        began = time.monotonic()
         first = asyncio.create_task(kube.list(PODS))
         while not server.asked:
             await asyncio.sleep(0.01)
-        began = time.monotonic()
         await asyncio.sleep(0.05)
         await kube.list(NAMESPACES)
-        assert time.monotonic() - began > 0.9
+        assert time.monotonic() - began > 0.99
         await first
     assert sorted(path for path, _ in server.asked) == [
         "/api/v1/namespaces",
@@ -202,9 +202,9 @@ async def test_a_request_that_is_cancelled_while_its_connection_is_made_leaves_n
         configuration = Configuration(host=f"https://127.0.0.1:{server.port}")
         async with Kube(Access(lambda: configuration)) as kube:
             asking = asyncio.create_task(kube.get(NAMESPACES, "x"))
-            await asyncio.wait_for(server.greeted.wait(), 5)
+            await asyncio.wait_for(server.greeted.wait(), 60)
             asking.cancel()
-            await asyncio.wait_for(server.left.wait(), 5)
+            await asyncio.wait_for(server.left.wait(), 60)
             assert asking.cancelled()
 
 

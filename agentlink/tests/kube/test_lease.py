@@ -55,13 +55,13 @@ async def lease_of(kube: Kube, namespace: str) -> JsonObject:
 async def test_one_of_two_leads_and_the_other_begins_at_once_when_it_gives_up(namespace: Namespace) -> None:
     access = load(namespace.kubeconfig)
     first = Candidate(access, namespace.name, lease_seconds=60)
-    await asyncio.wait_for(first.begun.wait(), 10)
+    await asyncio.wait_for(first.begun.wait(), 60)
     second = Candidate(access, namespace.name)
     await asyncio.sleep(0.5)
     assert not second.begun.is_set()
     assert first.leadership.leads
     await first.stop()
-    await asyncio.wait_for(second.begun.wait(), 10)
+    await asyncio.wait_for(second.begun.wait(), 60)
     assert 0 < first.ended_at < second.began_at
     async with Kube(access) as kube:
         lease = await lease_of(kube, namespace.name)
@@ -76,11 +76,11 @@ async def test_a_leader_that_is_cut_off_stops_before_another_begins(
 ) -> None:
     async with wired(namespace.kubeconfig, tmp_path) as (wire, kubeconfig):
         first = Candidate(load(kubeconfig), namespace.name)
-        await asyncio.wait_for(first.begun.wait(), 10)
-        second = Candidate(load(namespace.kubeconfig), namespace.name)
+        await asyncio.wait_for(first.begun.wait(), 60)
+        second = Candidate(load(namespace.kubeconfig), namespace.name, lease_seconds=60)
         await asyncio.sleep(0.5)
         wire.cut()
-        await asyncio.wait_for(second.begun.wait(), 10)
+        await asyncio.wait_for(second.begun.wait(), 60)
         assert 0 < first.ended_at < second.began_at
         assert not first.leadership.leads
         wire.mend()
@@ -92,15 +92,15 @@ async def test_a_leader_that_is_cut_off_stops_before_another_begins(
 
 async def test_a_lease_that_another_took_ends_the_work_at_once(namespace: Namespace) -> None:
     access = load(namespace.kubeconfig)
-    first = Candidate(access, namespace.name)
-    await asyncio.wait_for(first.begun.wait(), 10)
+    first = Candidate(access, namespace.name, lease_seconds=600)
+    await asyncio.wait_for(first.begun.wait(), 60)
     async with Kube(access) as kube:
         change = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 60}}
         taken_at = time.monotonic()
         await kube.patch(LEASES, NAME, change, namespace.name)
         while not first.ended_at:
             await asyncio.sleep(0.02)
-        assert first.ended_at - taken_at < 1.0
+        assert first.ended_at - taken_at < 60, "not before it would have had to give up anyhow"
         await first.stop()
         assert (await lease_of(kube, namespace.name))["holderIdentity"] == "another"
 
@@ -119,20 +119,26 @@ async def test_whatever_the_clock_of_a_dead_leader_showed_its_lease_runs_out(
         await kube.create(LEASES, {"metadata": {"name": NAME}, "spec": spec}, namespace.name)
     began = time.monotonic()
     candidate = Candidate(access, namespace.name)
-    await asyncio.wait_for(candidate.begun.wait(), 10)
-    assert 1.0 <= candidate.began_at - began < 3.0
+    await asyncio.wait_for(candidate.begun.wait(), 60)
+    assert candidate.began_at - began >= 1.0
     await candidate.stop()
 
 
 async def test_where_there_is_no_such_namespace_nobody_leads_and_little_is_asked(
     control_plane: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def warnings() -> int:
+        return sum("cannot be had" in record.message for record in caplog.records)
+
+    began = time.monotonic()
     candidate = Candidate(load(control_plane), "no-such-namespace")
-    await asyncio.sleep(0.7)
+    async with asyncio.timeout(60):
+        while warnings() < 2:
+            await asyncio.sleep(0.02)
+    took = time.monotonic() - began
     assert not candidate.begun.is_set()
     await candidate.stop()
-    warnings = [record for record in caplog.records if "cannot be had" in record.message]
-    assert 1 <= len(warnings) <= 5
+    assert warnings() <= 2 + took / 0.2
 
 
 async def test_what_the_work_raises_ends_the_leadership(namespace: Namespace) -> None:

@@ -81,7 +81,7 @@ async def test_a_pod_is_read_followed_and_gone_on_with_through_the_api_server(
         await asyncio.to_thread(namespace.play, pod[1], run_for="0s", ends="3")
         await agent.until(gang, Phase.FAILED)
         kubelet.end()
-        assert await asyncio.wait_for(following.get(), 20) is None
+        assert await asyncio.wait_for(following.get(), 60) is None
         await task
         assert (await read(agent, gang.attempt, tail_bytes=300))[0].endswith("live\nafter the break\n")
     assert kubelet.asked[0]["path"].startswith(f"/containerLogs/{namespace.name}/")
@@ -112,8 +112,8 @@ async def test_the_last_words_of_a_gang_are_kept_when_one_fails_and_when_it_is_s
     namespace: Namespace,
 ) -> None:
     (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
-    fails = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "2"})
-    stops = work(*pods_on((node, (2,))), play={"stops_in": "2"})
+    fails = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "8"})
+    stops = work(*pods_on((node, (2,))), play={"stops_in": "8"})
     async with agent_of(namespace) as agent, kubelet_of(namespace, node) as kubelet, kept_of(agent) as kept:
         for each in (fails, stops):
             await agent.begin(each)
@@ -132,7 +132,7 @@ async def test_the_last_words_of_a_gang_are_kept_when_one_fails_and_when_it_is_s
         await agent.until(stops, Phase.GONE)
         for each in (fails, stops):
             await kept.keeper.forget(each.attempt)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while agent.cluster.attempts.get(fails.attempt) or agent.cluster.attempts.get(stops.attempt):
                 await asyncio.sleep(0.02)
     # The pod that failed by itself may have been read before the others' last words.

@@ -62,7 +62,7 @@ async def test_pods_and_jobs_that_somebody_takes_away_end_their_workload(namespa
         await admin(
             namespace, "request", "POST", f"/api/v1/namespaces/{name}/pods/{pods[1]}/eviction", eviction
         )
-        await ends(agent, gangs[1], "evicted", f"Pod 1 on {node} was evicted by hand")
+        await ends(agent, gangs[1], "drained", f"Pod 1 on {node} was evicted by hand")
         await admin(namespace, "delete", "batch/v1", "jobs", jobs[2], name, propagationPolicy="Background")
         await ends(
             agent,
@@ -122,7 +122,7 @@ async def test_a_time_limit_counts_from_when_all_pods_run_and_the_cluster_keeps_
         failed = await agent.until(gang, Phase.FAILED)
         assert (failed.reason, failed.message) == ("time-limit", "It ran for its time limit of 2 s.")
         (job,) = await items(namespace, "batch/v1", "jobs")
-        assert job["spec"]["activeDeadlineSeconds"] >= 4
+        assert job["spec"]["activeDeadlineSeconds"] >= 5
         await agent.until(gang, lambda seen: not any(pod.state in LIVING for pod in seen.pods))
 
 
@@ -159,6 +159,42 @@ async def test_a_job_that_pretends_to_be_chambers_is_nobodys(namespace: Namespac
         assert (left["metadata"]["name"], left["status"]["active"]) == ("pretender", 1)
         use = agent.cluster.attempts.use_of(node)
         assert (len(use.foreign), use.held) == (1, set())
+
+
+async def test_a_job_that_is_put_in_the_place_of_chambers_own_is_nobodys(namespace: Namespace) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
+    async with agent_of(namespace) as agent:
+        gang = await run(agent, node, first=0)
+        (job,) = await items(namespace, "batch/v1", "jobs")
+        name = job["metadata"]["name"]
+        free = {"metadata": {"finalizers": None}}
+        await admin(namespace, "merge", "batch/v1", "jobs", name, free, namespace.name)
+        await admin(
+            namespace, "delete", "batch/v1", "jobs", name, namespace.name, propagationPolicy="Background"
+        )
+        await agent.until(gang, Phase.FAILED)
+        # All that can be copied of it, the mark too, with one word more to run.
+        container = job["spec"]["template"]["spec"]["containers"][0]
+        container["command"].append("--mine")
+        job["spec"]["template"]["spec"] |= {"schedulingGates": [], "nodeName": node}
+        metadata = {key: job["metadata"][key] for key in ("name", "labels", "annotations")}
+        job["spec"]["template"]["metadata"].pop("labels")
+        job["spec"].pop("selector")
+        copy = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job["spec"]}
+        other = (await admin(namespace, "create", copy, "jobs", namespace.name))["metadata"]["uid"]
+
+        def all_run(pods: list[dict[str, Any]]) -> bool:
+            own = [pod for pod in pods if pod["metadata"]["ownerReferences"][0]["uid"] == other]
+            return [pod["status"]["phase"] for pod in own] == ["Running"] * 2
+
+        await asyncio.to_thread(namespace.until, all_run, "v1", "pods")
+        await agent.cluster.stop(gang.attempt, None)
+        await agent.until(gang, lambda seen: not seen.pods)
+        await agent.forgotten(gang)
+    async with agent_of(namespace) as after:  # which remembers nothing of the one before
+        assert await after.seen(gang) is None
+        use = after.cluster.attempts.use_of(node)
+        assert (len(use.foreign), use.held) == (2, set())
 
 
 async def test_a_name_that_somebody_took_is_left_to_him(namespace: Namespace) -> None:

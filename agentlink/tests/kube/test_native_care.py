@@ -1,17 +1,22 @@
 """What is done about an attempt while the cluster's own word lags behind what was just done."""
 
+from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
+
+from agentlink.agent.backends.native import care as caring
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.care import Care
+from agentlink.agent.backends.native.facts import PodFacts, Said
 from agentlink.agent.backends.native.making import Maker
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.protocol import Phase
-from agentlink.tests.kube.made import ATTEMPT, assigned, at, job, pod
+from agentlink.tests.kube.made import ATTEMPT, NOW, assigned, at, job, pod
 from agentlink.tests.kube.native import work
 
 NAMES = Names()
@@ -23,6 +28,8 @@ class Written:
     def __init__(self) -> None:
         self.patches: list[dict[str, Any]] = []
         self.deleted: list[str] = []
+        self.pods: list[PodFacts] = []
+        """What a fresh look at a Job's pods finds."""
 
     async def patch(self, _: object, __: str, body: dict[str, Any], ___: str) -> None:
         self.patches.append(body)
@@ -38,8 +45,24 @@ def care(kube: Written, *things: Any) -> Care:
     for each in things:
         take = attempts.take_job if hasattr(each, "plan") else attempts.take_pod
         take(each.name, None, each)
-    maker = cast(Maker, SimpleNamespace(kube=kube, names=NAMES, has_node=_has_node))
-    return Care(maker, cast(Adopter, None), attempts, namespace="ns", touch=touched.append)
+    maker = SimpleNamespace(
+        kube=kube, names=NAMES, has_node=_has_node, closed=lambda _: set(), pods=_pods(kube)
+    )
+    return Care(cast(Maker, maker), cast(Adopter, None), attempts, namespace="ns", touch=touched.append)
+
+
+def _taking(made: list[object]) -> Callable[[object], Coroutine[Any, Any, None]]:
+    async def jobs(wave: object) -> None:
+        made.append(wave)
+
+    return jobs
+
+
+def _pods(kube: Written) -> Callable[[str, str], Coroutine[Any, Any, list[PodFacts]]]:
+    async def pods(_: str, __: str) -> list[PodFacts]:
+        return kube.pods
+
+    return pods
 
 
 async def _has_node(_: str) -> bool:
@@ -68,6 +91,52 @@ async def test_nothing_is_made_or_let_go_of_what_is_over() -> None:
         looking.expect([asked.assignment])
         assert await looking.look_after(ATTEMPT) is None
         assert (kube.patches, kube.deleted) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("now_there", "code", "exit_code"),
+    [
+        ([pod(0, "Failed", exit_code=3, finished_at=at(20)), pod(1)], "exit-code", 3),
+        ([pod(1)], "pod-deleted", None),
+    ],
+)
+async def test_nobody_is_blamed_for_pods_that_are_only_not_heard_of_yet(
+    now_there: list[PodFacts], code: str, exit_code: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caring, "_now", lambda: NOW)
+    kube = Written()
+    kube.pods = now_there
+    failed = job(0, 1, failed=Said("BackoffLimitExceeded"), failed_at=at(30))
+    # As they were known when the API server went away: the Job is heard of again before its pods.
+    await care(kube, failed, pod(0), pod(1)).look_after(ATTEMPT)
+    (patch,) = kube.patches
+    verdict = Verdict.read(patch["metadata"]["annotations"][NAMES.verdict])
+    assert verdict is not None
+    assert (verdict.code, verdict.exit_code) == (code, exit_code)
+
+
+async def test_a_time_limit_is_kept_by_the_cluster_and_never_early() -> None:
+    kube = Written()
+    runs = pod(0, running_at=at(10))
+    looking = care(kube, job(0, time_limit_seconds=90, started_at=at(1)), runs)
+    await looking.look_after(ATTEMPT)
+    # All pods ran up to a second after the time that is told, and the Job began up to a second after its own.
+    assert [each["spec"] for each in kube.patches] == [{"activeDeadlineSeconds": 100}]
+
+
+async def test_pods_wait_for_room_in_their_namespace_and_keep_nobody_waiting() -> None:
+    looking, room = care(Written()), [False]
+    looking._has_room = lambda _: room[0]
+    made: list[object] = []
+    looking._maker.jobs = _taking(made)  # type: ignore[assignment,method-assign]
+    asked = looking.ask(ATTEMPT)
+    asked.assignment = work(*assigned(0), attempt=ATTEMPT)
+    asked.pods = {0: assigned(0)[0]}
+    assert await looking.look_after(ATTEMPT) is not None
+    assert made == []
+    room[0] = True
+    await looking.look_after(ATTEMPT)
+    assert len(made) == 1
 
 
 async def test_what_is_stopped_before_anything_was_made_is_gone() -> None:

@@ -34,7 +34,11 @@ def token(tmp_path: Path) -> Path:
         (("--kubeconfig", "k", "--state-file", "s"), "--state-file is for --simulate."),
         (("--in-cluster", "--context", "c"), "--context is for --kubeconfig."),
         (("--in-cluster",), "This is no pod with a service account"),
-        (("--kubeconfig", "nowhere"), "nowhere"),
+        (("--kubeconfig", "nowhere"), "There is no kubeconfig nowhere."),
+        (
+            ("--simulate", "n.csv", "--namespace", "jobs"),
+            "--namespace is for a real cluster, not for --simulate.",
+        ),
         (("--in-cluster", "--namespace", "No Such"), "'No Such' is no name of a namespace."),
         (("--in-cluster", "--node-selector", "a b"), "'a b' selects nothing: write labels as key=value"),
     ],
@@ -72,7 +76,7 @@ def _free_port() -> int:
 def _page(port: int, name: str) -> tuple[int, str]:
     """Return status and text of a probe's page; 0 while nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=30) as answer:
             return answer.status, answer.read().decode()
     except URLError as error:
         return getattr(error, "code", 0), getattr(error, "read", bytes)().decode()
@@ -113,7 +117,7 @@ def test_an_agent_leads_waits_for_its_server_and_gives_its_lease_up_when_told_to
         assert _page(port, "livez") == (200, "ok\n")
     finally:
         agent.send_signal(signal.SIGTERM)
-        _, said = agent.communicate(timeout=20)
+        _, said = agent.communicate(timeout=60)
     assert (agent.returncode, "Traceback" in said) == (0, False)
     assert "The agent has stopped" in said
     (lease,) = namespace.items("coordination.k8s.io/v1", "leases")

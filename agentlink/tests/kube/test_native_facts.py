@@ -226,7 +226,18 @@ def test_a_job_that_is_gone_is_a_ghost_until_it_is_forgotten() -> None:
     assert judged.jobs[0].verdict == verdict
     seen.attempts.judge(job(0), verdict)  # by what was known before it went
     seen.attempts.forget(ATTEMPT)
-    assert (seen.attempts.get(ATTEMPT), seen.attempts.owns("uid-train")) == (None, False)
+    assert (seen.attempts.get(ATTEMPT), seen.attempts.owns("ns", "uid-train")) == (None, False)
+
+
+def test_a_pod_of_another_namespace_is_not_chambers_whomever_it_names_as_its_owner() -> None:
+    seen = Seen()
+    seen.attempts.take_pod("elsewhere/a", None, replace(pod(0), namespace="elsewhere"))
+    seen.attempts.take_job("ns/train", None, job(0))
+    found = seen.attempts.get(ATTEMPT)
+    assert found is not None
+    assert (found.slots[0].pod, list(seen.attempts.pods(ATTEMPT))) == (None, [])
+    assert (len(seen.attempts.use_of("n0").foreign), seen.attempts.use_of("n0").held) == (1, set())
+    assert not seen.attempts.owns("elsewhere", "uid-train")
 
 
 def test_a_forgotten_job_leaves_nothing_when_it_goes() -> None:

@@ -25,7 +25,7 @@ def made(assignment: Assignment, ask: Ask = TWO, **fields: Any) -> JsonObject:
     """Return the only Job of an assignment's pods."""
     wave = Wave(assignment, assignment.pods, "ns", **fields)
     (part,) = manifests.parts(wave, {each.index: ask for each in assignment.pods})
-    return manifests.job(part, wave, NAMES, cluster="c", mark="m")
+    return manifests.job(part, wave, NAMES, cluster="c")
 
 
 def pod_spec(assignment: Assignment, ask: Ask = TWO, **fields: Any) -> JsonObject:
@@ -56,7 +56,6 @@ def test_equal_pods_are_one_indexed_job_that_one_failure_ends() -> None:
     assert "ttlSecondsAfterFinished" not in spec
     assert "activeDeadlineSeconds" not in spec
     assert body["metadata"]["finalizers"] == ["chamber.internal/report"]
-    assert body["metadata"]["annotations"]["chamber.internal/mark"] == "m"
 
 
 def test_pods_that_ask_for_different_things_are_several_jobs_of_one_wave() -> None:
@@ -180,36 +179,27 @@ def test_nothing_is_let_go_of_what_is_ending(fields: dict[str, Any]) -> None:
 
 def test_a_pod_is_tied_to_its_node_and_freed_of_its_own_gate_in_one_patch() -> None:
     patch = gates.lift(pod(0, "Pending", **GATED), assigned(5)[0], NAMES)
-    assert patch[:3] == [
-        {"op": "test", "path": "/metadata/uid", "value": "pod-train-0"},
-        {"op": "test", "path": "/spec/schedulingGates/1/name", "value": "chamber.internal/placed"},
-        {"op": "remove", "path": "/spec/schedulingGates/1"},
-    ]
-    added = {each["path"]: each["value"] for each in patch[3:]}
-    assert added["/metadata/labels/chamber.internal~1pod"] == "5"
-    assert added["/spec/affinity"] == gates.tied(None, "n5")
-
-
-def test_an_affinity_is_narrowed_in_each_of_its_terms_and_kept_otherwise() -> None:
-    zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
-    rack = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}]}
-    before = {
-        "podAffinity": {"x": 1},
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [1],
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [zone, rack]},
+    assert patch == {
+        "metadata": {
+            "uid": "pod-train-0",
+            "labels": {"chamber.internal/pod": "5"},
+            "annotations": {"chamber.internal/devices": "0"},
         },
-    }
-    on_node = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
-    assert gates.tied(before, "n1") == {
-        "podAffinity": {"x": 1},
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [1],
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {**zone, "matchFields": [on_node]},
-                    {"matchFields": [*rack["matchFields"], on_node]},
-                ]
+        "spec": {
+            "schedulingGates": [{"name": "chamber.internal/placed", "$patch": "delete"}],
+            "affinity": {
+                "nodeAffinity": {gates.REQUIRED: {"nodeSelectorTerms": gates.tied(None, "n5")}},
             },
         },
     }
+
+
+def test_an_affinity_is_narrowed_in_each_of_its_terms() -> None:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    rack = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}]}
+    before = {"nodeAffinity": {gates.REQUIRED: {"nodeSelectorTerms": [zone, rack]}}}
+    on_node = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    assert gates.tied(before, "n1") == [
+        {**zone, "matchFields": [on_node]},
+        {"matchFields": [*rack["matchFields"], on_node]},
+    ]

@@ -56,9 +56,9 @@ def judged(*things: JobFacts | PodFacts, **given: object) -> reasons.Judgement:
          "Node n0 was lost, or not ready for too long, while pod 0 ran there."),
         ([BOTH, pod(0, "Failed", disrupted=Said("DeletionByPodGC")), pod(1)], "node-lost",
          "Node n0 was lost, or not ready for too long, while pod 0 ran there."),
-        ([BOTH, pod(0, disrupted=Said("EvictionByEvictionAPI")), pod(1)], "evicted",
+        ([BOTH, pod(0, disrupted=Said("EvictionByEvictionAPI")), pod(1)], "drained",
          "Pod 0 on n0 was evicted by hand, as when its node is drained."),
-        ([BOTH, pod(0, disrupted=Said("PreemptionByScheduler", "by a pod of higher priority")), pod(1)], "evicted",
+        ([BOTH, pod(0, disrupted=Said("PreemptionByScheduler", "by a pod of higher priority")), pod(1)], "displaced",
          "Pod 0 on n0 was taken away by the cluster's scheduler: by a pod of higher priority."),
         ([BOTH, pod(0), pod(1, node="n7")], "misplaced",
          "Pod 1 was planned on n1, but was let go to n7, not by Chamber."),
@@ -127,6 +127,25 @@ def test_what_may_mend_itself_is_looked_at_again_when_its_time_is_over(
     assert later.verdict is not None
 
 
+@pytest.mark.parametrize(
+    ("things", "lacks"),
+    [
+        ([replace(BOTH, failed=Said("BackoffLimitExceeded"), failed_at=at(57)), pod(0), pod(1)], True),
+        ([replace(BOTH, failed=Said("BackoffLimitExceeded"), failed_at=at(58)), pod(0), pod(1)], False),
+        ([replace(BOTH, failed=Said("BackoffLimitExceeded"), failed_at=at(1)), EXITED, pod(1)], False),
+        (
+            [replace(BOTH, removed=frozenset({1}), failed=Said("FailedIndexes"), failed_at=at(1)), pod(0)],
+            False,
+        ),
+        ([BOTH], False),
+    ],
+)
+def test_a_job_that_failed_a_while_ago_and_of_which_no_pod_says_why_lacks_a_cause(
+    things: Things, lacks: bool
+) -> None:
+    assert reasons.lacks_a_cause(attempt(*things), now=NOW) is lacks
+
+
 def test_a_pod_that_was_just_let_go_has_a_minute_to_be_bound() -> None:
     gang: Things = [job(0), pod(0, "Pending", node="")]
     waits = {"pod-train-0": at(50)}
@@ -143,11 +162,43 @@ def test_pods_that_are_not_made_are_refused_once_the_cluster_says_why_or_long_af
     assert (
         told.message == 'The cluster does not make a pod of it: pods "x" is forbidden: exceeded quota: gpus.'
     )
-    assert judged(*gang, now=at(299)).verdict is None
-    silent = judged(job(0, 1), now=at(300)).verdict
+    assert judged(*gang, now=at(300)).verdict is None
+    silent = judged(job(0, 1), now=at(301)).verdict
     assert silent is not None
     assert silent.message == "The cluster does not make 2 pods of it; it does not say why."
     assert silent.refused
+
+
+def test_a_controller_that_is_only_behind_gets_as_long_as_it_needs() -> None:
+    waiting = job(0, 1, started_at=None)
+    assert judged(waiting, now=at(9000)) == reasons.Judgement(None, reasons.NEVER_MADE_SECONDS)
+    overtaken = at(8000)
+    assert judged(waiting, now=at(8299), overtaken=overtaken) == reasons.Judgement(None, 1)
+    verdict = judged(waiting, now=at(8300), overtaken=overtaken).verdict
+    assert verdict is not None
+    assert verdict.code == "not-created"
+
+
+def test_an_adopted_job_without_a_deadline_is_ended_by_the_agent_and_never_early() -> None:
+    adopted, runs = job(0, adopted=True, time_limit_seconds=90), pod(0, running_at=at(10))
+    assert judged(adopted, runs, now=at(100)) == reasons.Judgement(None, 1)
+    verdict = judged(adopted, runs, now=at(101)).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.message) == ("time-limit", "It ran for its time limit of 90 s.")
+    assert judged(replace(adopted, deadline_seconds=90), runs, now=at(999)) == reasons.Judgement()
+
+
+def test_a_pod_that_does_not_come_to_a_node_that_is_drained_says_so() -> None:
+    gang: Things = [
+        job(0),
+        pod(0, "Pending", node="", unschedulable="0/9 nodes are available: 9 Insufficient cpu."),
+    ]
+    verdict = judged(*gang, closed=["n0"]).verdict
+    assert verdict is not None
+    assert verdict.message == (
+        "Pod 0 was planned on n0, but did not come there within 60 s: the node is cordoned, as when it is drained, "
+        "or not ready, and takes no new pods."
+    )
 
 
 @pytest.mark.parametrize(("ran", "refused"), [(None, True), (at(10), False)])

@@ -70,7 +70,7 @@ async def test_a_stop_that_the_agent_before_began_goes_on_and_is_not_taken_for_a
     namespace: Namespace,
 ) -> None:
     (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
-    gang = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "1"})
+    gang = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "5"})
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
         await agent.until(gang, Phase.RUNNING)

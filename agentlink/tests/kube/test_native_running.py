@@ -49,7 +49,8 @@ async def test_pods_that_come_and_go_while_a_gang_runs_leave_the_others_alone(na
         )
         assert (regrown.phase, [pod.index for pod in regrown.pods]) == (Phase.RUNNING, [0, 1, 2])
         for pod in await items(namespace, "v1", "pods"):
-            await play(namespace, pod["metadata"]["name"], run_for="0s")
+            if "deletionTimestamp" not in pod["metadata"]:
+                await play(namespace, pod["metadata"]["name"], run_for="0s")
         ended = await agent.until(gang, Phase.SUCCEEDED)
         assert [pod.state for pod in ended.pods] == [PodState.SUCCEEDED] * 3
         await agent.forgotten(gang)
@@ -58,7 +59,7 @@ async def test_pods_that_come_and_go_while_a_gang_runs_leave_the_others_alone(na
 
 async def test_stopping_takes_the_pods_as_long_as_they_need_and_leaves_nothing(namespace: Namespace) -> None:
     (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
-    slow = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "1"})
+    slow = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "5"})
     async with agent_of(namespace) as agent:
         await agent.begin(slow)
         await agent.until(slow, Phase.RUNNING)

@@ -15,7 +15,7 @@ from agentlink.tests.agents import running
 @pytest.fixture(autouse=True)
 async def _quick(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.01)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         yield
 
 

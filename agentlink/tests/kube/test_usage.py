@@ -32,7 +32,7 @@ def exporter_on(node: str, namespace: Namespace) -> dict[str, Any]:
 
 async def figures(agent: Agent, *, count: int = 1) -> list[UsageFigure]:
     """Return what is told of workloads, once it is of so many."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(found := list(await agent.cluster.usage())) < count:
             await asyncio.sleep(0.05)
         return found
@@ -87,7 +87,7 @@ async def test_an_exporters_figures_reach_the_workload_and_a_pretenders_do_not(n
         assert (figure.utilisation_percent, figure.memory_mib, figure.power_watts) == (46, 71_000, 580)
         assert sorted(figure.devices.values()) == [2, 90]
         # The pretender is all that is left.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await agent.cluster.usage():
                 await asyncio.sleep(0.05)
         assert await asyncio.to_thread(namespace.items, "v1", "pods", labels=only_mine[0])

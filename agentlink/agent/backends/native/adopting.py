@@ -56,7 +56,7 @@ class Adopter:
             self.names,
             slug=assignment.slug,
             labels=manifests.labels_of(assignment, self.names, cluster=self.cluster),
-            mark=lambda text: self.marks.of(plan.attempt, job.namespace, job.name, job.uid, text),
+            mark=lambda text: self.marks.adopted(body, text),
         )
         try:
             await self.kube.patch(JOBS, job.name, patch, job.namespace)
@@ -139,5 +139,6 @@ def _plan(assignment: Assignment, pods: Iterable[AssignedPod]) -> JobPlan:
         number=assignment.number,
         pods=ordered,
         size=len(ordered),
+        time_limit_seconds=assignment.time_limit_seconds,
         memory_mib=assignment.memory_mib,
     )

@@ -1,10 +1,13 @@
 """Which attempts there are in the cluster, from the Jobs that bear the agent's mark and the pods that these own.
 
-Labels are anybody's to write: a Job without the mark is nobody's, and a pod is Chamber's by its owner only.
+Labels are anybody's to write: a Job without the mark is nobody's, and a pod is Chamber's by its owner only, in
+the owner's namespace: references to one in another are anybody's to write, too.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
@@ -12,6 +15,11 @@ from agentlink.agent.backends.native.inventory import NodeUse
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.protocol import AssignedPod
+
+K = TypeVar("K", bound=Hashable)
+
+Owner = tuple[str, str]
+"""A Job's namespace and uid."""
 
 
 class Attempts:
@@ -24,9 +32,9 @@ class Attempts:
     def __init__(self, touch: Callable[[UUID], None], touch_node: Callable[[str], None]) -> None:
         self._touch, self._touch_node = touch, touch_node
         self._jobs: dict[UUID, dict[str, JobFacts]] = {}
-        self._by_uid: dict[str, JobFacts] = {}
+        self._by_owner: dict[Owner, JobFacts] = {}
         self._all: dict[str, PodFacts] = {}
-        self._pods: dict[str, dict[str, PodFacts]] = {}
+        self._pods: dict[Owner, dict[str, PodFacts]] = {}
         self._on_node: dict[str, dict[str, PodFacts]] = {}
         self._forgotten: set[UUID] = set()
 
@@ -36,37 +44,31 @@ class Attempts:
             self._lose(old)
         if new is not None:
             self._jobs.setdefault(new.plan.attempt, {})[new.uid] = new
-            self._by_uid[new.uid] = new
+            self._by_owner[new.namespace, new.uid] = new
             self._touch(new.plan.attempt)
 
     def take_pod(self, key: str, _: PodFacts | None, new: PodFacts | None) -> None:
         """Take in that a pod changed, came or went."""
         old = self._all.pop(key, None)
         if new is not None:
-            new = self._all[key] = _kept(old, new) if old is not None and old.owner in self._by_uid else new
-        for pods, before, after in (
-            (self._pods, old and old.owner, new and new.owner),
-            (self._on_node, old and old.node, new and new.node),
-        ):
-            if before and before != after:
-                pods[before].pop(key, None)
-                if not pods[before]:
-                    del pods[before]
-            if after and new is not None:
-                pods.setdefault(after, {})[key] = new
+            new = self._all[key] = (
+                _kept(old, new) if old is not None and self._job_of(old) is not None else new
+            )
+        _move(self._pods, key, _owner(old), _owner(new), new)
+        _move(self._on_node, key, old.node if old else None, new.node if new else None, new)
         for pod in (old, new):
             if pod is None:
                 continue
             if pod.node:
                 self._touch_node(pod.node)
-            job = self._by_uid.get(pod.owner)
+            job = self._job_of(pod)
             if job is not None:
                 self._touch(job.plan.attempt)
 
     def lose_node(self, node: str) -> None:
         """Take in that a node is gone, or not looked at any more."""
         for pod in self._on_node.get(node, {}).values():
-            job = self._by_uid.get(pod.owner)
+            job = self._job_of(pod)
             if job is not None:
                 self._touch(job.plan.attempt)
 
@@ -78,16 +80,20 @@ class Attempts:
         jobs = self._jobs.get(attempt)
         if not jobs:
             return None
-        return Attempt.of(jobs.values(), (pod for uid in jobs for pod in self._pods.get(uid, {}).values()))
+        return Attempt.of(jobs.values(), self.pods(attempt))
 
     def pods(self, attempt: UUID) -> Iterator[PodFacts]:
         """Yield all pods of an attempt, also those that came before others at their index."""
-        for uid in self._jobs.get(attempt, ()):
-            yield from self._pods.get(uid, {}).values()
+        for job in self._jobs.get(attempt, {}).values():
+            yield from self._pods.get((job.namespace, job.uid), {}).values()
 
-    def owns(self, uid: str) -> bool:
+    def _job_of(self, pod: PodFacts) -> JobFacts | None:
+        owner = _owner(pod)
+        return None if owner is None else self._by_owner.get(owner)
+
+    def owns(self, namespace: str, uid: str) -> bool:
         """Return whether a Job of this uid is Chamber's."""
-        return uid in self._by_uid
+        return (namespace, uid) in self._by_owner
 
     def use_of(self, node: str) -> NodeUse:
         """Return who has pods on a node."""
@@ -96,7 +102,7 @@ class Attempts:
         for pod in self._on_node.get(node, {}).values():
             if pod.is_over:
                 continue
-            job = self._by_uid.get(pod.owner)
+            job = self._job_of(pod)
             planned = job.plan.pods[pod.index] if job and pod.index < len(job.plan.pods) else None
             if planned is None or planned.node != node:  # somebody freed it by hand: it has what it asks for
                 foreign.append(pod)
@@ -106,22 +112,28 @@ class Attempts:
 
     def on_nodes(self) -> Iterator[tuple[PodFacts, UUID]]:
         """Yield the pods that have a node and are not over, each with its workload."""
-        for uid, job in self._by_uid.items():
-            for pod in self._pods.get(uid, {}).values():
+        for owner, job in self._by_owner.items():
+            for pod in self._pods.get(owner, {}).values():
                 if pod.node and not pod.is_over:
                     yield pod, job.plan.workload
 
     def leaving(self, expected: Collection[UUID]) -> dict[str, list[AssignedPod]]:
         """Return, by namespace, the pods of the plan that are there still, and whose attempts are not expected."""
         found: dict[str, list[AssignedPod]] = {}
-        for uid, job in self._by_uid.items():
+        for owner, job in self._by_owner.items():
             if job.plan.attempt in expected:
                 continue
-            indexes = {pod.index for pod in self._pods.get(uid, {}).values() if not pod.is_over}
+            indexes = {pod.index for pod in self._pods.get(owner, {}).values() if not pod.is_over}
             if indexes:
                 pods = (pod for index, pod in enumerate(job.plan.pods) if index in indexes)
                 found.setdefault(job.namespace, []).extend(pods)
         return found
+
+    def overtaken(self, attempt: Attempt) -> datetime | None:
+        """Return since when the Jobs' controller has dealt with Jobs that were made after the attempt's."""
+        made = max(job.created_at for job in attempt.jobs)
+        later = (job for job in self._by_owner.values() if job.created_at > made and not job.adopted)
+        return min((job.started_at for job in later if job.started_at is not None), default=None)
 
     def judge(self, job: JobFacts, verdict: Verdict) -> None:
         """Note a verdict on a Job that is gone, or going: nothing can be written to it."""
@@ -145,18 +157,35 @@ class Attempts:
         if attempt in self._forgotten:
             self._drop(job)
         else:
-            self._jobs[attempt][job.uid] = self._by_uid[job.uid] = replace(kept, deleting=True, vanished=True)
+            lost = replace(kept, deleting=True, vanished=True)
+            self._jobs[attempt][job.uid] = self._by_owner[job.namespace, job.uid] = lost
         self._touch(attempt)
 
     def _drop(self, job: JobFacts) -> None:
-        self._by_uid.pop(job.uid, None)
+        self._by_owner.pop((job.namespace, job.uid), None)
         jobs = self._jobs.get(job.plan.attempt, {})
         jobs.pop(job.uid, None)
         if not jobs:
             self._jobs.pop(job.plan.attempt, None)
             self._forgotten.discard(job.plan.attempt)
-        for pod in self._pods.get(job.uid, {}).values():
+        for pod in self._pods.get((job.namespace, job.uid), {}).values():
             self._touch_node(pod.node)
+
+
+def _move(
+    index: dict[K, dict[str, PodFacts]], key: str, before: K | None, after: K | None, pod: PodFacts | None
+) -> None:
+    """Have the pod stand in an index where it belongs after a change, and nowhere else."""
+    if before and before != after:
+        index[before].pop(key, None)
+        if not index[before]:
+            del index[before]
+    if after and pod is not None:
+        index.setdefault(after, {})[key] = pod
+
+
+def _owner(pod: PodFacts | None) -> Owner | None:
+    return (pod.namespace, pod.owner) if pod is not None and pod.owner else None
 
 
 def _kept(old: PodFacts, new: PodFacts) -> PodFacts:

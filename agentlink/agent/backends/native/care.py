@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from agentlink.agent.backends.base import Observation
-from agentlink.agent.backends.native import gates, manifests, phases, reasons, stopping
+from agentlink.agent.backends.native import gates, phases, reasons, stopping
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.making import Maker, NotMade
@@ -20,13 +20,14 @@ from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.kube.errors import NotFound
-from agentlink.agent.kube.resources import JOBS
 from agentlink.protocol import AssignedPod, Assignment, Phase, PodState
 
 logger = logging.getLogger(__name__)
 
 UNSEEN_SECONDS = 1.0
 """How soon a Job that was made and is not seen yet is looked for again."""
+NO_ROOM_SECONDS = 0.1
+"""How soon pods are tried again for which their namespace's quota has no room yet."""
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class Asked:
 
 class Care:
     """Looks after attempts. `touch` is called with each that is to be observed anew; `namespace` is that of workloads
-    whose assignment names none.
+    whose assignment names none. `has_room` says whether the quota of its namespace lets an assignment's pods in.
     """
 
     def __init__(
@@ -55,8 +56,9 @@ class Care:
         *,
         namespace: str,
         touch: Callable[[UUID], None],
+        has_room: Callable[[Assignment], bool] = lambda _: True,
     ) -> None:
-        self._adopter = adopter
+        self._adopter, self._has_room = adopter, has_room
         self._maker, self._attempts, self._namespace, self._touch = maker, attempts, namespace, touch
         self._kube, self._names = maker.kube, maker.names
         self._asked: dict[UUID, Asked] = {}
@@ -117,17 +119,21 @@ class Care:
             return None
         if asked is not None and asked.remove and found is not None:
             await self._remove(found, asked)
+        later: float | None = None
         if asked is not None and asked.assignment is not None and asked.pods:
-            await self._create(asked.assignment, asked, found)
+            if self._has_room(asked.assignment):
+                await self._create(asked.assignment, asked, found)
+            else:
+                later = NO_ROOM_SECONDS
         if found is None:
-            return None
+            return later
         judgement = await self._judge(found)
         if judgement.verdict is not None:
             await self._record(found, judgement.verdict)
             return None
         await self._let_go(attempt, found)
         await self._limit(found)
-        return judgement.look_again_seconds
+        return later or judgement.look_again_seconds
 
     async def _create(self, assignment: Assignment, asked: Asked, found: Attempt | None) -> None:
         """Make the pods that were asked for; a refusal ends the attempt."""
@@ -205,13 +211,7 @@ class Care:
         """Return whether a Job of the attempt is there, by a fresh look."""
         if assignment.adopted is not None:
             return await self._adopter.was_begun(assignment)
-        try:
-            await self._kube.get(
-                JOBS, manifests.base_name(assignment), assignment.namespace or self._namespace
-            )
-        except NotFound:
-            return False
-        return True
+        return await self._maker.was_made(assignment, assignment.namespace or self._namespace)
 
     async def _remove(self, found: Attempt, asked: Asked) -> None:
         """Take pods from Jobs that go on."""
@@ -243,11 +243,25 @@ class Care:
 
     async def _judge(self, found: Attempt) -> reasons.Judgement:
         now = _now()
-        refusal = await self._maker.why_unmade(found) if reasons.asks_why_unmade(found, now=now) else None
+        if reasons.lacks_a_cause(found, now=now):
+            found = await self._seen_afresh(found)
+        unmade = reasons.asks_why_unmade(found, now=now)
+        refusal = await self._maker.why_unmade(found) if unmade else None
         nodes = {slot.pod.node for slot in found.wanted if slot.pod is not None and not slot.pod.is_over}
         lost = [node for node in sorted(nodes) if node and not await self._maker.has_node(node)]
         free = self._note_free(found, now)
-        return reasons.judge(found, now=now, let_go=free, lost=lost, refusal=refusal)
+        closed = self._maker.closed(slot.planned.node for slot in found.wanted if free)
+        overtaken = self._attempts.overtaken(found) if unmade else None
+        return reasons.judge(
+            found, now=now, let_go=free, lost=lost, closed=closed, refusal=refusal, overtaken=overtaken
+        )
+
+    async def _seen_afresh(self, found: Attempt) -> Attempt:
+        """Return an attempt with its pods as they are now: what is heard of Jobs may be ahead of what is of pods."""
+        pods = {pod.uid: pod for pod in self._attempts.pods(found.jobs[0].plan.attempt)}
+        for job in found.jobs:
+            pods |= {pod.uid: pod for pod in await self._maker.pods(job.namespace, job.uid)}
+        return Attempt.of(found.jobs, pods.values())
 
     def _note_free(self, found: Attempt, now: datetime) -> dict[str, datetime]:
         """Return since when those pods are free to go that are not bound; noted when they are first seen so."""

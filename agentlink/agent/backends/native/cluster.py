@@ -89,7 +89,6 @@ class NativeCluster:
         self._marks = await Marks.load(self.kube, self._own_namespace, domain=self.names.domain)
         maker = Maker(self.kube, self.names, self._marks, self.inventory, self.uid)
         adopter = Adopter(self.kube, self.names, self._marks, self.inventory, self.uid)
-        self._care = Care(maker, adopter, self.attempts, namespace=self._namespace, touch=self._touch)
         await self._tasks.__aenter__()
         keeper = Keeper(
             self.kube, self.inventory, self.names, own_namespace=self._own_namespace, role=self._role
@@ -102,6 +101,14 @@ class NativeCluster:
             resources=self.inventory.settings.resources,
             leaving=self.attempts.leaving,
             on_change=self._ring,
+        )
+        self._care = Care(
+            maker,
+            adopter,
+            self.attempts,
+            namespace=self._namespace,
+            touch=self._touch,
+            has_room=self._spaces.has_room,
         )
         runs = [each.run() for each in (self._jobs, self._pods, self._spaces, *self.inventory.reflectors)]
         self._running = [

@@ -11,6 +11,8 @@ from agentlink.agent.backends.native.plans import JobPlan, Verdict
 from agentlink.agent.kube.quantities import asked
 from agentlink.agent.kube.resources import JsonObject
 
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+"""The label of pods with the uid of their Job."""
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 ENDED = frozenset({"Succeeded", "Failed"})

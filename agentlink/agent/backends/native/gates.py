@@ -5,13 +5,14 @@ and freed of its gate in one patch, which the API server takes while the pod is 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from agentlink.agent.backends.native.facts import PodFacts
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.protocol import AssignedPod
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def ready(attempt: Attempt, names: Names) -> list[Slot]:
@@ -36,38 +37,30 @@ def _gated(slots: Iterable[Slot], names: Names) -> Iterator[Slot]:
             yield slot
 
 
-def lift(pod: PodFacts, planned: AssignedPod, names: Names) -> list[JsonObject]:
-    """Return the JSON patch that ties a gated pod to its node and frees it.
+def lift(pod: PodFacts, planned: AssignedPod, names: Names) -> JsonObject:
+    """Return the strategic patch that ties a gated pod to its node and frees it.
 
-    It fails where the pod is another by now, or was freed already.
+    It fails where the pod is another by now, or was freed and is not tied: an affinity is changed of gated pods only.
     """
-    gate = pod.gates.index(names.gate)
     devices = ",".join(str(share.index) for share in planned.devices)
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-        {"op": "test", "path": f"/spec/schedulingGates/{gate}/name", "value": names.gate},
-        {"op": "remove", "path": f"/spec/schedulingGates/{gate}"},
-        {"op": "add", "path": "/spec/affinity", "value": tied(pod.affinity, planned.node)},
-        {"op": "add", "path": f"/metadata/labels/{_escaped(names.pod)}", "value": str(planned.index)},
-        {"op": "add", "path": f"/metadata/annotations/{_escaped(names.devices)}", "value": devices},
-    ]
+    return {
+        "metadata": {
+            "uid": pod.uid,
+            "labels": {names.pod: str(planned.index)},
+            "annotations": {names.devices: devices},
+        },
+        "spec": {
+            "schedulingGates": [{"name": names.gate, "$patch": "delete"}],
+            "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": tied(pod.affinity, planned.node)}}},
+        },
+    }
 
 
-def tied(affinity: JsonObject | None, node: str) -> JsonObject:
-    """Return the affinity, narrowed to one node: each of its terms asks for that besides."""
+def tied(affinity: JsonObject | None, node: str) -> list[JsonObject]:
+    """Return the terms of the affinity to nodes, narrowed to one node: each of them asks for that besides."""
     on_node = {"key": "metadata.name", "operator": "In", "values": [node]}
-    affinity = dict(affinity or {})
-    by_node = dict(affinity.get("nodeAffinity") or {})
-    required: dict[str, Any] = by_node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = [
+    required: JsonObject = ((affinity or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
+    return [
         {**term, "matchFields": [*term.get("matchFields", ()), on_node]}
         for term in required.get("nodeSelectorTerms") or [{}]
     ]
-    by_node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
-    affinity["nodeAffinity"] = by_node
-    return affinity
-
-
-def _escaped(name: str) -> str:
-    """Return a name as a step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")

@@ -45,7 +45,8 @@ class NodeUse:
 
 
 class Inventory:
-    """The nodes with GPUs. `use_of` says who is on a node, `owns` whether a Job's uid is one of Chamber's own.
+    """The nodes with GPUs. `use_of` says who is on a node, `owns` whether a namespace's Job of a uid is one
+    of Chamber's own.
 
     Each of `reflectors` is to be run, and its `synced` awaited, before anything is asked. `on_change` is called when a
     report may have changed, `on_gone` with a node that is not there any more. `shares` says whether Chamber's pods are
@@ -57,7 +58,7 @@ class Inventory:
         kube: Kube,
         *,
         use_of: Callable[[str], NodeUse],
-        owns: Callable[[str], bool],
+        owns: Callable[[str, str], bool],
         on_change: Callable[[], None],
         on_gone: Callable[[str], None] | None = None,
         settings: Settings | None = None,
@@ -293,4 +294,4 @@ class Inventory:
         return devices.foreign_of_slices(found, taken=taken, held=held)
 
     def _is_own(self, claim: ClaimFacts) -> bool:
-        return any(map(self._owns, claim.owners))
+        return any(self._owns(claim.namespace, owner) for owner in claim.owners)

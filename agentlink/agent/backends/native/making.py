@@ -1,20 +1,20 @@
 """Making what an attempt becomes: its Jobs at first; before its pods are let go, their Service and their claims."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import gates, manifests
+from agentlink.agent.backends.native import gates, manifests, stopping
 from agentlink.agent.backends.native.devices import CannotHold, Claim
-from agentlink.agent.backends.native.facts import JobFacts
+from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory
 from agentlink.agent.backends.native.manifests import Part, Wave
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError, NotFound
-from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject
+from agentlink.agent.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
+from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject, key_of
 from agentlink.protocol import Assignment
 
 logger = logging.getLogger(__name__)
@@ -50,12 +50,19 @@ class Maker:
             await self._job(part, wave)
 
     async def _job(self, part: Part, wave: Wave) -> None:
-        mark = self.marks.of(part.plan.attempt, wave.namespace, part.name, content=part.plan.as_text())
-        body = manifests.job(part, wave, self.names, cluster=self.cluster, mark=mark)
+        body = manifests.job(part, wave, self.names, cluster=self.cluster)
+        body["metadata"]["annotations"][self.names.mark] = self.marks.made(body)
         try:
-            await self.kube.create(JOBS, body, wave.namespace)
+            made = await self.kube.create(JOBS, body, wave.namespace)
+            if self.marks.kind(made) is not Mark.OWN:  # the cluster's admission changed what its pods run
+                await self._mark(made)
         except AlreadyExists as error:
             there = await self.kube.get(JOBS, part.name, wave.namespace)
+            if await self._is_unmarked(there, body):
+                left = read_job(there, self.names, adopted=False)
+                assert left is not None  # noqa: S101 - its plan is this one
+                await stopping.forget(self.kube, left, self.names)
+                raise  # it is made anew
             if self.marks.kind(there) is not Mark.OWN:
                 message = f"There is a Job {part.name} in namespace {wave.namespace} that is not Chamber's."
                 raise NotMade("name-taken", message) from error
@@ -63,6 +70,44 @@ class Maker:
                 raise  # of other pods: it is seen before this is tried again
         except KubeError as error:
             raise _refused(error, wave.namespace) or error from error
+
+    async def _mark(self, made: JsonObject) -> None:
+        """Mark a Job as what the cluster's admission made of it."""
+        metadata = made["metadata"]
+        change = {"uid": metadata["uid"], "annotations": {self.names.mark: self.marks.made(made)}}
+        try:
+            await self.kube.patch(JOBS, metadata["name"], {"metadata": change}, metadata["namespace"])
+        except NotFound as error:  # another agent took it for left behind: it is made anew
+            raise Conflict(409, "Conflict", f"The Job {key_of(made)} went before it was marked.") from error
+
+    async def _is_unmarked(self, there: JsonObject, asked: JsonObject) -> bool:
+        """Return whether a Job was left behind between its making and its marking, and nothing of it ever ran.
+
+        It bears the mark of what was asked for and is something else: that is what admission made of it, or somebody's
+        forgery. So it is not taken over, but may go, as long as all its pods wait behind Chamber's gate.
+        """
+        mark, plan = self.names.mark, self.names.plan
+        said, own = there["metadata"].get("annotations") or {}, asked["metadata"]["annotations"]
+        gates_of = there["spec"]["template"]["spec"].get("schedulingGates") or ()
+        if self.marks.kind(there) is not None or (said.get(mark), said.get(plan)) != (own[mark], own[plan]):
+            return False
+        if all(gate["name"] != self.names.gate for gate in gates_of):
+            return False
+        pods = await self.pods(there["metadata"]["namespace"], there["metadata"]["uid"])
+        return all(self.names.gate in pod.gates for pod in pods)
+
+    async def was_made(self, assignment: Assignment, namespace: str) -> bool:
+        """Return whether the first Job of an attempt is there, by a fresh look."""
+        try:
+            there = await self.kube.get(JOBS, manifests.base_name(assignment), namespace)
+        except NotFound:
+            return False
+        return self.marks.kind(there) is Mark.OWN
+
+    async def pods(self, namespace: str, uid: str) -> list[PodFacts]:
+        """Return the pods of a Job, by a fresh look."""
+        there = await self.kube.list(PODS, namespace, labels=f"{CONTROLLER_UID}={uid}")
+        return [pod for pod in map(read_pod, there.items) if pod.owner == uid]
 
     async def provide(self, attempt: Attempt, slots: list[Slot], assignment: Assignment) -> None:
         """Make what these pods need before they are let go; raise `NotMade`."""
@@ -100,7 +145,7 @@ class Maker:
         assert pod is not None  # noqa: S101 - only pods that are there are let go
         patch = gates.lift(pod, slot.planned, self.names)
         try:
-            await self.kube.patch(PODS, pod.name, patch, pod.namespace, kind="json")
+            await self.kube.patch(PODS, pod.name, patch, pod.namespace, kind="strategic")
         except (Invalid, NotFound) as error:
             if await self._is_gated(pod.namespace, pod.name, pod.uid):
                 message = f"Pod {slot.planned.index} cannot be let go to {slot.planned.node}: {error.message}"
@@ -120,6 +165,11 @@ class Maker:
         if node in self.inventory.nodes.items:
             return True
         return bool((await self.kube.list(NODES, fields=f"metadata.name={node}")).items)
+
+    def closed(self, nodes: Iterable[str]) -> set[str]:
+        """Return those of the nodes that take no new pods."""
+        known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
+        return {name for name, node in known if node is not None and (node.cordoned or not node.ready)}
 
     async def why_unmade(self, attempt: Attempt) -> str | None:
         """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says."""

@@ -103,8 +103,8 @@ def is_distributed(assignment: Assignment) -> bool:
     return max(len(assignment.pods), assignment.most_pods) > 1
 
 
-def job(part: Part, wave: Wave, names: Names, *, cluster: str, mark: str) -> JsonObject:
-    """Return a Job of the wave."""
+def job(part: Part, wave: Wave, names: Names, *, cluster: str) -> JsonObject:
+    """Return a Job of the wave, without its mark."""
     name, plan, assignment = part.name, part.plan, wave.assignment
     labels = labels_of(assignment, names, cluster=cluster)
     count = len(plan.pods)
@@ -115,7 +115,7 @@ def job(part: Part, wave: Wave, names: Names, *, cluster: str, mark: str) -> Jso
             "name": name,
             "namespace": wave.namespace,
             "labels": labels,
-            "annotations": {names.slug: assignment.slug, names.plan: plan.as_text(), names.mark: mark},
+            "annotations": {names.slug: assignment.slug, names.plan: plan.as_text()},
             "finalizers": [names.report],
         },
         "spec": {

@@ -65,7 +65,7 @@ class Names:
 
     @property
     def owner(self) -> str:
-        """Return the annotation in which a Job says whose it is; nothing follows from it."""
+        """Return the annotation in which a Job says whose it is: they may steer it at the server too."""
         return self._of("owner")
 
     @property

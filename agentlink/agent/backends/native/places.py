@@ -134,9 +134,9 @@ class Keeper:
         """Write the namespace's quota anew next time, whatever was written before."""
         self._quotas.pop(namespace, None)
 
-    async def set_quota(self, namespace: str, pods: Iterable[AssignedPod]) -> bool:
-        """Have the quota leave room for these pods, and wait until it holds where it grew; False where it cannot be
-        written.
+    async def set_quota(self, namespace: str, pods: Iterable[AssignedPod]) -> str:
+        """Have the quota leave room for these pods, and wait until it holds where it grew; return why it cannot be
+        written, as a sentence.
         """
         planned: Counter[str] = Counter()
         for pod in pods:
@@ -145,17 +145,17 @@ class Keeper:
         hard = {key: str(planned[key]) for key in sorted({*known, *planned})}
         before = self._quotas.get(namespace, {})
         if hard == before:
-            return True
+            return ""
         try:
             body = {"metadata": {"name": QUOTA}, "spec": {"hard": hard}}
             await self._kube.apply(RESOURCE_QUOTAS, body, namespace)
         except (Forbidden, NotFound) as error:
             logger.warning("The quota of namespace %s cannot be written: %s", namespace, error)
-            return False
+            return f"Its quota cannot be written: {error.message.rstrip('.')}."
         self._quotas[namespace] = hard
         if any(int(count) > int(before.get(key, 0)) for key, count in hard.items()):
             await self._await_quota(namespace, hard)
-        return True
+        return ""
 
     def _counted(self, pod: AssignedPod, namespace: str) -> "Counter[str]":
         """Return what a pod of the plan takes of the quota."""

@@ -33,7 +33,9 @@ DELETED_SECONDS = 3.0
 UNMADE_SECONDS = 20.0
 """How long pods may be refused to the Job's controller: those before them may still be counted."""
 NEVER_MADE_SECONDS = 300.0
-"""How long no pod may be made while nobody says why."""
+"""How long no pod may be made while nobody says why, from when the Jobs' controller came to the Job, or to later ones:
+one that is only behind gets as long as it needs.
+"""
 
 SIGNALS = {
     1: "SIGHUP",
@@ -73,12 +75,15 @@ def judge(
     now: datetime,
     let_go: Mapping[str, datetime],
     lost: Collection[str] = (),
+    closed: Collection[str] = (),
     refusal: str | None = None,
+    overtaken: datetime | None = None,
 ) -> Judgement:
     """Return how an attempt that has no verdict yet, and is not being stopped, has ended badly, if it has.
 
-    `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there. `refusal`: why
-    the cluster does not make pods, None where nobody asked.
+    `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there, `closed`:
+    those that take no new pods. `refusal`: why the cluster does not make pods, None where nobody asked. `overtaken`:
+    since when the Jobs' controller has dealt with Jobs that were made later, None where it has not.
     """
     waits: list[float] = []
 
@@ -89,16 +94,18 @@ def judge(
             waits.append(left)
         return left <= 0
 
-    verdict = _of_jobs(attempt, now) or _of_failed(attempt, now)
+    verdict = _of_jobs(attempt, now, passed) or _of_failed(attempt, now)
     for slot in attempt.wanted:
         if verdict is None and slot.pod is not None and slot.pod.phase != "Succeeded":
             pod_lost = slot.pod.node in lost and not slot.pod.is_over
             lost_verdict = Verdict("node-lost", _node_lost(slot, slot.pod), now) if pod_lost else None
-            verdict = lost_verdict or _of_pod(slot, slot.pod, now, passed, let_go)
+            verdict = lost_verdict or _of_pod(slot, slot.pod, now, passed)
     if verdict is None:
         verdict = _of_vanished(attempt, now, passed)
     if verdict is None:
-        verdict = _of_unmade(attempt, now, passed, refusal)
+        verdict = _of_unmade(attempt, now, passed, refusal, overtaken)
+    if verdict is None:
+        verdict = _of_unbound(attempt, now, passed, let_go, closed)
     if verdict is not None and verdict.refused and attempt.running_at is not None:
         verdict = replace(verdict, refused=False)
     return Judgement(verdict, None if verdict else min(waits, default=None))
@@ -109,7 +116,13 @@ def asks_why_unmade(attempt: Attempt, *, now: datetime) -> bool:
     return any((now - slot.job.created_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
 
 
-def _of_jobs(attempt: Attempt, now: datetime) -> Verdict | None:
+def lacks_a_cause(attempt: Attempt, *, now: datetime) -> bool:
+    """Return whether a Job failed a while ago and no pod says why: then its pods may not have been heard of since."""
+    waited = ((now - (job.failed_at or now)).total_seconds() for job in _failed_jobs(attempt))
+    return any(seconds >= DELETED_SECONDS for seconds in waited) and _of_failed(attempt, now) is None
+
+
+def _of_jobs(attempt: Attempt, now: datetime, passed: Passed) -> Verdict | None:
     for job in attempt.jobs:
         name = f"Its Job {job.name} in namespace {job.namespace}"
         if job.deleting:
@@ -118,7 +131,19 @@ def _of_jobs(attempt: Attempt, now: datetime) -> Verdict | None:
             return Verdict("time-limit", _limit(job), now)
         if job.suspended and not job.complete and not job.failed:
             return Verdict("job-suspended", _by_hand(name, "suspended"), now)
+        if _is_over_time(attempt, job, passed):
+            return Verdict("time-limit", _limit(job), now)
     return None
+
+
+def _is_over_time(attempt: Attempt, job: JobFacts, passed: Passed) -> bool:
+    """Return whether a Job has run for a limit of which the cluster knows nothing: adopted ones stay as they were
+    written. Never before: the cluster tells of whole seconds, so all pods ran up to one later than it says.
+    """
+    limit = job.plan.time_limit_seconds
+    if not job.adopted or limit is None or job.deadline_seconds is not None or attempt.running_at is None:
+        return False
+    return passed(attempt.running_at, limit + 1)
 
 
 def _of_failed(attempt: Attempt, now: datetime) -> Verdict | None:
@@ -188,15 +213,11 @@ def _limit(job: JobFacts) -> str:
 def _disrupted(slot: Slot, pod: PodFacts) -> tuple[str, str]:
     where, said = _where(slot, pod), _sentence(pod.disrupted.message)
     if pod.disrupted.reason in ("DeletionByTaintManager", "DeletionByPodGC"):
-        node = pod.node or slot.planned.node
-        return (
-            "node-lost",
-            f"Node {node} was lost, or not ready for too long, while pod {slot.planned.index} ran there.",
-        )
+        return "node-lost", _node_lost(slot, pod)
     if pod.disrupted.reason == "EvictionByEvictionAPI":
-        return "evicted", f"{where} was evicted by hand, as when its node is drained."
+        return "drained", f"{where} was evicted by hand, as when its node is drained."
     if pod.disrupted.reason == "PreemptionByScheduler":
-        return "evicted", f"{where} was taken away by the cluster's scheduler: {said}"
+        return "displaced", f"{where} was taken away by the cluster's scheduler: {said}"
     return "evicted", f"{where} was ended by its node: {said}"
 
 
@@ -207,9 +228,7 @@ def _cannot_begin(slot: Slot, pod: PodFacts) -> tuple[str, str]:
     return "container-not-made", f"{_where(slot, pod)} cannot begin: {said}"
 
 
-def _of_pod(
-    slot: Slot, pod: PodFacts, now: datetime, passed: Passed, let_go: Mapping[str, datetime]
-) -> Verdict | None:
+def _of_pod(slot: Slot, pod: PodFacts, now: datetime, passed: Passed) -> Verdict | None:
     """Return what keeps one pod from running on, or from beginning."""
     if pod.disrupted or _is_misplaced(slot, pod):
         return Verdict(*(_disrupted(slot, pod) if pod.disrupted else _misplaced(slot, pod)), now)
@@ -221,8 +240,6 @@ def _of_pod(
     if pod.waiting.reason in IMAGE_REASONS | CONTAINER_REASONS:
         stuck = Verdict(*_cannot_begin(slot, pod), now)
         return stuck if passed(pod.started_at or pod.created_at, IMAGE_SECONDS) else None
-    if pod.uid in let_go and not pod.node and passed(let_go[pod.uid], UNBOUND_SECONDS):
-        return Verdict("unschedulable", _unbound(slot, pod), now, refused=True)
     return None
 
 
@@ -230,24 +247,52 @@ def _of_vanished(attempt: Attempt, now: datetime, passed: Passed) -> Verdict | N
     """Return the end of a Job that failed and of whose pods none is left that says why."""
     if attempt.succeeded:
         return None
-    for job in attempt.jobs:
-        shrunk = bool(job.removed) and job.failed.reason == "FailedIndexes"
-        if job.failed and not shrunk and passed(job.failed_at, DELETED_SECONDS):
+    for job in _failed_jobs(attempt):
+        if passed(job.failed_at, DELETED_SECONDS):
             return Verdict("pod-deleted", _by_hand(f"A pod of its Job {job.name}", "deleted"), now)
     return None
 
 
-def _of_unmade(attempt: Attempt, now: datetime, passed: Passed, refusal: str | None) -> Verdict | None:
+def _failed_jobs(attempt: Attempt) -> Iterator[JobFacts]:
+    """Yield the Jobs that failed, and not just because pods were taken from them."""
+    for job in attempt.jobs:
+        shrunk = bool(job.removed) and job.failed.reason == "FailedIndexes"
+        if job.failed and not shrunk:
+            yield job
+
+
+def _of_unmade(
+    attempt: Attempt, now: datetime, passed: Passed, refusal: str | None, overtaken: datetime | None
+) -> Verdict | None:
     unmade = list(_unmade(attempt))
     if not unmade:
         return None
-    since = max(slot.job.created_at for slot in unmade)
-    refused = passed(since, UNMADE_SECONDS) and bool(refusal)
-    if not refused and not passed(since, NEVER_MADE_SECONDS):
+    refused = passed(max(slot.job.created_at for slot in unmade), UNMADE_SECONDS) and bool(refusal)
+    begun = [slot.job.started_at or overtaken for slot in unmade]
+    since = max((at for at in begun if at is not None), default=None)
+    if not refused and not passed(since if all(begun) else None, NEVER_MADE_SECONDS):
         return None
     pods = "a pod" if len(unmade) == 1 else f"{len(unmade)} pods"
     said = f": {_sentence(refusal)}" if refusal else "; it does not say why."
     return Verdict("not-created", f"The cluster does not make {pods} of it{said}", now, refused=True)
+
+
+def _of_unbound(
+    attempt: Attempt, now: datetime, passed: Passed, let_go: Mapping[str, datetime], closed: Collection[str]
+) -> Verdict | None:
+    for slot in attempt.wanted:
+        pod = slot.pod
+        if pod is None or pod.node or pod.uid not in let_go or not passed(let_go[pod.uid], UNBOUND_SECONDS):
+            continue
+        node = slot.planned.node
+        said = (
+            f": {_sentence(pod.unschedulable)}" if pod.unschedulable else "; its scheduler does not say why."
+        )
+        if node in closed:
+            said = ": the node is cordoned, as when it is drained, or not ready, and takes no new pods."
+        text = f"Pod {slot.planned.index} was planned on {node}, but did not come there within {UNBOUND_SECONDS:.0f} s"
+        return Verdict("unschedulable", text + said, now, refused=True)
+    return None
 
 
 def _unmade(attempt: Attempt) -> Iterator[Slot]:
@@ -263,12 +308,6 @@ def _is_misplaced(slot: Slot, pod: PodFacts) -> bool:
 def _misplaced(slot: Slot, pod: PodFacts) -> tuple[str, str]:
     planned, what = slot.planned.node, f"Pod {slot.planned.index}"
     return "misplaced", f"{what} was planned on {planned}, but was let go to {pod.node}, not by Chamber."
-
-
-def _unbound(slot: Slot, pod: PodFacts) -> str:
-    seconds, node = f"{UNBOUND_SECONDS:.0f} s", slot.planned.node
-    said = f": {_sentence(pod.unschedulable)}" if pod.unschedulable else "; its scheduler does not say why."
-    return f"Pod {slot.planned.index} was planned on {node}, but did not come there within {seconds}{said}"
 
 
 def _where(slot: Slot, pod: PodFacts) -> str:

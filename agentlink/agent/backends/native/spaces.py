@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Keeper, Place, read_place
 from agentlink.agent.backends.native.work import Work
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import Conflict, Invalid, KubeError, NotFound
+from agentlink.agent.kube.errors import Conflict, Invalid, NotFound
 from agentlink.agent.kube.reflector import Reflector
 from agentlink.agent.kube.resources import JOBS, NAMESPACES, JsonObject
 from agentlink.protocol import (
@@ -54,11 +54,15 @@ class _Space:
     jobs: Reflector[JobEntry]
     task: "asyncio.Task[NoReturn] | None" = None
     problem: str = UNKNOWN
+    unlimited: str = ""
+    """Why its quota cannot be written."""
     refusals: int = 0
-    """How often in a row its quota could not be written."""
+    """How often in a row that was so."""
+    room: dict[UUID, int] = field(default_factory=dict)
+    """For how many pods of each attempt the quota leaves room."""
 
     @property
-    def ready(self) -> bool:
+    def known(self) -> bool:
         return not self.problem and self.jobs.synced.is_set()
 
 
@@ -143,15 +147,19 @@ class Spaces:
     async def expect(self, assignments: Collection[Assignment]) -> None:
         """Take in which attempts may have pods: their Jobs run, and quotas leave room for them and for nothing else."""
         first, self._expected = self._expected is None, {each.attempt: each for each in assignments}
-        try:
-            await self._set_quotas()
-        except KubeError as error:
-            logger.warning("The quotas cannot be written yet: %s", error)
+        if self._spaces:
             self._work.add(_Quotas())
         if first:
             for space in self._spaces.values():
                 for key in space.jobs.items:
                     self._work.add(_Job(key))
+
+    def has_room(self, assignment: Assignment) -> bool:
+        """Return whether the quota of an attempt's namespace lets its pods in by now, or never will by waiting."""
+        space = self._spaces.get(assignment.namespace)
+        if space is None or space.problem or space.unlimited:
+            return True
+        return space.room.get(assignment.attempt, 0) >= len(assignment.pods)
 
     def changed(self, attempt: UUID) -> None:
         """Take in that pods of an attempt came or went: once those are gone that leave, there is room for no others."""
@@ -167,11 +175,11 @@ class Spaces:
     async def discovered(self, since: int) -> tuple[int, Found | None]:
         """Return what is in the bound namespaces, where that changed after `since` and all were looked at."""
         spaces = self._spaces.values()
-        if any(space.problem == UNKNOWN or not (space.problem or space.ready) for space in spaces):
+        if any(space.problem == UNKNOWN or not (space.problem or space.known) for space in spaces):
             return since, None
         if self._version <= since:
             return self._version, None
-        jobs = [job for space in spaces if space.ready for job in _asking(space)]
+        jobs = [job for space in spaces if space.known for job in _asking(space)]
         return self._version, Found(self._bindings, [_report(space) for space in spaces], jobs)
 
     async def answer(self, verdicts: Sequence[Verdict]) -> None:
@@ -221,26 +229,44 @@ class Spaces:
             space.task.add_done_callback(lambda _: self._change())
             self._tasks.create_task(self._tell_synced(space))
         self._keeper.forget(name)
-        if await self._set_quotas(name):
+        await self._set_quotas(name)
+        if not space.unlimited:
             space.refusals = 0
             return None
         space.refusals += 1
         return min(TRY_AGAIN_SECONDS * (1 << min(space.refusals - 1, 16)), LOOK_AGAIN_SECONDS)
 
-    async def _set_quotas(self, only: str = "") -> bool:
+    async def _set_quotas(self, only: str = "") -> None:
         """Have quotas leave room for what is planned, one after the other: the latest plan is what stays."""
         async with self._quotas:
             if self._expected is None:
-                return True
+                return
             pods: dict[str, list[AssignedPod]] = defaultdict(list)
+            room: dict[str, dict[UUID, int]] = defaultdict(dict)
             for assignment in self._expected.values():
                 pods[assignment.namespace] += assignment.pods
+                room[assignment.namespace][assignment.attempt] = len(assignment.pods)
             for namespace, leaving in self._leaving(self._expected.keys()).items():
                 pods[namespace] += leaving
-            kept = [name for name, space in self._spaces.items() if not space.problem and only in ("", name)]
-            return all(
-                await asyncio.gather(*(self._keeper.set_quota(name, pods.get(name, ())) for name in kept))
+            kept = {
+                name: space
+                for name, space in self._spaces.items()
+                if not space.problem and only in ("", name)
+            }
+            problems = await asyncio.gather(
+                *(self._keeper.set_quota(name, pods.get(name, ())) for name in kept)
             )
+            for (name, space), problem in zip(kept.items(), problems, strict=True):
+                space.room = room[name]
+                self._note_unlimited(space, problem)
+
+    def _note_unlimited(self, space: _Space, problem: str) -> None:
+        if problem == space.unlimited:
+            return
+        if problem and not space.unlimited:
+            self._work.add(_Namespace(space.bound.namespace))  # tries again, ever later
+        space.unlimited = problem
+        self._change()
 
     async def _look_at(self, key: str) -> None:
         """Hold back a Job that runs and may not, and say so; answer one that pretends to be Chamber's."""
@@ -298,7 +324,7 @@ def _asking(space: _Space) -> list[DiscoveredJob]:
 
 
 def _report(space: _Space) -> NamespaceReport:
-    entries = space.jobs.items.values() if space.ready else ()
+    entries = space.jobs.items.values() if space.known else ()
     foreign = [
         entry
         for entry in entries
@@ -306,8 +332,8 @@ def _report(space: _Space) -> NamespaceReport:
     ]
     return NamespaceReport(
         namespace=space.bound.namespace,
-        ready=space.ready,
-        problem=space.problem,
+        ready=space.known and not space.unlimited,
+        problem=space.problem or space.unlimited,
         foreign_jobs=len(foreign),
         foreign_gpus=sum(entry.gpus for entry in foreign),
     )

@@ -5,6 +5,7 @@ as the record of what became of them. Devices are free when the pods are gone, h
 controller no longer looks after are deleted one by one, as are those that are taken from a Job that goes on.
 """
 
+import math
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
@@ -47,10 +48,13 @@ async def record(kube: Kube, job: JobFacts, verdict: Verdict, names: Names) -> N
 
 
 async def limit(kube: Kube, job: JobFacts, *, running_at: datetime) -> None:
-    """Have the cluster itself end a Job when it has run for its time limit, which counts from when all pods ran."""
+    """Have the cluster itself end a Job when it has run for its time limit, which counts from when all pods ran.
+
+    Never before: the cluster tells of whole seconds, so all pods ran up to one later than it says.
+    """
     assert job.started_at is not None  # noqa: S101 - asked of Jobs that have begun
     before = (running_at - job.started_at).total_seconds()
-    seconds = max(1, round(before + (job.plan.time_limit_seconds or 0)))
+    seconds = math.ceil(before + (job.plan.time_limit_seconds or 0)) + 1
     await _change(kube, job, {"metadata": {"uid": job.uid}, "spec": {"activeDeadlineSeconds": seconds}})
 
 

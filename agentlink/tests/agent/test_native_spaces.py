@@ -1,0 +1,116 @@
+"""Bound namespaces and their quotas, on a cluster that has nothing and a keeper that is told what to say."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+
+from agentlink.agent.backends.native import spaces as module
+from agentlink.agent.backends.native.marks import Marks
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.places import Keeper
+from agentlink.agent.backends.native.spaces import Spaces
+from agentlink.agent.kube.client import Event, Kube, Listing
+from agentlink.protocol import BoundNamespace, NamespaceReport, Namespaces
+from agentlink.tests.agents import running
+from agentlink.tests.kube.made import assigned
+from agentlink.tests.kube.native import work
+
+SECONDS = 60.0
+
+
+class Nothing:
+    """An API server that has no objects, and never will."""
+
+    async def pages(self, *_: object) -> AsyncGenerator[Listing]:
+        yield Listing([], "1")
+
+    async def watch(self, *_: object) -> AsyncGenerator[Event]:
+        await asyncio.Event().wait()
+        yield Event("", {})
+
+
+class Told:
+    """Keeps namespaces: says of quotas what it is told, once it may."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self.may = asyncio.Event()
+
+    async def keep(self, *_: object) -> str:
+        return ""
+
+    def forget(self, _: str) -> None:
+        return None
+
+    async def set_quota(self, *_: object) -> str:
+        await self.may.wait()
+        return self.problem
+
+
+class World:
+    """Spaces with one bound namespace."""
+
+    def __init__(self) -> None:
+        self.keeper, self.changes = Told(), asyncio.Event()
+        bound = BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp")
+        self.namespaces = Namespaces(version=1, bound=(bound,))
+        self.spaces = Spaces(
+            cast(Kube, Nothing()),
+            Marks(b"k" * 32),
+            cast(Keeper, self.keeper),
+            Names(),
+            resources=(),
+            leaving=lambda _: {},
+            on_change=self.changes.set,
+        )
+
+    async def until(self, **fields: Any) -> NamespaceReport:
+        """Return the report on the namespace that says so."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                self.changes.clear()
+                _, found = await self.spaces.discovered(-1)
+                if found is not None:
+                    (report,) = found.namespaces
+                    if all(getattr(report, name) == value for name, value in fields.items()):
+                        return report
+                await self.changes.wait()
+
+
+async def test_a_namespace_whose_quota_cannot_be_written_is_not_ready_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TRY_AGAIN_SECONDS", 0.01)
+    world = World()
+    world.keeper.may.set()
+    world.keeper.problem = "Its quota cannot be written: you may not."
+    async with running(world.spaces.run()):
+        await world.spaces.expect([])
+        await world.spaces.bind(world.namespaces)
+        refused = await world.until(ready=False, problem=world.keeper.problem)
+        assert refused.namespace == "nlp-jobs"
+        world.keeper.problem = ""
+        await world.until(ready=True, problem="")
+
+
+async def test_a_quota_that_takes_its_time_keeps_only_those_pods_waiting_that_need_its_room() -> None:
+    world = World()
+    mine = work(*assigned(0, 1), namespace="nlp-jobs")
+    async with running(world.spaces.run()):
+        world.keeper.may.set()
+        await world.spaces.expect([])
+        await world.spaces.bind(world.namespaces)
+        await world.until(ready=True)
+        world.keeper.may.clear()
+        await world.spaces.expect([mine])  # returns, though the quota is not written yet
+        assert not world.spaces.has_room(mine)
+        assert world.spaces.has_room(work(*assigned(0), namespace="elsewhere"))
+        world.keeper.may.set()
+        async with asyncio.timeout(SECONDS):
+            while not world.spaces.has_room(mine):
+                await asyncio.sleep(0.01)
+        grown = mine.model_copy(update={"pods": assigned(0, 1, 2)})
+        assert not world.spaces.has_room(grown)
