@@ -24,5 +24,6 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
         "organisation": SimpleLazyObject(Team.objects.filter(depth=0).only("name").first),
         "role_names": ", ".join(sorted(role.label for role in roles)) or "No role yet",
         "may_submit": may_anywhere(user, Permission.SUBMIT),
+        "may_give_roles": may_anywhere(user, Permission.MANAGE_MEMBERS),
         "may_audit": may_anywhere(user, Permission.VIEW_AUDIT),
     }

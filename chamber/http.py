@@ -1,13 +1,15 @@
 """How views answer: a whole page or the fragment that htmx or a live section asked for."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, Self
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
 from chamber import live
 
@@ -88,3 +90,29 @@ def toast(response: HttpResponse, message: str, *, level: str = "info") -> HttpR
     """Have the page show `message` beside what it swaps in (an `HX-Trigger` event named `toast`)."""
     response["HX-Trigger"] = json.dumps({"toast": {"message": message, "level": level}})
     return response
+
+
+View = Callable[..., HttpResponse]
+
+
+def posted_from(page_name: str, *keys: str) -> Callable[[View], View]:
+    """Return a decorator for a view that takes a form of another page, whose address has `keys` in common with it.
+
+    A form that is refused is shown at the address that it was sent to: who reads that address, by Enter or a reload,
+    is sent on to the page.
+    """
+
+    def decorate(view: View) -> View:
+        posted = require_POST(view)
+
+        @wraps(view)
+        def take(request: HttpRequest, **values: Any) -> HttpResponse:
+            if request.method in {"GET", "HEAD"}:
+                answer: HttpResponse = redirect(page_name, **{key: values[key] for key in keys})
+            else:
+                answer = posted(request, **values)
+            return answer
+
+        return take
+
+    return decorate

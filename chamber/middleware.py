@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import render
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -33,8 +33,16 @@ class RefusalMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Pass the request on."""
-        return self.get_response(request)
+        """Pass the request on; say in words where a page's address takes no such request."""
+        response = self.get_response(request)
+        for_people = "text/html" in request.headers.get("Accept", "")
+        if not isinstance(response, HttpResponseNotAllowed) or not for_people:
+            return response
+        refusal = Refusal("This address only takes what a form sends; open the page that the form is on.")
+        refusal.status = response.status_code
+        page = render(request, "errors/refusal.html", {"refusal": refusal}, status=refusal.status)
+        page["Allow"] = response["Allow"]
+        return page
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Render the refusal with its own status."""

@@ -4,9 +4,9 @@ import base64
 import json
 import logging
 from http import HTTPStatus
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.pagination import CursorPagination
@@ -17,6 +17,9 @@ from rest_framework.response import Response
 from chamber import logs
 from chamber.errors import Conflict, Refusal, StaleVersion, TooLarge
 from chamber.transactions import is_unavailable
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
 
 logger = logging.getLogger(__name__)
 
@@ -123,10 +126,21 @@ def _first_sentence(fields: Any, place: str = "") -> str:
 class NewestFirst(CursorPagination):
     """Pages by cursor, newest first; `?limit=` up to 500 rows."""
 
-    ordering = ("-id",)
+    ordering: tuple[str, ...] = ("-id",)
     page_size = 50
     page_size_query_param = "limit"
     max_page_size = 500
+
+    def paginate_queryset(
+        self, queryset: Any, request: Request, view: "APIView | None" = None
+    ) -> list[Any] | None:
+        """Return a page; 404 where the cursor names a place that no row can have."""
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (ValidationError, ValueError, OverflowError) as error:
+            if self.cursor_query_param not in request.query_params:
+                raise
+            raise exceptions.NotFound(self.invalid_cursor_message) from error
 
 
 def etag(version: int) -> str:

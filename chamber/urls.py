@@ -4,11 +4,20 @@ from django.urls import include, path
 
 from chamber import health, views, views_sign_in, views_tokens
 from chamber.metrics.view import metrics
+from teams.views import audit, groups
 
 chamber_patterns = (
     [
         path("", views.overview, name="overview"),
         path("mine/", views.mine, name="mine"),
+        path("settings/audit/", audit.audit, name="audit"),
+        path("settings/audit/export/", audit.export, name="audit-export"),
+        path("settings/groups/", groups.groups, name="groups"),
+        path("settings/groups/<int:group_id>/", groups.group, name="group"),
+        path("settings/groups/<int:group_id>/delete/", groups.delete, name="group-delete"),
+        path(
+            "settings/groups/<int:group_id>/people/<str:username>/remove/", groups.remove, name="group-remove"
+        ),
         path("tokens/", views_tokens.tokens, name="tokens"),
         path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),
         path("clusters/<slug:name>/simulated-agent/", views.demo_agent, name="demo-agent"),

@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from teams.api.audit import AuditTrail
+from teams.api.audit import AuditExport, AuditTrail
+from teams.api.groups import GroupDetail, GroupPeople, GroupPerson, Groups
 from teams.api.members import MemberDetail, Members
 from teams.api.pools import PoolDetail, Pools
 from teams.api.rules import Rules
@@ -23,5 +24,10 @@ urlpatterns = [
     path("team-edits/", TeamEdits.as_view(), name="api-team-edits"),
     path("pools/", Pools.as_view(), name="api-pools"),
     path("pools/<slug:slug>/", PoolDetail.as_view(), name="api-pool"),
+    path("groups/", Groups.as_view(), name="api-groups"),
+    path("groups/<int:group_id>/", GroupDetail.as_view(), name="api-group"),
+    path("groups/<int:group_id>/people/", GroupPeople.as_view(), name="api-group-people"),
+    path("groups/<int:group_id>/people/<str:username>/", GroupPerson.as_view(), name="api-group-person"),
     path("audit/", AuditTrail.as_view(), name="api-audit"),
+    path("audit/export/", AuditExport.as_view(), name="api-audit-export"),
 ]

@@ -154,12 +154,32 @@ class MoveForm(forms.Form):
 class MemberForm(forms.Form):
     """Whom to give which role."""
 
-    who = forms.CharField(label="User name or e-mail address", max_length=254)
+    who = forms.CharField(
+        label="User name or e-mail address", max_length=254, help_text="Or a group, as group:NAME."
+    )
     role = forms.ChoiceField(label="Role")
 
     def __init__(self, data: Any = None, *, roles: Iterable[Role]) -> None:
         super().__init__(data, auto_id="member-%s", initial={"role": Role.RESEARCHER})
         cast("forms.ChoiceField", self.fields["role"]).choices = [(role.value, role.label) for role in roles]
+
+
+class GroupForm(forms.Form):
+    """A group to be made."""
+
+    name = forms.CharField(max_length=60, help_text="Small letters, digits and hyphens.")
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data, auto_id="group-%s")
+
+
+class PersonForm(forms.Form):
+    """Somebody to put into a group."""
+
+    who = forms.CharField(label="User name or e-mail address", max_length=254)
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data, auto_id="person-%s")
 
 
 def _lines(names: tuple[str, ...] | None) -> list[str]:

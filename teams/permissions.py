@@ -31,6 +31,7 @@ class Permission(StrEnum):
     MANAGE_POOLS = "change pools"
     OPERATE_CLUSTERS = "connect and drain clusters"
     VIEW_AUDIT = "read the audit trail"
+    MANAGE_GROUPS = "change groups of people"
 
 
 _VIEW = frozenset({Permission.VIEW_TEAM, Permission.VIEW_WORKLOADS})

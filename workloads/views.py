@@ -42,7 +42,7 @@ def _actor(request: HttpRequest) -> Actor:
 def _found(request: HttpRequest, slug: str) -> Workload:
     # Whether it was adopted, by the name of the relation: the room that owns that lies above this one.
     rows = Workload.objects.visible_to(request.user).select_related(
-        "team", "owner", "pool", "attempt", "adopted_job__cluster"
+        "team", "owner", "pool", "attempt", "adopted_job__cluster", "adopted_job__named_owner"
     )
     return get_object_or_404(rows, slug=slug)
 
@@ -99,7 +99,11 @@ def bulk(request: HttpRequest) -> HttpResponse:
     if act not in actions.BULK_ACTS:
         raise Refusal(f"{act!r} is not among {', '.join(actions.BULK_ACTS)}.")
     chosen = request.POST.getlist("id")[: listing.LARGEST_PAGE]
-    rows = list(Workload.objects.visible_to(request.user).select_related("team").filter(slug__in=chosen))
+    rows = list(
+        Workload.objects.visible_to(request.user)
+        .select_related("team", "owner", "adopted_job")
+        .filter(slug__in=chosen)
+    )
     done = actions.act_on_many(by=_actor(request), act=act, workloads=rows)
     left = len(chosen) - len(done)
     text = f"{_DONE[act]} {len(done)} of {len(chosen)} workloads."
@@ -122,11 +126,13 @@ def _safe_next(request: HttpRequest, otherwise: str) -> str:
 @require_GET
 def workload_detail(request: HttpRequest, slug: str) -> HttpResponse:
     """Show where a workload stands, why, and all that happened to it; live."""
-    known = Workload.objects.visible_to(request.user).filter(slug=slug).values_list("pk", "owner").first()
-    if known is None:
+    known = Workload.objects.visible_to(request.user).filter(slug=slug)
+    found = known.values_list("pk", "owner", "adopted_job__named_owner").first()
+    if found is None:
         raise Http404
+    pk, owner, named = found
     # Before its rows are read: what changes in between is fetched again rather than missed.
-    watched = Watched.now(f"workload:{known[0]}").but_for(known[1])
+    watched = Watched.now(f"workload:{pk}").but_for(named or owner)
     workload = _found(request, slug)
     context = detail.of(workload, _user(request))
     return page(request, "workloads/detail.html", context, fragment="workloads/_detail.html", watched=watched)

@@ -16,8 +16,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Workloads": {
         "submit": (f"{_COMMANDS}.submit:submit", "Submit one workload by flags, or several from a file."),
+        "run": (f"{_COMMANDS}.run:run", "Submit one workload and follow it until it ends."),
         "list": (f"{_COMMANDS}.workloads:list_", "List workloads."),
         "get": (f"{_COMMANDS}.workloads:get", "Show workloads by name."),
+        "describe": (f"{_COMMANDS}.describe:describe", "Show all that is known of a workload."),
         "why": (f"{_COMMANDS}.workloads:why", "Say why a workload waits, and when it is expected to start."),
         "watch": (f"{_COMMANDS}.follow:watch", "Follow a workload's events until it ends."),
         "logs": (f"{_COMMANDS}.logs:logs", "Print what a pod has written, or follow what it writes."),
@@ -31,6 +33,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "teams": (f"{_COMMANDS}.organisation:teams", "Show the tree of teams with guarantees and use."),
         "pools": (f"{_COMMANDS}.organisation:pools", "Show the pools and what is free in them."),
         "queue": (f"{_COMMANDS}.organisation:queue", "Show a pool's queue in order, with reasons."),
+        "top": (f"{_COMMANDS}.top:top", "Show who holds GPUs, and what they make of them."),
+        "diff": (f"{_COMMANDS}.apply:diff", "Show what a file of pools and teams would change."),
+        "apply": (f"{_COMMANDS}.apply:apply", "Make pools and teams as a file says."),
     },
     "Operating": {
         "simulate": (f"{_COMMANDS}.operate:simulate", "Run the scheduler on a described organisation."),

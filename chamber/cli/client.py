@@ -86,6 +86,10 @@ class Client:
         headers = {"Idempotency-Key": key} if key else {}
         return self._json("POST", path, body=body, headers=headers, repeat=bool(key))
 
+    def edit(self, method: str, path: str, body: object, *, version: int) -> Any:
+        """Change what was read at a version; a conflict where somebody was quicker."""
+        return self._json(method, path, body=body, headers={"If-Match": f'"{version}"'}, repeat=False)
+
     def delete(self, path: str) -> None:
         """Remove; doing it twice does no more than doing it once."""
         self._json("DELETE", path, repeat=True)

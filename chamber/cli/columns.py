@@ -1,8 +1,9 @@
 """What of each kind of thing is shown, in which order; rows are the API's own objects."""
 
 import shlex
+from collections.abc import Callable
 
-from chamber.cli.output import Column, Row, ago, duration, text
+from chamber.cli.output import Column, Row, ago, duration, gpus, text
 
 
 def _status(workload: Row) -> str:
@@ -41,4 +42,18 @@ WORKLOAD = [
     Column("Requeues", lambda w: w["requeues"] or None),
     Column("How it ended", lambda w: w["reason"].get("message")),
     Column("Next step", lambda w: w["reason"].get("next_step")),
+]
+
+
+def _percent(name: str) -> Callable[[Row], object]:
+    return lambda use: None if use[name] is None else f"{use[name]} %"
+
+
+USE = [
+    Column("Busy", _percent("busy_percent"), number=True),
+    Column("Tensor cores", _percent("tensor_percent"), number=True, wide=True),
+    Column("Memory", lambda use: use["memory_mib"] and f"{use['memory_mib'] / 1024:,.1f} GiB", number=True),
+    Column("Power", lambda use: use["power_watts"] and f"{use['power_watts']:,} W", number=True, wide=True),
+    Column("Idle", lambda use: gpus(use["idle_gpus"] or None), number=True),
+    Column("Idle for", lambda use: ago(use["idle_since"]).removesuffix(" ago")),
 ]

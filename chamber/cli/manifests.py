@@ -1,5 +1,6 @@
 """Files of workloads: YAML (one document or several) or JSON, as plain data for the API to judge."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,22 +26,39 @@ class _Loader(yaml.SafeLoader):
 
 def read(path: str) -> list[dict[str, Any]]:
     """Return the workloads of a file (`-`: standard input) in their order; `workloads:` may hold several."""
-    name = "standard input" if path == "-" else path
-    content = _content(path, name)
-    try:
-        documents = list(yaml.load_all(content, Loader=_Loader))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise Failure(f"{name}, line {line}: {error.problem or error.context}.", Exit.USAGE) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Failure(f"{name} is not YAML: {error}.", Exit.USAGE) from error
-    workloads = [item for document in documents for item in _items(document, name)]
+    name = _named(path)
+    workloads = [item for document in documents(path) for item in _items(document, name)]
     for item in workloads:
         if not isinstance(item, dict):
             raise Failure(f"{name}: {item!r:.60} is not a workload, which is a mapping.", Exit.USAGE)
     if not workloads:
         raise Failure(f"{name} holds no workload.", Exit.USAGE)
     return workloads
+
+
+def documents(path: str) -> list[Any]:
+    """Return the documents of a file (`-`: standard input); a `Failure` with the line where it is not YAML, and
+    where it holds what JSON has no word for: infinities, or dates without quotes.
+    """
+    name = _named(path)
+    content = _content(path, name)
+    try:
+        found = list(yaml.load_all(content, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise Failure(f"{name}, line {line}: {error.problem or error.context}.", Exit.USAGE) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Failure(f"{name} is not YAML: {error}.", Exit.USAGE) from error
+    try:
+        json.dumps(found, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        hint = "Put quotes around dates, and give numbers that end."
+        raise Failure(f"{name} cannot be sent as JSON: {error}.", Exit.USAGE).with_hint(hint) from error
+    return found
+
+
+def _named(path: str) -> str:
+    return "standard input" if path == "-" else path
 
 
 def _items(document: Any, name: str) -> list[Any]:

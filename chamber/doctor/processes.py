@@ -63,6 +63,11 @@ def clusters() -> Iterator[Finding]:
                 f"The agent of the cluster {cluster.name} was last heard {ago} ago; nothing starts there.",
                 "Look into its agent's log, and whether it reaches this server.",
             )
+        if cluster.connected and cluster.clock_problem:
+            yield Finding(
+                f"The clock of the agent of the cluster {cluster.name} is {cluster.clock_problem}.",
+                "Have all machines keep the time by NTP: the times that it reports are as wrong.",
+            )
         if cluster.protocol not in {None, protocol.VERSION}:
             yield Finding(
                 f"The agent of the cluster {cluster.name} speaks protocol {cluster.protocol}, "

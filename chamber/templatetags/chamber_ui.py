@@ -351,6 +351,7 @@ LIES_IN = {
     "agentlink:workload-use": "workloads:list",
     "teams:pool-new": "agentlink:pools",
     "teams:pool-edit": "agentlink:pools",
+    "scheduling:what-if-drain": "agentlink:pools",
     "scheduling:what-if-pool": "agentlink:pools",
     "scheduling:what-if-team": "teams:tree",
     "scheduling:what-if-teams": "teams:tree",

@@ -7,6 +7,7 @@ const NEAR_PX = 40;
 const AGAIN_MS = 5000;
 
 const followed = new Map();
+const pods = new Map(); // the pod that was chosen last, by the address of its workload's logs
 
 class Log {
   constructor(section) {
@@ -159,6 +160,14 @@ function bind(root) {
   const found = root.matches?.("[data-logs]") ? [root] : root.querySelectorAll("[data-logs]");
   for (const section of found) if (!followed.has(section)) followed.set(section, new Log(section));
 }
+
+// The section is fetched anew with each attempt: who looked at a pod looks at the same one then.
+document.addEventListener("change", ({ target }) => {
+  if (target.matches("[data-logs] [name=pod]")) pods.set(new URL(target.form.action).pathname, target.value);
+});
+document.addEventListener("htmx:configRequest", ({ detail }) => {
+  if (pods.has(detail.path)) detail.parameters.pod ??= pods.get(detail.path);
+});
 
 bind(document);
 document.addEventListener("htmx:load", (event) => bind(event.detail.elt));

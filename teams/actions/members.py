@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Q
 
@@ -18,15 +19,24 @@ if TYPE_CHECKING:
     from chamber.models import User
 
 
+GROUP = "group:"
+"""Before the name of a group, where a person may be named as well."""
+
+
 def add_member(*, by: Actor, team: Team, who: str, role: Role) -> Binding:
-    """Give the person with this user name or e-mail address a role on the team and all below it."""
+    """Give the person with this user name or e-mail address, or `group:NAME`, a role on the team and all below it."""
     with transaction.atomic():
         lock_tree()
         _require_grant(by, team, role)
-        user = _find(who)
-        if Binding.objects.filter(team=team, user=user, role=role).exists():
-            raise Conflict(f"{user} is {role.label.lower()} of {team.name} already.")
-        binding = Binding.objects.create(team=team, user=user, role=role)
+        holder: dict[str, User | Group] = {}
+        if who.strip().startswith(GROUP):
+            holder["group"] = _find_group(who.strip().removeprefix(GROUP).strip())
+        else:
+            holder["user"] = find_person(who)
+        if Binding.objects.filter(team=team, role=role, **holder).exists():
+            (name,) = holder.values()
+            raise Conflict(f"{name} is {role.label.lower()} of {team.name} already.")
+        binding = Binding.objects.create(team=team, role=role, **holder)
         audit.record(by=by, action="member.added", target=binding, team=team, after=_described(binding))
         live.announce("teams")
     return binding
@@ -93,14 +103,22 @@ def _require_grant(by: Actor, team: Team, role: Role) -> None:
         raise NotAllowed(f"In {team.name} you may give and take the roles {names}; not {role.label.lower()}.")
 
 
-def _find(who: str) -> "User":
-    who = who.strip()
+def find_person(who: str) -> "User":
+    """Return whose user name or e-mail address this is; a `Refusal` where it is nobody's who can sign in."""
+    who = who.strip().replace("\x00", "")
     accounts = get_user_model().objects.filter(is_active=True)
     found = accounts.filter(username=who).first() or (
         accounts.filter(email__iexact=who).first() if "@" in who else None
     )
     if found is None:
         raise Refusal(f"There is no account with the name or e-mail address {who!r}.", field="who")
+    return found
+
+
+def _find_group(name: str) -> Group:
+    found = Group.objects.filter(name=name.replace("\x00", "")).first()
+    if found is None:
+        raise Refusal(f"There is no group named {name!r}.", field="who")
     return found
 
 

@@ -1,41 +1,103 @@
 """The audit trail over the API."""
 
+import json
+from typing import Any
+
 from django.db.models import QuerySet
+from django.http import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.generics import GenericAPIView
+from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
-from chamber.errors import NotAllowed
+from chamber.rest import NewestFirst
 from teams.api import shapes
 from teams.api.requests import person, team_for
 from teams.models import AuditEvent
-from teams.permissions import Permission, may_anywhere
+from teams.querysets import AuditEventQuerySet
+from teams.trail import Filters
+from teams.views.audit import require_reader, sent
 
-FILTERS = ("actor", "action", "via", "target_kind", "target_id")
+TARGET = ("target_kind", "target_id")
+
+
+PARAMETERS = [
+    OpenApiParameter("team", str, description="What was done to this team."),
+    OpenApiParameter("actor", str, description="By whom: a user name."),
+    OpenApiParameter(
+        "action", str, description="One act, such as team.moved, or all of a kind, such as team."
+    ),
+    OpenApiParameter("via", str, description="page, api, cli, agent or system."),
+    OpenApiParameter("since", str, description="From this day or time on."),
+    OpenApiParameter("until", str, description="Until the end of this day, or before this time."),
+    *(OpenApiParameter(name, str) for name in TARGET),
+]
+
+
+def _asked(request: Request) -> AuditEventQuerySet:
+    """Return what the asker may read, by the filters of the address."""
+    asked, user = request.query_params, person(request)
+    filters = Filters.read(asked)
+    if filters.team:
+        team_for(request, filters.team)
+    events = filters.apply(AuditEvent.objects.visible_to(user), user)
+    return events.filter(**{name: asked[name].replace("\x00", "") for name in TARGET if asked.get(name)})
+
+
+class NewestActFirst(NewestFirst):
+    """By the time of the act, which the indexes of the trail have."""
+
+    ordering = ("-at", "-id")
 
 
 class AuditTrail(GenericAPIView[AuditEvent]):
     """Who changed what, newest first."""
 
     serializer_class = shapes.AuditShape
+    pagination_class = NewestActFirst
 
     def get_queryset(self) -> QuerySet[AuditEvent]:
         """Return what the asker may read, by the filters of the address."""
-        events = AuditEvent.objects.visible_to(person(self.request))
-        asked = self.request.query_params
-        events = events.filter(**{name: asked[name] for name in FILTERS if asked.get(name)})
-        if slug := asked.get("team"):
-            events = events.about(team_for(self.request, slug))
-        return events
+        return _asked(self.request)
 
     @extend_schema(
         responses=shapes.AuditShape(many=True),
-        parameters=[OpenApiParameter(name, str) for name in ("team", *FILTERS)],
+        parameters=PARAMETERS,
     )
     def get(self, request: Request) -> Response:
         """Return a page of the trail of the teams on which your role reads it; 403 where none does."""
-        if not may_anywhere(person(request), Permission.VIEW_AUDIT):
-            raise NotAllowed("Your role does not let you read the audit trail.")
+        require_reader(person(request))
         rows = self.paginate_queryset(self.get_queryset())
         return self.get_paginated_response(shapes.AuditShape(rows, many=True).data)
+
+
+class Csv(BaseRenderer):
+    """Lets a client ask for CSV; what is refused before it begins is JSON all the same."""
+
+    media_type = "text/csv"
+    format = "csv"
+    charset = "utf-8"
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,  # noqa: ARG002 - DRF's signature
+        renderer_context: Any = None,  # noqa: ARG002 - DRF's signature
+    ) -> bytes:
+        """Return a problem as JSON."""
+        return json.dumps(data).encode()
+
+
+class AuditExport(APIView):
+    """The trail as CSV."""
+
+    renderer_classes = (Csv, JSONRenderer)
+
+    @extend_schema(parameters=PARAMETERS, responses={(200, "text/csv"): OpenApiTypes.STR})
+    def get(self, request: Request) -> HttpResponseBase:
+        """Return all that matches, newest first; 403 where no role of yours reads the trail."""
+        require_reader(person(request))
+        return sent(request._request, _asked(request))

@@ -175,8 +175,45 @@ class MembersShape(serializers.Serializer[Any]):
 class NewMember(StrictSerializer):
     """Whom to give which role."""
 
-    who = serializers.CharField(max_length=254, help_text="A user name or an e-mail address.")
+    who = serializers.CharField(max_length=254, help_text="A user name, an e-mail address, or group:NAME.")
     role = serializers.ChoiceField(choices=Role.choices)
+
+
+class NewGroup(StrictSerializer):
+    """A group to be made."""
+
+    name = serializers.CharField(max_length=60)
+
+
+class NewPerson(StrictSerializer):
+    """Whom to put into a group."""
+
+    who = serializers.CharField(max_length=254, help_text="A user name or an e-mail address.")
+
+
+class GroupRoleShape(serializers.Serializer[Any]):
+    """A role of a group."""
+
+    team = serializers.SlugField()
+    role = serializers.ChoiceField(choices=Role.choices)
+
+
+class GroupShape(serializers.Serializer[Any]):
+    """A group; its roles as far as you may see their teams. `people` are user names, of one group only."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    size = serializers.IntegerField()
+    roles = GroupRoleShape(many=True)
+    people = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class GroupsShape(serializers.Serializer[Any]):
+    """All groups are one page."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = GroupShape(many=True)
 
 
 class RolePatch(StrictSerializer):

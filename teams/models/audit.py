@@ -43,7 +43,11 @@ class AuditEvent(models.Model):
 
     class Meta:
         ordering: ClassVar = ["-at", "-id"]
-        indexes: ClassVar = [models.Index(fields=["target_kind", "target_id", "-at"], name="audit_by_target")]
+        indexes: ClassVar = [
+            models.Index(fields=["target_kind", "target_id", "-at"], name="audit_by_target"),
+            models.Index(fields=["actor", "-at", "-id"], name="audit_by_actor"),
+            models.Index(fields=["-at", "-id"], name="audit_newest_first"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M} {self.actor} {self.action} {self.target_name}"
@@ -54,15 +58,20 @@ class AuditEvent(models.Model):
         verb = self.action.partition(".")[2].replace("-", " ") or self.action
         if verb in {"created", "added", "removed"}:
             return f"{self.target_name}: {verb}"
+        changes = self.changes
+        more = f" and {len(changes) - TOLD} more" if len(changes) > TOLD else ""
+        return f"{self.target_name}: {verb}" + (", " + "; ".join(changes[:TOLD]) + more if changes else "")
+
+    @property
+    def changes(self) -> list[str]:
+        """What was changed, each value as it was and is: "main reservation 20 GPUs → 25 GPUs"."""
         before, after = dict(_flat(self.before)), dict(_flat(self.after))
-        changes = [
+        return [
             f"{_label(key)} {_told(key, before[key])} → {_told(key, after[key])}"
             if key in before and key in after
             else f"{_label(key)} {_told(key, after.get(key, before.get(key)))}"
             for key in {**before, **after}
         ]
-        more = f" and {len(changes) - TOLD} more" if len(changes) > TOLD else ""
-        return f"{self.target_name}: {verb}" + (", " + "; ".join(changes[:TOLD]) + more if changes else "")
 
 
 def _flat(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -26,7 +26,7 @@ def test_it_is_in_the_trail_and_announced(
     event = AuditEvent.objects.get()
     assert event.action == "team.created"
     assert event.after["parent"] == "nlp"
-    assert live.flush()
+    assert live.flush(60)
     assert live.version("teams") > known
 
 

@@ -48,7 +48,7 @@ def test_saves_team_and_share_as_one_change_and_answers_the_row(
     assert "12.5" in response.content.decode()
     assert (_share(acme).reservation_milli, Team.objects.get(slug="nlp").bursting_priority) == (12_500, 6)
     assert AuditEvent.objects.get().action == "team.edited"
-    assert live.flush()
+    assert live.flush(60)
     assert live.version("teams") > known
 
 

@@ -29,7 +29,7 @@ def test_changes_of_the_policy_are_typed_audited_and_announced(
     assert (pool.rules.queueing, pool.rules.max_preemptions) == (Queueing.STRICT_FIFO, 3)
     event = AuditEvent.objects.get()
     assert event.before == {"policy.queueing": "backfill", "policy.max_preemptions": None}
-    assert live.flush()
+    assert live.flush(60)
     assert all(now > before for now, before in zip(live.versions("pools", "queue:main"), known, strict=True))
 
 

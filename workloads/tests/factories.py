@@ -70,9 +70,9 @@ def admit(
         message=f"Got {milli / 1000:g} GPUs of {pool.name}.",
     )
     with transaction.atomic():
-        attempts = lifecycle.admit_many([order], by=SCHEDULER, at=at or timezone.now())
+        opened = lifecycle.admit_many([order], by=SCHEDULER, at=at or timezone.now())
     workload.refresh_from_db()
-    return attempts[workload.pk]
+    return Attempt.objects.get(pk=opened[workload.pk].pk)
 
 
 def start(workload: Workload, pool: Pool, *, at: datetime | None = None, **fields: Any) -> Attempt:

@@ -53,7 +53,7 @@ async def test_it_is_told_to_the_end_while_it_happens(workload: Workload) -> Non
         finish(start(workload, make_pool("Main")))
 
     await database_sync_to_async(live)()
-    events = await asyncio.wait_for(reading, 5)
+    events = await asyncio.wait_for(reading, 60)
     assert [event["sequence"] for event in events] == [1, 2, 3, 4, 5]
     assert events[-1]["data"]["status"] == "completed"
 

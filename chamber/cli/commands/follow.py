@@ -36,7 +36,7 @@ def watch(name: str, form: str) -> None:
     """Follow a workload's events until it ends; the exit status tells how it ended."""
     with connect() as client:
         for event in follow(client, name):
-            click.echo(json.dumps(event, ensure_ascii=False) if form == "json" else _line(event))
+            click.echo(json.dumps(event, ensure_ascii=False) if form == "json" else line_of(event))
         ended = client.get(f"workloads/{segment(name)}/")
     sys.exit(of_workload(ended["status"]) or Exit.DONE)
 
@@ -125,5 +125,6 @@ def _spinner(sentence: str) -> AbstractContextManager[Any]:
     return Console(stderr=True).status(sentence)
 
 
-def _line(event: Json) -> str:
+def line_of(event: Json) -> str:
+    """Return an event as a line for people."""
     return f"{datetime.fromisoformat(event['at']).astimezone():%H:%M:%S}  {event['message']}"

@@ -20,6 +20,7 @@ _BY_END = {
     "failed": Exit.FAILED,
     "too-many": Exit.FAILED,
     "not-started": Exit.CONFLICT,
+    "not-carried": Exit.CONFLICT,
     "not-allowed": Exit.NOT_ALLOWED,
     "nothing": Exit.NOT_FOUND,
 }
@@ -39,10 +40,10 @@ def logs(name: str, pod: int, attempt: int | None, tail: int | None, follows: bo
     asked = {"pod": pod, "attempt": attempt, "tail": tail, "follow": "true" if follows else None}
     params: dict[str, str | int] = {key: value for key, value in asked.items() if value is not None}
     with connect() as client:
-        printer = _Printer(client, name, params)
+        printer = Printer(client, name, params)
         try:
             if follows:
-                _follow(printer)
+                follow_pod(printer)
             else:
                 printer.print()
         except httpx.TransportError as error:
@@ -53,7 +54,7 @@ def logs(name: str, pod: int, attempt: int | None, tail: int | None, follows: bo
     sys.exit(status)
 
 
-class _Printer:
+class Printer:
     """Prints one pod's lines, from where the stream before stopped. `end` is why no more come."""
 
     def __init__(self, client: Client, name: str, params: Params) -> None:
@@ -79,7 +80,7 @@ class _Printer:
                 self.end = told["code"]
 
 
-def _follow(printer: _Printer) -> None:
+def follow_pod(printer: Printer) -> None:
     """Print until the pod has ended, over broken connections; before it has begun, wait until it does."""
     pause, broken_since, waits = FIRST_PAUSE_SECONDS, None, False
     while printer.end is None:

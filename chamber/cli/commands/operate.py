@@ -2,10 +2,12 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from chamber.cli import config
 from chamber.cli.durations import DURATION_MS
@@ -124,7 +126,8 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     envvar="CHAMBER_GPU_RESOURCES",
     metavar="PATTERN",
-    help="What counts as GPUs of a device plugin, in place of nvidia.com/gpu, nvidia.com/mig-* and amd.com/gpu.",
+    help="What counts as GPUs of a device plugin, in place of nvidia.com/gpu, nvidia.com/gpu.shared, "
+    "nvidia.com/mig-* and amd.com/gpu.",
 )
 @click.option(
     "--gpu-driver",
@@ -209,6 +212,8 @@ def agent(
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if simulate is None and state_file is not None:
         raise click.UsageError("--state-file is for --simulate.")
+    if simulate is not None and (real := _given_words(given)):
+        raise click.UsageError(f"{real[0]} is for a real cluster, not for --simulate.")
     if kubeconfig is None and "context" in given:
         raise click.UsageError("--context is for --kubeconfig.")
     address = config.server(url)
@@ -223,3 +228,10 @@ def agent(
             url=address, token_file=token_file, kubeconfig=kubeconfig, transport=transport, **given
         )
     sys.exit(status)
+
+
+def _given_words(names: Iterable[str]) -> list[str]:
+    """Return how those of these options are written that stand on the command line, and not in the environment."""
+    context = click.get_current_context()
+    said = [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    return [option.opts[0] for option in context.command.params if option.name in said]

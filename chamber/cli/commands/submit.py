@@ -73,17 +73,23 @@ def submit(file: str | None, idempotency_key: str | None, wait: bool, form: Form
 
     With -f, flags change every workload of the file. Several are taken all or none.
     """
-    given = _given(flags)
-    workloads = [_with(document, given) for document in manifests.read(file)] if file else [_by_flags(given)]
+    workloads = asked_for(file, flags)
     body = workloads[0] if len(workloads) == 1 else {"workloads": workloads}
     with connect() as client:
-        made = _send(client, body, idempotency_key or str(uuid.uuid4()))
+        made = send(client, body, idempotency_key or str(uuid.uuid4()))
         show(made, Form.NAME if form is Form.TABLE else form, WORKLOADS)
         if wait:
             wait_for(client, [workload["slug"] for workload in made])
 
 
-def _send(client: Client, body: object, key: str) -> list[Json]:
+def asked_for(file: str | None, flags: dict[str, Any]) -> list[Json]:
+    """Return the workloads that a file and flags describe, in the words of the API."""
+    given = _given(flags)
+    return [_with(document, given) for document in manifests.read(file)] if file else [_by_flags(given)]
+
+
+def send(client: Client, body: object, key: str) -> list[Json]:
+    """Submit, and return what was made; where it may have arrived, the failure says how to be sure."""
     try:
         answer = client.post("workloads/", body, key=key)
     except Failure as failure:

@@ -40,6 +40,8 @@ def test_one_workload_or_several(tmp_path: Path, content: str, names: list[str])
         ("name: \x07", "is not YAML"),
         ("when: 2020-13-45", "is not YAML"),
         ("{" * 5000, "is not YAML"),
+        ("name: 2030-01-31", "cannot be sent as JSON: Object of type date"),
+        ("gpus: .inf", "cannot be sent as JSON: Out of range float"),
     ],
 )
 def test_what_is_no_manifest_is_a_usage_error(tmp_path: Path, content: str, sentence: str) -> None:

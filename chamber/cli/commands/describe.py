@@ -1,0 +1,77 @@
+"""`chamber describe`: all that is known of a workload, on one screen."""
+
+import click
+
+from chamber.cli.client import Client, Json, connect, segment
+from chamber.cli.columns import USE, WORKLOAD
+from chamber.cli.commands.workloads import WHY
+from chamber.cli.output import Column, Form, Row, ago, output_option, show, show_one
+
+ATTEMPTS = [
+    Column("Attempt", lambda attempt: attempt["number"], number=True),
+    Column("Phase", lambda attempt: attempt["phase"]),
+    Column("Pool", lambda attempt: attempt["pool"]),
+    Column("GPUs", lambda attempt: attempt["gpus"], number=True),
+    Column("Admitted", lambda attempt: ago(attempt["queued_at"])),
+    Column("Ran", lambda attempt: ago(attempt["running_at"])),
+    Column("Ended", lambda attempt: ago(attempt["ended_at"])),
+    Column("Exit code", lambda attempt: attempt["exit_code"], number=True),
+    Column("Why it ended", lambda attempt: attempt["end_detail"] or attempt["end_reason"]),
+]
+
+EVENTS = [
+    Column("When", lambda event: ago(event["at"])),
+    Column("By", lambda event: event["actor"]),
+    Column("What", lambda event: event["message"]),
+]
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--events", type=click.IntRange(min=0), default=10, show_default=True, help="The last so many events."
+)
+@output_option
+def describe(name: str, events: int, form: Form) -> None:
+    """Show all that is known of a workload: what it asks, why it waits, attempts, GPU use, events.
+
+    -o json and yaml give one object of these; csv and name are those of `chamber get`.
+    """
+    with connect() as client:
+        found = _gather(client, name, events)
+    if form in {Form.JSON, Form.YAML}:
+        show_one(found, form, [])
+    elif form in {Form.CSV, Form.NAME}:
+        show_one(found["workload"], form, WORKLOAD)
+    else:
+        _tell(found, form)
+
+
+def _gather(client: Client, name: str, most: int) -> Row:
+    """Return the answers about a workload, by what they are about."""
+    path = f"workloads/{segment(name)}/"
+    workload: Json = client.get(path)
+    told = list(client.rows(f"{path}events/")) if most else []
+    return {
+        "workload": workload,
+        "explain": client.get(f"{path}explain/"),
+        "attempts": list(client.rows(f"{path}attempts/")),
+        "usage": client.get(f"{path}usage/")["now"],
+        "events": told[-most:],
+    }
+
+
+def _tell(found: Row, form: Form) -> None:
+    """Write the parts that there are, each under its heading."""
+    show_one(found["workload"], form, WORKLOAD)
+    explained = found["explain"]
+    if explained["reason"] or explained["eta"]:
+        click.echo("\nWhy")
+        show_one(explained, form, [column for column in WHY if column.heading not in {"Workload", "Status"}])
+    if found["usage"]:
+        click.echo("\nGPU use")
+        show_one(found["usage"], form, USE)
+    for heading, columns in (("Attempts", ATTEMPTS), ("Events", EVENTS)):
+        if rows := found[heading.lower()]:
+            click.echo(f"\n{heading}")
+            show(rows, form, columns)

@@ -1,0 +1,127 @@
+"""`chamber diff` and `chamber apply`: what a file declares, what of it is other, and that all or nothing is lost."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from chamber.models import User
+from chamber.tests.cli.conftest import Run
+from teams.models import AuditEvent, Pool, Role, Share, Team
+from teams.tests.factories import member, set_share
+
+Become = Callable[..., str]
+
+FILE = """
+pools:
+  - {slug: main, policy: {elastic_preemption: fair-share}}
+  - {slug: spare, name: Spare, node_selector: {zone: b}}
+---
+teams:
+  - slug: speech
+    parent: nlp
+    shares: {main: {reservation: 2}}
+  - {slug: vision, parent: nlp, bursting_priority: 4}
+  - slug: nlp
+    maximum: 16
+    shares: {main: {reservation: 8, maximum: null}, spare: {reservation: 0.5}}
+"""
+
+
+@pytest.fixture
+def olga(org: Team) -> User:
+    return member(org, Role.ORG_ADMIN, "olga")
+
+
+@pytest.fixture
+def shared(pool: Pool, nlp: Team, vision: Team) -> None:
+    set_share(nlp, pool, gpus=4)
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_file_is_made_true_and_then_nothing_differs(run: Run, olga: User, become: Become) -> None:
+    become(olga)
+    shown = run("diff", "-f", "-", "-o", "json", stdin=FILE)
+    assert not Team.objects.filter(slug="speech").exists()
+
+    applied = run("apply", "-f", "-", "-o", "json", stdin=FILE)
+
+    assert (shown.exit_code, applied.exit_code) == (0, 0)
+    assert shown.stdout == applied.stdout
+    differences = {
+        (row["name"], row["field"]): (row["before"], row["after"]) for row in json.loads(shown.stdout)
+    }
+    assert differences[("nlp", "main reservation")] == (4, 8)
+    assert differences[("nlp", "maximum")] == (None, 16)
+    assert differences[("main", "policy.elastic_preemption")] == ("priority", "fair-share")
+    assert ("nlp", "main maximum") not in differences
+    assert Team.objects.get(slug="vision").parent.slug == "nlp"  # type: ignore[union-attr]
+    assert Share.objects.get(team__slug="speech").reservation_milli == 2000
+    assert Share.objects.get(team__slug="nlp", pool__slug="spare").reservation_milli == 500
+    again = run("diff", "-f", "-", "--check", stdin=FILE)
+    assert (again.exit_code, again.stderr) == (0, "Nothing differs.\n")
+
+
+@pytest.mark.usefixtures("shared")
+def test_limits_and_shares_are_saved_together_or_not_at_all(run: Run, olga: User, become: Become) -> None:
+    become(olga)
+    text = "teams: [{slug: nlp, bursting_priority: 3}, {slug: vision, bursting_priority: 30}]"
+    result = run("apply", "-f", "-", stdin=text)
+    assert result.exit_code == 6
+    assert "from 1 to 10, not 30" in result.stderr
+    assert Team.objects.get(slug="nlp").bursting_priority == 1
+    assert not AuditEvent.objects.filter(action__startswith="team").exists()
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_failure_says_what_was_done_before_it(run: Run, olga: User, become: Become) -> None:
+    become(olga)
+    text = "teams: [{slug: speech, parent: nlp}, {slug: vision, bursting_priority: 30}]"
+    assert "Done before that: team speech made." in run("apply", "-f", "-", stdin=text).stderr
+
+
+@pytest.mark.usefixtures("shared")
+def test_what_differs_can_be_asked_for_by_a_script(run: Run, olga: User, become: Become) -> None:
+    become(olga)
+    result = run("diff", "-f", "-", "--check", stdin="teams: [{slug: nlp, bursting_priority: 3}]")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].split() == ["team", "nlp", "bursting_priority", "1", "3"]
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("teams: [{slug: nlp, burst: 3}]", (2, "nlp: there is no 'burst' here; known are slug, parent,")),
+        ("teams: [{name: NLP}]", (2, "is a mapping with a slug")),
+        ("teams: {nlp: 3}", (2, "teams must be a list")),
+        ("teams: [{slug: nlp}, {slug: nlp}]", (2, "the team nlp comes twice")),
+        ("teams: [{slug: nlp, shares: [main]}]", (2, "nlp.shares must be a mapping")),
+        ("teams: [{slug: nlp, shares: {main: {gpus: 3}}}]", (2, "nlp.shares.main: there is no 'gpus' here")),
+        ("pools: [{slug: main, policy: [strict]}]", (2, "main.policy must be a mapping, not ['strict']")),
+        ("workloads: []", (2, "give pools and teams, each a list")),
+        ("", (2, "declares no pools and no teams")),
+        ("teams: [", (2, "line 1")),
+        ("teams: [{slug: nlp, shares: {elsewhere: {reservation: 1}}}]", (3, "There is no pool 'elsewhere'")),
+        (
+            "teams: [{slug: nobody}]",
+            (3, "There is no team 'nobody', or not for you; to make it, name its parent."),
+        ),
+    ],
+)
+def test_what_a_file_cannot_say_is_a_sentence(
+    run: Run, olga: User, become: Become, text: str, answer: tuple[int, str]
+) -> None:
+    become(olga)
+    for command in ("diff", "apply"):
+        result = run(command, "-f", "-", stdin=text)
+        assert result.exit_code == answer[0]
+        assert answer[1] in result.stderr
+
+
+@pytest.mark.usefixtures("shared")
+def test_who_may_not_change_a_team_changes_nothing(run: Run, ada: User, become: Become) -> None:
+    become(ada)
+    result = run("apply", "-f", "-", stdin="teams: [{slug: nlp, bursting_priority: 3}]")
+    assert result.exit_code == 4
+    assert "are changed by an admin above NLP" in result.stderr

@@ -1,0 +1,72 @@
+"""`chamber describe`: the whole of a workload, for people and for programs."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.utils import timezone
+
+from agentlink.models import GpuUse
+from chamber.models import User
+from chamber.tests.cli.conftest import Run
+from teams.models import Pool, Role, Team
+from teams.tests.factories import member
+from workloads.tests.factories import make_workload, start
+
+Become = Callable[..., str]
+
+
+def test_a_running_workload_with_its_attempts_use_and_events(
+    run: Run, nlp: Team, ada: User, pool: Pool, become: Become
+) -> None:
+    attempt = start(make_workload(nlp, ada, slug="bert-1"), pool)
+    GpuUse.objects.create(
+        attempt=attempt,
+        at=timezone.now(),
+        gpus=1,
+        busy_percent=63,
+        memory_mib=2048,
+        idle_milli=1000,
+        idle_since=timezone.now() - timedelta(minutes=31),
+    )
+    become(ada)
+
+    told = run("describe", "bert-1").stdout
+
+    assert told.startswith("Name ")
+    for words in ("\nGPU use\n", "63 %", "2.0 GiB", "1 GPU", "31 min", "\nAttempts\n", "running"):
+        assert words in told, words
+    assert "\nWhy\n" not in told
+
+
+def test_a_waiting_workload_says_why(run: Run, nlp: Team, ada: User, pool: Pool, become: Become) -> None:
+    make_workload(nlp, ada, slug="bert-1")
+    become(ada)
+
+    told = run("describe", "bert-1").stdout
+
+    assert "\nWhy\nReason" in told
+    assert "\nAttempts\n" not in told
+
+
+def test_for_programs_it_is_one_object(run: Run, nlp: Team, ada: User, pool: Pool, become: Become) -> None:
+    become(ada)
+    run("submit", "--team", "nlp", "--image", "x", "--name", "bert")
+    slug = run("list", "-o", "name").stdout.strip()
+
+    found = json.loads(run("describe", slug, "-o", "json").stdout)
+
+    assert sorted(found) == ["attempts", "events", "explain", "usage", "workload"]
+    assert [event["message"] for event in found["events"]] == ["Submitted."]
+    assert (found["workload"]["slug"], found["usage"], found["attempts"]) == (slug, None, [])
+    assert json.loads(run("describe", slug, "-o", "json", "--events", "0").stdout)["events"] == []
+    assert run("describe", slug, "-o", "name").stdout == f"{slug}\n"
+
+
+def test_what_is_not_yours_is_not_found(run: Run, nlp: Team, vision: Team, ada: User, become: Become) -> None:
+    make_workload(vision, member(vision, Role.RESEARCHER, "vera"), slug="secret-1")
+    become(ada)
+
+    result = run("describe", "secret-1")
+
+    assert (result.exit_code, result.stdout) == (3, "")

@@ -1,0 +1,216 @@
+"""The page of the audit trail, and its export: who reads what of it, filtered, page by page, and as CSV."""
+
+import csv
+import io
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from chamber.rest import encode_cursor
+from teams import trail
+from teams.actors import Via
+from teams.audit import record
+from teams.models import AuditEvent, Role
+from teams.tests.conftest import Acme, Api, SignIn
+from teams.tests.factories import actor, bind
+from teams.views.audit import sent
+
+PAGE, EXPORT, API_EXPORT = "/settings/audit/", "/settings/audit/export/", "/api/v1/audit/export/"
+
+
+@pytest.fixture
+def acted(acme: Acme) -> Acme:
+    """The root was renamed, NLP moved over the API, Production edited by an admin of it all."""
+    record(
+        by=actor(acme.org_admin),
+        action="team.renamed",
+        target=acme.root,
+        before={"name": "A"},
+        after={"name": "Acme"},
+    )
+    record(by=actor(acme.admin, Via.API), action="team.moved", target=acme.nlp)
+    record(by=actor(acme.org_admin), action="teampolicy.set", target=acme.production, team=acme.production)
+    return acme
+
+
+def many(acme: Acme, count: int, **fields: Any) -> None:
+    """Write so many rows, one a second, the latest now."""
+    now = timezone.now()
+    given = {"actor": "olga", "via": "page", "action": "team.edited", "target_kind": "team", "target_id": "x"}
+    AuditEvent.objects.bulk_create(
+        AuditEvent(at=now - timedelta(seconds=number), target_name=f"row {number}", **given | fields)
+        for number in range(count)
+    )
+
+
+def actions_on(page: str) -> list[str]:
+    """Return the acts that a page lists."""
+    return [part.split('"')[0] for part in page.split('class="mono" href="?action=')[1:]]
+
+
+def test_newest_first_with_what_it_was_and_is(acted: Acme, sign_in: SignIn) -> None:
+    page = sign_in(acted.org_admin).get(PAGE).content.decode()
+    assert actions_on(page) == ["teampolicy.set", "team.moved", "team.renamed"]
+    assert "Acme: renamed, name A → Acme" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "acts"),
+    [
+        ("team=nlp", ["team.moved"]),
+        ("actor=adam", ["team.moved"]),
+        ("action=team", ["team.moved", "team.renamed"]),
+        ("action=team.moved", ["team.moved"]),
+        ("action=tea", []),
+        ("via=api", ["team.moved"]),
+        ("since=2999-01-01", []),
+        ("until=2000-01-01", []),
+        ("since=2000-01-01&until=2999-01-01T00:00:00Z&actor=adam", ["team.moved"]),
+        ("actor=%00", ["teampolicy.set", "team.moved", "team.renamed"]),
+    ],
+)
+def test_filters_of_the_address(acted: Acme, sign_in: SignIn, query: str, acts: list[str]) -> None:
+    browser = sign_in(acted.org_admin)
+    assert actions_on(browser.get(f"{PAGE}?{query}").content.decode()) == acts
+    rows = csv.DictReader(io.StringIO(browser.get(f"{EXPORT}?{query}").getvalue().decode()))
+    assert [row["action"] for row in rows] == acts
+
+
+def test_a_day_is_meant_to_its_end(acted: Acme, sign_in: SignIn) -> None:
+    AuditEvent.objects.bulk_create(
+        AuditEvent(at=datetime(2030, 1, day, 23, 59, tzinfo=UTC), action=f"team.day-{day}")
+        for day in (1, 2, 3)
+    )
+    page = sign_in(acted.org_admin).get(f"{PAGE}?since=2030-01-02&until=2030-01-02").content.decode()
+    assert actions_on(page) == ["team.day-2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("since=yesterday", "since is &#x27;yesterday&#x27;; give a day"),
+        ("until=9999-12-31", "until is &#x27;9999-12-31&#x27;"),
+        ("since=0001-01-01T00:00%2B14:00", "since is &#x27;0001-01-01T00:00+14:00&#x27;"),
+        ("until=9999-12-31T23:59-14:00", "until is &#x27;9999-12-31T23:59-14:00&#x27;"),
+        ("via=door", "via is &#x27;door&#x27;; allowed are page, api, cli, agent, system."),
+        ("team=nobody", "There is no team &#x27;nobody&#x27;, or not for you."),
+    ],
+)
+def test_what_cannot_be_asked_is_a_sentence_on_the_page(
+    acted: Acme, sign_in: SignIn, query: str, told: str
+) -> None:
+    browser = sign_in(acted.org_admin)
+    answer = browser.get(f"{PAGE}?{query}")
+    assert answer.status_code == 422
+    assert told in answer.content.decode()
+    assert browser.get(f"{EXPORT}?{query}").status_code == 422
+
+
+def test_without_anything_it_says_what_will_come(acme: Acme, sign_in: SignIn) -> None:
+    browser = sign_in(acme.org_admin)
+    assert "Nothing was changed yet" in browser.get(PAGE).content.decode()
+    assert "Nothing matches" in browser.get(f"{PAGE}?actor=nobody").content.decode()
+
+
+def test_each_role_reads_as_far_as_it_reaches(acted: Acme, sign_in: SignIn) -> None:
+    bind(acted.stranger, acted.root, Role.AUDITOR)
+    assert len(actions_on(sign_in(acted.stranger).get(PAGE).content.decode())) == 3
+    page = sign_in(acted.admin).get(PAGE).content.decode()
+    assert actions_on(page) == ["team.moved"]
+    assert ">Production<" not in page
+    assert sign_in(acted.admin).get(f"{PAGE}?team=production").status_code == 422
+    assert 'href="/settings/audit/"' in sign_in(acted.admin).get("/tokens/").content.decode()
+    for user in (acted.lead, acted.researcher, acted.viewer):
+        browser = sign_in(user)
+        assert browser.get(PAGE).status_code == browser.get(EXPORT).status_code == 403
+        assert 'href="/settings/audit/"' not in browser.get("/tokens/").content.decode()
+
+
+def test_pages_follow_each_other_without_gap_or_repetition(acme: Acme, sign_in: SignIn) -> None:
+    many(acme, 120)
+    browser, seen, address = sign_in(acme.org_admin), [], f"{PAGE}?action=team"
+    while address:
+        answer = browser.get(address)
+        seen += [event.target_name for event in answer.context["events"]]
+        cursor = answer.context["next_cursor"]
+        address = f"{PAGE}?action=team&cursor={cursor}" if cursor else ""
+    assert seen == [f"row {number}" for number in range(120)]
+    nowhere = encode_cursor("0001-01-01T00:00:00+14:00", UUID(int=0).hex)
+    for cursor in ("nonsense", nowhere):
+        assert browser.get(f"{PAGE}?cursor={cursor}").status_code == 200
+
+
+def test_rows_of_one_moment_are_told_apart(acme: Acme) -> None:
+    at = timezone.now()
+    AuditEvent.objects.bulk_create(AuditEvent(at=at, action="team.edited") for _ in range(60))
+    first, cursor = trail.page_of(AuditEvent.objects.all(), "")
+    second, last = trail.page_of(AuditEvent.objects.all(), cursor)
+    assert len({event.pk for event in (*first, *second)}) == 60
+    assert last == ""
+
+
+def test_many_rows_cost_no_more_queries_and_no_sorting(acme: Acme, sign_in: SignIn) -> None:
+    browser = sign_in(acme.org_admin)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as made:
+            assert browser.get(PAGE).status_code == 200
+        return len(made)
+
+    many(acme, 10)
+    few = queries()
+    many(acme, 300, actor="adam")
+    assert queries() == few <= 10
+    for rows in (AuditEvent.objects.all(), AuditEvent.objects.filter(actor="adam")):
+        plan = rows.order_by("-at", "-id")[:51].explain()
+        if connection.vendor == "sqlite":
+            assert "TEMP B-TREE" not in plan
+            assert "USING INDEX audit_" in plan
+
+
+# As CSV
+
+
+def test_the_export_has_all_rows_and_no_formulas(
+    acme: Acme, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trail, "EXPORTED_AT_ONCE", 7)
+    many(acme, 20, actor="@SUM(A1)", after={"name": "=1+1"})
+    answer = sign_in(acme.org_admin).get(EXPORT)
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    assert 'attachment; filename="audit-' in answer["Content-Disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+    assert [row["target"] for row in rows] == [f"row {number}" for number in range(20)]
+    assert {(row["actor"], row["after"]) for row in rows} == {("'@SUM(A1)", '{"name": "=1+1"}')}
+
+
+@pytest.mark.parametrize("place", ["p=foo", "p=%00", "r=1&p=x"])
+def test_a_cursor_of_no_row_is_not_found_by_the_api(acted: Acme, api: Api, place: str) -> None:
+    cursor = b64encode(place.encode()).decode()
+    assert api(acted.org_admin).get("/api/v1/audit/", {"cursor": cursor}).status_code == 404
+
+
+def test_the_api_exports_the_same(acted: Acme, api: Api) -> None:
+    answer = api(acted.org_admin).get(f"{API_EXPORT}?actor=adam")
+    (row,) = csv.DictReader(io.StringIO(answer.getvalue().decode()))
+    assert (row["action"], row["target"], row["via"]) == ("team.moved", "NLP", "api")
+    assert api(acted.viewer).get(API_EXPORT).status_code == 403
+    refused = api(acted.org_admin).get(f"{API_EXPORT}?since=soon")
+    assert (refused.status_code, refused.json()["code"]) == (422, "refused")
+    assert api(acted.org_admin).get("/api/v1/audit/?since=2999-01-01").json()["results"] == []
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_server_of_sockets_sends_it_piece_by_piece_too() -> None:
+    request = ASGIRequest({"type": "http", "method": "GET", "path": PAGE, "headers": []}, io.BytesIO())
+    answer = sent(request, AuditEvent.objects.all())
+    assert answer.is_async  # type: ignore[attr-defined]
+    pieces = [piece async for piece in answer]  # type: ignore[attr-defined]
+    assert b"".join(pieces).startswith(b"at,actor,on_behalf_of,via,action")

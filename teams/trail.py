@@ -1,0 +1,165 @@
+"""Reading the audit trail: what is asked for, a page of it, and all of it as CSV."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db.models import Q
+
+from chamber.errors import Refusal
+from chamber.rest import decode_cursor, encode_cursor
+from teams.actors import Via
+from teams.models import AuditEvent, Team
+from teams.querysets import AuditEventQuerySet
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+PAGE_ROWS = 50
+EXPORTED_AT_ONCE = 2000
+LONGEST = 200
+HEADINGS = ("at", "actor", "on_behalf_of", "via", "action", "target_kind", "target", "before", "after", "id")
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
+"""With these a spreadsheet takes a cell for a formula, whatever somebody named a team."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What of the trail is asked for, as the address says it; empty is everything."""
+
+    team: str = ""
+    actor: str = ""
+    action: str = ""
+    via: str = ""
+    since: str = ""
+    until: str = ""
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Self:
+        """Return the filters of an address."""
+        given = {name: query.get(name, "").strip().replace("\x00", "")[:LONGEST] for name in cls.__slots__}
+        return cls(**given)
+
+    @property
+    def query(self) -> str:
+        """Return the filters that are set, as an address has them."""
+        given = {name: getattr(self, name) for name in self.__slots__}
+        return urlencode({name: value for name, value in given.items() if value})
+
+    def apply(self, rows: AuditEventQuerySet, user: "User") -> AuditEventQuerySet:
+        """Keep what matches; a `Refusal` where a value is none, or the team is not for this user."""
+        if self.team:
+            team = Team.objects.visible_to(user).filter(slug=self.team).first()
+            if team is None:
+                raise Refusal(f"There is no team {self.team!r}, or not for you.", field="team")
+            rows = rows.about(team)
+        if self.actor:
+            rows = rows.filter(actor=self.actor)
+        if self.action:
+            # A kind of thing, such as team, or one act, such as team.moved.
+            rows = rows.filter(Q(action=self.action) | Q(action__startswith=f"{self.action}."))
+        if self.via:
+            if self.via not in set(Via):
+                raise Refusal(f"via is {self.via!r}; allowed are {', '.join(Via)}.", field="via")
+            rows = rows.filter(via=self.via)
+        if self.since:
+            rows = rows.filter(at__gte=_moment(self.since, "since"))
+        if self.until:
+            rows = rows.filter(at__lt=_moment(self.until, "until", ends=True))
+        return rows
+
+
+def _moment(text: str, field: str, *, ends: bool = False) -> datetime:
+    """Return a time (UTC, where it says nothing else), or where a day begins, or where it `ends`."""
+    try:
+        if len(text) <= len("2030-01-31"):
+            day = datetime.combine(date.fromisoformat(text), time(), UTC)
+            return day + timedelta(days=1) if ends else day
+        return _universal(datetime.fromisoformat(text))
+    except (ValueError, OverflowError) as error:
+        sentence = (
+            f"{field} is {text!r}; give a day such as 2030-01-31, or a time such as 2030-01-31T12:00:00Z."
+        )
+        raise Refusal(sentence, field=field) from error
+
+
+def _universal(moment: datetime) -> datetime:
+    """Return a time as UTC, in which the database keeps it; an `OverflowError` where its year is none there."""
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def page_of(rows: AuditEventQuerySet, cursor: str) -> tuple[list[AuditEvent], str]:
+    """Return a page, newest first, and the cursor of the next; "" after the last, and the first for what is none."""
+    place = _place(cursor)
+    if place is not None:
+        rows = older(rows, *place)
+    found = list(rows.order_by("-at", "-id")[: PAGE_ROWS + 1])
+    shown = found[:PAGE_ROWS]
+    more = len(found) > PAGE_ROWS
+    return shown, encode_cursor(shown[-1].at.isoformat(), shown[-1].pk.hex) if more else ""
+
+
+def older(rows: AuditEventQuerySet, at: datetime, pk: UUID) -> AuditEventQuerySet:
+    """Keep what stands after this row. The first condition alone lets the index begin there."""
+    return rows.filter(Q(at__lte=at) & (Q(at__lt=at) | Q(pk__lt=pk)))
+
+
+def _place(cursor: str) -> tuple[datetime, UUID] | None:
+    parts = decode_cursor(cursor) if cursor else None
+    if parts is None or len(parts) != 2:
+        return None
+    try:
+        return _universal(datetime.fromisoformat(parts[0])), UUID(parts[1])
+    except (ValueError, OverflowError):
+        return None
+
+
+class Export:
+    """Matching rows as CSV, newest first, a few thousand at a time: `begin`, then `go_on` until there are no more."""
+
+    def __init__(self, rows: AuditEventQuerySet) -> None:
+        self._rows = rows
+        self._last: AuditEvent | None = None
+
+    @staticmethod
+    def begin() -> str:
+        """Return the line of headings."""
+        return _lines([HEADINGS])
+
+    def go_on(self) -> str:
+        """Return the next lines; "" where there are no more (one query)."""
+        rows = self._rows if self._last is None else older(self._rows, self._last.at, self._last.pk)
+        found = list(rows.order_by("-at", "-id")[:EXPORTED_AT_ONCE])
+        if not found:
+            return ""
+        self._last = found[-1]
+        return _lines(map(_cells, found))
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.begin()
+        while text := self.go_on():
+            yield text
+
+
+def _cells(event: AuditEvent) -> tuple[str, ...]:
+    before, after = (
+        json.dumps(values, ensure_ascii=False) if values else "" for values in (event.before, event.after)
+    )
+    told = (event.actor, event.on_behalf_of, event.via, event.action, event.target_kind, event.target_name)
+    return (event.at.isoformat(), *map(_harmless, told), before, after, str(event.pk))
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
+
+
+def _lines(rows: Iterable[tuple[str, ...]]) -> str:
+    lines = io.StringIO()
+    csv.writer(lines).writerows(rows)
+    return lines.getvalue()

@@ -1,0 +1,93 @@
+"""The audit trail: its page, and its export for pages and API alike."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from channels.db import database_sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.http import require_safe
+
+from chamber.errors import NotAllowed, Refusal
+from chamber.http import page
+from teams import trail
+from teams.actors import Via
+from teams.models import AuditEvent, Team
+from teams.permissions import Permission, may_anywhere, paths_where
+from teams.querysets import AuditEventQuerySet
+from teams.trail import Export, Filters
+from teams.views.requests import person
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+
+@require_safe
+def audit(request: HttpRequest) -> HttpResponse:
+    """Show a page of the trail, newest first, as the address filters it; 422 with a sentence where that cannot be."""
+    user = person(request)
+    require_reader(user)
+    filters = Filters.read(request.GET)
+    wrong: Refusal | None = None
+    try:
+        rows = filters.apply(AuditEvent.objects.visible_to(user), user)
+    except Refusal as refusal:
+        wrong, rows = refusal, AuditEvent.objects.none()
+    events, following = trail.page_of(rows, request.GET.get("cursor", ""))
+    context = {
+        "events": events,
+        "next_cursor": following,
+        "is_first": not request.GET.get("cursor"),
+        "filters": filters,
+        "wrong": wrong,
+        "doors": list(Via),
+        "team_choices": _team_options(user, filters.team),
+    }
+    return page(request, "teams/audit.html", context, status=wrong.status if wrong else 200)
+
+
+@require_safe
+def export(request: HttpRequest) -> HttpResponseBase:
+    """Send all that the address asks for, as CSV."""
+    user = person(request)
+    require_reader(user)
+    rows = Filters.read(request.GET).apply(AuditEvent.objects.visible_to(user), user)
+    return sent(request, rows)
+
+
+def require_reader(user: "User") -> None:
+    """Refuse whoever reads no team's trail."""
+    if not may_anywhere(user, Permission.VIEW_AUDIT):
+        raise NotAllowed("Your role does not let you read the audit trail.")
+
+
+def sent(request: HttpRequest, rows: AuditEventQuerySet) -> HttpResponseBase:
+    """Return the rows as a file that is written while it is sent, so that it may be of any length."""
+    written = Export(rows)
+    content: Any = _in_threads(written) if isinstance(request, ASGIRequest) else iter(written)
+    response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y-%m-%d}.csv"'
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+async def _in_threads(written: Export) -> AsyncIterator[str]:
+    yield written.begin()
+    while text := await database_sync_to_async(written.go_on, thread_sensitive=False)():
+        yield text
+
+
+def _team_options(user: "User", chosen: str) -> SafeString:
+    """Return the teams whose trail the user reads, as options of a `<select>`."""
+    teams = Team.objects.under_any(paths_where(user, Permission.VIEW_AUDIT)).order_by("path")
+    return format_html_join(
+        "",
+        '<option value="{}"{}>{}</option>',
+        (
+            (slug, mark_safe(" selected") if slug == chosen else "", name)
+            for slug, name in teams.values_list("slug", "name")
+        ),
+    )
