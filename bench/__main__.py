@@ -1,6 +1,7 @@
 """Every figure, one after the other: `python -m bench [NAME ...]` prints one JSON object; `--list` says what there is.
 
 Each runs by itself, on servers and processes of its own, which end with it. Nothing else should run on the machine.
+`--small` does as little work as it takes to see that each of them runs; its figures say nothing else.
 """
 
 import argparse
@@ -37,6 +38,26 @@ FIGURES = {
 }
 """What is run for each figure of the operations page; `bench.openb` drives a running server and is run by hand."""
 
+SMALL = {
+    "latency": ["--count", "2"],
+    "latency-embedded": ["--count", "2"],
+    "kueue": ["--part", "0.01"],
+    "kueue-single": ["--count", "20"],
+    "cycle": ["--scale", "0.01", "--starts", "20", "--runs", "1"],
+    "pages": ["--scale", "0.01", "--workloads", "2000", "--teams", "250", "--times", "2"],
+    "live": ["--pages", "5", "--kinds", "5", "--changes", "5", "--seconds", "6"],
+    "metrics": ["--nodes", "10", "--workloads", "16000", "--times", "2"],
+    "link": ["--nodes", "20", "--placements", "20", "--batch", "10", "--pods", "20", "--agents", "2"],
+    "kubernetes": ["--nodes", "10", "--workloads", "2", "--others", "10", "--changes", "5", "--idle", "5"],
+    "engine": ["--scale", "0.01", "--events", "2"],
+    "engine-starts": ["--scale", "0.01", "--starts", "20"],
+    "engine-preemption": ["--scale", "0.02", "--runs", "1"],
+    "engine-growth": ["--scale", "0.01", "--runs", "1"],
+    "packing": ["--seeds", "1"],
+    "replay": ["--since", "2017-10-10", "--before", "2017-10-11"],
+}
+"""What `--small` adds to each."""
+
 TRACES = "CHAMBER_BENCH_TRACES"
 """The folder of real clusters' traces; without it, what replays one is left out, by name."""
 
@@ -46,11 +67,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIGURES)}")
     parser.add_argument("--list", action="store_true", help="print what would be run")
+    parser.add_argument("--small", action="store_true", help="do as little as it takes to see that each runs")
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in FIGURES]
     if unknown:
         parser.error(f"unknown is {', '.join(unknown)}; allowed are {', '.join(FIGURES)}")
-    chosen = _with_traces({name: FIGURES[name] for name in given.names or FIGURES})
+    words = {name: FIGURES[name] + (SMALL[name] if given.small else []) for name in given.names or FIGURES}
+    chosen = _with_traces(words)
     if given.list:
         print("\n".join(f"{name}: python -m {' '.join(words)}" for name, words in chosen.items()))
         return 0

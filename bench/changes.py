@@ -105,7 +105,7 @@ def _workloads(prefix: str, teams: list[Any], users: list[Any]) -> list[dict[str
         Workload(
             slug=f"{prefix[-8:]}-{number}-{index}",
             name=f"waits-{index}",
-            owner=users[number],
+            owner=users[number % len(users)],
             team=team,
             gpu_milli=1000,
             image="bench/pod:1",

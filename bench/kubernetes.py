@@ -5,6 +5,7 @@
 
 Prints JSON. Each workload has a node's eight GPUs, one to a pod; beside them run pods of others, one to a node. First
 the same work runs as bare Jobs; then it is assigned to the agent at once. Kubelets are played, everything else is real.
+All share the machine, so the CPU seconds of each process say more than the wall clock where others work, too.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,11 @@ import httpx
 
 from bench.processes import cpu_seconds
 from rig import deployment, kubernetes, servers
-from rig.namespaces import Namespace, namespace, node_body
+from rig.namespaces import Namespace, Refused, namespace, node_body
 
 GPUS = 8
 PATIENCE_SECONDS = 900.0
-METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 def main() -> int:
@@ -59,13 +61,72 @@ def main() -> int:
         place = Place(plane, stack.enter_context(namespace(plane.kubeconfig)))
         figures = {"nodes": arguments.nodes, "workloads": arguments.workloads, "pods_a_workload": GPUS}
         place.furnish(arguments.nodes, arguments.others)
-        measured = figures | {"bare_jobs_seconds": place.bare(arguments.workloads)}
+        measured = figures | place.bare(arguments.workloads)
         agent = Agent(team, place.of)
         stack.callback(agent.stop)
-        measured |= measure(agent, place, arguments)
+        costs = Costs(plane, {"PostgreSQL": database.pid, "live": team.services["live"].pid})
+        measured |= measure(agent, place, costs, arguments)
     json.dump(measured, sys.stdout, indent=2)
     print()
     return 0
+
+
+class Costs:
+    """CPU seconds by process since it was made, or last asked."""
+
+    def __init__(self, plane: kubernetes.ControlPlane, others: Mapping[str, int] | None = None) -> None:
+        parts = (plane.etcd, plane.api, plane.controllers, plane.scheduler, plane.kubelets)
+        self._pids = {part.name: part.pid for part in parts} | dict(others or {})
+        self._before = self._now()
+
+    def add(self, name: str, pid: int) -> None:
+        """Count one process more."""
+        self._pids[name] = pid
+        self._before = self._now()
+
+    def since(self) -> dict[str, float]:
+        """Return what each has used, this process too."""
+        before, self._before = self._before, self._now()
+        return {name: round(seconds - before[name], 1) for name, seconds in self._before.items()}
+
+    def _now(self) -> dict[str, float]:
+        used = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+        return used | {"this": time.process_time()}
+
+
+class Running(threading.Thread):
+    """Counts a namespace's running pods by one watch: to list them again and again would be much of the load."""
+
+    def __init__(self, plane: kubernetes.ControlPlane, path: str) -> None:
+        super().__init__(daemon=True)
+        self._client, self._path = _client(plane), path
+        self._pods: set[str] = set()
+        self.start()
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def run(self) -> None:
+        """Follow until the API server is away."""
+        params = {"watch": "1", "fieldSelector": "status.phase=Running"}
+        accept = {"Accept": METADATA_ONLY}
+        with suppress(httpx.ConnectError):
+            while True:
+                self._pods = set()
+                with (
+                    suppress(httpx.RemoteProtocolError, httpx.ReadError),
+                    self._client.stream(
+                        "GET", self._path, params=params, headers=accept, timeout=None
+                    ) as answer,
+                ):
+                    for line in answer.iter_lines():
+                        self._hear(json.loads(line))
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        if event["type"] == "ADDED":
+            self._pods.add(event["object"]["metadata"]["name"])
+        elif event["type"] == "DELETED":
+            self._pods.discard(event["object"]["metadata"]["name"])
 
 
 class Place:
@@ -74,42 +135,34 @@ class Place:
     def __init__(self, plane: kubernetes.ControlPlane, of: Namespace) -> None:
         self.plane, self.of, self.admin = plane, of, of.admin
         self.pods = f"/api/v1/namespaces/{of.name}/pods"
+        self.running = Running(plane, self.pods)
 
     def furnish(self, nodes: int, others: int) -> None:
         """Make the nodes, and on each a pod that is not Chamber's."""
         names = [f"{self.of.name}-{number:05}" for number in range(nodes)]
         _at_once(self._node, names)
-        _until(lambda: self._ready_nodes() == nodes)
+        _until(lambda: self._ready_nodes() == nodes, every=1.0)
         _at_once(self._other, names[:others])
-        _until(lambda: self.running() == others)
+        _until(lambda: len(self.running) == others)
         self.others = others
 
-    def bare(self, jobs: int) -> float:
-        """Return the seconds from the first of so many Jobs to the last of their pods running; they are gone then."""
-        began = time.monotonic()
+    def bare(self, jobs: int) -> dict[str, Any]:
+        """Return what it takes from the first of so many Jobs to the last of their pods running; they are gone then."""
+        began, costs = time.monotonic(), Costs(self.plane)
         _at_once(self._job, range(jobs))
-        _until(lambda: self.running() == self.others + jobs * GPUS)
-        took = time.monotonic() - began
+        _until(lambda: len(self.running) == self.others + jobs * GPUS)
+        took = {
+            "bare_jobs_seconds": round(time.monotonic() - began, 1),
+            "bare_jobs_cpu_seconds": costs.since(),
+        }
         self.admin.delete_all("batch/v1", "jobs", self.of.name, propagationPolicy="Background")
-        self.admin.delete_all("v1", "pods", self.of.name, labels="job-name", gracePeriodSeconds="0")
-        _until(lambda: self._count() == self.others)
-        return round(took, 1)
-
-    def running(self) -> int:
-        """Return how many pods run."""
-        return self._count("status.phase=Running")
+        _until(self._cleared, every=1.0)
+        return took
 
     def rejected(self) -> float:
         """Return how many requests the API server's fairness has turned away so far."""
-        token = json.loads(self.plane.kubeconfig.read_text())["users"][0]["user"]["token"]
-        answer = httpx.get(
-            f"{self.plane.url}/metrics",
-            headers={"Authorization": f"Bearer {token}"},
-            verify=False,  # noqa: S501 - our own, on loopback
-            timeout=30,
-            trust_env=False,
-        )
-        lines = answer.raise_for_status().text.splitlines()
+        with _client(self.plane) as client:
+            lines = client.get("/metrics").raise_for_status().text.splitlines()
         name = "apiserver_flowcontrol_rejected_requests_total{"
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
@@ -153,12 +206,24 @@ class Place:
         nodes = self.admin.items("v1", "nodes", labels=self.of.selector)
         return sum(not node["spec"].get("taints") for node in nodes)
 
-    def _count(self, fields: str = "") -> int:
-        """Return how many pods there are, of the API server's cache and without their contents."""
-        listed = self.admin.request(
-            "GET", self.pods, accept=METADATA_ONLY, fieldSelector=fields, resourceVersion="0"
-        )
-        return len(listed["items"])
+    def _cleared(self) -> bool:
+        """Return whether no pod of a Job is left; those that are get deleted, as many as one request can."""
+        with suppress(Refused):
+            self.admin.delete_all("v1", "pods", self.of.name, labels="job-name", gracePeriodSeconds="0")
+            return not self.admin.items("v1", "pods", self.of.name, labels="job-name")
+        return False
+
+
+def _client(plane: kubernetes.ControlPlane) -> httpx.Client:
+    """Return a client of the API server, as its admin."""
+    token = json.loads(plane.kubeconfig.read_text())["users"][0]["user"]["token"]
+    return httpx.Client(
+        base_url=plane.url,
+        headers={"Authorization": f"Bearer {token}"},
+        verify=False,  # noqa: S501 - our own, on loopback
+        timeout=30,
+        trust_env=False,
+    )
 
 
 class Agent:
@@ -214,7 +279,7 @@ class Agent:
             return False
 
 
-def measure(agent: Agent, place: Place, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(agent: Agent, place: Place, costs: Costs, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of one agent, from its first start to a look at it when it idles among all that runs."""
     from agentlink.models import Device, Node
     from bench.link_rows import Rows
@@ -230,20 +295,21 @@ def measure(agent: Agent, place: Place, arguments: argparse.Namespace) -> dict[s
         .values_list("pk", flat=True)
     )[: arguments.workloads * GPUS]
     attempts, items = rows.admit_only(agent.cluster, devices, pods=GPUS)
-    began, cpu = time.monotonic(), cpu_seconds(agent.pid)
+    costs.add("agent", agent.pid)
+    began = time.monotonic()
     rows.assign(items)
     ended = Attempt.objects.filter(ended_at__isnull=False)
 
     def all_run() -> bool:
         _expect(not ended.exists(), agent.log)
-        return place.running() == place.others + len(attempts) * GPUS
+        return len(place.running) == place.others + len(attempts) * GPUS
 
     _until(all_run)
     figures["all_pods_run_seconds"] = round(time.monotonic() - began, 1)
     running = Attempt.objects.filter(running_at__isnull=False)
     _until(lambda: running.count() == len(attempts))
     figures["all_known_to_run_seconds"] = round(time.monotonic() - began, 1)
-    figures["agent_cpu_seconds_for_that"] = round(cpu_seconds(agent.pid) - cpu, 1)
+    figures["cpu_seconds_for_that"] = costs.since()
     figures["requests_turned_away"] = place.rejected() - rejected
     figures["resident_mib_after_that"] = agent.resident_mib()
     agent.stop()

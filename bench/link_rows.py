@@ -15,7 +15,7 @@ from agentlink.tests.agents import SCHEDULER, Hand, make_token
 from chamber.models import User
 from teams.models import Pool, Team
 from workloads import lifecycle
-from workloads.models import Attempt, Workload
+from workloads.models import Workload
 
 BATCH = 2_000
 
@@ -44,7 +44,7 @@ class Rows:
 
     def admit_only(
         self, cluster: Cluster, devices: Sequence[UUID], *, pods: int = 1
-    ) -> tuple[list[Attempt], list[NewAssignment]]:
+    ) -> tuple[list[lifecycle.Opened], list[NewAssignment]]:
         """Return new attempts of `pods` pods, one for each device, and how they are to be assigned."""
         now, places = timezone.now(), [devices[at : at + pods] for at in range(0, len(devices), pods)]
         workloads = [

@@ -1,6 +1,7 @@
 """How long a scrape of /metrics takes with PostgreSQL: 100,000 workloads, 2,000 teams, 1,000 nodes of 8 GPUs.
 
     python -m bench.metrics                 # 6,000 running, 10,000 pending, the rest ended
+    python -m bench.metrics --nodes 10000   # of a large fleet
     python -m bench.metrics --profile out   # and a profile of one scrape for snakeviz or pstats
 
 Starts a PostgreSQL and a Redis of its own, writes rows as cycles would leave them, and scrapes. Prints JSON; times in
@@ -23,7 +24,7 @@ from typing import Any
 
 from rig import servers
 
-TEAMS, NODES, GPUS, RUNNING, PENDING = 2_000, 1_000, 8, 6_000, 10_000
+TEAMS, GPUS, RUNNING, PENDING = 2_000, 8, 6_000, 10_000
 REASONS = ("waiting-for-gpus", "behind-reservation", "waiting-for-reservation", "fragmented", "held")
 BATCH = 2_000
 
@@ -31,7 +32,7 @@ BATCH = 2_000
 class Rows:
     """An organisation, its nodes and its workloads."""
 
-    def __init__(self, seed: int, workloads: int) -> None:
+    def __init__(self, seed: int, workloads: int, nodes: int) -> None:
         from django.utils import timezone
 
         from agentlink.models import Cluster
@@ -39,6 +40,7 @@ class Rows:
         from teams.models import Pool
 
         self.chance, self.now, self.wanted = random.Random(seed), timezone.now(), workloads
+        self.nodes = nodes
         self.owner = User.objects.create(username="bench")
         self.pool = Pool.objects.create(slug="main", name="main")
         self.cluster = Cluster.objects.create(name="bench", connected=True, last_seen_at=self.now)
@@ -72,7 +74,9 @@ class Rows:
     def _nodes(self) -> None:
         from agentlink.models import Device, Node
 
-        nodes = [Node(cluster=self.cluster, pool=self.pool, name=f"n{number:05d}") for number in range(NODES)]
+        nodes = [
+            Node(cluster=self.cluster, pool=self.pool, name=f"n{number:05d}") for number in range(self.nodes)
+        ]
         Node.objects.bulk_create(nodes, batch_size=BATCH)
         taken = (0, 250, 1000, 1000, 1000)
         Device.objects.bulk_create(
@@ -148,7 +152,7 @@ class Rows:
         ]
         pools = [
             engine.PoolFigures(
-                pool, NODES * GPUS * 1_000, 7_000_000, 1_000_000, oversubscribed=False, fragmentation=0.1
+                pool, self.nodes * GPUS * 1_000, 7_000_000, 1_000_000, oversubscribed=False, fragmentation=0.1
             )
         ]
         Cycle.objects.create(
@@ -195,6 +199,7 @@ def scraped(times: int, profile_to: str | None) -> dict[str, Any]:
         "p95": _ms(statistics.quantiles(took, n=20)[-1]),
         "least": _ms(min(took)),
         "cpu_median": _ms(statistics.median(cpu)),
+        "cpu_p95": _ms(statistics.quantiles(cpu, n=20)[-1]),
         "cpu_database_mean": _ms(backend_cpu),
         "queries": len(queries),
         "samples": sum(not line.startswith(b"#") for line in answer.content.splitlines()),
@@ -216,6 +221,7 @@ def main() -> None:
     """Read the arguments, start the servers, print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--workloads", type=int, default=100_000, help="all of them, ended ones too")
+    parser.add_argument("--nodes", type=int, default=1_000, help="of 8 GPUs each")
     parser.add_argument("--times", type=int, default=40, help="how often it scrapes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", help="write a profile of one scrape to this file")
@@ -229,8 +235,8 @@ def main() -> None:
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
-        Rows(arguments.seed, arguments.workloads).write()
-        shape = {"teams": TEAMS, "devices": NODES * GPUS, "workloads": arguments.workloads}
+        Rows(arguments.seed, arguments.workloads, arguments.nodes).write()
+        shape = {"teams": TEAMS, "devices": arguments.nodes * GPUS, "workloads": arguments.workloads}
         shape |= {"running": RUNNING, "pending": PENDING}
         print(
             json.dumps({"work": shape, "milliseconds": scraped(arguments.times, arguments.profile)}, indent=2)
