@@ -71,6 +71,7 @@ class Service:
         self.log = folder / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._asked_to_stop = False
+        self._told = 0
 
     @property
     def running(self) -> bool:
@@ -126,8 +127,15 @@ class Service:
         )
 
     def printed(self) -> str:
-        """Return all that the process wrote so far, over all its lives."""
-        return self.log.read_text(errors="replace") if self.log.exists() else ""
+        """Return all that the process wrote since the page was turned, over all its lives."""
+        return self._written()[self._told :].decode(errors="replace")
+
+    def turn_page(self) -> None:
+        """Have `printed` leave out the lines that were written so far."""
+        self._told = self._written().rfind(b"\n") + 1
+
+    def _written(self) -> bytes:
+        return self.log.read_bytes() if self.log.exists() else b""
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process itself, as a supervisor does."""

@@ -83,7 +83,12 @@ def waits_for_a_lock(team: Deployment, words: str) -> bool:
 
 @pytest.fixture
 def mended(team: Deployment) -> Iterator[None]:
-    """After the test, everything runs again whatever it stopped, and of the workloads nothing does."""
+    """After the test, everything runs again whatever it stopped, and of the workloads nothing does.
+
+    What its processes wrote before the test is none of its business.
+    """
+    for service in [*team.services.values(), *team.agents.values()]:
+        service.turn_page()
     yield
     for server in (team.database, team.redis):
         if server.process is None:

@@ -28,6 +28,9 @@ MISSING = frozenset({"42P01", "42703"})
 REPEATING = frozenset({"psycopg.pool"})
 """Loggers that say each of their tries to reach a server, in several lines."""
 
+CELERYS = "data"
+"""Where Celery puts a failed duty's arguments, and its traceback as text once more."""
+
 SAY_EVERY_SECONDS = 10.0
 
 
@@ -76,6 +79,7 @@ class Brief(logging.Filter):
         said = " ".join(record.getMessage().split())
         record.msg, record.args = (said if line in said else f"{said} {line}"), None
         record.exc_info = record.exc_text = None
+        record.__dict__.pop(CELERYS, None)
         return self._is_new(record.name, line or said)
 
     def _is_new(self, logger: str, line: str) -> bool:

@@ -50,6 +50,16 @@ def test_what_celery_wraps_is_known_by_its_name() -> None:
     assert logged(raised(wrapped)) == "It failed. OperationalError('away')."
 
 
+def test_the_text_that_celery_keeps_of_a_failed_duty_goes_too() -> None:
+    error = raised(OperationalError("away"))
+    record = logging.LogRecord(
+        "a", logging.ERROR, "p", 1, "m", None, (type(error), error, error.__traceback__)
+    )
+    record.data = {"traceback": "Traceback (most recent call last): ..."}
+    assert outages.Brief().filter(record)
+    assert "Traceback" not in str(vars(record))
+
+
 def test_the_pools_tries_are_one_line_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     brief = outages.Brief()
     record = logging.LogRecord(
