@@ -5,6 +5,7 @@ What a file does not name stays as it is: a team, a pool, or one of their values
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from chamber.cli import manifests
@@ -21,7 +22,7 @@ NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a file says, in its order; teams have their parents before them."""
+    """What a file says; its teams so that each comes after its parent, whatever their order in the file."""
 
     pools: tuple[Json, ...]
     teams: tuple[Json, ...]
@@ -66,7 +67,7 @@ def read(path: str) -> Declared:
             )
     for team in teams:
         team["shares"] = _shares(team, name)
-    return Declared(tuple(pools), tuple(teams))
+    return Declared(tuple(pools), tuple(_parents_first(teams, name)))
 
 
 def _items(value: Any, kind: str, keys: Iterable[str], name: str) -> list[Json]:
@@ -94,6 +95,16 @@ def _refuse_twice(kind: str, items: Iterable[Json], name: str) -> None:
         if item["slug"] in seen:
             raise Failure(f"{name}: the {kind} {item['slug']} comes twice.", Exit.USAGE)
         seen.add(item["slug"])
+
+
+def _parents_first(teams: Iterable[Json], name: str) -> list[Json]:
+    by_slug = {team["slug"]: team for team in teams}
+    sorter = TopologicalSorter({slug: [str(team.get("parent"))] for slug, team in by_slug.items()})
+    try:
+        return [by_slug[slug] for slug in sorter.static_order() if slug in by_slug]
+    except CycleError as error:
+        circle = " below ".join(reversed(error.args[1]))
+        raise Failure(f"{name}: no team can be below itself, as in {circle}.", Exit.USAGE) from None
 
 
 def _shares(team: Json, name: str) -> dict[str, Json]:

@@ -125,3 +125,21 @@ def test_who_may_not_change_a_team_changes_nothing(run: Run, ada: User, become: 
     result = run("apply", "-f", "-", stdin="teams: [{slug: nlp, bursting_priority: 3}]")
     assert result.exit_code == 4
     assert "are changed by an admin above NLP" in result.stderr
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_parent_may_stand_after_its_children(run: Run, olga: User, become: Become) -> None:
+    become(olga)
+    text = "teams: [{slug: deep, parent: lab}, {slug: nlp, parent: lab}, {slug: lab, parent: acme}]"
+    result = run("apply", "-f", "-", stdin=text)
+    assert result.exit_code == 0, result.stderr
+    parents = Team.objects.filter(slug__in=["deep", "nlp", "lab"]).values_list("slug", "parent__slug")
+    assert dict(parents) == {"deep": "lab", "nlp": "lab", "lab": "acme"}
+
+
+def test_a_circle_of_parents_is_refused(run: Run, olga: User, become: Become) -> None:
+    become(olga)
+    result = run("apply", "-f", "-", stdin="teams: [{slug: a, parent: b}, {slug: b, parent: a}]")
+    assert result.exit_code == 2
+    assert "no team can be below itself, as in a below b below a." in result.stderr
+    assert not Team.objects.filter(slug__in=["a", "b"]).exists()
