@@ -7,7 +7,7 @@ some order if it is so when the largest leaves last. A workload that goes whole 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scheduling.engine.rights import Party, Rights
 from scheduling.engine.standing import Unit
@@ -25,6 +25,7 @@ class Lawful:
     rights: Rights
     newcomer: Party
     leaving: Mapping[int, int]
+    _branches: dict[int, int] = field(default_factory=dict)
 
     def rules(self, units: Sequence[Unit]) -> list[Rule] | None:
         """By which rule each of the units may be taken; ``None`` if one of them may not."""
@@ -40,24 +41,40 @@ class Lawful:
     def shared(self, units: Iterable[Unit]) -> dict[int, Sizes]:
         """What the units take by the fair-share rule, by the branch that it is taken from."""
         found: dict[int, Sizes] = {}
-        whole = {unit.standing.workload.id for unit in units if unit.whole}
         for unit in units:
-            if self.rights.by_shares(self.newcomer, unit.party):
-                id_ = unit.standing.workload.id
-                key = (id_, WHOLE if id_ in whole else unit.pods[0].pod_index)
-                sizes = found.setdefault(self.branch(unit.standing.leaf), {})
-                sizes[key] = sizes.get(key, 0) + unit.milli
+            self.share(unit, found)
         return found
+
+    def share(self, unit: Unit, shared: dict[int, Sizes]) -> None:
+        """Add a unit to what is taken by the fair-share rule, if it is that which gives it."""
+        if not self.rights.by_shares(self.newcomer, unit.party):
+            return
+        id_, milli = unit.standing.workload.id, unit.milli
+        sizes = shared.setdefault(self.branch(unit.standing.leaf), {})
+        if unit.whole:
+            milli += sum([sizes.pop((id_, pod.pod_index), 0) for pod in unit.standing.pods])
+        key = (id_, WHOLE if unit.whole or (id_, WHOLE) in sizes else unit.pods[0].pod_index)
+        sizes[key] = sizes.get(key, 0) + milli
 
     def branch(self, leaf: int) -> int:
         """The branch of a leaf where it parts from the newcomer's."""
-        tree = self.rights.accounts.tree
-        path = tree.paths[leaf]
-        return path[min(tree.parting(self.newcomer.leaf, leaf), len(path) - 1)]
+        found = self._branches.get(leaf)
+        if found is None:
+            tree = self.rights.accounts.tree
+            path = tree.paths[leaf]
+            depth = min(tree.parting(self.newcomer.leaf, leaf), len(path) - 1)
+            found = self._branches[leaf] = path[depth]
+        return found
 
     def room(self, branch: int, sizes: Sizes) -> int:
         """Less than this may still be taken from a branch beside what is taken, if it is not to leave last."""
         return self.rights.leeway(self.newcomer, branch, self.leaving) - _before_the_last(sizes)
+
+    def rooms(self, shared: Mapping[int, Sizes]) -> dict[int, int]:
+        """That of the branches beside which all that is taken of the others may go in some order."""
+        found = {branch: self.room(branch, sizes) for branch, sizes in shared.items()}
+        lacking = {branch for branch, room in found.items() if room <= 0}
+        return {branch: room for branch, room in found.items() if lacking <= {branch}}
 
 
 def _before_the_last(sizes: Sizes) -> int:

@@ -104,6 +104,7 @@ class Search:
         self._leaving: dict[int, int] = {}
         self._lawful = Lawful(court.rights, plea.party, self._leaving)
         self._chosen: list[Unit] = []
+        self._shared: dict[int, Sizes] = {}
         self._taken: dict[str, set[int]] = {}
         self._gone: set[str] = set()
         self._under_ceilings = False
@@ -220,32 +221,39 @@ class Search:
 
     def _next_in_another_order(self) -> Unit | None:
         """Where nobody is lawful any more: the first who would be if he left before some who were chosen."""
-        shared = self._lawful.shared(self._chosen)
-        for tier in self._tiers if shared else ():
-            lineup = Lineup(
-                self._tree, self._roster.shelf(tier), partial(self._first_in_another_order, shared)
-            )
-            lawful = {branch: lineup.lowest[branch] for branch in shared if branch in lineup.lowest}
+        rooms = self._lawful.rooms(self._shared)
+        for tier in self._tiers if rooms else ():
+            shelf = self._roster.shelf(tier)
+            leaves = {leaf: units for leaf, units in shelf.items() if self._lawful.branch(leaf) in rooms}
+            lineup = Lineup(self._tree, leaves, partial(self._first_in_another_order, rooms))
+            lawful = {branch: lineup.lowest[branch] for branch in rooms if branch in lineup.lowest}
             if lawful:
                 return self._first_of(lineup, lawful)
         return None
 
     def _first_in_another_order(
-        self, shared: Mapping[int, Sizes], leaf: int, units: Sequence[Unit]
+        self, rooms: Mapping[int, int], leaf: int, units: Sequence[Unit]
     ) -> Unit | None:
         """The first of a leaf's units that may go together with those who were chosen."""
-        branch, passed = self._lawful.branch(leaf), self._passed()
+        passed = self._passed()
         any_will_do = passed is not None and passed in self._tree.paths[leaf]
-        if branch not in shared or (self._capacity.enough and not any_will_do):
+        if self._capacity.enough and not any_will_do:
             return None
-        room = self._lawful.room(branch, shared[branch])
+        room = rooms[self._lawful.branch(leaf)]
         for unit in units:
             begun = unit.whole and unit.standing.workload.id in self._taken
-            if (begun or unit.milli < room) and self._serves(unit, any_will_do=any_will_do):
-                rest = unit.without(frozenset(self._taken[unit.standing.workload.id])) if begun else unit
-                if self._lawful.rules([*self._chosen, rest]) is not None:
-                    return unit
+            serves = (begun or unit.milli < room) and self._serves(unit, any_will_do=any_will_do)
+            if serves and self._may_join(unit, begun=begun):
+                return unit
         return None
+
+    def _may_join(self, unit: Unit, *, begun: bool) -> bool:
+        """Whether a unit may go together with those who were chosen. There is room for it in its branch; where some of
+        its pods were chosen, it leaves at once with them, and that is judged anew."""
+        if not begun:
+            return True
+        rest = unit.without(frozenset(self._taken[unit.standing.workload.id]))
+        return self._lawful.rules([*self._chosen, rest]) is not None
 
     # --- Taking and giving back -----------------------------------------------------------------------------
 
@@ -258,6 +266,7 @@ class Search:
             unit = unit.without(frozenset(taken)) if taken else unit
         taken.update(pod.pod_index for pod in unit.pods)
         self._chosen.append(unit)
+        self._lawful.share(unit, self._shared)
         self._change(unit, 1)
         for lineup in self._lineups.values():
             lineup.renew(unit.standing.leaf)

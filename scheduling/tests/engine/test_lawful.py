@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from scheduling.engine import schedule
 from scheduling.engine.lawful import Lawful
+from scheduling.engine.preempt import Search
 from scheduling.engine.rights import Party, Rights
+from scheduling.engine.standing import Tier, Unit
 from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import Policy, Status, Team
-from scheduling.tests.engine.build import node, placed, plan, preempted, started, team, waiting, waits
+from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
+from scheduling.tests.proof.fair import shared
+
+SOMEBODY_LEAVES_EARLIER = (1713, 2162, 3694, 3959, 4093, 5407, 5850, 7291, 7364, 7640)
 
 
 def test_who_has_to_go_so_that_others_may_be_taken_is_not_spared() -> None:
@@ -72,3 +83,57 @@ def test_leeway_is_by_whichever_due_gives_more() -> None:
     lawful = Lawful(Rights(Policy(), accounts, entitled, entitled), Party("w", b, 50, False, 1000), {})
     assert lawful.room(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
     assert lawful.rights.leeway(Party("w", b, 50, False, 3000), c, {}) == 0
+
+
+def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in_some_order() -> None:
+    """c and d hold 5 each and are due 2; so far 3 may go of each before the last."""
+    tree = Tree([Team(name, name, None) for name in "bcd"])
+    accounts = Accounts.of(tree, "main")
+    b, c, d = (tree.leaf_of[name] for name in "bcd")
+    for branch, guarantee, used in ((b, 2000, 0), (c, 2000, 5000), (d, 2000, 5000)):
+        accounts.quotas.guarantee[branch], accounts.usage.used[branch] = guarantee, used
+    none = [0] * len(tree)
+    lawful = Lawful(Rights(Policy(), accounts, none, none), Party("w", b, 50, False, 1000), {})
+    one, all_ = {("x", 0): 1000, ("y", 0): 1000}, {("x", 0): 3000, ("y", 0): 3000}
+    assert lawful.rooms({c: one, d: one}) == {c: 2000, d: 2000}
+    assert lawful.rooms({c: one, d: all_}) == {d: 0}
+    assert lawful.rooms({c: all_, d: all_}) == {}
+
+
+def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original, found, none = Search._next_in_another_order, 0, 0
+
+    def judged(search: Search) -> Unit | None:
+        """The same unit, which must be the first of its leaf that may, of the first tier that has one."""
+        nonlocal found, none
+        unit = original(search)
+        lawful = [each for tier in search._tiers for each in _lawful_together(search, tier)]
+        if unit is None:
+            assert not lawful
+            none += 1
+        else:
+            assert unit.tier == lawful[0].tier
+            assert unit is next(each for each in lawful if each.standing.leaf == unit.standing.leaf)
+            found += 1
+        return unit
+
+    monkeypatch.setattr(Search, "_next_in_another_order", judged)
+    for seed in (*range(200), *SOMEBODY_LEAVES_EARLIER):
+        schedule(shared(Random(seed)), NOW)
+    assert found > 10
+    assert none > 0
+
+
+def _lawful_together(search: Search, tier: Tier) -> Iterator[Unit]:
+    """Those of a tier that are of use and may go together with those who were chosen."""
+    branches, passed = search._lawful.shared(search._chosen), search._passed()
+    for leaf, units in search._roster.shelf(tier).items():
+        below = passed is not None and passed in search._tree.paths[leaf]
+        if search._lawful.branch(leaf) in branches and (below or not search._capacity.enough):
+            for unit in units:
+                taken = search._taken.get(unit.standing.workload.id)
+                rest = unit.without(frozenset(taken)) if taken and unit.whole else unit
+                if search._serves(unit, any_will_do=below) and search._lawful.rules([*search._chosen, rest]):
+                    yield unit
