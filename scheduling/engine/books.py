@@ -20,6 +20,7 @@ from scheduling.engine.entitlement import Demand, divide_again
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines
+from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths
@@ -41,7 +42,8 @@ class Books:
 
     ``fleet`` are the nodes that take new pods, ``whole_fleet`` also those of disconnected clusters. ``standings`` are
     those who are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
-    pods. ``allocations`` says of the reserved ones whose guarantees they are charged to.
+    pods. ``allocations`` says of the reserved ones whose guarantees they are charged to. ``given`` is what a cycle
+    gives each branch.
     """
 
     def __init__(
@@ -65,7 +67,11 @@ class Books:
         self.next_entitled = [0] * len(tree)
         self.rights = Rights(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
         self.demand = Demand(self.accounts)
-        self.lines = Lines(self.pool.policy, self.is_limited)
+        self.given = [0] * len(tree)
+        self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
+        figures = (self.accounts.usage.used, self.entitled, self.given)
+        self.buckets: Buckets[Candidate] = Buckets(tree, self.ratio, figures)
+        self.lines = Lines(self.pool.policy, self.is_limited, self.buckets.note)
         self.standings: dict[str, Standing] = {}
         self.on_leaf: list[dict[str, Standing]] = [{} for _ in range(len(tree))]
         self.growing: dict[str, Candidate] = {}

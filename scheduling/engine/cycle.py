@@ -10,7 +10,7 @@ from scheduling.engine.books import Books
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court
 from scheduling.engine.estimate import estimate
-from scheduling.engine.order import Level, Queue, fair_share, in_order, level_of
+from scheduling.engine.order import Level, Queue, in_order, level_of
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.preempt import Victims
 from scheduling.engine.queueing import Kept
@@ -53,8 +53,8 @@ class PoolCycle:
         self.demand = books.demand
         self.entitled = books.entitled
         self.rights = books.rights
-        self.given = [0] * len(self.tree)
-        self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
+        self.given = books.given
+        self.ratio = books.ratio
         self.started: dict[str, Standing] = {}
         self.candidates: dict[str, Candidate] = {}
         self.touched: dict[str, Standing] = {}
@@ -90,7 +90,7 @@ class PoolCycle:
         self.ledger.begin()
         self._before = self._figures()
         lines = {level: line.leaves for level, line in self.books.lines.levels.items()}
-        self.queue: Queue[Candidate] = Queue(self.tree, self.ratio, lines, self._is_idle)
+        self.queue: Queue[Candidate] = Queue(self.books.buckets, lines, self._is_idle)
 
     def _is_idle(self, level: Level) -> bool:
         """Whether a level need not be looked at one by one. Its order is that of now."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
+from scheduling.engine.bucket import Queued
 from scheduling.engine.candidate import OwnKey
-from scheduling.engine.order import Queued
 from scheduling.engine.quantities import Claim, divide
 from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.types import GPU_MILLI

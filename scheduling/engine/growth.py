@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Domain
-from scheduling.engine.order import Queue, lined_up
+from scheduling.engine.order import Buckets, Queue, lined_up
 from scheduling.engine.standing import Standing
 from scheduling.engine.types import PodPlacement
 
@@ -31,7 +31,8 @@ def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
     """
     if cycle.pool.paused or cycle.gate.shut:
         return {}
-    queue = Queue(cycle.tree, cycle.ratio, lined_up(cycle.pool.policy, _growing(cycle)))
+    buckets: Buckets[Growing] = Buckets(cycle.tree, cycle.ratio)
+    queue = Queue(buckets, lined_up(cycle.pool.policy, _growing(cycle)))
     grown: dict[str, list[PodPlacement]] = {}
     while (entry := queue.peek()) is not None:
         pod = _next_pod(cycle, entry)

@@ -75,11 +75,15 @@ def kind_of(candidate: Candidate) -> Kind:
 
 
 class Lines:
-    """The lines of one pool, by level. ``limited`` tells which leaves stand under a ceiling."""
+    """The lines of one pool, by level. ``limited`` tells which leaves stand under a ceiling; ``moved`` is told where
+    a leaf's line changes."""
 
-    def __init__(self, policy: Policy, limited: Callable[[int], bool]) -> None:
+    def __init__(
+        self, policy: Policy, limited: Callable[[int], bool], moved: Callable[[Level, int], None]
+    ) -> None:
         self._policy = policy
         self._limited = limited
+        self._moved = moved
         self.levels: dict[Level, Line] = {}
 
     def fill(self, candidates: Iterable[Candidate]) -> None:
@@ -108,13 +112,16 @@ class Lines:
 
     def add(self, candidate: Candidate) -> None:
         """Put in one."""
-        line = self.levels.setdefault(level_of(self._policy, candidate), Line())
+        level = level_of(self._policy, candidate)
+        self._moved(level, candidate.leaf)
+        line = self.levels.setdefault(level, Line())
         insort(line.leaves.setdefault(candidate.leaf, []), candidate, key=by_key)
         line.count(candidate, 1, limited=self._limited(candidate.leaf))
 
     def remove(self, candidate: Candidate) -> None:
         """Take out one."""
         level = level_of(self._policy, candidate)
+        self._moved(level, candidate.leaf)
         line = self.levels[level]
         queue = line.leaves[candidate.leaf]
         del queue[bisect_left(queue, candidate.key, key=by_key)]

@@ -11,51 +11,17 @@ Where elastic work is not preempted by priority (``fair-share``, ``never``), 3 c
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from operator import attrgetter
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
-from scheduling.engine.candidate import OwnKey
-from scheduling.engine.tree import ROOT, Accounts, Tree
+from scheduling.engine.bucket import Bucket, C, Line, Queued, Ratio
+from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, Policy
 
-
-class Queued(Protocol):
-    """What the order has to know of a candidate."""
-
-    @property
-    def id(self) -> str:
-        """Its id, the last key."""
-
-    @property
-    def leaf(self) -> int:
-        """Its team's leaf of the tree."""
-
-    @property
-    def reserved(self) -> bool:
-        """Its class."""
-
-    @property
-    def key(self) -> OwnKey:
-        """Its place inside its team."""
-
-    @property
-    def next_milli(self) -> int:
-        """What it takes when its turn comes."""
-
-
-C = TypeVar("C", bound=Queued)
-
-Ratio = Callable[[int, int], float]
-"""How well served a branch is, given the milli-GPUs its next candidate would add; lower comes first."""
 Level = tuple[bool, int]
 """Keys 1 and 2 of the order, as far as they come before 3: whether elastic, and minus the priority."""
-_Entry = tuple[float, int, str, int, int, C]
-Line = Mapping[int, Sequence[C]]
-"""Candidates that differ in keys 3 to 5 only, by leaf; those of a leaf by their own keys."""
 
 
 def level_of(policy: Policy, candidate: Queued) -> Level:
@@ -92,6 +58,33 @@ def fair_share(policy: Policy, accounts: Accounts, entitled: Sequence[int], give
     return by_usage if policy.fairness is Fairness.USAGE else by_entitlement
 
 
+class Buckets(Generic[C]):
+    """The bucket of each level of one pool, kept from cycle to cycle.
+
+    ``figures`` are the lists by branch that the ratio looks at. :meth:`note` tells whose line is another.
+    """
+
+    def __init__(self, tree: Tree, ratio: Ratio, figures: Sequence[list[int]] = ()) -> None:
+        self._tree = tree
+        self._ratio = ratio
+        self._figures = figures
+        self._buckets: dict[Level, Bucket[C]] = {}
+        self._moved: dict[Level, set[int]] = {}
+
+    def note(self, level: Level, leaf: int) -> None:
+        """The line of a leaf is not what it was."""
+        if level in self._buckets:
+            self._moved.setdefault(level, set()).add(leaf)
+
+    def of(self, level: Level, line: Line[C], gone: set[str], early: Iterable[int] = ()) -> Bucket[C]:
+        """The bucket of a level as things stand; ``early`` are the leaves of those who are ``gone`` already."""
+        found = self._buckets.get(level)
+        moved = self._moved.pop(level, set())
+        if found is None or not found.catch_up(line, gone, moved.union(early)):
+            found = self._buckets[level] = Bucket(self._tree, self._ratio, line, gone, self._figures)
+        return found
+
+
 class Queue(Generic[C]):
     """Candidates of one pool, taken one by one in the order of this page.
 
@@ -101,17 +94,16 @@ class Queue(Generic[C]):
 
     def __init__(
         self,
-        tree: Tree,
-        ratio: Ratio,
+        buckets: Buckets[C],
         lines: Mapping[Level, Line[C]],
         is_idle: Callable[[Level], bool] = lambda _: False,
     ) -> None:
-        self._tree = tree
-        self._ratio = ratio
+        self._buckets = buckets
         self._lines = lines
         self._levels = sorted(lines, reverse=True)
         self._is_idle = is_idle
-        self._bucket: _Bucket[C] | None = None
+        self._bucket: Bucket[C] | None = None
+        self._early: set[int] = set()
         self.gone: set[str] = set()
         self.level: Level | None = None
 
@@ -126,13 +118,13 @@ class Queue(Generic[C]):
                 return None
             self.level = self._levels.pop()
             if not self._is_idle(self.level):
-                self._bucket = _Bucket(self._tree, self._ratio, self._lines[self.level], self.gone)
+                self._bucket = self._buckets.of(self.level, self._lines[self.level], self.gone, self._early)
 
     def remove(self, candidate: C) -> None:
         """Take a candidate out, wherever it stands."""
         self.gone.add(candidate.id)
-        if self._bucket is not None:
-            self._bucket.remove(candidate)
+        if self._bucket is None or not self._bucket.remove(candidate):
+            self._early.add(candidate.leaf)
 
     def touch(self, leaf: int) -> None:
         """Work out the ratios of a leaf and of the branches above it anew."""
@@ -146,96 +138,7 @@ class Queue(Generic[C]):
 
 def in_order(tree: Tree, ratio: Ratio, line: Line[C]) -> Iterable[C]:
     """The candidates of one level in their order, while nothing changes."""
-    bucket: _Bucket[C] = _Bucket(tree, ratio, line, set())
+    bucket: Bucket[C] = Bucket(tree, ratio, line, set())
     while (head := bucket.head()) is not None:
         yield head
         bucket.remove(head)
-
-
-def _next(row: Sequence[C], at: int, gone: set[str]) -> int:
-    """Where the first one who is not gone stands, from some place on."""
-    while at < len(row) and row[at].id in gone:
-        at += 1
-    return at
-
-
-class _Bucket(Generic[C]):
-    """Candidates that differ in keys 3 to 5 only: a heap of children at each branch of the tree that has several.
-
-    A heap entry is (ratio, 4, 5, stamp, child, its head); one whose stamp is not the child's latest is out of date.
-    ``ways`` leads from a leaf up: each child that has others beside it, and the heap where it stands among them. ``at``
-    is where the first one of each leaf stands who is not ``gone``.
-    """
-
-    def __init__(self, tree: Tree, ratio: Ratio, line: Line[C], gone: set[str]) -> None:
-        self._tree = tree
-        self._ratio = ratio
-        self._line = line
-        self._gone = gone
-        starts = {leaf: _next(row, 0, gone) for leaf, row in line.items()}
-        self._at = {leaf: at for leaf, at in starts.items() if at < len(line[leaf])}
-        self._some_leaf = {branch: leaf for leaf in self._at for branch in tree.paths[leaf]}
-        self._stamps = dict.fromkeys(sorted(self._some_leaf), 0)
-        beside = Counter(tree.parents[branch] for branch in self._stamps)
-        heaps: dict[int, list[_Entry[C]]] = {ROOT: []}
-        heads: dict[int, C] = {}
-        for branch in reversed(self._stamps):
-            if branch in self._at:
-                heads[branch] = line[branch][self._at[branch]]
-            elif heaps.get(branch):
-                heapify(heaps[branch])
-                heads[branch] = heaps[branch][0][-1]
-            parent = tree.parents[branch]
-            if beside[parent] > 1 or parent == ROOT:
-                heaps.setdefault(parent, []).append(self._entry(branch, heads[branch]))
-            else:
-                heads[parent] = heads[branch]
-        heapify(heaps[ROOT])
-        self._first = heaps[ROOT]
-        self._ways: dict[int, list[tuple[int, list[_Entry[C]]]]] = {}
-        for leaf in self._at:
-            steps = [(branch, heaps.get(tree.parents[branch])) for branch in reversed(tree.paths[leaf])]
-            self._ways[leaf] = [(branch, heap) for branch, heap in steps if heap is not None]
-
-    def _entry(self, branch: int, head: C) -> _Entry[C]:
-        """The standing of a branch among its siblings."""
-        _, submitted_at, id_ = head.key
-        return (self._ratio(branch, head.next_milli), submitted_at, id_, self._stamps[branch], branch, head)
-
-    def head(self) -> C | None:
-        """The first candidate of the whole tree."""
-        return self._first[0][-1] if self._first else None
-
-    def remove(self, candidate: C) -> None:
-        """Take a candidate out, wherever it stands."""
-        self._gone.add(candidate.id)
-        leaf = candidate.leaf
-        if leaf in self._at:
-            row, at = self._line[leaf], self._at[leaf]
-            if at < len(row) and row[at] is candidate:
-                self._at[leaf] = _next(row, at + 1, self._gone)
-                self.renew(leaf)
-
-    def renew(self, leaf: int) -> None:
-        """Renew the heads and ratios on the way from a leaf up to the root."""
-        if leaf not in self._ways:
-            nearest = next(
-                (each for each in reversed(self._tree.paths[leaf]) if each in self._some_leaf), None
-            )
-            if nearest is None:
-                return
-            leaf = self._some_leaf[nearest]
-        row, at = self._line[leaf], self._at[leaf]
-        head = row[at] if at < len(row) else None
-        stamps = self._stamps
-        for branch, heap in self._ways[leaf]:
-            stamps[branch] += 1
-            if head is not None:
-                entry = self._entry(branch, head)
-                if heap and heap[0][4] == branch:
-                    heapreplace(heap, entry)
-                else:
-                    heappush(heap, entry)
-            while heap and stamps[heap[0][4]] != heap[0][3]:
-                heappop(heap)
-            head = heap[0][5] if heap else None

@@ -1,0 +1,116 @@
+"""A bucket that is kept from cycle to cycle has the order of one made anew, whatever has changed meanwhile."""
+
+from __future__ import annotations
+
+from random import Random
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.bucket import Bucket
+from scheduling.engine.candidate import Candidate
+from scheduling.engine.lines import Lines
+from scheduling.engine.order import Buckets, Queue, level_of
+from scheduling.engine.tree import Tree
+from scheduling.engine.types import Policy
+from scheduling.tests.engine.build import team, waiting
+
+LEVEL = (True, -50)
+TEAMS = [
+    team("a"),
+    team("b"),
+    team("c"),
+    *[team(f"a{index}", "a") for index in range(4)],
+    *[team(f"b{index}", "b") for index in range(3)],
+    *[team(f"a1{index}", "a1") for index in range(3)],
+]
+
+
+class World:
+    """Lines and figures that change, and the buckets that are kept beside them."""
+
+    def __init__(self, chance: Random) -> None:
+        self.chance = chance
+        self.tree = Tree(TEAMS)
+        self.used = [0] * len(self.tree)
+        self.buckets: Buckets[Candidate] = Buckets(self.tree, self.ratio, [self.used])
+        self.lines = Lines(Policy(), lambda _: False, self.buckets.note)
+        self.waiting: list[Candidate] = []
+        self.count = 0
+
+    def ratio(self, branch: int, milli: int) -> float:
+        """Such that branches are often equal."""
+        return float(self.used[branch] + milli // 1000)
+
+    def submit(self) -> None:
+        """One more waits somewhere."""
+        self.count += 1
+        name = self.chance.choice(TEAMS).id
+        row = waiting(f"w{self.count:03d}", name, submitted=self.chance.randint(1, 9))
+        milli = self.chance.choice((1000, 2000, 4000))
+        leaf = self.tree.leaf_of[name]
+        candidate = Candidate(row, leaf, Ask.of(row), milli, pods=1, wanted_pods=1)
+        self.waiting.append(candidate)
+        self.lines.add(candidate)
+
+    def leave(self) -> None:
+        """One waits no more."""
+        self.lines.remove(self.waiting.pop(self.chance.randrange(len(self.waiting))))
+
+    def use(self, leaf: int, by: int) -> None:
+        """A leaf uses more, or less."""
+        for branch in self.tree.paths[leaf]:
+            self.used[branch] += by
+
+    def cycle(self) -> None:
+        """Some have their turns, and use something by it; some of what they used is taken back when it is over."""
+        queue = Queue(self.buckets, {level: line.leaves for level, line in self.lines.levels.items()})
+        if self.waiting and self.chance.random() < 0.5:
+            queue.remove(self.chance.choice(self.waiting))  # as somebody does who has started in another pool
+        before = self.used[:]
+        assert self.order(queue.gone) == self.left(queue)
+        for _ in range(self.chance.randint(0, len(self.waiting))):
+            head = queue.peek()
+            if head is None:
+                break
+            queue.remove(head)
+            if self.chance.random() < 0.3:
+                self.use(head.leaf, 1)
+                queue.touch(head.leaf)
+            if self.chance.random() < 0.3:
+                assert self.order(queue.gone) == self.left(queue)
+        if self.chance.random() < 0.7:
+            self.used[:] = before
+
+    def order(self, gone: set[str]) -> str | None:
+        """Who is next by a bucket made anew."""
+        line = self.lines.levels[LEVEL].leaves if self.lines.levels else {}
+        head = Bucket(self.tree, self.ratio, line, set(gone)).head()
+        return None if head is None else head.id
+
+    def left(self, queue: Queue[Candidate]) -> str | None:
+        """Who is next by the one that is kept."""
+        head = queue.peek()
+        return None if head is None else head.id
+
+
+def test_a_kept_bucket_has_the_order_of_one_made_anew() -> None:
+    kept = 0
+    for seed in range(40):
+        world = World(Random(seed))
+        for _ in range(world.chance.randint(4, 30)):
+            world.submit()
+        assert all(level_of(Policy(), each) == LEVEL for each in world.waiting)
+        bucket = None
+        for _ in range(12):
+            world.cycle()
+            found = world.buckets._buckets.get(LEVEL)
+            kept += found is bucket is not None
+            bucket = found
+            for _ in range(world.chance.choice((0, 1, 1, 2))):
+                world.submit()
+            if world.waiting and world.chance.random() < 0.3:
+                world.leave()
+            if world.chance.random() < 0.5:
+                world.use(
+                    world.chance.choice(list(world.tree.leaf_of.values())), world.chance.choice((-1, 1))
+                )
+    assert kept > 40
