@@ -9,7 +9,7 @@ import numpy as np
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.space import Room, pods_in
+from scheduling.engine.room import Room, pods_in
 from scheduling.engine.standing import Unit
 
 MANY_NODES = 64

@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fragmentation import Ints, Typical
-from scheduling.engine.space import Room, empty_room, pods_in
+from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Taint
 
 NODE_LEVEL = "node"

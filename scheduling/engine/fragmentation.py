@@ -19,6 +19,7 @@ are added up.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,10 @@ class Typical:
         for row, ((size, _, _), weight) in enumerate(rows):
             self._weights[row, sizes.index(size)] = weight
         self.total = float(self._weights.sum())
+        self._steps = (
+            sorted({cpu for (_, cpu, _), _ in rows}),
+            sorted({memory for (_, _, memory), _ in rows}),
+        )
 
     def __bool__(self) -> bool:
         return self.total > 0
@@ -94,6 +99,12 @@ class Typical:
         weights = fits @ self._weights
         lost: Floats = self.total * gpu.sum(1) - (usable * weights).sum(1)
         return lost
+
+    def steps(self, cpu: int, memory: int) -> tuple[int, int]:
+        """Of how many different amounts of CPU, and of memory, among the requests', there is enough: what is left of
+        both makes no other difference to them."""
+        cpus, memories = self._steps
+        return bisect_right(cpus, cpu), bisect_right(memories, memory)
 
     def scores(self, fallen: Floats) -> Ints:
         """The score of each placement, given what F falls by it; below zero where it grows."""

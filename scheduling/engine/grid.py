@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -23,8 +23,9 @@ class Grid:
 
     ``gpu`` has a column per device, 0 beyond a node's last and where less than nothing is left; ``free`` adds them up,
     ``devices`` counts them. ``fragments`` is what of it the pool's typical requests could not use, by their measure.
-    Nodes of one kind with equal rooms have the same number in ``alike``, of less than ``numbers``. ``stamp`` says at
-    which ``time`` a row changed last. It is of no use any more when the fleet's pool is another one.
+    Nodes of one kind with equal rooms have the same number in ``alike``, of less than ``numbers``. ``stamp`` says how
+    many of the space's changes had been made when a row was read last. It is of no use any more when the fleet's pool
+    is another one.
     """
 
     def __init__(self, space: Space) -> None:
@@ -43,9 +44,9 @@ class Grid:
         self.free: Ints = np.zeros(nodes, np.int64)
         self.fragments: Floats = np.zeros(nodes)
         self.alike: Ints = np.zeros(nodes, np.int64)
+        self._is_even = [len(set(kind.devices)) < 2 for kind in fleet.kinds]
         self._numbers: dict[tuple[int, ...], int] = {}
         self.stamp: Ints = np.zeros(nodes, np.int64)
-        self.time = 0
         self._read(range(nodes))
 
     def copy(self, space: Space) -> Grid:
@@ -53,7 +54,8 @@ class Grid:
         twin = copy(self)
         twin._space, twin._seen = space, len(space.changed)
         twin._numbers = dict(self._numbers)
-        for name in ("gpu", "cpu", "memory", "free", "fragments", "alike", "stamp"):
+        twin.stamp = np.zeros_like(self.stamp)
+        for name in ("gpu", "cpu", "memory", "free", "fragments", "alike"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
@@ -66,9 +68,8 @@ class Grid:
         """Bring it up to date, and return it."""
         changed = self._space.changed
         if self._seen < len(changed):
-            self.time += 1
-            self._read(sorted(set(changed[self._seen :])))
-            self._seen = len(changed)
+            ranks, self._seen = sorted(set(changed[self._seen :])), len(changed)
+            self._read(ranks)
             if self.numbers > FORGOTTEN * len(self.kinds) + FORGOTTEN:
                 self._numbers.clear()
                 self._number(range(len(self.kinds)))
@@ -87,7 +88,7 @@ class Grid:
         ]
         self.cpu[at] = [in_arrays(room.cpu) for room in found]
         self.memory[at] = [in_arrays(room.memory) for room in found]
-        self.stamp[at] = self.time
+        self.stamp[at] = self._seen
         self._number(of_kinds)
         self.free[at] = self.gpu[at].sum(1)
         if self.typical:
@@ -100,6 +101,20 @@ class Grid:
             room = rooms[rank]
             key = (kinds[rank], room.cpu, room.memory, *room.gpu)
             self.alike[rank] = numbers.setdefault(key, len(numbers))
+
+    def decisive(self, rank: int, cpu: int, memory: int) -> Hashable:
+        """All that decides how good a node is for a pod that takes so much CPU and memory: of equal nodes, that is.
+
+        Devices that nothing tells apart may stand in any order.
+        """
+        room, kind = self._space.rooms[rank], self._space.fleet.kind_of[rank]
+        left = tuple(sorted(room.gpu) if self._is_even[kind] else room.gpu)
+        return (
+            kind,
+            left,
+            self.typical.steps(room.cpu, room.memory),
+            self.typical.steps(room.cpu - cpu, room.memory - memory),
+        )
 
     def lost(self, ranks: Ints, gpu: Ints, cpu: int = 0, memory: int = 0) -> Floats:
         """The fragments of these nodes, had they so much left of each device, and so much less CPU and memory."""

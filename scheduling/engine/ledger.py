@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot
-from scheduling.engine.space import Picks, Room, Space, empty_room
+from scheduling.engine.room import Picks, Room, empty_room
+from scheduling.engine.space import Space
 from scheduling.engine.types import DeviceShare, PodPlacement, Status, Workload
 
 STOPPING = Status.STOPPING

@@ -9,7 +9,7 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Charges
 from scheduling.engine.fleet import Fleet, Kind
 from scheduling.engine.quantities import gpus, in_gpus
-from scheduling.engine.space import empty_room
+from scheduling.engine.room import empty_room
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import GPU_MILLI, Memory, Reason, Workload
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,12 +10,13 @@ from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.quantities import in_arrays
+from scheduling.engine.room import pods_in
 from scheduling.engine.types import GPU_MILLI, Placement
 
 if TYPE_CHECKING:
     from scheduling.engine.ask import Ask
-    from scheduling.engine.fleet import Fleet
     from scheduling.engine.grid import Grid
+    from scheduling.engine.space import Space
 
 NOWHERE = np.iinfo(np.int64).max
 """The key of a node that holds no pod of the ask."""
@@ -22,6 +24,12 @@ PART = 1_000_000
 """All of a device, or of all of a node's devices, in millionths."""
 MANY_NODES = 64
 """From so many nodes on it is worth while to ask which are alike."""
+FEW_NODES = 16
+"""Up to so many nodes are looked at one by one."""
+FEW_NOTES = 256
+"""Up to so many notes are read to find those few nodes."""
+MOST_KNOWN = 16_384
+"""So many keys are remembered by what is left on a node."""
 MANY = 1 << 30
 """Pods without GPUs that a node holds, as far as its devices are concerned."""
 
@@ -35,8 +43,10 @@ class Outlook:
     node's id. What counts is what is left now: how it came about makes no difference.
     """
 
-    def __init__(self, fleet: Fleet, grid: Grid, ask: Ask) -> None:
+    def __init__(self, space: Space, grid: Grid, ask: Ask) -> None:
+        fleet = space.fleet
         usable = fleet.usable(ask)
+        self._space = space
         self._ask = ask
         self._cpu, self._memory = in_arrays(ask.cpu_milli), in_arrays(ask.memory_mib)
         self._whole = in_arrays(ask.whole)
@@ -50,19 +60,58 @@ class Outlook:
         self._ranks = fleet.ranks_of(usable)
         self.pods: Ints = np.zeros(len(fleet.nodes), np.int64)
         self.keys: Ints = np.full(len(fleet.nodes), NOWHERE, np.int64)
+        self._known: dict[Hashable, int] = {}
         self._seen = -1
 
     def refresh(self) -> Outlook:
         """Bring it up to date, and return it."""
-        grid = self._grid.refresh()
-        if self._seen < grid.time:
-            stale = self._ranks[grid.stamp[self._ranks] > self._seen]
-            if len(stale) > MANY_NODES:
-                self._look_once(stale)
-            elif len(stale):
-                self._look(stale)
-            self._seen = grid.time
+        changed = self._space.changed
+        if self._seen < len(changed):
+            few = self._few_stale(changed)
+            if few is None:
+                self._look_at_stale()
+            else:
+                for rank in few:
+                    self._look_at(rank)
+            self._seen = len(changed)
         return self
+
+    def _few_stale(self, changed: Sequence[int]) -> set[int] | None:
+        """The nodes that have changed since the last look, if they are few."""
+        if self._ask.bare or self._seen < max(0, len(changed) - FEW_NOTES):
+            return None
+        ranks = set(changed[self._seen :])
+        return ranks if len(ranks) <= FEW_NODES else None
+
+    def _look_at(self, rank: int) -> None:
+        """Work out pods and key of one node; the key only if no node had as much left of all that decides it."""
+        costs = self._space.fleet.costs_on(self._ask, rank)
+        if costs is None:
+            return
+        room = self._space.rooms[rank]
+        self.pods[rank] = pods = pods_in(room, costs, self._ask)
+        if not pods:
+            self.keys[rank] = NOWHERE
+            return
+        left = self._grid.decisive(rank, self._cpu, self._memory)
+        key = self._known.get(left)
+        if key is None:
+            self._grid.refresh()
+            self._look(np.array([rank], np.int64))
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[left] = int(self.keys[rank])
+        else:
+            self.keys[rank] = key
+
+    def _look_at_stale(self) -> None:
+        """Work out pods and keys of all nodes that have changed since the last look."""
+        grid = self._grid.refresh()
+        stale = self._ranks[grid.stamp[self._ranks] > self._seen]
+        if len(stale) > MANY_NODES:
+            self._look_once(stale)
+        elif len(stale):
+            self._look(stale)
 
     def _look_once(self, ranks: Ints) -> None:
         """Work out pods and keys of these nodes, of those that are alike once."""

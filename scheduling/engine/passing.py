@@ -16,7 +16,7 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.place import NOTHING_KEPT
 from scheduling.engine.queueing import Kept
 from scheduling.engine.rights import Rights
-from scheduling.engine.space import Room, pods_in
+from scheduling.engine.room import Room, pods_in
 from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import PodPlacement, Policy, Queueing, Workload

@@ -10,7 +10,8 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Usable
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.outlook import NOWHERE
-from scheduling.engine.space import Picks, Room, Space, pick_devices, pods_in
+from scheduling.engine.room import Picks, Room, pick_devices, pods_in
+from scheduling.engine.space import Space
 from scheduling.engine.types import GPU_MILLI, Placement
 
 Spot = tuple[int, Picks]
@@ -58,10 +59,11 @@ def _devices_suffice(space: Space, usable: Usable, ask: Ask) -> bool:
 def _best_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
     """The place on the node with the lowest key."""
     keys, ranks = space.outlook(ask).keys, space.fleet.ranks_of(domain.usable)
+    if kept:
+        keys = keys.copy()
+        keys[list(kept)] = NOWHERE
     if len(ranks) < len(keys):
         keys = keys[ranks]
-    if kept:
-        keys = np.where(np.isin(ranks, list(kept)), NOWHERE, keys)
     if not len(keys):
         return None
     at = int(np.argmin(keys))

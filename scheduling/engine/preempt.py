@@ -16,8 +16,8 @@ from scheduling.engine.court import Court, Plea
 from scheduling.engine.lawful import Lawful, Sizes
 from scheduling.engine.places import Hearing
 from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.room import Room, pods_in
 from scheduling.engine.roster import Roster
-from scheduling.engine.space import Room, pods_in
 from scheduling.engine.standing import Tier, Unit, UnitKey
 from scheduling.engine.sweep import Sweep
 from scheduling.engine.tree import ROOT, Tree

@@ -10,7 +10,7 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.space import Room, empty_room, pick_devices, pods_in
+from scheduling.engine.room import Room, empty_room, pick_devices, pods_in
 from scheduling.engine.types import GPU_MILLI, PodPlacement, Workload
 
 End = tuple[int, Workload, Sequence[PodPlacement]]

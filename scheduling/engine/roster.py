@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.space import Picks
+from scheduling.engine.room import Picks
 from scheduling.engine.standing import Standing, Tier, Unit
 from scheduling.engine.tree import ROOT, Tree
 

@@ -15,7 +15,7 @@ from scheduling.engine.capacity import Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
 from scheduling.engine.rights import Party, Rights
-from scheduling.engine.space import Picks, Room, pods_in
+from scheduling.engine.room import Picks, Room, pods_in
 from scheduling.engine.standing import Standing, Tier, Unit, UnitKey
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import GPU_MILLI

@@ -13,7 +13,7 @@ from heapq import heappop, heapreplace
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
-from scheduling.engine.space import Room
+from scheduling.engine.room import Room
 from scheduling.engine.types import GPU_MILLI
 
 

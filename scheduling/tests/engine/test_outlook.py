@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,8 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.outlook import NOWHERE
-from scheduling.engine.space import Space, pods_in
+from scheduling.engine.room import Room, pods_in
+from scheduling.engine.space import Space
 from scheduling.engine.types import Device, Memory, Node, Placement, Pool, Request, Share, TypicalRequest
 from scheduling.tests.engine.build import node, pool, waiting
 
@@ -81,6 +83,33 @@ def test_a_copy_is_a_space_of_its_own(policy: Pool, before: list[Ask], after: li
         )
         assert np.array_equal(space.outlook(looked).keys, anew.outlook(looked).keys)
         assert space.fragmentation() == anew.fragmentation()
+
+
+def crowded(policy: Pool, chance: random.Random) -> Space:
+    """Many nodes of three kinds, on each of which something else is left."""
+    small = tuple(Device(at, "A100", 40960) for at in range(4))
+    kinds = [node("n", 4), replace(node("n"), devices=small), replace(node("n"), devices=MIXED)]
+    nodes = [replace(chance.choice(kinds), id=f"n{at:03}", name=f"n{at:03}") for at in range(150)]
+    rooms = [
+        Room(
+            [chance.choice((-250, 0, 500, 1000)) for _ in each.devices],
+            chance.randrange(0, 9000, 500),
+            chance.randrange(0, 130, 16),
+        )
+        for each in nodes
+    ]
+    return Space(Fleet(policy, nodes, ()), rooms)
+
+
+@given(policies, asks, st.integers())
+@settings(deadline=None)
+def test_what_decides_is_all_that_decides(policy: Pool, looked: Ask, seed: int) -> None:
+    space = crowded(policy, random.Random(seed))
+    outlook = space.outlook(looked)
+    known: dict[Hashable, int] = {}
+    for rank in np.flatnonzero(outlook.pods).tolist():
+        left = space.grid.decisive(rank, looked.cpu_milli, looked.memory_mib)
+        assert known.setdefault(left, outlook.keys[rank]) == outlook.keys[rank]
 
 
 def test_rooms_of_the_past_are_forgotten() -> None:
