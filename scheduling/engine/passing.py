@@ -13,7 +13,7 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.place import NOTHING_KEPT
+from scheduling.engine.place import NOTHING_KEPT, might_hold
 from scheduling.engine.queueing import Kept
 from scheduling.engine.rights import Rights
 from scheduling.engine.room import Room, pods_in
@@ -167,11 +167,11 @@ class Gate:
         failed = self._no_place.get((ask, masked))
         if failed is None or pods < failed[0]:
             return False
-        freed, later = self._ledger.freed, self._ledger.later.rooms
+        freed, later = self._ledger.freed, self._ledger.later
         if failed[1] == len(freed):
             return True
-        for rank in freed[failed[1] :]:
-            if self._ledger.fleet.holds(ask, rank, later[rank]):
+        for rank in freed[failed[1] :] if might_hold(later, ask) else ():
+            if self._ledger.fleet.holds(ask, rank, later.rooms[rank]):
                 del self._no_place[ask, masked]
                 return False
         self._no_place[ask, masked] = (failed[0], len(freed))

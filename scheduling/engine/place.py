@@ -46,6 +46,11 @@ def _first_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]
     return _tightest_spot(space, domain, ask, kept)
 
 
+def might_hold(space: Space, ask: Ask) -> bool:
+    """Whether some node might hold a pod, as far as the index of the devices tells; false only if none does."""
+    return ask.bare or any(_devices_suffice(space, usable, ask) for usable in space.fleet.usable(ask))
+
+
 def _devices_suffice(space: Space, usable: Usable, ask: Ask) -> bool:
     """Whether some node of a kind could have the devices, as far as the index tells."""
     if not usable.uniform:

@@ -15,6 +15,7 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.outlook import NOWHERE
+from scheduling.engine.place import might_hold
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.space import Space
 from scheduling.engine.types import Device, Memory, Node, Placement, Pool, Request, Share, TypicalRequest
@@ -110,6 +111,18 @@ def test_what_decides_is_all_that_decides(policy: Pool, looked: Ask, seed: int) 
     for rank in np.flatnonzero(outlook.pods).tolist():
         left = space.grid.decisive(rank, looked.cpu_milli, looked.memory_mib)
         assert known.setdefault(left, outlook.keys[rank]) == outlook.keys[rank]
+
+
+@given(asks, st.integers())
+@settings(deadline=None)
+def test_where_no_node_might_hold_a_pod_none_does(looked: Ask, seed: int) -> None:
+    space = crowded(pool(), random.Random(seed))
+    for rank, room in enumerate(space.rooms):
+        space.change(rank, list(enumerate(room.gpu)), 0, 0, -1)
+    chance = random.Random(seed)
+    rank = chance.randrange(len(space.rooms))
+    space.change(rank, chance.choice([[(0, 250)], [(0, 500), (1, 1000)]]), 0, 0, 1)
+    assert might_hold(space, looked) or not space.fleet.holds(looked, rank, space.rooms[rank])
 
 
 def test_rooms_of_the_past_are_forgotten() -> None:
