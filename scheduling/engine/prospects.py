@@ -2,13 +2,16 @@
 
 It never says no to one who would find some. What it worked out is kept: GPUs that are taken and victims that are gone
 leave newcomers less, never more. Only what could leave them more makes it look again: a branch that comes to be above
-what is due to it, or falls, or is due more; somebody who joins the roster; something that is given back.
+what is due to it; room in a branch of their own that was too full for them; somebody of another priority who joins the
+roster; something that is given back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
@@ -17,30 +20,47 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
 from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
 from scheduling.engine.roster import Roster
+from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import ElasticPreemption
 from scheduling.engine.yields import EVERYBODY, NOWHERE, Group, Need
+
+
+class Full(NamedTuple):
+    """A branch of a newcomer's own that is too full for him, by one of the dues: so it is while it lacks less than
+    ``room`` of what is due to it.
+
+    ``relieved``: with what has joined the roster below it, all of which might leave for him.
+    """
+
+    branch: int
+    by: int
+    relieved: bool
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Whom the newcomers of one leaf, priority and size could take, as things stood at some ``time``.
 
-    ``at_once`` are those whom they could take first, by branch and priority; ``group`` those whom they could ever.
+    ``at_once`` are those whom they could take first, by branch and priority; ``group`` those whom they could ever. It
+    is so, or they could take fewer, as long as the branches in ``full`` are too full for them.
     """
 
     time: int
     at_once: list[tuple[int, int | None]]
     group: Group
+    full: tuple[Full, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Hopeless:
-    """Of whom it was found, at some ``time``, that none of them could find victims: so it is as long as none of the
-    leavings has become more, and the gangs find no room among them."""
+    """Of whom it was found, at some ``time``, that none of them could find victims: so it is as long as branches are
+    ``full``, none of the leavings has become more, and the gangs find no room among them."""
 
     time: int
     sorts: Sequence[Sort]
+    full: Sequence[Full]
     leavings: Sequence[tuple[Leavings, int]]
     gangs: Sequence[tuple[Leavings, Ask, int]]
 
@@ -64,10 +84,11 @@ class Prospects:
         self._same_needs: dict[tuple[object, ...], Need] = {}
         self._time = 0
         self._changed = [0] * len(self._tree)
+        self._joined = [0] * len(self._tree)
         self._entitled = list(rights.entitled)
         self._used = list(self._usage.used)
         self._above = [self._dues_passed(branch) for branch in range(len(self._tree))]
-        self._priorities = {standing.workload.priority for standing in roster}
+        self._dues = {BY_ENTITLEMENT: rights.entitled, BY_GUARANTEE: rights.accounts.quotas.guarantee}
         self._seen = (len(self._usage.changed), len(roster.joined))
 
     def renew(self) -> None:
@@ -135,7 +156,7 @@ class Prospects:
 
     def _is_still(self, known: _Hopeless, leaf: int, tally: TallyOf) -> bool:
         """Whether nothing has become more since."""
-        if self._last_change(leaf) > known.time:
+        if self._last_change(leaf) > known.time or not self._are_full(known.full):
             return False
         if any(leavings.version != version for leavings, version in known.leavings):
             return False
@@ -144,6 +165,7 @@ class Prospects:
     def _found_hopeless(self, leaf: int, sorts: Sequence[Sort], tally: TallyOf) -> _Hopeless | None:
         """What it hangs on that nobody of a leaf could find victims; ``None`` if somebody might."""
         leavings: dict[Leavings, int] = {}
+        full: dict[Full, None] = {}
         gangs: list[tuple[Leavings, Ask, int]] = []
         seen: set[tuple[int, int, Need]] = set()
         for sort in sorts:
@@ -152,6 +174,7 @@ class Prospects:
                 continue
             seen.add((sort.priority, sort.milli, need))
             reach = self._reach(Party("", leaf, sort.priority, reserved=False, milli=sort.milli))
+            full.update(dict.fromkeys(reach.full))
             if not reach.at_once:
                 continue
             there = self._register.of(reach.group)
@@ -160,34 +183,38 @@ class Prospects:
             leavings[there] = there.version
             if sort.pods > 1:
                 gangs.append((there, sort.ask, sort.pods))
-        return _Hopeless(self._time, sorts, tuple(leavings.items()), gangs)
+        return _Hopeless(self._time, sorts, _emptiest(full), tuple(leavings.items()), gangs)
 
     # --- What could give more than before -------------------------------------------------------------------
 
     def _catch_up(self) -> None:
-        """Note where a branch came to be above what is due to it or fell, or somebody joined, since the last look."""
+        """Note where a branch came to be above what is due to it, or somebody joined, since the last look."""
         changed, joined = self._usage.changed, self._roster.joined
         if self._seen != (len(changed), len(joined)):
             self._time += 1
             paths = self._tree.paths
             self._note({branch for leaf in set(changed[self._seen[0] :]) for branch in paths[leaf]})
-            for standing in joined[self._seen[1] :]:
-                for branch in paths[standing.leaf]:
-                    self._changed[branch] = self._time
-                if standing.workload.priority not in self._priorities:
-                    self._priorities.add(standing.workload.priority)
-                    self._changed[ROOT] = self._time
+            self._welcome(joined[self._seen[1] :])
             self._seen = (len(changed), len(joined))
         self._register.catch_up()
 
+    def _welcome(self, joined: Iterable[Standing]) -> None:
+        """Note who has joined the roster: he may leave for a newcomer; who takes from his own team only, or where
+        nobody had such a priority, has somebody more to take."""
+        fresh: Counter[int] = Counter()
+        for standing in joined:
+            fresh[standing.workload.priority] += standing.milli
+            self._changed[standing.leaf] = self._time
+            for branch in self._tree.paths[standing.leaf]:
+                self._joined[branch] += standing.milli
+        if any(self._roster.milli(ROOT, priority) <= milli for priority, milli in fresh.items()):
+            self._changed[ROOT] = self._time
+
     def _note(self, branches: Iterable[int]) -> None:
-        """Note which of the branches fell, are due more, or came to be above what is due to them."""
+        """Note which of the branches came to be above what is due to them."""
         entitled = self._rights.entitled
         for branch in branches:
-            used = self._usage.used[branch]
-            if branch and (used < self._used[branch] or entitled[branch] > self._entitled[branch]):
-                self._changed[branch] = self._time
-            self._used[branch], self._entitled[branch] = used, entitled[branch]
+            self._used[branch], self._entitled[branch] = self._usage.used[branch], entitled[branch]
             above = self._dues_passed(branch)
             if branch and above & ~self._above[branch]:
                 # For those beside it, and all below them.
@@ -204,9 +231,17 @@ class Prospects:
         self._catch_up()
         key = (party.leaf, party.priority, party.milli)
         found = self._reaches.get(key)
-        if found is None or self._last_change(party.leaf) > found.time:
+        if found is None or self._last_change(party.leaf) > found.time or not self._are_full(found.full):
             found = self._reaches[key] = self._look(party)
         return found
+
+    def _are_full(self, full: Iterable[Full]) -> bool:
+        """Whether branches are still too full for a newcomer."""
+        used, joined, dues = self._usage.used, self._joined, self._dues
+        for branch, by, relieved, room in full:
+            if dues[by][branch] - used[branch] + (joined[branch] if relieved else 0) >= room:
+                return False
+        return True
 
     # --- Whom he could take ---------------------------------------------------------------------------------
 
@@ -222,16 +257,30 @@ class Prospects:
             (branch, equal) for branch, *_ in self._rights.fair_branches(party, {})
         ]
         at_once.extend((top, priority) for priority in self._roster.lower(top, party.priority))
+        full = tuple(self._full(party, None))
         if not at_once:
-            return Reach(self._time, at_once, Group(party.priority, own))
+            return Reach(self._time, at_once, Group(party.priority, own), full)
         fair = self._fair(party, self._relief(party, {}, own, equal))
         while True:
-            more = self._fair(party, self._relief(party, fair, own, equal))
+            relief = self._relief(party, fair, own, equal)
+            more = self._fair(party, relief)
             if more == fair:
                 break
             fair = more
         group = Group(party.priority, own, tuple(sorted((each, by) for each, (_, by) in more.items())), equal)
-        return Reach(self._time, at_once, group)
+        return Reach(self._time, at_once, group, (*full, *self._full(party, relief)))
+
+    def _full(self, party: Party, relief: dict[int, int] | None) -> Iterator[Full]:
+        """The lowest of a newcomer's own branches, by each due, that is too full for him even when so much has
+        left."""
+        used = self._usage.used
+        for by, due in self._dues.items():
+            for mine in reversed(self._tree.paths[party.leaf]):
+                room = party.milli - (relief[mine] if relief is not None else 0)
+                if due[mine] - used[mine] < room:
+                    more = self._joined[mine] if relief is not None else 0
+                    yield Full(mine, by, relief is not None, room + more)
+                    break
 
     def _fair(self, party: Party, relief: dict[int, int]) -> dict[int, tuple[int, int]]:
         """The branches that the fair-share rule gives him when so much has left: where each parts from his, and by
@@ -262,3 +311,13 @@ class Prospects:
             key = (ask.whole, *usable)
             found = self._needs[ask] = self._same_needs.setdefault(key, Need(ask.whole, dict(usable)))
         return found
+
+
+def _emptiest(full: Iterable[Full]) -> tuple[Full, ...]:
+    """Of the same branches those that need the least room."""
+    least: dict[tuple[int, int, bool], Full] = {}
+    for each in full:
+        key = each[:3]
+        if key not in least or each.room < least[key].room:
+            least[key] = each
+    return tuple(least.values())

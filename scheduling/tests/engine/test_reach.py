@@ -1,0 +1,123 @@
+"""What is kept of whom newcomers could take says no only where a look from nothing says no."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+from scheduling.engine import State, decide
+from scheduling.engine.books import Books
+from scheduling.engine.prospects import Prospects
+from scheduling.engine.rights import Party
+from scheduling.engine.standing import Standing
+from scheduling.engine.types import GPU_MILLI, ElasticPreemption, Snapshot
+from scheduling.tests.engine.build import NOW, node, placed, pool, team
+
+NODES = 6
+TEAMS = [
+    team("a", reserved=4),
+    team("b", reserved=3),
+    team("a1", "a", reserved=2),
+    team("a2", "a"),
+    team("a11", "a1"),
+    team("a12", "a1", reserved=1),
+    team("b1", "b"),
+    team("b2", "b", reserved=1),
+]
+
+
+def full_books(chance: Random, mode: ElasticPreemption) -> Books:
+    """Those of a pool that is full, after a decision."""
+    nodes = [node(f"n{number}", 2) for number in range(NODES)]
+    rows = [
+        placed(
+            f"w{number}",
+            chance.choice(TEAMS).id,
+            on=f"n{number // 2}:{number % 2}",
+            priority=chance.choice((10, 50, 50, 60)),
+        )
+        for number in range(2 * NODES)
+    ]
+    pools = (pool(elastic_preemption=mode),)
+    state = State.of(Snapshot(pools, tuple(TEAMS), tuple(nodes), tuple(rows)))
+    decide(state, NOW)
+    (books,) = state.books.values()
+    return books
+
+
+class Moves:
+    """Things that happen to books between two looks."""
+
+    def __init__(self, books: Books, chance: Random) -> None:
+        self.books = books
+        self.chance = chance
+        self.roster = books.court(reserved=False).roster
+        self.away: list[Standing] = []
+        self.taken: list[tuple[int, int]] = []
+        self.leaves = list(books.tree.leaf_of.values())
+
+    def leave(self) -> None:
+        """A victim goes, as one does in a cycle."""
+        here = list(self.roster)
+        if here:
+            standing = self.chance.choice(here)
+            self.roster.drop(standing)
+            self.away.append(standing)
+            self.books.accounts.usage.add(standing.leaf, -standing.milli, reserved=False)
+
+    def come_back(self) -> None:
+        """One who went stands there again."""
+        if self.away:
+            standing = self.away.pop(self.chance.randrange(len(self.away)))
+            self.roster.add(standing)
+            self.books.accounts.usage.add(standing.leaf, standing.milli, reserved=False)
+
+    def take(self) -> None:
+        """Somebody starts whom nobody may take."""
+        leaf = self.chance.choice(self.leaves)
+        self.taken.append((leaf, GPU_MILLI))
+        self.books.accounts.usage.add(leaf, GPU_MILLI, reserved=False)
+
+    def give_up(self) -> None:
+        """He ends."""
+        if self.taken:
+            leaf, milli = self.taken.pop()
+            self.books.accounts.usage.add(leaf, -milli, reserved=False)
+
+    def entitle(self) -> None:
+        """A new cycle: other entitlements."""
+        for branch in range(1, len(self.books.tree)):
+            if self.chance.random() < 0.3:
+                self.books.entitled[branch] = self.chance.randint(0, 6) * GPU_MILLI
+        self.books.court(reserved=False).prospects.renew()
+
+    def happen(self) -> None:
+        """One of them."""
+        self.chance.choice((self.leave, self.leave, self.come_back, self.take, self.give_up, self.entitle))()
+
+
+def test_who_is_told_that_he_finds_nobody_finds_nobody() -> None:
+    refused = granted = 0
+    for seed in range(30):
+        chance = Random(seed)
+        mode = chance.choice((ElasticPreemption.PRIORITY, ElasticPreemption.FAIR_SHARE))
+        books = full_books(chance, mode)
+        moves, court = Moves(books, chance), books.court(reserved=False)
+        for _ in range(40):
+            moves.happen()
+            fresh = Prospects(books.ledger, books.rights, court.roster)
+            for leaf, priority, gpus in product(moves.leaves, (20, 50, 70), (1, 2)):
+                party = Party("new", leaf, priority, reserved=False, milli=gpus * GPU_MILLI)
+                kept, now = court.prospects, fresh
+                if not kept.any_at_once(party):
+                    refused += 1
+                    assert not now.any_at_once(party), (seed, party)
+                else:
+                    granted += now.any_at_once(party)
+                group, then = now.group(party), kept.group(party)
+                if now.any_at_once(party):
+                    taken = {each.workload.id for each in court.roster if group.has(each, books.tree)}
+                    known = {each.workload.id for each in court.roster if then.has(each, books.tree)}
+                    assert taken <= known, (seed, party)
+    assert refused > 1000
+    assert granted > 1000
