@@ -21,11 +21,11 @@ from scheduling.engine.types import (
 KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """Everything about a workload that decides where one of its pods may lie. Equal asks fit the same places.
+    """Everything about a workload that decides where one of its pods may lie.
 
-    Asks are keys of many tables: their hash is worked out once, and :class:`Asks` hands out one object for equal ones.
+    Asks are keys of many tables, and each is equal to itself only: :class:`Asks` hands out one for all who ask alike.
 
     ``together``: there are several pods, which must lie in one cluster. ``whole`` is how many whole devices a pod
     takes, 0 if it shares one. ``bare``: it takes none at all, only CPU and memory; nobody submits that, but traces
@@ -42,28 +42,14 @@ class Ask:
     topology: Topology
     together: bool
     whole: int
-    by_preference: tuple[Ask, ...] = field(init=False, repr=False, compare=False)
-    bare: bool = field(init=False, repr=False, compare=False)
-    _hash: int = field(init=False, repr=False, compare=False)
+    by_preference: tuple[Ask, ...] = field(init=False, repr=False)
+    bare: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        parts = (
-            self.request,
-            self.cpu_milli,
-            self.memory_mib,
-            self.gpu_types,
-            self.node_selector,
-            self.partition,
-        )
-        rest = (self.tolerations, self.topology, self.together)
         object.__setattr__(self, "bare", self.request == Share(0))
-        object.__setattr__(self, "_hash", hash((parts, rest)))
         types = self.gpu_types if len(self.gpu_types) > 1 else ()
         narrower = tuple([replace(self, gpu_types=(each,)) for each in types])
         object.__setattr__(self, "by_preference", narrower)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @classmethod
     def of(cls, workload: Workload) -> Ask:
@@ -104,7 +90,7 @@ class Asks:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Hashable, ...], Ask] = {}
-        self._same: dict[Ask, Ask] = {}
+        self._same: dict[tuple[Hashable, ...], Ask] = {}
 
     def __len__(self) -> int:
         """How many there have been."""
@@ -126,5 +112,6 @@ class Asks:
         found = self._known.get(key)
         if found is None:
             ask = Ask.of(workload)
-            found = self._known[key] = self._same.setdefault(ask, ask)
+            parts = (*key[:5], ask.gpu_types, ask.node_selector, ask.partition, ask.tolerations)
+            found = self._known[key] = self._same.setdefault(parts, ask)
         return found

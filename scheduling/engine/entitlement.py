@@ -127,19 +127,15 @@ class Demand:
 
     def _count(self, leaf: int) -> None:
         """What the elastic ones of a leaf want, and the least a reserved one could start with."""
-        milli, whole, first, least = 0, True, None, None
-        for entry in self._waiting[leaf].values():
-            if entry.reserved:
-                least = entry.next_milli if least is None else min(least, entry.next_milli)
-                continue
-            milli += entry.wanted_pods * entry.pod_milli
-            whole = whole and not entry.pod_milli % GPU_MILLI
-            if first is None or entry.key < first:
-                first = entry.key
+        waiting = self._waiting[leaf].values()
+        elastic = [entry for entry in waiting if not entry.reserved]
+        milli = sum([entry.wanted_pods * entry.pod_milli for entry in elastic])
+        whole = not any(entry.pod_milli % GPU_MILLI for entry in elastic)
+        first = min([entry.key for entry in elastic], default=None)
         self._elastic[leaf] = _Want(milli, whole, first)
         self._least_reserved.pop(leaf, None)
-        if least is not None:
-            self._least_reserved[leaf] = least
+        if len(elastic) < len(waiting):
+            self._least_reserved[leaf] = min([entry.next_milli for entry in waiting if entry.reserved])
 
     def _charge_waiting(self, left: list[int]) -> tuple[dict[int, _Want], dict[int, int]]:
         """What the waiting reserved ones of each leaf may count, and what of it is charged above each branch."""

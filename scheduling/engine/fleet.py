@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,7 @@ Empty = tuple[tuple[int, ...], int, int]
 """The devices, the CPU and the memory of a node that runs nothing of ours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What nodes of one kind have in common: where they belong, whom they admit, which devices they have."""
 
     cluster: str
@@ -94,12 +94,7 @@ class Fleet:
         self.pool = pool
         self.nodes = sorted(nodes, key=lambda node: node.id)
         self.rank = {node.id: rank for rank, node in enumerate(self.nodes)}
-        self.capacity_milli = GPU_MILLI * sum(
-            not device.foreign
-            for node in self.nodes
-            if node.ready and not node.cordoned
-            for device in node.devices
-        )
+        self.capacity_milli = 0
         self.kinds: list[Kind] = []
         self.kinds_of: list[tuple[int, ...]] = []
         self.members: list[list[int]] = []
@@ -121,29 +116,41 @@ class Fleet:
         self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
         selected = frozenset(keys)
         levels = selected | {*pool.topology} if topological else selected
+        known: dict[Kind, tuple[int, ...]] = {}
         for rank, node in enumerate(self.nodes):
-            if not (node.ready and not node.cordoned and (node.cluster_online or offline_too)):
-                self.kinds_of.append(())
-                continue
-            kinds = [self._number(self._kind(node, selected))]
-            if levels != selected:
-                kinds.append(self._number(self._kind(node, levels), part_of=kinds[0]))
-            self.kinds_of.append(tuple(kinds))
-            room = empty_room(node)
-            for number in kinds:
-                self.members[number].append(rank)
-                self._empty[number][tuple(room.gpu), room.cpu, room.memory] += 1
+            kinds: tuple[int, ...] = ()
+            if node.ready and not node.cordoned:
+                room = empty_room(node)
+                self.capacity_milli += sum(room.gpu)
+                if node.cluster_online or offline_too:
+                    finest = self._kind(node, levels)
+                    if finest not in known:
+                        known[finest] = self._numbered(finest, selected, divided=levels != selected)
+                    kinds = known[finest]
+                    empty = (tuple(room.gpu), room.cpu, room.memory)
+                    for number in kinds:
+                        self.members[number].append(rank)
+                        self._empty[number][empty] += 1
+            self.kinds_of.append(kinds)
         self.kind_of = [kinds[0] if kinds else -1 for kinds in self.kinds_of]
 
     def _kind(self, node: Node, keys: frozenset[str]) -> Kind:
+        taints = node.taints
         return Kind(
             node.cluster,
             tuple([label for label in node.labels if label[0] in keys]) if keys else (),
-            tuple(sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))),
+            tuple(sorted(taints, key=lambda taint: (taint.key, taint.value, taint.effect))) if taints else (),
             node.partition,
             node.sharing and self.pool.policy.sharing is not Sharing.NONE,
             tuple([(device.gpu_type, device.memory_mib) for device in node.devices]),
         )
+
+    def _numbered(self, finest: Kind, selected: frozenset[str], *, divided: bool) -> tuple[int, ...]:
+        """The numbers of a kind without the labels that only domains are told apart by and, if it is ``divided``, of
+        its part."""
+        kind = finest._replace(labels=tuple([label for label in finest.labels if label[0] in selected]))
+        number = self._number(kind)
+        return (number, self._number(finest, part_of=number)) if divided else (number,)
 
     def _number(self, kind: Kind, part_of: int | None = None) -> int:
         """The number of a kind, a new one if it has none yet."""

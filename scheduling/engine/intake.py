@@ -9,6 +9,7 @@ from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.books import Books
 from scheduling.engine.candidate import Candidate
+from scheduling.engine.charges import Charges
 from scheduling.engine.obstacles import of_nodes, of_quota
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import (
@@ -30,16 +31,34 @@ CODES = tuple(ReasonCode)
 FREE = Dependency.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """What all workloads that ask the same have in common in one pool."""
+class _Most(dict[int, int]):
+    """By leaf the largest workload of one class that guarantees and ceilings of a pool could ever admit."""
 
-    books: Books
+    def __init__(self, charges: Charges, *, reserved: bool) -> None:
+        super().__init__()
+        self._charges = charges
+        self._reserved = reserved
+
+    def __missing__(self, leaf: int) -> int:
+        most = self[leaf] = self._charges.most_ever(leaf, reserved=self._reserved)
+        return most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fit:
+    """What all workloads that ask the same have in common in one pool: ``milli`` is what their minimum of pods takes.
+
+    ``most``: of elastic ones, and of reserved ones.
+    """
+
     pool_id: str
     ask: Ask
     pod_milli: int
+    milli: int
     wanted_pods: int
     obstacle: Reason | None
+    charges: Charges
+    most: tuple[_Most, _Most]
 
 
 class Intake:
@@ -50,46 +69,29 @@ class Intake:
         self._tree = tree
         self._asks = asks
         self._fits: dict[tuple[Hashable, ...], tuple[_Fit, ...]] = {}
-        self._most_ever: dict[tuple[str, int, bool], int] = {}
+        self._most = {
+            pool_id: (_Most(each.charges, reserved=False), _Most(each.charges, reserved=True))
+            for pool_id, each in books.items()
+        }
 
     def sort(
         self, workloads: Iterable[Workload], now: int, entries: dict[str, Candidacies], out: dict[str, Out]
     ) -> None:
         """Put each that waits among the ``entries`` of the queues or, with the reason, among those who are ``out``."""
+        known, leaf_of = self._fits, self._tree.leaf_of
         for workload in workloads:
             if workload.backing_off_until is not None or workload.dependency is not FREE or workload.held:
                 reason = reasons.of_workload(workload, now)
                 if reason is not None:
                     out[workload.id] = (None, reason)
                     continue
-            found = self._candidacies(workload)
-            if isinstance(found, dict):
+            fits = known.get(_what_it_asks(workload)) or self._fits_of(workload)
+            leaf = leaf_of[workload.team]
+            found = _candidacies(workload, leaf, fits)
+            if found:
                 entries[workload.id] = found
             else:
-                out[workload.id] = found
-
-    def _candidacies(self, workload: Workload) -> Candidacies | Out:
-        """Where it could ever run, or what keeps it out of all pools."""
-        leaf = self._tree.leaf_of[workload.team]
-        found: Candidacies = {}
-        obstacles: list[Out] = []
-        for fit in self._fits.get(_what_it_asks(workload)) or self._fits_of(workload):
-            obstacle = fit.obstacle or self._of_quota(fit, leaf, workload)
-            if obstacle is None:
-                found[fit.pool_id] = Candidate(
-                    workload,
-                    leaf,
-                    fit.ask,
-                    fit.pod_milli,
-                    pods=workload.min_pods,
-                    wanted_pods=fit.wanted_pods,
-                )
-            else:
-                obstacles.append((fit.pool_id, obstacle))
-        if len(found) > 1:
-            for candidate in found.values():
-                candidate.several = True
-        return found or _most_hopeful(obstacles)
+                out[workload.id] = self._obstacle(workload, leaf, fits)
 
     def _fits_of(self, workload: Workload) -> tuple[_Fit, ...]:
         """What the pools it names say to it, in its order of preference."""
@@ -103,17 +105,38 @@ class Intake:
         """What pause and nodes of a pool say to it."""
         pool, fleet, pods = books.pool, books.fleet, workload.min_pods
         obstacle = reasons.pool_paused(pool) if pool.paused else of_nodes(fleet, books.whole_fleet, ask, pods)
+        pod = fleet.pod_milli(ask)
         wanted = min(workload.pods, fleet.most_together(ask))
-        return _Fit(books, pool.id, ask, fleet.pod_milli(ask), wanted, obstacle)
+        return _Fit(pool.id, ask, pod, pods * pod, wanted, obstacle, books.charges, self._most[pool.id])
 
-    def _of_quota(self, fit: _Fit, leaf: int, workload: Workload) -> Reason | None:
-        """What guarantees and ceilings keep out."""
-        milli = workload.min_pods * fit.pod_milli
-        key = (fit.pool_id, leaf, workload.priority >= RESERVED_PRIORITY)
-        most = self._most_ever.get(key)
-        if most is None:
-            most = self._most_ever[key] = fit.books.charges.most_ever(leaf, reserved=key[-1])
-        return None if milli <= most else of_quota(self._tree, fit.books.charges, leaf, workload, milli)
+    def _obstacle(self, workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Out:
+        """What keeps it out of all pools: nodes, or guarantees and ceilings.
+
+        Of several pools' reasons the first that is not for the user to mend, else the one of the pool where he is
+        nearest to a place: the last by the order of the codes.
+        """
+        quota = [of_quota(self._tree, fit.charges, leaf, workload, fit.milli) for fit in fits]
+        found = [(fit.pool_id, fit.obstacle or each) for fit, each in zip(fits, quota, strict=True)]
+        obstacles: list[Out] = [(pool_id, reason) for pool_id, reason in found if reason is not None]
+        for out in obstacles:
+            if out[1].kind is not ReasonKind.CHANGE:
+                return out
+        return max(obstacles, key=lambda out: CODES.index(out[1].code), default=(None, reasons.no_pool()))
+
+
+def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:
+    """Where nodes, guarantees and ceilings would let it run in an empty pool."""
+    reserved = workload.priority >= RESERVED_PRIORITY
+    found: Candidacies = {}
+    for fit in fits:
+        if fit.obstacle is None and fit.milli <= fit.most[reserved][leaf]:
+            found[fit.pool_id] = Candidate(
+                workload, leaf, fit.ask, fit.pod_milli, pods=workload.min_pods, wanted_pods=fit.wanted_pods
+            )
+    if len(found) > 1:
+        for candidate in found.values():
+            candidate.several = True
+    return found
 
 
 def _what_it_asks(workload: Workload) -> tuple[Hashable, ...]:
@@ -133,12 +156,3 @@ def _what_it_asks(workload: Workload) -> tuple[Hashable, ...]:
         workload.partition,
         workload.tolerations,
     )
-
-
-def _most_hopeful(obstacles: list[Out]) -> Out:
-    """Of several pools' reasons the first that is not for the user to mend, else the one of the pool where he is
-    nearest to a place: the last by the order of the codes."""
-    for pool_id, reason in obstacles:
-        if reason.kind is not ReasonKind.CHANGE:
-            return pool_id, reason
-    return max(obstacles, key=lambda out: CODES.index(out[1].code), default=(None, reasons.no_pool()))

@@ -23,7 +23,8 @@ class Ledger:
     """The devices, CPU and memory of one pool's nodes.
 
     ``freed`` are the nodes where something was given back, in order: what did not fit before may fit where one of
-    those has room. As long as nobody is stopping, ``now`` and ``later`` are one and the same.
+    those has room. As long as nobody is stopping, ``now`` and ``later`` are one and the same. ``lost`` are those of
+    the first ``workloads`` who lie on devices that are not there.
     """
 
     def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
@@ -31,14 +32,17 @@ class Ledger:
         self.freed: list[int] = []
         rooms = [empty_room(node) for node in fleet.nodes]
         self._at = [{device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes]
+        self.lost: list[Workload] = []
         stopping = []
         for workload in workloads:
             if workload.status is STOPPING:
                 stopping.append(workload)
                 continue
+            there = True
             for pod in workload.placements:
                 rank = fleet.rank.get(pod.node)
                 if rank is None:
+                    there = False
                     continue
                 room, at = rooms[rank], self._at[rank]
                 room.cpu -= workload.cpu_milli
@@ -46,11 +50,26 @@ class Ledger:
                 for share in pod.devices:
                     if share.index in at:
                         room.gpu[at[share.index]] -= share.milli
+                    else:
+                        there = False
+            if not there:
+                self.lost.append(workload)
         self.now = self.later = Space(fleet, rooms)
         self._stopping = 0
         self._tried: list[tuple[Space, int, Picks, int, int, int]] | None = None
         for workload in stopping:
             self._hold_for_now(workload, -1)
+            if self.missing(workload):
+                self.lost.append(workload)
+
+    def missing(self, workload: Workload) -> frozenset[str]:
+        """The nodes of its pods that are not there, or have not all of its devices."""
+        missing = set()
+        for pod in workload.placements:
+            rank = self.fleet.rank.get(pod.node)
+            if rank is None or any(share.index not in self._at[rank] for share in pod.devices):
+                missing.add(pod.node)
+        return frozenset(missing)
 
     @property
     def emptying(self) -> bool:

@@ -15,6 +15,7 @@ from scheduling.engine.types import Policy
 
 Kind = tuple[Ask, int, int | None]
 """What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
+kind_of: Callable[[Candidate], Kind] = attrgetter("ask", "pods", "workload.time_limit_ms")
 by_key = attrgetter("key")
 
 
@@ -69,11 +70,6 @@ class Line:
                 del self.kinds[kind]
 
 
-def kind_of(candidate: Candidate) -> Kind:
-    """The kind of a candidate."""
-    return (candidate.ask, candidate.pods, candidate.workload.time_limit_ms)
-
-
 class Lines:
     """The lines of one pool, by level. ``limited`` tells which leaves stand under a ceiling; ``moved`` is told where
     a leaf's line changes."""
@@ -108,7 +104,7 @@ class Lines:
                 if not self._limited(leaf):
                     free += queue
                 line.several += sum([each.several for each in queue])
-            line.kinds.update([(each.ask, each.pods, each.workload.time_limit_ms) for each in free])
+            line.kinds.update(map(kind_of, free))
 
     def add(self, candidate: Candidate) -> None:
         """Put in one."""

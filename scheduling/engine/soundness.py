@@ -13,15 +13,7 @@ from math import isfinite
 
 from scheduling.engine.types import Finding, FindingCode, Node, Status, Team, TeamShare, Workload
 
-Devices = Mapping[str, frozenset[int]]
-"""The nodes of a pool and the indexes of their devices."""
-NOWHERE: frozenset[str] = frozenset()
 PENDING = Status.PENDING
-
-
-def devices_of(nodes: Iterable[Node]) -> Devices:
-    """The devices of these nodes."""
-    return {node.id: frozenset([device.index for device in node.devices]) for node in nodes}
 
 
 def sound_teams(teams: Iterable[Team], named: Iterable[str]) -> tuple[Team, ...]:
@@ -92,15 +84,20 @@ def _sound_share(share: TeamShare) -> TeamShare:
     return replace(share, reservation_milli=max(0, share.reservation_milli), usage_gpu_ms=usage)
 
 
-def sound_workload(workload: Workload) -> Workload:
-    """The workload with at least one pod, a minimum of pods that it can have, and nothing below zero."""
-    if (
+def is_sound(workload: Workload) -> bool:
+    """Whether the workload has at least one pod, a minimum of pods that it can have, and nothing below zero."""
+    return (
         1 <= workload.min_pods <= workload.pods
         and workload.cpu_milli >= 0
         and workload.memory_mib >= 0
         and workload.preemptions_24h >= 0
         and (workload.time_limit_ms or 0) >= 0
-    ):
+    )
+
+
+def sound_workload(workload: Workload) -> Workload:
+    """The workload, or the nearest that is sound."""
+    if is_sound(workload):
         return workload
     pods = max(1, workload.pods)
     limit = workload.time_limit_ms
@@ -139,22 +136,22 @@ class Oddities:
         """Look at a node that belongs to no pool."""
         self._homeless[node.pool] += 1
 
-    def take(self, workload: Workload, devices: Devices, now: int) -> Workload:
-        """The workload as it is taken for; ``devices`` are those of its pool."""
+    def take(self, workload: Workload, now: int) -> Workload:
+        """The workload as it is taken for."""
         sound = sound_workload(workload)
-        if sound is workload and workload.status is PENDING and workload.started_at is None:
-            return workload
-        id_ = workload.id
         if sound is not workload:
-            self._unsound[id_] = workload
-        if workload.status is not PENDING:
-            if workload.pool not in self._pools:
-                self._strays[id_] = workload
-            elif missing := _missing(workload, devices):
-                self._lost[id_] = (workload, missing)
-            if workload.started_at is not None and workload.started_at > now:
-                sound = self._early[id_] = replace(sound, started_at=now)
+            self._unsound[workload.id] = workload
+        if workload.status is PENDING:
+            return sound
+        if workload.pool not in self._pools:
+            self._strays[workload.id] = workload
+        if workload.started_at is not None and workload.started_at > now:
+            sound = self._early[workload.id] = replace(sound, started_at=now)
         return sound
+
+    def lose(self, workload: Workload, nodes: frozenset[str]) -> None:
+        """Look at a workload that lies on devices of these nodes which are not there."""
+        self._lost[workload.id] = (workload, nodes)
 
     def drop(self, workload: Workload) -> Workload:
         """Forget a workload; returns what it was taken for."""
@@ -196,20 +193,6 @@ class Oddities:
             who = "1 workload lies" if count == 1 else f"{count} workloads lie"
             text = f"{who} on devices of the node {node} that are not there; what they have counts for their teams."
             yield Finding(FindingCode.MISSING_NODE, pool, None, text)
-
-
-def _missing(workload: Workload, devices: Devices) -> frozenset[str]:
-    """The nodes of its pods that are not there, or have not all of its devices."""
-    missing = NOWHERE
-    for pod in workload.placements:
-        there = devices.get(pod.node)
-        if there is None:
-            missing |= {pod.node}
-            continue
-        for share in pod.devices:
-            if share.index not in there:
-                missing |= {pod.node}
-    return missing
 
 
 def _by_id(rows: Mapping[str, Workload]) -> list[Workload]:

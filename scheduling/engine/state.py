@@ -14,12 +14,11 @@ from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.intake import Candidacies, Intake, Out
 from scheduling.engine.quiet import Paths
-from scheduling.engine.soundness import Devices, Oddities, devices_of, sound_teams
+from scheduling.engine.soundness import Oddities, is_sound, sound_teams
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import Node, Pool, Snapshot, Status, Topology, Workload
 
 ANYWHERE = Topology()
-NO_DEVICES: Devices = {}
 PENDING = Status.PENDING  # at hand: an enum looks its members up by a function
 MOST_NEW_ASKS = 1_000
 """So many requests unlike all before are taken in, with what is worked out for each, before all is indexed anew."""
@@ -107,24 +106,26 @@ class State:
     def _add(self, workload: Workload) -> None:
         """Enter a workload in the books."""
         books = self.books.get(workload.pool or "")
-        workload = self.oddities.take(workload, self._devices.get(workload.pool or "", NO_DEVICES), self._now)
-        if workload.status is not Status.PENDING:
+        workload = self.oddities.take(workload, self._now)
+        if workload.status is not PENDING:
             if books is not None:
                 books.settle(workload)
+                if missing := books.ledger.missing(workload):
+                    self.oddities.lose(workload, missing)
             return
         self._sort([workload])
         entry = self.entries.get(workload.id)
         if entry is not None:
             for pool_id, candidate in entry.items():
                 self.books[pool_id].line_up(candidate)
-            pool_id, candidate = _first_of(entry)
-            self.books[pool_id].demand.add(candidate)
+                if self._counts(candidate, pool_id):
+                    self.books[pool_id].demand.add(candidate)
 
     def _drop(self, workload: Workload) -> None:
         """Strike a workload out of the books."""
         id_ = workload.id
         workload = self.oddities.drop(workload)
-        if workload.status is not Status.PENDING:
+        if workload.status is not PENDING:
             books = self.books.get(workload.pool or "")
             if books is not None:
                 books.clear(workload)
@@ -210,34 +211,36 @@ class State:
                 nodes[node.pool].append(node)
             else:
                 self.oddities.homeless(node)
-        self._devices = {pool_id: devices_of(each) for pool_id, each in nodes.items()}
         pending = []
         for row in self._workloads.values():
             if row.status is PENDING:
-                pending.append(self.oddities.take(row, NO_DEVICES, self._now))
+                pending.append(row if is_sound(row) else self.oddities.take(row, self._now))
                 continue
-            workload = self.oddities.take(row, self._devices.get(row.pool or "", NO_DEVICES), self._now)
+            workload = self.oddities.take(row, self._now)
             if workload.pool in placed:
                 placed[workload.pool].append(workload)
         self.books: dict[str, Books] = {
             pool.id: self._books_of(pool, nodes[pool.id], placed[pool.id]) for pool in self.pools
         }
+        for books in self.books.values():
+            for workload in books.ledger.lost:
+                self.oddities.lose(workload, books.ledger.missing(workload))
         self._intake = Intake(self.books, self.tree, self.asks)
         self.entries: dict[str, Candidacies] = {}
         self.out: dict[str, Out] = {}
         self._backing_off: dict[str, bool] = {}
         self._sort(pending)
-        lines: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self.books}
-        demands: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self.books}
-        for entry in self.entries.values():
-            for pool_id, candidate in entry.items():
-                lines[pool_id].append(candidate)
-        for pool_id, candidate in map(_first_of, self.entries.values()):
-            demands[pool_id].append(candidate)
         for pool_id, books in self.books.items():
-            books.fill(lines[pool_id])
-            books.demand.fill(demands[pool_id])
+            candidates = [entry[pool_id] for entry in self.entries.values() if pool_id in entry]
+            books.fill(candidates)
+            books.demand.fill(
+                [each for each in candidates if not each.several or self._counts(each, pool_id)]
+            )
         self._first_asks = len(self.asks)
+
+    def _counts(self, candidate: Candidate, pool_id: str) -> bool:
+        """Whether a workload counts in the demand of a pool: in the first of its pools it does."""
+        return next(iter(self.entries[candidate.id])) == pool_id
 
     def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:
         keys = sorted(self._keys)
@@ -245,11 +248,6 @@ class State:
         if any(not node.cluster_online for node in nodes):
             whole = Fleet(pool, nodes, keys, topological=self._topological, offline_too=True)
         return Books(fleet, whole, self._paths, self.asks, placed)
-
-
-def _first_of(entry: Candidacies) -> tuple[str, Candidate]:
-    """Where a workload counts in the demand: in the first of its pools."""
-    return next(iter(entry.items()))
 
 
 def _selects_by(workloads: Iterable[Workload]) -> set[str]:

@@ -40,7 +40,7 @@ class Vain:
 
     def keeps_from_place(self, candidate: Candidate) -> Cause | None:
         """What keeps the candidate from a place, if that is known."""
-        return self._causes.get((candidate.ask, candidate.pods, candidate.workload.time_limit_ms))
+        return self._causes.get(kind_of(candidate))
 
     # --- Victims ---------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ RECENT = (TypicalRequest(500, 2.0, 4000), TypicalRequest(4000, 1.0), TypicalRequ
 REQUESTS: list[Request] = [Share(250), Share(810), Share(1000), Share(2000), Memory(30000), Share(0)]
 
 
+@cache
 def ask(request: Request, cpu: int = 0) -> Ask:
     return Ask.of(waiting("w", "a", request=request, cpu_milli=cpu, memory_mib=cpu // 100))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from scheduling.engine import schedule
-from scheduling.engine.ask import Ask
+from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.types import Snapshot
@@ -14,10 +14,12 @@ from scheduling.engine.vain import Vain
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, snapshot, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
+ASKS = Asks()
+
 
 def candidate(name: str = "w", gpus: float = 1, *, leaf: int = 1, limit: int = 60) -> Candidate:
     workload = waiting(name, "a", gpus, limit=limit)
-    return Candidate(workload, leaf, Ask.of(workload), round(gpus * 1000), pods=1, wanted_pods=1)
+    return Candidate(workload, leaf, ASKS.of(workload), round(gpus * 1000), pods=1, wanted_pods=1)
 
 
 @given(worlds(most_pending=30))
