@@ -50,12 +50,14 @@ def due(snapshot: engine.Snapshot, taken_at: datetime, now: int) -> datetime:
     """Return when the next cycle is due though nothing changes: a backoff or a protected time ends."""
     protected = {pool.id: pool.policy.min_runtime_ms for pool in snapshot.pools}
     latest = now + round(LOOKED_AT_LEAST_EVERY.total_seconds() * 1000)
-    for workload in snapshot.workloads:
-        times = [workload.backing_off_until]
-        if workload.started_at is not None and workload.pool is not None:
-            times.append(workload.started_at + protected.get(workload.pool, 0))
-        latest = min([latest, *(time for time in times if time is not None and time > now)])
-    return taken_at + timedelta(milliseconds=latest - now)
+    times = [each.backing_off_until for each in snapshot.workloads if each.backing_off_until is not None]
+    times += [
+        each.started_at + protected.get(each.pool, 0)
+        for each in snapshot.workloads
+        if each.started_at is not None and each.pool is not None
+    ]
+    next_at = min((at for at in times if at > now), default=latest)
+    return taken_at + timedelta(milliseconds=min(latest, next_at) - now)
 
 
 def _number(**condition: bool) -> Count:

@@ -32,12 +32,18 @@ def texts(*names: str) -> list[Cast]:
     return [Cast(F(name), TextField()) for name in names]
 
 
-def milliseconds_of(text: str | None) -> int | None:
-    """Return a moment read as text in whole milliseconds since the epoch."""
+def moment_of(text: str | None) -> datetime | None:
+    """Return a moment read as text."""
     if text is None:
         return None
     at = datetime.fromisoformat(text)
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def milliseconds_of(text: str | None) -> int | None:
+    """Return a moment read as text in whole milliseconds since the epoch."""
+    at = moment_of(text)
+    return None if at is None else round(at.timestamp() * 1000)
 
 
 @lru_cache(maxsize=4096)

@@ -133,9 +133,9 @@ def _is(picture: Picture, key: str, version: int) -> bool:
 
 def _without(picture: Picture, keys: set[str]) -> Picture:
     """Return the picture without some waiting workloads, and with a note for each."""
-    waiting = keys & {workload.id for workload in _pending(picture)}
-    if not waiting:
+    if not keys:
         return picture
+    waiting = keys & {workload.id for workload in _pending(picture)}
     kept = tuple(workload for workload in picture.snapshot.workloads if workload.id not in waiting)
     notes = tuple(LeftAside("workload", key, "The engine fails on it.") for key in sorted(waiting))
     return replace(

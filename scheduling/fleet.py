@@ -1,8 +1,7 @@
 """The nodes and devices of a picture, kept from one reading to the next: only what differs is turned into objects."""
 
-import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -11,14 +10,12 @@ from agentlink.models import Device, Node
 from scheduling import translate
 from scheduling.columns import ids, json_of, texts
 from scheduling.engine import types as engine
-from scheduling.picture import LeftAside, Place
+from scheduling.picture import UNREADABLE, LeftAside, Place, unread
 
-logger = logging.getLogger(__name__)
-
-UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 PLAIN = (
     "name", "cluster__connected", "cpu_milli", "memory_mib", "partition", "ready", "cordoned", "sharing",
 )  # fmt: skip
+DEVICE = ("index", "gpu_type", "memory_mib", "foreign")
 
 Columns = tuple[Any, ...]
 At = tuple[str, int]
@@ -36,29 +33,26 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The nodes that are there and belong to a pool; `at` is where each of their devices is, by its id."""
+    """The nodes that are there and belong to a pool; `at` is where each of their devices is, by its id.
+
+    `seen` are the rows of nodes and of devices that it was made of.
+    """
 
     nodes: tuple[engine.Node, ...] = ()
     devices: Mapping[At, Place] = field(default_factory=dict)
     at: Mapping[str, At] = field(default_factory=dict)
     problems: tuple[LeftAside, ...] = ()
     kept: Mapping[str, _Node] = field(default_factory=dict)
+    seen: tuple[Set[Columns], Set[Columns]] = (frozenset(), frozenset())
 
 
 def read(before: Fleet) -> Fleet:
     """Return the fleet as the tables have it now; `before` itself where nothing of it has changed (2 queries)."""
-    devices: dict[str, list[Columns]] = defaultdict(list)
-    present = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by("index")
-    for node, *device in present.values_list(
-        *ids("node_id", "id"), "index", "gpu_type", "memory_mib", "foreign"
-    ):
-        devices[node].append(tuple(device))
-    rows = Node.objects.filter(gone_at__isnull=True, pool__isnull=False).values_list(
-        *ids("id", "pool_id", "cluster_id"), *texts("labels", "taints"), *PLAIN
-    )
-    kept = {row[0]: _kept(before.kept.get(row[0]), (row, devices.get(row[0], []))) for row in rows}
-    same = len(kept) == len(before.kept) and all(before.kept.get(key) is node for key, node in kept.items())
-    return before if same else _fleet(kept)
+    nodes = Node.objects.filter(gone_at__isnull=True, pool__isnull=False).order_by()
+    devices = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
+    columns: Columns = (*ids("id", "pool_id", "cluster_id"), *texts("labels", "taints"), *PLAIN)
+    seen = set(nodes.values_list(*columns)), set(devices.values_list(*ids("node_id", "id"), *DEVICE))
+    return before if seen == before.seen else _fleet(before, *seen)
 
 
 def places_of(devices: Iterable[str]) -> dict[str, At]:
@@ -72,31 +66,29 @@ def places_of(devices: Iterable[str]) -> dict[str, At]:
     }
 
 
-def _kept(before: _Node | None, seen: tuple[Columns, list[Columns]]) -> _Node:
-    return before if before is not None and before.seen == seen else _read(seen)
-
-
 def _read(seen: tuple[Columns, list[Columns]]) -> _Node:
     (key, pool, cluster, labels, taints, *plain), devices = seen
     row = dict(zip(PLAIN, plain, strict=True)) | {"id": key, "pool_id": pool, "cluster_id": cluster}
-    told = [
-        dict(zip(("index", "gpu_type", "memory_mib", "foreign"), each[1:], strict=True)) for each in devices
-    ]
+    told = [dict(zip(DEVICE, each[2:], strict=True)) for each in devices]
     try:
         node = translate.node(row | {"labels": json_of(labels), "taints": json_of(taints)}, told)
     except UNREADABLE as error:
-        logger.error("The node %s cannot be read and is left aside: %r", key, error)
-        return _Node(seen, None, LeftAside("node", key, repr(error)))
+        return _Node(seen, None, unread("node", key, error))
     return _Node(seen, node, None)
 
 
-def _fleet(kept: Mapping[str, _Node]) -> Fleet:
+def _fleet(before: Fleet, rows: set[Columns], present: set[Columns]) -> Fleet:
     devices: dict[At, Place] = {}
     at: dict[str, At] = {}
-    for key, node in kept.items():
-        row, found = node.seen
+    of_node: dict[str, list[Columns]] = defaultdict(list)
+    for device in sorted(present):
+        of_node[device[0]].append(device)
+    kept: dict[str, _Node] = {}
+    for row in sorted(rows):
+        key, seen, was = row[0], (row, of_node.get(row[0], [])), before.kept.get(row[0])
+        kept[key] = was if was is not None and was.seen == seen else _read(seen)
         cluster = UUID(row[2])
-        for device, index, *_ in found:
+        for _, device, index, *_ in seen[1]:
             at[device] = place = (key, index)
             devices[place] = Place(UUID(device), cluster)
     return Fleet(
@@ -105,4 +97,5 @@ def _fleet(kept: Mapping[str, _Node]) -> Fleet:
         at=at,
         problems=tuple(each.problem for each in kept.values() if each.problem is not None),
         kept=kept,
+        seen=(rows, present),
     )

@@ -1,5 +1,6 @@
 """What a cycle looked at: the engine's snapshot, and what stands beside it in the tables."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,11 @@ from uuid import UUID
 from scheduling import translate
 from scheduling.engine import types as engine
 from workloads.models import Status
+
+logger = logging.getLogger(__name__)
+
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
+"""What turning a row into what the engine takes may fail with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,12 @@ class LeftAside:
     kind: str
     id: str
     problem: str
+
+
+def unread(kind: str, key: str, error: Exception) -> LeftAside:
+    """Return a note on what cannot be read, and log it."""
+    logger.error("The %s %s cannot be read and is left aside: %r", kind, key, error)
+    return LeftAside(kind, key, repr(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from scheduling import narrate, recent, translate
+from scheduling.asked import ASKED
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
 from scheduling.engine.quantities import gpus
 from scheduling.explain import Explanation, Reader
 from scheduling.narrate import Names
 from scheduling.picture import Picture
-from scheduling.reading import ASKED
 from scheduling.snapshot import dependency_of
 from scheduling.translate import Circumstances
 from teams.actors import Actor

@@ -14,6 +14,7 @@ from scheduling import reading
 from scheduling.engine import types as engine
 from scheduling.models import Clock
 from scheduling.picture import Picture
+from scheduling.work import dependency_on
 from workloads.models import Workload
 
 _memory = reading.Memory()
@@ -55,6 +56,4 @@ def dependency_of(slugs: Sequence[str]) -> engine.Dependency:
     """Return what the workloads of these slugs mean for one that needs them (1 query, none for no slug)."""
     if not slugs:
         return engine.Dependency.NONE
-    return reading.dependency_on(
-        set(Workload.objects.filter(slug__in=slugs).values_list("status", flat=True))
-    )
+    return dependency_on(set(Workload.objects.filter(slug__in=slugs).values_list("status", flat=True)))

@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agentlink.models import Device, Hold, Placement
-from scheduling import reading, turn
+from scheduling import turn, work
 from scheduling.cycle import run_cycle
 from scheduling.models import Clock, Cycle, Turn
 from scheduling.snapshot import take
@@ -205,7 +205,7 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
     acme: Acme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_workload(acme.research, acme.owner)
-    rows = reading.Reading._rows
+    rows = work.read
     writers: list[threading.Thread] = []
 
     def submit_and_admit() -> None:
@@ -222,7 +222,7 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
         writers.append(writer)
         return rows(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading.Reading, "_rows", rows_after_a_write)
+    monkeypatch.setattr(work, "read", rows_after_a_write)
 
     picture = take(timezone.now())
 

@@ -152,13 +152,45 @@ def test_whatever_happens_the_kept_picture_is_the_cold_one(acme: Acme, seed: int
     for act in (*[world.submit] * 6, world.cycle, *[world.run] * 6):
         act()
     for _ in range(30):
-        world.anything()
+        for _ in range(world.chance.choice([1, 1, 3])):
+            world.anything()
         now = timezone.now()
         warm = take(now)
         kept = snapshot._memory
         snapshot.forget()
         assert as_sets(warm) == as_sets(take(now))
         snapshot._memory = kept
+
+
+def warm_and_cold() -> tuple[Picture, Picture]:
+    """Return the picture that is kept, brought up to now, and the one that the tables alone give."""
+    now = timezone.now()
+    warm = take(now)
+    snapshot.forget()
+    return warm, take(now)
+
+
+def test_a_change_of_what_it_asks_is_seen_behind_a_step_of_its_status(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner)
+    run_cycle()
+    take(timezone.now())
+    Workload.objects.filter(pk=workload.pk).update(priority=60, version=F("version") + 1)
+    run_pods([Workload.objects.get(pk=workload.pk)])
+
+    warm, cold = warm_and_cold()
+
+    assert as_sets(warm) == as_sets(cold)
+
+
+def test_the_end_of_a_pause_is_seen_behind_an_admission(acme: Acme) -> None:
+    make_workload(acme.research, acme.owner, backoff_until=timezone.now())
+    before = take(timezone.now()).snapshot.workloads[0]
+    run_cycle()
+
+    warm, cold = warm_and_cold()
+
+    assert (before.backing_off_until is None, warm.snapshot.workloads[0].backing_off_until) == (False, None)
+    assert as_sets(warm) == as_sets(cold)
 
 
 def test_what_did_not_change_is_the_very_object_of_before(acme: Acme) -> None:

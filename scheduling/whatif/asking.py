@@ -8,9 +8,9 @@ from agentlink.actions import require_operator
 from agentlink.models import Node
 from chamber.errors import NotVisible, Refusal
 from scheduling import recent, translate
+from scheduling.asked import ASKED
 from scheduling.narrate import Names
 from scheduling.picture import Picture
-from scheduling.reading import ASKED
 from scheduling.snapshot import dependency_of
 from scheduling.translate import Circumstances
 from scheduling.usage import decayed_usage
