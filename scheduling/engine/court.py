@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
@@ -16,6 +16,11 @@ from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
 from scheduling.engine.yields import NOWHERE, Group
+
+
+def nowhere() -> frozenset[int]:
+    """No node."""
+    return NOWHERE
 
 
 @dataclass(slots=True)
@@ -41,15 +46,18 @@ class Court:
             found = self.tallies[ask] = Tally.of_level(self.ledger, ask, levels[-1])
         return found.refresh()
 
-    def might_take(self, party: Party, ask: Ask, pods: int, closed: frozenset[int] = NOWHERE) -> bool:
-        """Whether a newcomer might find victims, on nodes that are not ``closed``, as things stand; false only if he
-        certainly finds none."""
-        if not self.prospects.any_at_once(party):
-            return False
+    def might_take(
+        self, party: Party, ask: Ask, pods: int, closed: Callable[[], frozenset[int]] = nowhere
+    ) -> bool:
+        """Whether a newcomer who may take somebody might find victims enough, on nodes that are not ``closed``, as
+        things stand; false only if he certainly finds none."""
         passed = self.charges.ceiling_passed(party.leaf, party.milli, reserved=party.reserved)
         if passed is not None:
             return self.prospects.most_below(party, passed.branch) >= passed.excess
-        return self.prospects.might_take(party, ask, pods, self.tally, closed)
+        if not self.prospects.might_take(party, ask, pods, self.tally):
+            return False
+        nodes = closed()
+        return not nodes or self.prospects.might_take(party, ask, pods, self.tally, nodes)
 
     def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
         """Whether a group might make room, if all of it went; false only if it certainly does not."""

@@ -28,6 +28,8 @@ Figures = tuple[list[int], ...]
 """What every branch uses and was given, and what is left of its guarantee, at some moment."""
 FIRST_LOOK = 64
 """After so many turns in vain it is worth to look whether anybody is left who could act."""
+NEXT_LOOK = 256
+"""The same, where it was looked before and somebody could."""
 
 
 class PoolCycle:
@@ -108,7 +110,7 @@ class PoolCycle:
         """
         if not self._is_look_due():
             return False
-        self._look_after = max(FIRST_LOOK, 2 * self._in_vain_since)
+        self._look_after = max(NEXT_LOOK, 2 * self._in_vain_since)
         return is_quiet(self)
 
     def _is_look_due(self) -> bool:
@@ -140,7 +142,10 @@ class PoolCycle:
             short = available < candidate.next_milli
             return Blocked(candidate, Cause.RESERVATION, available) if short else None
         cause = self.vain.keeps_from_place(candidate)
-        if cause is None or self.books.is_limited(candidate.leaf) or self.might_preempt(candidate):
+        if cause is None or self.books.is_limited(candidate.leaf):
+            return None
+        helpless = self.vain.is_helpless(self.queue.level, candidate.leaf)
+        if not helpless and self.might_preempt(candidate):
             return None
         return Blocked(candidate, cause, ahead=self._ahead())
 

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate
 from scheduling.engine.order import Level, level_of
@@ -16,6 +19,7 @@ from scheduling.engine.types import Policy
 Kind = tuple[Ask, int, int | None]
 """What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
 kind_of: Callable[[Candidate], Kind] = attrgetter("ask", "pods", "workload.time_limit_ms")
+Ints = NDArray[np.int64]
 by_key = attrgetter("key")
 
 
@@ -40,6 +44,8 @@ class Line:
         self.kinds: Counter[Kind] = Counter()
         self.several = 0
         self._least: dict[int, int] = {}
+        self._needs: tuple[Ints, Ints] | None = None
+        self._fewest: dict[Ask, int] = {}
         self._sorts: dict[int, tuple[Sort, ...]] = {}
 
     def sorts(self, leaf: int) -> tuple[Sort, ...]:
@@ -58,14 +64,36 @@ class Line:
                     self._least[leaf] = min([each.next_milli for each in candidates])
         return self._least
 
+    def needs(self) -> tuple[Ints, Ints]:
+        """The leaves, and the least that one of each needs to start."""
+        if self._needs is None:
+            least = self.least()
+            counted = len(least)
+            self._needs = (
+                np.fromiter(least, np.int64, counted),
+                np.fromiter(least.values(), np.int64, counted),
+            )
+        return self._needs
+
+    def fewest(self) -> Mapping[Ask, int]:
+        """By ask the fewest pods of a kind."""
+        if not self._fewest:
+            for ask, pods, _ in self.kinds:
+                if pods < self._fewest.get(ask, pods + 1):
+                    self._fewest[ask] = pods
+        return self._fewest
+
     def count(self, candidate: Candidate, by: int, *, limited: bool) -> None:
         """Count one more (or, negative, less)."""
         self._least.pop(candidate.leaf, None)
         self._sorts.pop(candidate.leaf, None)
+        self._needs = None
         self.several += by if candidate.several else 0
         if not limited:
             kind = kind_of(candidate)
             self.kinds[kind] += by
+            if self.kinds[kind] in (0, by):
+                self._fewest.clear()
             if not self.kinds[kind]:
                 del self.kinds[kind]
 

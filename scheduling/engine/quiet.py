@@ -7,7 +7,7 @@ pods ask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -60,16 +60,25 @@ def is_quiet(cycle: PoolCycle) -> bool:
     if cycle.head is None and cycle.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO:
         return False
     look = _Look(cycle)
-    return all(look.is_quiet(level) for level in cycle.queue.levels_to_come())
+    levels = cycle.queue.levels_to_come()
+    if all(look.is_quiet(level) for level in levels):
+        return True
+    if levels[0] in look.suspects:
+        cycle.vain.are_helpless(levels[0], look.suspects[levels[0]])
+    return False
 
 
 class _Look:
-    """One look at all who are left in a pool's queue."""
+    """One look at all who are left in a pool's queue.
+
+    ``suspects`` are, by level, the leaves where somebody might find victims, if it is known that nobody does elsewhere.
+    """
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._tree = cycle.tree
         self._known_rooms: list[Ints] | None = None
+        self.suspects: dict[Level, frozenset[int]] = {}
         self._some: dict[int | None, NDArray[np.bool_]] = {}
 
     def is_quiet(self, level: Level) -> bool:
@@ -109,7 +118,9 @@ class _Look:
         """Whether somebody elastic might find a place that is for him."""
         gate, charges = self._cycle.gate, self._cycle.charges
         # Where few pods of an ask find no place, no more of them need to be tried.
-        if any(gate.might_start(*kind) for kind in sorted(line.kinds, key=by_pods)):
+        asks = {ask for ask, pods in line.fewest().items() if not gate.fails_again(ask, pods, masked=False)}
+        kinds = [kind for kind in line.kinds if kind[0] in asks] if asks else []
+        if any(gate.might_start(*kind) for kind in sorted(kinds, key=by_pods)):
             return True
         limited = [
             leaf
@@ -124,8 +135,7 @@ class _Look:
 
     def _limited(self, line: Line) -> list[int]:
         """The leaves of a level that stand under a ceiling."""
-        limited = self._cycle.books.limited
-        return [leaf for leaf in line.leaves if leaf in limited]
+        return [leaf for leaf in self._cycle.books.limited if leaf in line.leaves]
 
     # --- Victims ---------------------------------------------------------------------------------------------
 
@@ -139,29 +149,32 @@ class _Look:
             roster = cycle.roster(reserved=False)
             own = [leaf for leaf in line.leaves if roster.any_in(leaf)]
             fair = self._with_fair_victims(line, None)
-            return not self._are_hopeless(line, dict.fromkeys((*own, *fair)))
-        return self._might_preempt_by_priority(-level[1], line)
+            return self._any_hopeful(level, line, dict.fromkeys((*own, *fair)))
+        priority = -level[1]
+        fair = self._with_fair_victims(line, priority)
+        if not cycle.roster(reserved=False).lower(ROOT, priority):
+            return self._any_hopeful(level, line, fair)
+        return self._might_take_lower(priority, line) or next(self._hopeful(line, fair), None) is not None
 
-    def _might_preempt_by_priority(self, priority: int, line: Line) -> bool:
-        """The same where priorities come first: lower ones may be taken from anybody, equal ones by the fair-share
-        rule."""
-        cycle = self._cycle
-        if cycle.roster(reserved=False).lower(ROOT, priority):
-            kinds = {(ask, pods) for ask, pods, _ in line.kinds}
-            if any(cycle.group_might_do(Group(priority, None), *kind) for kind in kinds):
-                return True
-            if not self._find_nothing(self._left(line, self._limited(line))):
-                return True
-        return not self._are_hopeless(line, self._with_fair_victims(line, priority))
+    def _might_take_lower(self, priority: int, line: Line) -> bool:
+        """Whether some might find room enough among those of lower priority, who may be taken from anybody."""
+        kinds = {(ask, pods) for ask, pods, _ in line.kinds}
+        if any(self._cycle.group_might_do(Group(priority, None), *kind) for kind in kinds):
+            return True
+        return not self._find_nothing(self._left(line, self._limited(line)))
 
-    def _are_hopeless(self, line: Line, leaves: Iterable[int]) -> bool:
-        """Whether nobody left of some leaves might find victims."""
+    def _any_hopeful(self, level: Level, line: Line, leaves: Iterable[int]) -> bool:
+        """Whether somebody left of a level might find victims, who does only in some leaves."""
+        self.suspects[level] = frozenset(self._hopeful(line, leaves))
+        return bool(self.suspects[level])
+
+    def _hopeful(self, line: Line, leaves: Iterable[int]) -> Iterator[int]:
+        """Those of some leaves where somebody left might find victims."""
         books, court = self._cycle.books, self._cycle.court(reserved=False)
-        return all(
-            (leaf not in books.limited and court.are_hopeless(leaf, line.sorts(leaf)))
-            or self._find_nothing(self._left(line, (leaf,)))
-            for leaf in leaves
-        )
+        for leaf in leaves:
+            hopeless = leaf not in books.limited and court.are_hopeless(leaf, line.sorts(leaf))
+            if not (hopeless or self._find_nothing(self._left(line, (leaf,)))):
+                yield leaf
 
     def _find_nothing(self, candidates: Iterable[Candidate]) -> bool:
         """Whether none of these might find victims; equal ones are looked at once."""
@@ -182,9 +195,7 @@ class _Look:
         on stay within theirs.
         """
         paths = self._cycle.books.paths
-        least = line.least()
-        leaves = np.fromiter(least, np.int64, len(least))
-        needs = np.fromiter(least.values(), np.int64, len(least))
+        leaves, needs = line.needs()
         rows = paths.rows[leaves]
         found = np.zeros(len(leaves), dtype=bool)
         for room in self._rooms():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
-from scheduling.engine.court import Court, Plea
+from scheduling.engine.court import Court, Plea, nowhere
 from scheduling.engine.entitlement import divide_again
 from scheduling.engine.preempt import Victims, find_victims
 from scheduling.engine.queueing import Kept
@@ -61,14 +62,13 @@ class Taking:
         if not court.prospects.any_at_once(party):
             vain.found_nobody(candidate)
             return False
-        closed = self._closed_to(candidate)
-        if vain.has_failed(candidate, closed):
-            return False
-        if self._reserved_started and not candidate.reserved:
-            # With the next search it is worked out what the next cycle entitles to: what is kept for the head does
-            # not put it off.
-            closed = NOWHERE
-        return court.might_take(party, candidate.ask, candidate.pods, closed)
+        # With the next search it may be worked out what the next cycle entitles to: what is kept for the head does not
+        # put it off.
+        anywhere = self._reserved_started and not candidate.reserved
+        closed = nowhere if anywhere else partial(self._closed_to, candidate)
+        return court.might_take(party, candidate.ask, candidate.pods, closed) and not vain.has_failed(
+            candidate, self._closed_to(candidate)
+        )
 
     def _closed_to(self, candidate: Candidate) -> frozenset[int]:
         """The nodes that are not for a candidate who looks for victims: those kept for the head."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.lines import Kind, kind_of
+from scheduling.engine.order import Level
 
 Sort = tuple[int, int, Ask, int, bool]
 """What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
@@ -21,12 +22,14 @@ class Vain:
         self._alone: dict[tuple[int, int], int] = {}
         """By leaf and priority: who takes so much, or more, finds nobody whom he may take as things stand."""
         self._searched: set[Sort] = set()
+        self._helpless: tuple[Level, frozenset[int]] | None = None
 
     def forget(self) -> None:
         """Something has changed: nothing is known any more."""
         self._causes.clear()
         self._alone.clear()
         self._searched.clear()
+        self._helpless = None
 
     # --- Places ----------------------------------------------------------------------------------------------
 
@@ -60,6 +63,14 @@ class Vain:
     def has_failed(self, candidate: Candidate, closed: Iterable[int]) -> bool:
         """Whether such a search was in vain already."""
         return _sort(candidate, closed) in self._searched
+
+    def are_helpless(self, level: Level, but: frozenset[int]) -> None:
+        """Note that nobody of a level finds victims, ceilings aside, but in some leaves."""
+        self._helpless = (level, but)
+
+    def is_helpless(self, level: Level | None, leaf: int) -> bool:
+        """Whether that is so for a level and a leaf."""
+        return self._helpless is not None and self._helpless[0] == level and leaf not in self._helpless[1]
 
 
 def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:

@@ -11,7 +11,17 @@ from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.types import Snapshot
 from scheduling.engine.vain import Vain
-from scheduling.tests.engine.build import MINUTE, NOW, node, placed, snapshot, team, waiting
+from scheduling.tests.engine.build import (
+    MINUTE,
+    NOW,
+    node,
+    placed,
+    preempted,
+    snapshot,
+    started,
+    team,
+    waiting,
+)
 from scheduling.tests.engine.worlds import worlds
 
 ASKS = Asks()
@@ -81,3 +91,24 @@ def test_all_is_forgotten_when_something_changes() -> None:
     assert vain.keeps_from_place(candidate()) is None
     assert not vain.finds_nobody(candidate())
     assert not vain.has_failed(candidate(), ())
+
+
+def test_a_look_at_all_who_are_left_tells_who_has_nobody_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """h and t hold 3 GPUs each and are due 3. Nobody of h may have more; s, which has none of t's, may take one of u's,
+    and its turn comes last. The others of h are passed by without asking again for each whom it could take."""
+    asked: list[str] = []
+    might_preempt = PoolCycle.might_preempt
+
+    def noting(self: PoolCycle, each: Candidate) -> bool:
+        asked.append(each.id)
+        return might_preempt(self, each)
+
+    monkeypatch.setattr(PoolCycle, "might_preempt", noting)
+    rows = [placed(f"h{at}", "h", on=f"n0:{at}") for at in range(3)]
+    rows += [placed(f"u{at}", "u", on=f"n1:{at}") for at in range(3)]
+    rows += [waiting(f"w{index:02}", "h", submitted=99 - index) for index in range(20)]
+    rows += [waiting("last", "s", submitted=1)]
+    teams = [team("h"), team("t"), team("s", "t"), team("u", "t")]
+    found = schedule(snapshot([node("n0", 3), node("n1", 3)], teams, rows), NOW)
+    assert (started(found), len(preempted(found) & {"u0", "u1", "u2"})) == ({"last"}, 1)
+    assert "w19" not in asked

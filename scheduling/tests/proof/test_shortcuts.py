@@ -33,6 +33,7 @@ def worlds() -> Iterator[tuple[int, Snapshot, int]]:
 
 def test_no_short_cut_shows_in_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduling.engine.cycle.FIRST_LOOK", 1)
+    monkeypatch.setattr("scheduling.engine.cycle.NEXT_LOOK", 1)
     victims = 0
     for seed, snapshot, now in worlds():
         plan = schedule(snapshot, now)
