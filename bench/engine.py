@@ -7,7 +7,9 @@
 Rows: `cold`, a state made from a snapshot and a full cycle on it (and `told`, working out who waits why, which happens
 when somebody looks); `event`, a decision after one submission or one completion, on the state that is kept, each plan
 carried out before the next event; `preemption`, a full cluster and one reserved gang of 1,024 GPUs that needs a block
-of its own; `growth`, the cold row at a hundredth, a tenth and all of the size, with the exponent of its growth.
+of its own: `state_and_cycle` from nothing, `decision` as the gang is submitted, on a state that is kept but has never
+looked for victims, and `decision_again` as it is submitted once more; `growth`, the cold row at a hundredth, a tenth
+and all of the size, with the exponent of its growth.
 `--starts` frees so much that about so many of the pending ones start at once. See bench.organisation for the sizes.
 Prints JSON: seconds by the wall and of the processor, over all runs. As in the worker, no garbage is collected
 meanwhile.
@@ -121,6 +123,23 @@ def decision(state: State, changes: Changes, now: int) -> Plan:
     return decide(state, now)
 
 
+def preemption(snapshot: Snapshot, runs: int) -> dict[str, Any]:
+    """Measure the same for a gang, and the decision alone, as an event on a state that is kept."""
+    watch, found = Watch(), cold(snapshot, runs)
+    gang = next(each for each in snapshot.workloads if each.status is Status.PENDING)
+    submitted, gone = Changes(workloads=(gang,)), Changes(gone_workloads=(gang.id,))
+    before = replace(snapshot, workloads=tuple(each for each in snapshot.workloads if each is not gang))
+    for _ in range(runs):
+        with no_collections():
+            state = State.of(before)
+            decide(state, NOW - SECOND_MS)
+            plan = watch.time("decision", partial(decision, state, submitted, NOW))
+            decision(state, gone, NOW + SECOND_MS)
+            watch.time("decision_again", partial(decision, state, submitted, NOW + 2 * SECOND_MS))
+    same = plan == decide(State.of(snapshot), NOW)
+    return {**found, "seconds": found["seconds"] | watch.figures(), "same_as_cold": same}
+
+
 def after(state: State, plan: Plan) -> Changes:
     """Return what changes as a plan is carried out."""
     ids = [start.workload for start in plan.starts] + [gone.workload for gone in plan.preemptions]
@@ -213,7 +232,7 @@ def main() -> int:
             found["event"] = event(snapshot, asked.events, asked.seed)
         del snapshot
     if "preemption" in asked.rows:
-        found["preemption"] = cold(full_for_a_gang(asked.scale, asked.seed), asked.runs)
+        found["preemption"] = preemption(full_for_a_gang(asked.scale, asked.seed), asked.runs)
     if "growth" in asked.rows:
         found["growth"] = growth(asked.seed, asked.runs, asked.scale)
     print(json.dumps(found, indent=2))

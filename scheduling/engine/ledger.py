@@ -23,15 +23,18 @@ class Ledger:
     """The devices, CPU and memory of one pool's nodes.
 
     ``freed`` are the nodes where something was given back, in order: what did not fit before may fit where one of
-    those has room. As long as nobody is stopping, ``now`` and ``later`` are one and the same. ``lost`` are those of
-    the first ``workloads`` who lie on devices that are not there.
+    those has room. As long as nobody is stopping, ``now`` and ``later`` are one and the same. ``positions`` says for
+    each node at which position the device with an index stands. ``lost`` are those of the first ``workloads`` who lie
+    on devices that are not there.
     """
 
     def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
         self.fleet = fleet
         self.freed: list[int] = []
         rooms = [empty_room(node) for node in fleet.nodes]
-        self._at = [{device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes]
+        self.positions = [
+            {device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes
+        ]
         self.lost: list[Workload] = []
         stopping = []
         for workload in workloads:
@@ -44,7 +47,7 @@ class Ledger:
                 if rank is None:
                     there = False
                     continue
-                room, at = rooms[rank], self._at[rank]
+                room, at = rooms[rank], self.positions[rank]
                 room.cpu -= workload.cpu_milli
                 room.memory -= workload.memory_mib
                 for share in pod.devices:
@@ -67,7 +70,7 @@ class Ledger:
         missing = set()
         for pod in workload.placements:
             rank = self.fleet.rank.get(pod.node)
-            if rank is None or any(share.index not in self._at[rank] for share in pod.devices):
+            if rank is None or any(share.index not in self.positions[rank] for share in pod.devices):
                 missing.add(pod.node)
         return frozenset(missing)
 
@@ -136,7 +139,7 @@ class Ledger:
         rank = self.fleet.rank.get(pod.node)
         if rank is None:
             return None
-        at = self._at[rank]
+        at = self.positions[rank]
         return rank, [(at[share.index], share.milli) for share in pod.devices if share.index in at]
 
     def _change(

@@ -162,7 +162,7 @@ class Outlook:
         return tied - grid.typical.scores(grid.fragments[ranks] - lost) * (3 * PART + 1)
 
     def _after(self, gpu: Ints, costs: Ints) -> Ints:
-        """What the devices would have left, as :func:`~scheduling.engine.space.pick_devices` picks them."""
+        """What the devices would have left, as :func:`~scheduling.engine.room.pick_devices` picks them."""
         if self._ask.bare:
             return gpu
         if self._whole:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
+from scheduling.engine.fleet import Domain
 from scheduling.engine.lawful import Lawful, Sizes
 from scheduling.engine.places import Hearing
 from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Tier, Unit, UnitKey
-from scheduling.engine.sweep import Sweep
+from scheduling.engine.sweep import Sweeps
 from scheduling.engine.tree import ROOT, Tree
 from scheduling.engine.types import GPU_MILLI, ElasticPreemption, Rule
 
@@ -351,20 +351,18 @@ def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
     if _anybody_alone(court, plea, widest):
         return None
     most = court.prospects.most_pods(plea.party, plea.ask, widest)
-    sweeps = [Sweep(court, plea, widest, number) for number, pods in enumerate(most) if pods >= plea.pods]
+    places = [place for place, pods in zip(widest.domains, most, strict=True) if pods >= plea.pods]
     best: Victims | None = None
-    for sweep in sorted(sweeps, key=attrgetter("bound")):
-        if best is not None and sweep.bound[0] > best.cost[0]:
-            break
-        units = sweep.victims()
-        if units is None:
+    for sweep in Sweeps(court, plea, places).by_bound() if places else ():
+        if best is not None and (sweep.tier, sweep.least_lost()) > best.cost[:2]:
             continue
+        units = sweep.victims()
         found = Victims(units, (Rule.RESERVED,) * len(units))
         if best is None or found.cost < best.cost:
             best = found
             less = (
                 _less(court, plea, widest, best)
-                if _would_do_elsewhere(court, plea, widest, sweep, best)
+                if _would_do_elsewhere(court, plea, widest, sweep.place, best)
                 else None
             )
             if less is not None and less.cost < best.cost:
@@ -372,16 +370,17 @@ def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
     return best
 
 
-def _would_do_elsewhere(court: Court, plea: Plea, widest: Tally, sweep: Sweep, found: Victims) -> bool:
+def _would_do_elsewhere(court: Court, plea: Plea, widest: Tally, place: Domain, found: Victims) -> bool:
     """Whether some of these workloads, all of them gone, could make room in another domain too, or others of their
     pods in the same."""
-    few = {unit.standing.workload.id: unit for unit in found.units}
-    if any(not unit.whole or len(unit.standing.units(court.ledger)) > 1 for unit in few.values()):
+    few = {unit.standing.workload.id: unit for unit in found.units}.values()
+    if any(len(unit.standing.pods) > unit.standing.workload.min_pods for unit in few):
         return True
     capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
-    for unit in few.values():
-        capacity.change(unit, 1)
-    return capacity.ready != {sweep.number}
+    for unit in few:
+        if len(unit.pods) > 1:
+            capacity.change(unit, 1)
+    return any(widest.domains[number] is not place for number in capacity.ready)
 
 
 def _less(court: Court, plea: Plea, widest: Tally, found: Victims) -> Victims | None:

@@ -7,9 +7,10 @@ the time, the order inside a team, is worked out for the tiers that somebody loo
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
+from scheduling.engine.holdings import Holdings
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.room import Picks
 from scheduling.engine.standing import Standing, Tier, Unit
@@ -17,12 +18,9 @@ from scheduling.engine.tree import ROOT, Tree
 
 Lying = tuple[Standing, int, Picks]
 """Whose pod lies on a node, its index, and the devices it holds there."""
-Row = tuple[int, Picks]
-"""The node (by rank) and the devices that a pod holds."""
 Cell = tuple[int, int]
 """A leaf of the tree and a priority: no rule tells its workloads apart."""
 NOBODY: Mapping[str, Standing] = {}
-NOWHERE: Mapping[str, list[Lying]] = {}
 by_key = attrgetter("key")
 
 
@@ -42,8 +40,9 @@ class Roster:
         self._tiers: dict[Tier, dict[str, Standing]] | None = None
         self._shelves: dict[Tier, dict[int, list[Unit]]] = {}
         self._shelved_at: int | None = None
-        self._on_rank: dict[int, dict[str, list[Lying]]] | None = None
-        self._rows: dict[str, Mapping[int, Row]] = {}
+        self._by_rank: dict[int, dict[str, Standing]] | None = None
+        self._on_rank: dict[int, list[list[Lying]]] = {}
+        self._holdings: Holdings | None = None
         self.changed: list[int] = []
         self.joined: list[Standing] = []
 
@@ -60,27 +59,30 @@ class Roster:
             for tier in standing.tiers():
                 del self._tiers[tier][id_]
             self._unshelve(standing)
-        if self._on_rank is not None:
+        if self._by_rank is not None:
             for rank in self.ranks(standing):
-                self._on_rank[rank].pop(id_, None)
-                self.changed.append(rank)
+                self._by_rank[rank].pop(id_, None)
+            self._note_moved(standing)
         if self._cells:
             self._strike(standing)
-        self._rows.pop(id_, None)
+        if self._holdings is not None:
+            self._holdings.drop(standing)
         return True
 
     def add(self, standing: Standing) -> None:
         """Put in a workload."""
         self._standings[standing.workload.id] = standing
-        self._rows.pop(standing.workload.id, None)
         self.joined.append(standing)
         if self._tiers is not None:
             self._file(self._tiers, standing)
             self._shelve(standing)
-        if self._on_rank is not None:
-            self._lay(self._on_rank, standing)
+        if self._by_rank is not None:
+            self._lay(self._by_rank, standing)
+            self._note_moved(standing)
         if self._cells:
             self._enrol(standing)
+        if self._holdings is not None:
+            self._holdings.add(standing)
 
     # --- By what they are -----------------------------------------------------------------------------------
 
@@ -208,38 +210,55 @@ class Roster:
 
     # --- By where they lie ----------------------------------------------------------------------------------
 
-    def on(self, rank: int) -> Collection[list[Lying]]:
+    @property
+    def holdings(self) -> Holdings:
+        """What they hold, as arrays."""
+        if self._holdings is None:
+            self._holdings = Holdings(self._ledger, self)
+        return self._holdings.refresh()
+
+    def on(self, rank: int) -> Sequence[list[Lying]]:
         """Who has pods on a node: the pods of each."""
-        if self._on_rank is None:
-            self._on_rank = {}
-            for standing in self:
-                self._lay(self._on_rank, standing)
-        return self._on_rank.get(rank, NOWHERE).values()
+        found = self._on_rank.get(rank)
+        if found is None:
+            near = self._near().get(rank, NOBODY).values()
+            found = self._on_rank[rank] = [self._lying(standing, rank) for standing in near]
+        return found
 
     def all_ranks(self) -> list[int]:
         """The nodes where anybody lies."""
-        self.on(0)
-        return [rank for rank, there in (self._on_rank or {}).items() if there]
-
-    def _lay(self, on_rank: dict[int, dict[str, list[Lying]]], standing: Standing) -> None:
-        for index, (rank, picks) in self.rows(standing).items():
-            lying = (standing, index, picks)
-            on_rank.setdefault(rank, {}).setdefault(standing.workload.id, []).append(lying)
-            self.changed.append(rank)
-
-    def rows(self, standing: Standing) -> Mapping[int, Row]:
-        """Where the pods of a workload lie, by index, as far as their nodes are there."""
-        id_ = standing.workload.id
-        found = self._rows.get(id_)
-        if found is None:
-            if len(standing.pods) == 1 and (spot := self._ledger.spot(standing.pods[0])) is not None:
-                self._rows[id_] = found = {standing.pods[0].pod_index: spot}
-                return found
-            spots = [(pod.pod_index, self._ledger.spot(pod)) for pod in standing.pods]
-            found = self._rows[id_] = {index: spot for index, spot in spots if spot is not None}
-        return found
+        return [rank for rank, there in self._near().items() if there]
 
     def ranks(self, standing: Standing) -> Iterator[int]:
         """The nodes where a workload has pods."""
-        for rank, _ in self.rows(standing).values():
+        for rank, _ in standing.spots(self._ledger).values():
             yield rank
+
+    def _lying(self, standing: Standing, rank: int) -> list[Lying]:
+        """The pods of a workload on a node."""
+        spots = standing.spots(self._ledger)
+        return [(standing, index, picks) for index, (at, picks) in spots.items() if at == rank]
+
+    def _near(self) -> dict[int, dict[str, Standing]]:
+        """Who has pods on each node; laid out when somebody looks first."""
+        if self._by_rank is None:
+            self._by_rank = {}
+            for standing in self:
+                self._lay(self._by_rank, standing)
+        return self._by_rank
+
+    def _lay(self, by_rank: dict[int, dict[str, Standing]], standing: Standing) -> None:
+        ranks = self._ledger.fleet.rank
+        for pod in standing.pods:
+            rank = ranks.get(pod.node)
+            if rank is not None:
+                there = by_rank.get(rank)
+                if there is None:
+                    there = by_rank[rank] = {}
+                there[standing.workload.id] = standing
+
+    def _note_moved(self, standing: Standing) -> None:
+        """Note that somebody comes to lie on his nodes, or lies there no more."""
+        for rank in self.ranks(standing):
+            self._on_rank.pop(rank, None)
+            self.changed.append(rank)

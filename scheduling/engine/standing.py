@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ledger import Ledger
@@ -35,6 +35,7 @@ class Standing:
 
     __slots__ = (
         "_party",
+        "_spots",
         "_units",
         "_units_at",
         "clock",
@@ -61,16 +62,22 @@ class Standing:
         self._units: tuple[Unit, ...] | None = None
         self._units_at = 0
         self._party: Party | None = None
+        self._spots: Mapping[int, Spot] | None = None
 
     @property
     def lost_ms(self) -> int:
         """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
+        since = self.working_since
+        return 0 if since is None else max(0, self.clock.now - since)
+
+    @property
+    def working_since(self) -> int | None:
+        """Since when what it did would be lost; ``None`` if it does not run."""
         workload = self.workload
-        if workload.status is not Status.RUNNING or workload.started_at is None:
-            return 0
-        return max(
-            0, self.clock.now - max(workload.started_at, workload.checkpointed_at or workload.started_at)
-        )
+        started = workload.started_at
+        if workload.status is not Status.RUNNING or started is None:
+            return None
+        return max(started, workload.checkpointed_at or started)
 
     def lose(self, gone: frozenset[int]) -> None:
         """Give up the pods with these indexes."""
@@ -91,7 +98,13 @@ class Standing:
 
     def _changed(self) -> None:
         self.milli = milli_of(self.pods)
-        self._units = self._party = None
+        self._units = self._party = self._spots = None
+
+    def spots(self, ledger: Ledger) -> Mapping[int, Spot]:
+        """Where the pods lie, by index, as far as their nodes are there."""
+        if self._spots is None:
+            self._spots = {pod.pod_index: spot for pod in self.pods if (spot := ledger.spot(pod)) is not None}
+        return self._spots
 
     def party(self) -> Party:
         """It as a party to the rules: with its minimum of pods, as it would come back."""
@@ -182,8 +195,8 @@ class Unit:
     def spots(self) -> tuple[Spot, ...]:
         """Where the pods lie, as far as their nodes are there."""
         if self._spots is None:
-            found = [self._ledger.spot(pod) for pod in self.pods]
-            self._spots = tuple([spot for spot in found if spot is not None])
+            known = self.standing.spots(self._ledger)
+            self._spots = tuple([known[pod.pod_index] for pod in self.pods if pod.pod_index in known])
         return self._spots
 
     def without(self, gone: frozenset[int]) -> Unit:

@@ -113,8 +113,11 @@ class Yields:
         self.heirs: list[Heir] = []
         self._among = None if among is None else frozenset(among)
         self._excess = self._excesses()
-        ranks = group.ranks(roster) if self._among is None else self._among
-        self.most = {rank: self._most(rank) for rank in ranks if self.kind_of[rank] >= 0}
+        if self._among is None and group == EVERYBODY:
+            self.most = self._most_of_all()
+        else:
+            ranks = group.ranks(roster) if self._among is None else self._among
+            self.most = {rank: self._most(rank) for rank in ranks if self.kind_of[rank] >= 0}
         self._vain: dict[Need, frozenset[int]] = {}
         """What no node meets outside these."""
         self._last: dict[Need, int] = {}
@@ -140,6 +143,15 @@ class Yields:
             if self._excess[branch]:
                 most[at] += min(sum(shares), self._excess[branch] - 1 + max(shares))
         return most
+
+    def _most_of_all(self) -> dict[int, list[int]]:
+        """What all nodes would have where anybody lies."""
+        held, rooms = self._roster.holdings.by_node(), self._ledger.later.rooms
+        return {
+            rank: [left + more for left, more in zip(rooms[rank].gpu, held_there, strict=False)]
+            for rank, held_there in held.items()
+            if self.kind_of[rank] >= 0
+        }
 
     def _excesses(self) -> dict[int, int]:
         """By how much each fair branch is above what is due to it, as far as that matters for one device."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,8 @@ class Searching:
                 for cell in sorted(self.roster.cells(leaf))
             ],
             [self.roster.milli(leaf, 50) for leaf in leaves],
+            sorted((rank, held) for rank, held in self.roster.holdings.by_node().items()),
+            self.held(),
             [
                 (tier, leaf, [unit.key for unit in units])
                 for tier in self.roster.tiers()
@@ -59,6 +62,25 @@ class Searching:
                 if units
             ],
         ]
+
+    def held(self) -> list[tuple[object, ...]]:
+        """Everything in the arrays that is there, by the workloads' ids."""
+        found = self.roster.holdings
+        ids = [standing.workload.id for standing in found.standings]
+        rows = [
+            (
+                ids[owner],
+                *(getattr(found.owners, each.name)[owner] for each in fields(found.owners)),
+                *(getattr(found.pods, each.name)[row] for each in fields(found.pods)[1:]),
+                *[
+                    (found.shares.at[at], found.shares.milli[at])
+                    for at in np.flatnonzero(found.shares.pod == row)
+                ],
+            )
+            for row, owner in enumerate(found.pods.owner.tolist())
+            if found.there[owner]
+        ]
+        return sorted(rows, key=lambda row: (row[0], row[10]))
 
     def let_go(self, standing: Standing, pods: int) -> None:
         """Let the last pods of a workload go, and the workload with its last."""

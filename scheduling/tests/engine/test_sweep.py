@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import preempt, schedule, taking
 from scheduling.engine.court import Court, Plea
+from scheduling.engine.takeable import Locals
 from scheduling.engine.types import Snapshot, Status, Topology, Workload
 from scheduling.tests.engine.build import (
     NOW,
@@ -18,6 +20,7 @@ from scheduling.tests.engine.build import (
     placed,
     plan,
     pool,
+    preempted,
     snapshot,
     team,
     waiting,
@@ -34,10 +37,10 @@ def full_racks(draw: st.DrawFn) -> Snapshot:
     rows: list[Workload] = []
     for place in nodes:
         for device in range(2):
-            for part in range(draw(st.sampled_from([1, 1, 2]))):
-                rows.append(_lying(draw, len(rows), f"{place.id}:{device}", 0.25 if part else 0.5))
-    rows += [_wide(draw, number, nodes[number].id, nodes[number + 2].id) for number in range(2)]
-    size = draw(st.sampled_from([(2, 2), (4, 1), (3, 1), (2, 1), (4, 0.5)]))
+            for part in draw(st.sampled_from([(0.5,), (0.5,), (0.5, 0.25), (0.75,)])):
+                rows.append(_lying(draw, len(rows), f"{place.id}:{device}", part))
+    rows += [_wide(draw, 0, nodes[0].id, nodes[2].id), _wide(draw, 1, nodes[4].id, nodes[5].id)]
+    size = draw(st.sampled_from([(2, 2), (4, 1), (3, 1), (2, 1), (4, 0.5), (7, 0.25), (9, 0.25)]))
     gang = waiting("gang", "res", size[1], pods=size[0], priority=100, topology=Topology(required="rack"))
     return snapshot(nodes, TEAMS, [*rows, gang], pool(topology=["rack"]))
 
@@ -52,7 +55,7 @@ def _lying(draw: st.DrawFn, number: int, on: str, gpus: float) -> Workload:
 
 
 def _wide(draw: st.DrawFn, number: int, *on: str) -> Workload:
-    """A workload with pods in two racks, of which it may give one."""
+    """A workload with pods on two nodes, of which it may give one."""
     spots = " ".join(f"{name}:{number}" for name in on)
     return placed(
         f"wide{number}", draw(st.sampled_from("abc")), 0.25, on=spots, min_pods=draw(st.integers(1, 2))
@@ -84,6 +87,17 @@ def _dearest(patch: pytest.MonkeyPatch, world: Snapshot) -> list[Any]:
     return dearest
 
 
+@given(full_racks())
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_same_victims_go_if_it_is_tried_with_each_whether_he_can_be_spared(
+    monkeypatch: pytest.MonkeyPatch, world: Snapshot
+) -> None:
+    found = schedule(world, NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(Locals, "most_missed", lambda self, *_: np.zeros(len(self.owner), np.int64))
+        assert schedule(world, NOW) == found
+
+
 def test_a_preferred_level_counts_inside_the_domain_where_the_victims_were() -> None:
     """A gang of two needs a block and would like a rack: b1 is emptied, and it goes to one rack of it."""
     nodes = [
@@ -102,3 +116,18 @@ def test_a_preferred_level_counts_inside_the_domain_where_the_victims_were() -> 
         nodes, teams, [*rows, placed("one", "c", on="b1x1:0"), gang], pool(topology=["block", "rack"])
     )
     assert nodes_of(found, "gang") == ["b1y0", "b1y1"]
+
+
+def test_who_leaves_a_device_that_is_of_no_use_any_more_is_spared_too() -> None:
+    """Three of x's GPUs are needed; r, p, q and wide leave all four. Without q there are three; then p is in vain."""
+    nodes = [node("x0", 4, labels={"rack": "x"}), node("y0", 1, labels={"rack": "y"})]
+    rows = [
+        placed("r", "c", on="x0:3", started=1),
+        placed("p", "c", 0.5, on="x0:0", started=10),
+        placed("q", "c", 0.5, on="x0:0", started=20),
+        placed("wide", "c", on="x0:1 x0:2", started=60),
+        placed("other", "a", on="y0:0", priority=100),
+    ]
+    gang = waiting("gang", "res", pods=3, priority=100, topology=Topology(required="rack"))
+    teams = [team("a", reserved=1), team("c"), team("res", reserved=3)]
+    assert preempted(plan(nodes, teams, [*rows, gang], pool(topology=["rack"]))) == {"r", "wide"}

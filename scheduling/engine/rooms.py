@@ -1,0 +1,67 @@
+"""What is left on many nodes, as arrays, for one ask (section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.fragmentation import Ints
+from scheduling.engine.quantities import in_arrays
+from scheduling.engine.room import Room
+from scheduling.engine.types import GPU_MILLI
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """Per node what is left of each device, of CPU and of memory, and the cost of a pod of the ask on each device (0:
+    it cannot use it)."""
+
+    ask: Ask
+    costs: Ints
+    gpu: Ints
+    cpu: Ints
+    memory: Ints
+
+    @classmethod
+    def of(cls, ask: Ask, rooms: Sequence[Room], costs: Sequence[Sequence[int]]) -> Rooms:
+        """Those rooms, with the ask's cost on the devices of each."""
+        width = max(map(len, costs), default=0)
+        return cls(
+            ask,
+            _filled(costs, width),
+            _filled([room.gpu for room in rooms], width),
+            np.array([in_arrays(room.cpu) for room in rooms], np.int64),
+            np.array([in_arrays(room.memory) for room in rooms], np.int64),
+        )
+
+    def on(self, nodes: Ints) -> Rooms:
+        """The rooms of these nodes, as often as they are named."""
+        return Rooms(self.ask, self.costs[nodes], self.gpu[nodes], self.cpu[nodes], self.memory[nodes])
+
+    def with_more(self, gpu: Ints, cpu: Ints, memory: Ints) -> Rooms:
+        """The rooms with so much more of everything."""
+        return Rooms(self.ask, self.costs, self.gpu + gpu, self.cpu + cpu, self.memory + memory)
+
+    def pods(self) -> Ints:
+        """How many pods each holds."""
+        ask, costs, gpu = self.ask, self.costs, self.gpu
+        if ask.whole:
+            free: Ints = ((gpu == GPU_MILLI) & (costs > 0)).sum(1)
+            pods = free // ask.whole
+        else:
+            pods = np.where(costs > 0, np.maximum(gpu, 0) // np.maximum(costs, 1), 0).sum(1)
+        if ask.cpu_milli:
+            pods = np.minimum(pods, np.maximum(self.cpu, 0) // in_arrays(ask.cpu_milli))
+        if ask.memory_mib:
+            pods = np.minimum(pods, np.maximum(self.memory, 0) // in_arrays(ask.memory_mib))
+        return pods
+
+
+def _filled(rows: Sequence[Sequence[int]], width: int) -> Ints:
+    """The rows as an array, filled up with zeros."""
+    if all(len(row) == width for row in rows):
+        return np.array(rows, np.int64).reshape(len(rows), width)
+    return np.array([[*row, *[0] * (width - len(row))] for row in rows], np.int64).reshape(len(rows), width)

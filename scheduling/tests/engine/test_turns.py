@@ -1,0 +1,67 @@
+"""Turns worked out all at once are those that come of one leaving after the other."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+from scheduling.engine.rights import Party, Rights
+from scheduling.engine.tree import ROOT, Accounts, Tree
+from scheduling.engine.turns import Leavers, in_turn
+from scheduling.engine.types import Policy, Team
+
+TEAMS = [
+    *[Team(name, name, None) for name in "abc"],
+    *[Team(name, name, name[0]) for name in ("aa", "ab", "ba", "bb", "bc")],
+    *[Team(name, name, name[:2]) for name in ("aaa", "aab", "bba")],
+]
+PLACES = 2
+
+
+def drawn(chance: Random) -> tuple[Rights, Party, Leavers]:
+    """Workloads of all teams, in two places, who have about what is due to them."""
+    tree = Tree(TEAMS)
+    accounts = Accounts.of(tree, "main")
+    leaves = sorted(tree.leaf_of.values())
+    place, leaf = (np.array(chance.choices(among, k=30), np.int64) for among in (range(PLACES), leaves))
+    milli = np.array(chance.choices((0, 500, 1000), k=30), np.int64)
+    for each, held in zip(leaf.tolist(), milli.tolist(), strict=True):
+        accounts.usage.add(each, held, reserved=False)
+    entitled = [chance.choice((0, 1000, 2000, 4000)) for _ in range(len(tree))]
+    keys = np.array(chance.sample(range(100), 30), np.int64)
+    newcomer = Party("new", chance.choice(leaves), 100, True, chance.choice((1000, 3000)))
+    rights = Rights(Policy(), accounts, entitled, entitled)
+    return rights, newcomer, Leavers(place, leaf, milli, keys)
+
+
+def one_by_one(rights: Rights, newcomer: Party, leavers: Leavers, place: int) -> list[int]:
+    """The turns of a place: from the root down into the branch most above its entitlement, of equal ones the one with
+    the lowest key, as one leaves after the other."""
+    tree, turns = rights.accounts.tree, []
+    leaving: dict[int, int] = {}
+    left = [row for row in range(len(leavers.key)) if leavers.place[row] == place]
+    while left:
+        branch = ROOT
+        while tree.children[branch]:
+            below = {
+                child: min(keys)
+                for child in tree.children[branch]
+                if (keys := [leavers.key[row] for row in left if child in tree.paths[leavers.leaf[row]]])
+            }
+            branch = min(below, key=lambda each: (-rights.above(each, newcomer, leaving), below[each]))
+        row = min((row for row in left if leavers.leaf[row] == branch), key=lambda row: int(leavers.key[row]))
+        for each in tree.paths[branch]:
+            leaving[each] = leaving.get(each, 0) + int(leavers.milli[row])
+        left.remove(row)
+        turns.append(row)
+    return turns
+
+
+def test_all_at_once_they_are_those_of_one_after_the_other() -> None:
+    for seed in range(100):
+        rights, newcomer, leavers = drawn(Random(seed))
+        gone = np.zeros((PLACES, len(rights.accounts.tree)), np.int64)
+        found = in_turn(rights, newcomer, leavers, gone).tolist()
+        expected = [one_by_one(rights, newcomer, leavers, place) for place in range(PLACES)]
+        assert found == [row for turns in expected for row in turns], seed
