@@ -59,6 +59,13 @@ class Court:
         nodes = closed()
         return not nodes or self.prospects.might_take(party, ask, pods, self.tally, nodes)
 
+    def might_take_as_of_now(self, plea: Plea) -> bool:
+        """The same, whom he may take looked at anew: what is kept of that may be more than it is by now."""
+        self.prospects.look_anew(plea.party)
+        return self.prospects.any_at_once(plea.party) and self.might_take(
+            plea.party, plea.ask, plea.pods, lambda: plea.closed
+        )
+
     def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
         """Whether a group might make room, if all of it went; false only if it certainly does not."""
         return self.prospects.group_might_do(group, ask, pods, self.tally)

@@ -235,6 +235,10 @@ class Prospects:
             found = self._reaches[key] = self._look(party)
         return found
 
+    def look_anew(self, party: Party) -> None:
+        """Have it worked out anew whom a newcomer could take."""
+        self._reaches.pop((party.leaf, party.priority, party.milli), None)
+
     def _are_full(self, full: Iterable[Full]) -> bool:
         """Whether branches are still too full for a newcomer."""
         used, joined, dues = self._usage.used, self._joined, self._dues

@@ -48,7 +48,8 @@ class Taking:
             self._entitle_next()
             self._reserved_started = False
         closed = self._closed_to(candidate)
-        found = find_victims(self.court(reserved=candidate.reserved), self._plea(candidate, closed))
+        court, plea = self.court(reserved=candidate.reserved), self._plea(candidate, closed)
+        found = find_victims(court, plea) if court.might_take_as_of_now(plea) else None
         if found is None:
             cycle.vain.failed_search(candidate, closed)
         return found

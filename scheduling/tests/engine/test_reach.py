@@ -121,3 +121,21 @@ def test_who_is_told_that_he_finds_nobody_finds_nobody() -> None:
                     assert taken <= known, (seed, party)
     assert refused > 1000
     assert granted > 1000
+
+
+def test_looked_at_anew_it_is_as_if_made_now() -> None:
+    smaller = 0
+    for seed in range(20):
+        chance = Random(seed)
+        books = full_books(chance, chance.choice((ElasticPreemption.PRIORITY, ElasticPreemption.FAIR_SHARE)))
+        moves, court = Moves(books, chance), books.court(reserved=False)
+        for _ in range(40):
+            moves.happen()
+            kept, now = court.prospects, Prospects(books.ledger, books.rights, court.roster)
+            for leaf, priority in product(moves.leaves, (20, 50, 70)):
+                party = Party("new", leaf, priority, reserved=False, milli=GPU_MILLI)
+                smaller += kept.group(party) != now.group(party)
+                kept.look_anew(party)
+                assert kept.group(party) == now.group(party), (seed, party)
+                assert kept.any_at_once(party) == now.any_at_once(party), (seed, party)
+    assert smaller > 100
