@@ -8,7 +8,7 @@ from scheduling.engine.allowance import Allowance
 from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.queueing import Kept
-from scheduling.engine.timeline import Timeline
+from scheduling.engine.timeline import End, Timeline
 from scheduling.engine.types import Eta, Queueing
 
 REACH = 500
@@ -54,6 +54,7 @@ class _Future:
             id_: standing.ends_at(cycle.now, self._default) for id_, standing in cycle.standings.items()
         }
         self._allowance = Allowance(cycle, self._ends)
+        self._pods = self._pods_by_node()
         self._for_all = self._timeline(without_elastic=False)
         self._for_reserved: Timeline | None = None
         self._not_before = cycle.now
@@ -125,14 +126,18 @@ class _Future:
 
     def _timeline(self, *, without_elastic: bool) -> Timeline:
         """The devices and when they come free."""
-        cycle, ledger = self._cycle, self._cycle.ledger
-        timeline = Timeline(cycle.fleet, ledger.later.rooms, cycle.now)
-        for id_, standing in cycle.standings.items():
-            workload = standing.workload
-            at = cycle.now if without_elastic and not workload.reserved else self._ends[id_]
-            if at is not None:
-                for pod in standing.pods:
-                    spot = ledger.spot(pod)
-                    if spot is not None:
-                        timeline.comes(at, *spot, workload.cpu_milli, workload.memory_mib)
-        return timeline
+        cycle = self._cycle
+        rooms = cycle.ledger.later.rooms
+        return Timeline(cycle.fleet, rooms, cycle.now, self._pods, without_elastic=without_elastic)
+
+    def _pods_by_node(self) -> dict[int, list[End]]:
+        """The pods on each node, and when they end."""
+        found: dict[int, list[End]] = {}
+        for id_, standing in self._cycle.standings.items():
+            workload, at = standing.workload, self._ends[id_]
+            reserved, cpu, memory = workload.reserved, workload.cpu_milli, workload.memory_mib
+            for pod in standing.pods:
+                spot = self._cycle.ledger.spot(pod)
+                if spot is not None:
+                    found.setdefault(spot[0], []).append(End(at, reserved, spot[1], cpu, memory))
+        return found

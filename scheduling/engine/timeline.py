@@ -8,12 +8,14 @@ by a passing or an early end, and is late only where somebody new goes before.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heapreplace
+from typing import NamedTuple
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.fleet import Domain, Fleet
-from scheduling.engine.room import Room
+from scheduling.engine.fleet import Domain, Fleet, Where
+from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.room import Picks, Room
 from scheduling.engine.types import GPU_MILLI
 
 
@@ -147,28 +149,53 @@ class _Machine:
         self.memory.take(ask.memory_mib, at, until)
 
 
-_End = tuple[int, Sequence[tuple[int, int]], int, int]
-"""When a pod ends, and what it holds of the devices, the CPU and the memory of its node."""
+class End(NamedTuple):
+    """A pod, when it ends if anybody can tell, and what it holds of the devices, the CPU and the memory of its node."""
+
+    at: int | None
+    reserved: bool
+    picks: Picks
+    cpu: int
+    memory: int
 
 
 class Timeline:
-    """When the devices of one pool come free; those who wait are given their places in the order of the queue."""
+    """When the devices of one pool come free; those who wait are given their places in the order of the queue.
 
-    def __init__(self, fleet: Fleet, rooms: Sequence[Room], now: int) -> None:
+    ``ends`` are the pods on each node. ``without_elastic``: what elastic ones hold is free at once.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        rooms: Sequence[Room],
+        now: int,
+        ends: Mapping[int, Sequence[End]],
+        *,
+        without_elastic: bool,
+    ) -> None:
         self._fleet = fleet
         self._rooms = rooms
         self._now = now
-        self._ends: dict[int, list[_End]] = {}
+        self._ends = ends
+        self._without_elastic = without_elastic
         self._machines: dict[int, _Machine] = {}
-        self._soonest: dict[int, int | None] = {}
+        self._soonest = [self._first_end(rank) for rank in range(len(rooms))]
+        """When something of each node comes free first, before anybody is given a place there."""
         self._firsts: dict[Ask, list[tuple[int, int]]] = {}
-        self._costs: dict[Ask, dict[int, Sequence[int]]] = {}
         self._given: dict[int, None] = {}
         self._of_given: dict[Ask, dict[int, int | None]] = {}
 
-    def comes(self, at: int, rank: int, picks: Sequence[tuple[int, int]], cpu: int, memory: int) -> None:
-        """What a pod on a node holds comes free at that time. Before the first place is asked for."""
-        self._ends.setdefault(rank, []).append((at, picks, cpu, memory))
+    def _end(self, end: End) -> int | None:
+        """When what a pod holds comes free."""
+        return self._now if self._without_elastic and not end.reserved else end.at
+
+    def _first_end(self, rank: int) -> int | None:
+        """When something of a node comes free first; ``None`` if nobody can tell of anything."""
+        if max(self._rooms[rank].gpu, default=0) > 0:
+            return self._now
+        ends = [self._end(end) for end in self._ends.get(rank, ())]
+        return min([at for at in ends if at is not None], default=None)
 
     def only(self, rank: int, room: Room, now: int) -> None:
         """Nothing of a node comes free for others but this."""
@@ -186,19 +213,10 @@ class Timeline:
         if machine is None:
             machine = self._machines[rank] = _Machine(self._rooms[rank], self._now)
             for end in self._ends.get(rank, ()):
-                machine.comes(*end)
+                at = self._end(end)
+                if at is not None:
+                    machine.comes(at, end.picks, end.cpu, end.memory)
         return machine
-
-    def _not_before(self, ask: Ask, rank: int) -> int | None:
-        """A time before which no pod of an ask fits on a node; ``None`` if nobody can tell of any."""
-        machine = self._machines.get(rank)
-        if machine is not None:
-            return machine.not_before(ask)
-        if rank not in self._soonest:
-            free = any(left > 0 for left in self._rooms[rank].gpu)
-            ends = (at for at, *_ in self._ends.get(rank, ()))
-            self._soonest[rank] = self._now if free else min(ends, default=None)
-        return self._soonest[rank]
 
     def when(self, ask: Ask, pods: int, among: Collection[int] | None = None) -> tuple[int, list[int]] | None:
         """The earliest time at which so many pods fit together (on these nodes only), and the node of each; ``None``
@@ -206,48 +224,46 @@ class Timeline:
         if pods == 1 and among is None:
             return self._first(ask)
         levels = self._fleet.domains(ask)
-        found = [self._together(ask, pods, domain, among) for domain in (levels[-1] if levels else ())]
-        return min((each for each in found if each is not None), default=None)
+        best: tuple[int, list[int]] | None = None
+        for domain in levels[-1] if levels else ():
+            found = self._together(ask, pods, domain, among, best[0] if best else UNLIMITED)
+            if found is not None and (best is None or found < best):
+                best = found
+        return best
 
     def take(self, ask: Ask, ranks: Iterable[int], at: int, until: int | None) -> None:
         """Give a pod its place on each of these nodes (as often as it is named), from then until then."""
-        costs = self._costs_of(ask)
+        where = self._where(ask)
         for rank in ranks:
             self._given[rank] = None
             self._changed(rank)
-            self._machine(rank).take(ask, costs[rank], at, until)
+            self._machine(rank).take(ask, where[rank][1], at, until)
 
     def given(self, ask: Ask, at: int) -> int | None:
         """Of the nodes where somebody was given a place the one that has room for a pod by then, and has it last;
         ``None`` if none has."""
-        costs, times = self._costs_of(ask), self._of_given.setdefault(ask, {})
+        where, times = self._where(ask), self._of_given.setdefault(ask, {})
         for rank in self._given.keys() - times.keys():
-            found = self._machine(rank).pods(ask, costs[rank], 1) if rank in costs else []
+            found = self._machine(rank).pods(ask, where[rank][1], 1) if rank in where else []
             times[rank] = found[0] if found else None
         there = ((when, rank) for rank, when in times.items() if when is not None and when <= at)
         return max(there, default=(0, None))[1]
 
-    def _costs_of(self, ask: Ask) -> dict[int, Sequence[int]]:
-        found = self._costs.get(ask)
-        if found is None:
-            levels = self._fleet.domains(ask)
-            found = self._costs[ask] = {
-                rank: costs
-                for domain in (levels[-1] if levels else ())
-                for rank, costs in self._fleet.ranks(domain)
-            }
-        return found
+    def _where(self, ask: Ask) -> Where:
+        """The nodes that an ask allows."""
+        levels = self._fleet.domains(ask)
+        return self._fleet.where(levels[-1]) if levels else {}
 
     def _first(self, ask: Ask) -> tuple[int, list[int]] | None:
         """That of one pod. The nodes of an ask are kept as a heap, by a time that is not too late: the first whose
         time is true has it, and others are put back."""
-        costs = self._costs_of(ask)
+        where = self._where(ask)
         heap = self._firsts.get(ask)
         if heap is None:
-            heap = self._firsts[ask] = self._by_bound(ask, costs)
+            heap = self._firsts[ask] = self._by_bound(ask, where)
         while heap:
             at, rank = heap[0]
-            found = self._machine(rank).pods(ask, costs[rank], 1)
+            found = self._machine(rank).pods(ask, where[rank][1], 1)
             if found == [at]:
                 return at, [rank]
             if found:
@@ -258,17 +274,20 @@ class Timeline:
 
     def _by_bound(self, ask: Ask, ranks: Iterable[int]) -> list[tuple[int, int]]:
         """The nodes where a pod of an ask could fit and the time before which none does, sorted."""
-        bounds = ((self._not_before(ask, rank), rank) for rank in ranks)
-        return sorted((at, rank) for at, rank in bounds if at is not None)
+        machines, soonest = self._machines, self._soonest
+        bounds = [
+            (machines[rank].not_before(ask) if rank in machines else soonest[rank], rank) for rank in ranks
+        ]
+        return sorted([(at, rank) for at, rank in bounds if at is not None])
 
     def _together(
-        self, ask: Ask, pods: int, domain: Domain, among: Collection[int] | None
+        self, ask: Ask, pods: int, domain: Domain, among: Collection[int] | None, latest: int
     ) -> tuple[int, list[int]] | None:
-        """That of several pods in one domain: each where it fits soonest."""
+        """That of several pods in one domain: each where it fits soonest; ``None`` too if that is after the latest."""
         costs = {rank: each for rank, each in self._fleet.ranks(domain) if among is None or rank in among}
         chosen: list[tuple[int, int]] = []
         for bound, rank in self._by_bound(ask, costs):
-            if len(chosen) == pods and bound >= chosen[-1][0]:
+            if bound > latest or (len(chosen) == pods and bound >= chosen[-1][0]):
                 break
             found = self._machine(rank).pods(ask, costs[rank], pods)
             chosen = sorted([*chosen, *((at, rank) for at in found)])[:pods]

@@ -1,0 +1,35 @@
+"""What a timeline tells of several domains is what it tells of the best of them."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.timeline import End, Timeline
+from scheduling.engine.types import Topology
+from scheduling.tests.engine.build import NOW, node, pool, waiting
+
+NODES, RACKS = 7, 3
+GANG = Ask.of(waiting("gang", "a", pods=3, topology=Topology(required="rack")))
+nodes = st.lists(
+    st.lists(st.sampled_from([None, 0, 10, 20, 30]), min_size=2, max_size=2), min_size=NODES, max_size=NODES
+)
+
+
+@given(nodes, st.integers(2, 3))
+@settings(deadline=None)
+def test_a_gang_is_told_of_the_domain_where_it_fits_first(ends: list[list[int | None]], pods: int) -> None:
+    """Of equal ones it is that of the first nodes, which need not be in the first rack."""
+    rows = [node(f"n{rank}", 2, labels={"rack": f"r{(NODES - rank) % RACKS}"}) for rank in range(NODES)]
+    fleet = Fleet(pool(topology=["rack"]), rows, (), topological=True)
+    ledger, held = Ledger(fleet, ()), {}
+    for rank, times in enumerate(ends):
+        ledger.later.change(rank, [(0, 1000), (1, 1000)], 0, 0, -1)
+        known = [(at, None if time is None else NOW + time) for at, time in enumerate(times)]
+        held[rank] = [End(time, True, [(at, 1000)], 0, 0) for at, time in known]
+    timeline = Timeline(fleet, ledger.later.rooms, NOW, held, without_elastic=False)
+    alone = [timeline.when(GANG, pods, among=range(rack, NODES, RACKS)) for rack in range(RACKS)]
+    assert timeline.when(GANG, pods) == min((each for each in alone if each is not None), default=None)
