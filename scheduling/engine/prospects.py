@@ -53,16 +53,18 @@ class Reach:
     full: tuple[Full, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Hopeless:
     """Of whom it was found, at some ``time``, that none of them could find victims: so it is as long as branches are
-    ``full``, none of the leavings has become more, and the gangs find no room among them."""
+    ``full``, none of the leavings has become more, and the gangs find no room among them; these need not be asked
+    while no more nodes than ``freed`` have been given something back."""
 
     time: int
     sorts: Sequence[Sort]
     full: Sequence[Full]
     leavings: Sequence[tuple[Leavings, int]]
     gangs: Sequence[tuple[Leavings, Ask, int]]
+    freed: int
 
 
 class Prospects:
@@ -158,14 +160,21 @@ class Prospects:
         """Whether nothing has become more since."""
         if self._last_change(leaf) > known.time or not self._are_full(known.full):
             return False
-        if any(leavings.version != version for leavings, version in known.leavings):
-            return False
-        return not any(there.hold(ask, self._need(ask), pods, tally) for there, ask, pods in known.gangs)
+        for leavings, version in known.leavings:
+            if leavings.version != version:
+                return False
+        freed = len(self._ledger.freed)
+        if known.freed != freed:
+            if any(there.hold(ask, self._need(ask), pods, tally) for there, ask, pods in known.gangs):
+                return False
+            known.freed = freed
+        return True
 
     def _found_hopeless(self, leaf: int, sorts: Sequence[Sort], tally: TallyOf) -> _Hopeless | None:
         """What it hangs on that nobody of a leaf could find victims; ``None`` if somebody might."""
         leavings: dict[Leavings, int] = {}
         full: dict[Full, None] = {}
+        freed = len(self._ledger.freed)
         gangs: list[tuple[Leavings, Ask, int]] = []
         seen: set[tuple[int, int, Need]] = set()
         for sort in sorts:
@@ -183,7 +192,7 @@ class Prospects:
             leavings[there] = there.version
             if sort.pods > 1:
                 gangs.append((there, sort.ask, sort.pods))
-        return _Hopeless(self._time, sorts, _emptiest(full), tuple(leavings.items()), gangs)
+        return _Hopeless(self._time, sorts, _emptiest(full), tuple(leavings.items()), gangs, freed)
 
     # --- What could give more than before -------------------------------------------------------------------
 

@@ -200,6 +200,8 @@ class _Look:
         found = np.zeros(len(leaves), dtype=bool)
         for room in self._rooms():
             above = self._branches_with_some(priority) & (room < 0)
+            if not above.any():
+                continue
             beside = paths.summed(above.astype(np.int64))
             within = np.ones(len(leaves), dtype=bool)
             for depth in range(rows.shape[1] - 1, -1, -1):

@@ -29,6 +29,8 @@ class Space:
     def __init__(self, fleet: Fleet, rooms: list[Room]) -> None:
         self.fleet = fleet
         self.rooms = rooms
+        self._own: set[int] | None = None
+        """The nodes whose rooms are no other space's, once some are."""
         self.whole: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
         self.partly: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
         self.free = [0] * len(fleet.kinds)
@@ -42,7 +44,8 @@ class Space:
     def copy(self) -> Space:
         """A space that can be changed without changing this one."""
         twin = Space(self.fleet, [])
-        twin.rooms = [room.copy() for room in self.rooms]
+        twin.rooms = list(self.rooms)
+        self._own, twin._own = set(), set()
         twin.whole = [{count: list(ranks) for count, ranks in found.items()} for found in self.whole]
         twin.partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
         twin.free = list(self.free)
@@ -75,6 +78,9 @@ class Space:
 
     def change(self, rank: int, picks: Picks, cpu: int, memory: int, sign: int) -> None:
         """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""
+        if self._own is not None and rank not in self._own:
+            self._own.add(rank)
+            self.rooms[rank] = self.rooms[rank].copy()
         self.rooms[rank].change(picks, cpu, memory, sign)
         self.changed.append(rank)
         self._index(rank)

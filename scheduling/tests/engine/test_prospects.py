@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from scheduling.engine import Changes, State, decide, schedule
 from scheduling.engine.court import Court
-from scheduling.engine.types import Snapshot
+from scheduling.engine.types import Snapshot, labels_of
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, preempted, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
@@ -84,3 +84,17 @@ def test_who_finds_nobody_finds_him_who_starts_later_in_another_branch() -> None
     assert not decide(state, NOW).preemptions
     state.apply(Changes(workloads=(x,), gone_workloads=("r",)))
     assert [gone.workload for gone in decide(state, NOW).preemptions] == ["x"]
+
+
+def test_a_gang_that_was_hopeless_is_not_when_a_node_comes_free() -> None:
+    """The gang of s may take u's GPU, as s is within its guarantee, but needs two. When r2 ends there is another; r3
+    and big, which come first, can use neither."""
+    rows = [placed("r1", "r", 2, on="n0:0,1", priority=100), placed("r2", "r", on="n2:0", priority=100)]
+    rows += [placed("u", "u", on="n1:0"), waiting("big", "h", 2, priority=60), waiting("gang", "s", pods=2)]
+    rows += [waiting("r3", "r", priority=100, node_selector=labels_of({"disk": "fast"}))]
+    teams = (team("r", reserved=3), team("h"), team("t"), team("s", "t", reserved=2), team("u", "t"))
+    nodes = (node("n0", 2, labels={"disk": "fast"}), node("n1", 1), node("n2", 1))
+    state = State.of(Snapshot((pool(),), teams, nodes, tuple(rows)))
+    assert not decide(state, NOW).preemptions
+    state.apply(Changes(gone_workloads=("r2",)))
+    assert [gone.workload for gone in decide(state, NOW).preemptions] == ["u"]
