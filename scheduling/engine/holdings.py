@@ -160,7 +160,8 @@ class Holdings:
 
     def _mark_spare(self, pods: Pods, first: int, standings: Sequence[Standing]) -> None:
         """Note which of the pods are above the minimum."""
-        for number, standing in enumerate(standings, first):
+        for at in np.flatnonzero(self.owners.pods[first:] > 1).tolist():
+            standing, number = standings[at], first + at
             if len(standing.pods) > standing.workload.min_pods:
                 *spare, _ = standing.units(self._ledger)
                 milli = {unit.pods[0].pod_index: unit.milli for unit in spare}
@@ -179,9 +180,15 @@ def _owners(standings: Sequence[Standing]) -> Owners:
         np.array([_since(standing) for standing in standings], np.int64),
         np.array([standing.milli for standing in standings], np.int64),
         np.array([len(standing.pods) for standing in standings], np.int64),
-        np.array([min(workload.cpu_milli, UNLIMITED) for workload in workloads], np.int64),
-        np.array([min(workload.memory_mib, UNLIMITED) for workload in workloads], np.int64),
+        _capped([workload.cpu_milli for workload in workloads]),
+        _capped([workload.memory_mib for workload in workloads]),
     )
+
+
+def _capped(amounts: list[int]) -> Ints:
+    if max(amounts, default=0) > UNLIMITED:
+        amounts = [min(amount, UNLIMITED) for amount in amounts]
+    return np.array(amounts, np.int64)
 
 
 def _since(standing: Standing) -> int:

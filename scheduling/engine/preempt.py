@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
@@ -396,10 +398,11 @@ def _anybody_alone(court: Court, plea: Plea, widest: Tally) -> bool:
         pods_in(Room([GPU_MILLI] * len(costs), UNLIMITED, UNLIMITED), costs, plea.ask)
         for costs in {tuple(costs) for _, costs in widest.where.values()}
     )
-    for standing in court.roster:
-        if len(standing.pods) * most >= missing:
-            capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
-            capacity.change(standing.units(court.ledger)[-1], 1)
-            if capacity.enough:
-                return True
+    holdings = court.roster.holdings
+    many = np.flatnonzero(holdings.there & (holdings.owners.pods * most >= missing))
+    for number in many.tolist():
+        capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
+        capacity.change(holdings.standings[number].units(court.ledger)[-1], 1)
+        if capacity.enough:
+            return True
     return False

@@ -141,7 +141,8 @@ class Sweep:
         open_ = left[self._all.missed[left] <= self._more]
         spared: set[int] = set()
         for tier in np.unique(found.tier[open_])[::-1].tolist():
-            for local in self._last_first(tier, open_[found.tier[open_] == tier]):
+            might_stay = self._might_stay(open_[found.tier[open_] == tier])
+            for local in self._last_first(tier, might_stay):
                 if self._is_spared(local):
                     spared.add(local)
         order = left[np.lexsort((found.key[left], found.tier[left]))].tolist()
@@ -156,14 +157,35 @@ class Sweep:
         whole = found.owner[mine[found.whole[mine] & leaves[mine]]]
         return mine[leaves[mine] | (~found.whole[mine] & np.isin(found.owner[mine], whole))]
 
+    def _might_stay(self, those: Ints) -> Ints:
+        """Those without whom there might be room: who is needed is so for good, as others come back."""
+        found = self._locals
+        near = np.zeros(len(found.tier), np.bool_)
+        near[found.row_of[np.isin(found.node, list(self._come_back))]] = True
+        return those[(self._all.missed[those] <= self._more) | near[those]]
+
     def _last_first(self, tier: int, those: Ints) -> list[int]:
-        """Some of a tier, last chosen first."""
-        turn = self._all.turn
-        if len(those) > 1 and tier < self._all.last[self._at]:
+        """Some of a tier, last chosen first; those who leave only nodes where no pod fits do not wait for others."""
+        turn, rivals = self._all.turn, [local for local in those.tolist() if self._serves(local)]
+        if len(rivals) > 1 and tier < self._all.last[self._at]:
             found = self._locals
             turn = self._all.turns((found.place == self._at) & (found.tier == tier))
         order: list[int] = those[np.argsort(-turn[those])].tolist()
         return order
+
+    def _serves(self, local: int) -> bool:
+        """Whether it leaves a node where a pod fits."""
+        return any(
+            pods_in(self._rooms[node], self._costs(node), self._all.plea.ask)
+            if node in self._rooms
+            else self._all.pods[node]
+            for node in self._locals.nodes(local)
+        )
+
+    def _costs(self, node: int) -> list[int]:
+        """The cost of a pod on a node's devices."""
+        costs: list[int] = self._all.rooms.costs[node].tolist()
+        return costs
 
     def _is_spared(self, local: int) -> bool:
         """Whether there is room without it; it comes back then."""
@@ -190,7 +212,7 @@ class Sweep:
             if room is None:
                 gpu = left.gpu[node].tolist()
                 room = self._rooms[node] = Room(gpu, int(left.cpu[node]), int(left.memory[node]))
-            costs = left.costs[node].tolist()
+            costs = self._costs(node)
             before = pods_in(room, costs, ask)
             room.change(picks, cpu, memory, sign)
             self._more += pods_in(room, costs, ask) - before
