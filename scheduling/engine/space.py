@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 OUTLOOKS_KEPT = 256
 """Of so many asks it is remembered how good each node is for them."""
+NOT_PARTLY = frozenset({0, GPU_MILLI})
+"""What is left of a device of which nobody, or who takes all of it, has a part."""
 
 
 class Space:
     """The room of every node of a pool.
 
     For each kind, ``whole[kind][n]`` lists the nodes with n whole devices free and ``partly[kind][left]`` those with
-    a partly used device of which ``left`` is free, both by rank; ``free[kind]`` adds up what is free. ``changed`` are
-    the nodes that have been changed, in order, for those who keep figures of their own.
+    a partly used device of which ``left`` is free, both by rank. ``changed`` are the nodes that have been changed, in
+    order, for those who keep figures of their own.
     """
 
     def __init__(self, fleet: Fleet, rooms: list[Room]) -> None:
@@ -33,11 +35,10 @@ class Space:
         """The nodes whose rooms are no other space's, once some are."""
         self.whole: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
         self.partly: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
-        self.free = [0] * len(fleet.kinds)
         self.changed: list[int] = []
         self._grid: Grid | None = None
         self._outlooks: dict[Ask, Outlook] = {}
-        self._standing: list[tuple[int, frozenset[int], int]] = [(0, frozenset(), 0)] * len(fleet.nodes)
+        self._standing: list[tuple[int, frozenset[int]]] = [(0, frozenset())] * len(fleet.nodes)
         for rank in range(len(rooms)):
             self._index(rank)
 
@@ -48,7 +49,6 @@ class Space:
         self._own, twin._own = set(), set()
         twin.whole = [{count: list(ranks) for count, ranks in found.items()} for found in self.whole]
         twin.partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
-        twin.free = list(self.free)
         twin._standing = list(self._standing)
         if self._grid is not None:
             twin._grid = self.grid.refresh().copy(twin)
@@ -91,30 +91,28 @@ class Space:
         if not kinds:
             return
         gpu = self.rooms[rank].gpu
-        partly = frozenset([left for left in gpu if 0 < left < GPU_MILLI])
-        standing = (gpu.count(GPU_MILLI), partly, sum([left for left in gpu if left > 0]))
+        whole, partly = gpu.count(GPU_MILLI), frozenset(gpu) - NOT_PARTLY
         before = self._standing[rank]
-        if standing == before:
+        if (whole, partly) == before:
             return
-        self._standing[rank] = standing
+        self._standing[rank] = (whole, partly)
         for kind in kinds:
-            if standing[0] != before[0]:
+            if whole != before[0]:
                 _take_out(self.whole[kind], before[0], rank)
-                _put_in(self.whole[kind], standing[0], rank)
+                _put_in(self.whole[kind], whole, rank)
             for left in before[1] - partly:
                 _take_out(self.partly[kind], left, rank)
             for left in partly - before[1]:
                 _put_in(self.partly[kind], left, rank)
-            self.free[kind] += standing[2] - before[2]
 
 
 def _put_in(buckets: dict[int, list[int]], key: int, rank: int) -> None:
-    if key:
+    if key > 0:
         insort(buckets.setdefault(key, []), rank)
 
 
 def _take_out(buckets: dict[int, list[int]], key: int, rank: int) -> None:
-    if key:
+    if key > 0:
         ranks = buckets[key]
         del ranks[bisect_left(ranks, rank)]
         if not ranks:
