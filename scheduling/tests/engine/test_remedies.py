@@ -39,11 +39,17 @@ FREE_FOR_ALL = Policy(queueing=Queueing.BEST_EFFORT_FIFO, elastic_preemption=Ela
 
 
 def alone(world: Snapshot, plan: Plan, wait: Wait) -> Plan:
-    """What becomes of one who waits, in what a plan leaves, when nobody else is in the queue and all may pass."""
+    """What becomes of one who waits, in what a plan leaves of the pool he is told of, when nobody else is in the queue
+    and all may pass: in another pool he may well stand behind somebody."""
     after = applied(world, plan, stopped=False)
     waits = {each.workload for each in plan.waits} - {wait.workload}
     gone = {row.workload for row in plan.preemptions}
-    rows = tuple(workload for workload in after.workloads if workload.id not in waits | gone)
+    told = (wait.pool,) if wait.pool else None
+    rows = tuple(
+        replace(workload, pools=told) if told and workload.id == wait.workload else workload
+        for workload in after.workloads
+        if workload.id not in waits | gone
+    )
     sharing = {pool.id: pool.policy.sharing for pool in world.pools}
     pools = tuple(
         replace(pool, policy=replace(FREE_FOR_ALL, sharing=sharing[pool.id])) for pool in world.pools
