@@ -5,11 +5,11 @@
     python -m bench.engine --rows cold --scale 0.1 --starts 1000
 
 Rows: `cold`, a state made from a snapshot and a full cycle on it (and `told`, working out who waits why, which happens
-when somebody looks); `event`, a decision after one submission or one completion, on the state that is kept, each plan
-carried out before the next event; `preemption`, a full cluster and one reserved gang of 1,024 GPUs that needs a block
-of its own: `state_and_cycle` from nothing, `decision` as the gang is submitted, on a state that is kept but has never
-looked for victims, and `decision_again` as it is submitted once more; `growth`, the cold row at a hundredth, a tenth
-and all of the size, with the exponent of its growth.
+when somebody looks); `event`, a decision after one submission or one completion, on the state that is kept and in
+which nothing else moves any more, and the cycles of its `aftermath`, until nothing moves again; `preemption`, a full
+cluster and one reserved gang of 1,024 GPUs that needs a block of its own: `state_and_cycle` from nothing, `decision` as
+the gang is submitted, on a state that is kept but has never looked for victims, and `decision_again` as it is submitted
+once more; `growth`, the cold row at a hundredth, a tenth and all of the size, with the exponent of its growth.
 `--starts` frees so much that about so many of the pending ones start at once. See bench.organisation for the sizes.
 Prints JSON: seconds by the wall and of the processor, over all runs. As in the worker, no garbage is collected
 meanwhile.
@@ -40,6 +40,8 @@ from scheduling.engine.types import GPU_MILLI, Status
 ROWS = ("cold", "event", "preemption", "growth")
 GROWTH = (0.01, 0.1, 1.0)
 SECOND_MS = 1_000
+MOST_CYCLES = 100
+"""After so many cycles without an event nothing moves any more."""
 T = TypeVar("T")
 
 
@@ -96,25 +98,32 @@ def cold(snapshot: Snapshot, runs: int) -> dict[str, Any]:
 
 
 def event(snapshot: Snapshot, events: int, seed: int) -> dict[str, Any]:
-    """Measure decisions after single events on a state that is kept."""
+    """Measure decisions after single events on a state that is kept, and the cycles that follow from them."""
     watch, chance, now = Watch(), random.Random(seed), NOW
     state = State.of(snapshot)
-    plan = decide(state, now)
     starts = 0
     with no_collections():
+        plan, now = settled(state, decide(state, now), now, Watch())
         for number in range(events):
-            now += SECOND_MS
-            state.apply(after(state, plan))
-            decide(state, now)
             submitted = number % 2 == 0
             changes = submission(snapshot, chance, number, now) if submitted else completion(state, chance)
-
             plan = watch.time(
                 "submission" if submitted else "completion", partial(decision, state, changes, now)
             )
             starts += len(plan.starts)
+            plan, now = settled(state, plan, now, watch)
     same = plan == decide(State.of(state.snapshot), now)
     return {"seconds": watch.figures(), "events": events, "starts": starts, "same_as_cold": same}
+
+
+def settled(state: State, plan: Plan, now: int, watch: Watch) -> tuple[Plan, int]:
+    """Carry out a plan, and those that follow, until one starts and preempts nobody; return that and its time."""
+    for _ in range(MOST_CYCLES):
+        now += SECOND_MS
+        plan = watch.time("aftermath", partial(decision, state, after(state, plan), now))
+        if not (plan.starts or plan.preemptions):
+            return plan, now
+    raise RuntimeError(f"After {MOST_CYCLES} cycles there are still workloads that start or are preempted.")
 
 
 def decision(state: State, changes: Changes, now: int) -> Plan:
