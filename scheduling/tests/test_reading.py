@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agentlink import assignments
@@ -47,6 +48,7 @@ class World:
             priority=self.chance.choice([50, 60, 100]),
             node_selector=self.chance.choice([{}, {"kind": "a100"}]),
             tolerations=self.chance.choice([[], ["spot"], [7]]),
+            max_retries=self.chance.choice([0, 3]),
         )
         needed = self.some()
         if self.chance.random() < 0.2 and needed is not None and needed != workload:
@@ -54,6 +56,12 @@ class World:
 
     def cycle(self) -> None:
         run_cycle()
+
+    def create(self) -> None:
+        queued = self.some(status=Status.QUEUED, attempt__assignment__let_go=True)
+        if queued is not None and queued.attempt_id is not None:
+            with transaction.atomic():
+                lifecycle.pods_created(queued.attempt_id, timezone.now())
 
     def run(self) -> None:
         queued = self.some(status=Status.QUEUED, attempt__assignment__let_go=True)
@@ -64,6 +72,38 @@ class World:
         running = self.some(status=Status.RUNNING)
         if running is not None and running.attempt is not None:
             finish(running.attempt, exit_code=self.chance.choice([0, 1]))
+
+    def refuse(self) -> None:
+        young = self.some(status__in=("queued", "starting"))
+        if young is not None and young.attempt_id is not None:
+            with transaction.atomic():
+                lifecycle.refused(young.attempt_id, at=timezone.now(), message="No room.")
+
+    def lose(self) -> None:
+        admitted = self.some(attempt__isnull=False)
+        if admitted is not None and admitted.attempt_id is not None:
+            with transaction.atomic():
+                lifecycle.lost(
+                    [admitted.attempt_id], at=timezone.now(), by=Actor.system("link"), message="Lost."
+                )
+
+    def requeue(self) -> None:
+        ended = self.some(finished_at__isnull=False)
+        if ended is not None:
+            actions.requeue(by=Actor.person(ended.owner, Via.PAGE), workload=ended)
+
+    def edit(self) -> None:
+        edited = self.some(finished_at__isnull=True)
+        if edited is None:
+            return
+        change: dict[str, Any] = self.chance.choice(
+            [
+                {"priority": self.chance.choice([50, 60, 100])},
+                {"gpu_types": self.chance.choice([[], ["H100"], 7])},
+                {"backoff_until": None if edited.backoff_until is None else timezone.now()},
+            ]
+        )
+        Workload.objects.filter(pk=edited.pk).update(**change, version=F("version") + 1)
 
     def checkpoint(self) -> None:
         Attempt.objects.filter(phase="running").update(checkpointed_at=timezone.now())
@@ -125,9 +165,9 @@ class World:
 
     def anything(self) -> None:
         acts: list[Callable[[], None]] = [
-            self.submit, self.submit, self.cycle, self.cycle, self.run, self.run, self.finish, self.checkpoint,
-            self.gone, self.shrink, self.preempt, self.hold, self.cancel, self.node, self.more_nodes, self.share,
-            self.cluster,
+            self.submit, self.submit, self.cycle, self.cycle, self.create, self.run, self.run, self.finish,
+            self.refuse, self.lose, self.requeue, self.edit, self.edit, self.checkpoint, self.gone, self.shrink,
+            self.preempt, self.hold, self.cancel, self.node, self.more_nodes, self.share, self.cluster,
         ]  # fmt: skip
         self.chance.choice(acts)()
 
@@ -168,6 +208,18 @@ def warm_and_cold() -> tuple[Picture, Picture]:
     warm = take(now)
     snapshot.forget()
     return warm, take(now)
+
+
+def test_who_was_started_and_runs_is_not_read_again(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner)
+    run_cycle()
+    run_pods([workload])
+
+    with CaptureQueriesContext(connection) as queries:
+        row = take(timezone.now()).snapshot.workloads[0]
+
+    assert row.status is engine.Status.RUNNING
+    assert not [query["sql"] for query in queries if "on_preemption" in query["sql"]]
 
 
 def test_a_change_of_what_it_asks_is_seen_behind_a_step_of_its_status(acme: Acme) -> None:
