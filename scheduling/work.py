@@ -164,15 +164,15 @@ def _asks(before: Work, rows: Rows, other: Collection[str]) -> Mapping[str, Aske
 
 def _asks_the_same(before: Work, row: Columns) -> bool:
     """Return whether nothing that it asks has changed: its version is the same, or was raised only by the steps that
-    its status has taken since. An admission ends a pause before the next try.
+    its status has taken since.
     """
     key, version, status, _ = row
     if key not in before.open:
         return False
     _, version_before, status_before, _ = before.open[key]
     steps = OPEN.index(status) - OPEN.index(status_before)
-    pauses = before.asked[key].workload.backing_off_until is not None
-    return version == version_before or (version == version_before + steps and not pauses)
+    stays = before.asked[key].stays_when_admitted
+    return version == version_before or (version == version_before + steps and stays)
 
 
 def _known(row: Columns, attempt: Columns | None, asking: Asked) -> Known:
