@@ -48,8 +48,8 @@ class Asked:
 
 
 def read(keys: Sequence[str], *, of: int | None = None) -> dict[str, Asked]:
-    """Return what these workloads ask for (1 query, none for no workload); where they are many `of` so many open
-    ones, what all of those ask for.
+    """Return what these workloads ask for (1 query, none for no workload). Where they are many `of` so many open ones,
+    they are picked out of all of those.
     """
     if not keys:
         return {}
@@ -57,7 +57,8 @@ def read(keys: Sequence[str], *, of: int | None = None) -> dict[str, Asked]:
     some = {"pk__in": [UUID(key) for key in keys]} if few else {"status__in": OPEN}
     columns: tuple[Any, ...] = (*ids(*REFERENCES), *texts(*FREE_FORM, *MOMENTS), *PLAIN)
     rows = Workload.objects.filter(**some).order_by().values_list(*columns, "fail_if_impossible")
-    return {row[0]: _asked(row) for row in rows}
+    wanted = set(keys)
+    return {row[0]: _asked(row) for row in rows if row[0] in wanted}
 
 
 def _asked(read: tuple[Any, ...]) -> Asked:
