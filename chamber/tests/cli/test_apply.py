@@ -139,7 +139,9 @@ def test_a_parent_may_stand_after_its_children(run: Run, olga: User, become: Bec
 
 def test_a_circle_of_parents_is_refused(run: Run, olga: User, become: Become) -> None:
     become(olga)
-    result = run("apply", "-f", "-", stdin="teams: [{slug: a, parent: b}, {slug: b, parent: a}]")
+    result = run(
+        "apply", "-f", "-", stdin="teams: [{slug: a, parent: b}, {slug: b, parent: c}, {slug: c, parent: a}]"
+    )
     assert result.exit_code == 2
-    assert "no team can be below itself, as in a below b below a." in result.stderr
-    assert not Team.objects.filter(slug__in=["a", "b"]).exists()
+    assert "no team can be below itself, as in a below b below c below a." in result.stderr
+    assert not Team.objects.filter(slug__in=["a", "b", "c"]).exists()
