@@ -151,7 +151,7 @@ def by_tightness(space: Space, ask: Ask, pods: int, level: tuple[Domain, ...]) -
     if not len(fitting):
         return
     inside = np.flatnonzero(numbers >= 0)
-    free = np.bincount(numbers[inside], space.grid.free[inside], len(level))[fitting]
+    free = np.bincount(numbers[inside], space.grid.refresh().free[inside], len(level))[fitting]
     for least in np.unique(free):
         tied = fitting[free == least]
         for number in tied if len(tied) == 1 else _by_nodes(where, held, pods, tied):

@@ -90,6 +90,22 @@ def test_the_domain_that_fits_tightest_comes_first() -> None:
     assert lies(TREE, gang(2, 1, required="rack"), busy) == ["b/o/u/0", "b/o/u/1"]
 
 
+def test_how_tightly_a_domain_fits_counts_those_who_have_just_started() -> None:
+    """The first takes all of rack c, the second the smaller node of rack a, which then has less free than b."""
+    fleet = [
+        *nodes("z/m/a/0", gpus=4),
+        *nodes("z/m/a/1", gpus=2),
+        *nodes("z/m/b/0", gpus=5),
+        *nodes("z/m/c/0", gpus=4),
+    ]
+    first = waiting("first", "a", 2, pods=2, priority=70, topology=Topology("rack"))
+    second = waiting("second", "a", 2, priority=60)
+    found = decided(fleet, gang(2, required="rack"), first, second)
+    assert nodes_of(found, "first") == ["z/m/c/0"]
+    assert nodes_of(found, "second") == ["z/m/a/1"]
+    assert nodes_of(found, "w") == ["z/m/a/0"]
+
+
 def test_of_equally_tight_ones_the_one_with_the_fewest_nodes_used_then_by_name() -> None:
     """All racks have four GPUs free; two pods of two fit on one node of racks b and c only."""
     fleet = [*nodes("z/m/a/0", "z/m/a/1"), *nodes("z/m/b/0", gpus=4), *nodes("z/m/c/0", gpus=4)]
