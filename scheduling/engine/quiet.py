@@ -151,10 +151,11 @@ class _Look:
             fair = self._with_fair_victims(line, None)
             return self._any_hopeful(level, line, dict.fromkeys((*own, *fair)))
         priority = -level[1]
-        fair = self._with_fair_victims(line, priority)
         if not cycle.roster(reserved=False).lower(ROOT, priority):
-            return self._any_hopeful(level, line, fair)
-        return self._might_take_lower(priority, line) or next(self._hopeful(line, fair), None) is not None
+            return self._any_hopeful(level, line, self._with_fair_victims(line, priority))
+        if self._might_take_lower(priority, line):
+            return True
+        return next(self._hopeful(line, self._with_fair_victims(line, priority)), None) is not None
 
     def _might_take_lower(self, priority: int, line: Line) -> bool:
         """Whether some might find room enough among those of lower priority, who may be taken from anybody."""
@@ -189,7 +190,7 @@ class _Look:
 
     def _with_fair_victims(self, line: Line, priority: int | None) -> list[int]:
         """The leaves where the one who needs least could take somebody by the fair-share rule, nobody else gone
-        before.
+        before but those of lower priority.
 
         A newcomer may take from a branch beside his way down that is above its due, if his own branches from there
         on stay within theirs.
@@ -198,6 +199,7 @@ class _Look:
         leaves, needs = line.needs()
         rows = paths.rows[leaves]
         found = np.zeros(len(leaves), dtype=bool)
+        lower = self._lower(priority)
         for room in self._rooms():
             above = self._branches_with_some(priority) & (room < 0)
             if not above.any():
@@ -207,7 +209,7 @@ class _Look:
             for depth in range(rows.shape[1] - 1, -1, -1):
                 branch = rows[:, depth]
                 there = branch >= 0
-                within &= ~there | (room[branch] >= needs)
+                within &= ~there | (room[branch] + lower[branch] >= needs)
                 found |= there & within & (beside[paths.parents[branch]] - above[branch] > 0)
         return [int(leaf) for leaf in leaves[found]]
 
@@ -219,6 +221,18 @@ class _Look:
             dues = (cycle.entitled, cycle.accounts.quotas.guarantee)
             self._known_rooms = [np.array(due, dtype=np.int64) - used for due in dues]
         return self._known_rooms
+
+    def _lower(self, priority: int | None) -> Ints:
+        """What those of lower priority hold below each branch; nothing if there is no priority."""
+        held = [0] * len(self._tree)
+        if priority is not None:
+            roster = self._cycle.roster(reserved=False)
+            for each in roster.lower(ROOT, priority):
+                for leaf, _ in roster.cells(ROOT, each):
+                    milli = roster.milli(leaf, each)
+                    for branch in self._tree.paths[leaf]:
+                        held[branch] += milli
+        return np.array(held, dtype=np.int64)
 
     def _branches_with_some(self, priority: int | None) -> NDArray[np.bool_]:
         """The branches below which somebody (of a priority) could be a victim."""

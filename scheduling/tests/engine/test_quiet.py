@@ -35,6 +35,21 @@ def test_who_starts_who_goes_and_who_waits_why_is_the_same(
     assert found == whole
 
 
+@pytest.mark.parametrize("lower_in", ["a-x", "a-y"])
+def test_it_goes_on_for_one_who_may_take_from_others_once_lower_ones_of_his_own_branch_are_gone(
+    lower_in: str,
+) -> None:
+    """Team a stays within its two GPUs only if the lower one leaves; then b, above its two, gives one as well."""
+    rows = [placed("lower", lower_in, on="n0:0", priority=10), waiting("new", "a-x", 2)]
+    rows += [placed(f"b{at}", "b", on=f"n0:{at}") for at in (1, 2, 3)]
+    teams = (team("a", reserved=2), team("a-x", "a", reserved=2), team("a-y", "a"), team("b", reserved=2))
+    rules = pool(queueing=Queueing.BEST_EFFORT_FIFO)
+    world = Snapshot((rules,), teams, (node("n0", 4),), tuple(rows))
+    found = schedule(world, NOW)
+    assert found == to_the_end(world)
+    assert {each.workload for each in found.preemptions} == {"lower", "b1"}
+
+
 def test_nobody_is_looked_at_who_has_no_guarantee_left_and_all_are_told_where_they_stand() -> None:
     rows = [placed("busy", "a", 2, on="n0:0,1", priority=100), waiting("free", "b", submitted=1)]
     rows += [waiting(f"r{index}", "a", priority=100, submitted=9 - index) for index in range(3)]
