@@ -80,6 +80,7 @@ class _Look:
         self._known_rooms: list[Ints] | None = None
         self.suspects: dict[Level, frozenset[int]] = {}
         self._some: dict[int | None, NDArray[np.bool_]] = {}
+        self._held: dict[int, Ints] = {}
 
     def is_quiet(self, level: Level) -> bool:
         """Whether nobody left of a level could act."""
@@ -224,15 +225,14 @@ class _Look:
 
     def _lower(self, priority: int | None) -> Ints:
         """What those of lower priority hold below each branch; nothing if there is no priority."""
-        held = [0] * len(self._tree)
+        held = np.zeros(len(self._tree), dtype=np.int64)
         if priority is not None:
             roster = self._cycle.roster(reserved=False)
             for each in roster.lower(ROOT, priority):
-                for leaf, _ in roster.cells(ROOT, each):
-                    milli = roster.milli(leaf, each)
-                    for branch in self._tree.paths[leaf]:
-                        held[branch] += milli
-        return np.array(held, dtype=np.int64)
+                if each not in self._held:
+                    self._held[each] = np.array(roster.milli_by_branch(each), dtype=np.int64)
+                held += self._held[each]
+        return held
 
     def _branches_with_some(self, priority: int | None) -> NDArray[np.bool_]:
         """The branches below which somebody (of a priority) could be a victim."""

@@ -36,7 +36,7 @@ class Roster:
         self._standings = {standing.workload.id: standing for standing in standings}
         self._cells: dict[Cell, dict[str, Standing]] = {}
         self._below: dict[int, dict[int, dict[int, None]]] = {}
-        self._milli: dict[tuple[int, int], int] = {}
+        self._milli: dict[int, list[int]] = {}
         self._tiers: dict[Tier, dict[str, Standing]] | None = None
         self._shelves: dict[Tier, dict[int, list[Unit]]] = {}
         self._shelved_at: int | None = None
@@ -116,8 +116,13 @@ class Roster:
         """What those (of this priority) below a branch hold."""
         self._enrolled()
         if priority is None:
-            return sum(self._milli[branch, each] for each in self._below.get(branch, ()))
-        return self._milli.get((branch, priority), 0)
+            return sum(self._milli[each][branch] for each in self._below.get(branch, ()))
+        return self._milli[priority][branch] if priority in self._milli else 0
+
+    def milli_by_branch(self, priority: int) -> Sequence[int]:
+        """What those of a priority that somebody has hold below each branch."""
+        self._enrolled()
+        return self._milli[priority]
 
     def _enrolled(self) -> None:
         """Enrol all at once, when somebody looks first."""
@@ -131,9 +136,10 @@ class Roster:
             members[standing.workload.id] = standing
         for (leaf, priority), members in self._cells.items():
             milli = sum([standing.milli for standing in members.values()])
+            held = self._milli.setdefault(priority, [0] * len(self._tree))
             for branch in (ROOT, *self._tree.paths[leaf]):
                 self._below.setdefault(branch, {}).setdefault(priority, {})[leaf] = None
-                self._milli[branch, priority] = self._milli.get((branch, priority), 0) + milli
+                held[branch] += milli
 
     def _enrol(self, standing: Standing) -> None:
         leaf, priority = cell = (standing.leaf, standing.workload.priority)
@@ -144,16 +150,18 @@ class Roster:
             for branch in path:
                 self._below.setdefault(branch, {}).setdefault(priority, {})[leaf] = None
         members[standing.workload.id] = standing
+        held = self._milli.setdefault(priority, [0] * len(self._tree))
         for branch in path:
-            self._milli[branch, priority] = self._milli.get((branch, priority), 0) + standing.milli
+            held[branch] += standing.milli
 
     def _strike(self, standing: Standing) -> None:
         leaf, priority = cell = (standing.leaf, standing.workload.priority)
         path = (ROOT, *self._tree.paths[leaf])
         members = self._cells[cell]
         del members[standing.workload.id]
+        held = self._milli[priority]
         for branch in path:
-            self._milli[branch, priority] -= standing.milli
+            held[branch] -= standing.milli
         if not members:
             del self._cells[cell]
             for branch in path:
