@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.quantities import MOST_IN_ARRAYS, UNLIMITED, in_arrays
 from scheduling.engine.standing import COST_OF_STATUS, Standing
 
 
@@ -186,8 +186,8 @@ def _owners(standings: Sequence[Standing]) -> Owners:
 
 
 def _capped(amounts: list[int]) -> Ints:
-    if max(amounts, default=0) > UNLIMITED:
-        amounts = [min(amount, UNLIMITED) for amount in amounts]
+    if max(amounts, default=0) > MOST_IN_ARRAYS:
+        amounts = [in_arrays(amount) for amount in amounts]
     return np.array(amounts, np.int64)
 
 

@@ -12,9 +12,13 @@ UNLIMITED = 1 << 60
 """Stands for "no limit" in sums and comparisons of milli-GPUs, milli-cores and MiB."""
 
 
+MOST_IN_ARRAYS = 1 << 50
+"""Of so much, eight thousand amounts can be added up in 64 bits."""
+
+
 def in_arrays(amount: int) -> int:
     """The amount, or the nearest that sums of 64 bits can hold: beyond is as good as unlimited."""
-    return max(-UNLIMITED, min(amount, UNLIMITED))
+    return max(-MOST_IN_ARRAYS, min(amount, MOST_IN_ARRAYS))
 
 
 def memory_share(mib: int, device_mib: int) -> int:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.engine.quantities import Claim, are, divide, gpus, in_gpus, memory_share, none_or_only
+from scheduling.engine.quantities import (
+    Claim,
+    are,
+    divide,
+    gpus,
+    in_arrays,
+    in_gpus,
+    memory_share,
+    none_or_only,
+)
 
 
 def claim(weight: int, room: int = 10**9, unit: int = 1000, over: int = 0, name: str = "") -> Claim:
@@ -91,3 +101,10 @@ def test_a_division_gives_no_more_than_there_is_and_leaves_less_than_a_gpu(
     hungry = [p for part, p in zip(parts, parties, strict=True) if p.weight and part + p.unit <= p.room]
     if hungry:
         assert amount - sum(parts) < 1000 * len(hungry)
+
+
+def test_thousands_of_amounts_beyond_all_bounds_add_up_in_arrays() -> None:
+    amounts = [in_arrays(each) for each in (1 << 50, 1 << 59, 1 << 70) for _ in range(2500)]
+    assert np.array(amounts, np.int64).sum() == sum(amounts)
+    assert in_arrays(-(1 << 70)) == -in_arrays(1 << 70)
+    assert in_arrays(1 << 40) == 1 << 40
