@@ -329,12 +329,6 @@ class Fleet:
             return ask.request.milli
         return max((cost for usable in self.usable(ask) for cost in usable.costs), default=0)
 
-    def least_milli(self, ask: Ask) -> int:
-        """Milli-GPUs of one pod, where it takes least."""
-        if ask.whole:
-            return ask.whole * GPU_MILLI
-        return min((cost for usable in self.usable(ask) for cost in usable.costs if cost), default=0)
-
     def holds(self, ask: Ask, rank: int, room: Room) -> bool:
         """Whether a node with so much room could take a pod of the ask."""
         costs = self.costs_on(ask, rank)

@@ -87,10 +87,13 @@ def test_all_is_forgotten_when_something_changes() -> None:
     vain.found_no_place(candidate(), Cause.PLACE)
     vain.found_nobody(candidate())
     vain.failed_search(candidate(), ())
+    vain.are_helpless((True, -50), frozenset())
+    assert vain.is_helpless((True, -50), candidate().leaf)
     vain.forget()
     assert vain.keeps_from_place(candidate()) is None
     assert not vain.finds_nobody(candidate())
     assert not vain.has_failed(candidate(), ())
+    assert not vain.is_helpless((True, -50), candidate().leaf)
 
 
 def test_a_look_at_all_who_are_left_tells_who_has_nobody_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
