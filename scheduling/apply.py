@@ -110,23 +110,27 @@ class _Writing:
         self.names = narrate.Names.of(self.picture.snapshot)
         self.placements = {workload.id: workload.placements for workload in self.picture.snapshot.workloads}
         self.at = timezone.now()
-        self.locked: dict[UUID, Workload] = {}
+        self.starting: dict[UUID, lifecycle.Row] = {}
+        self.yielding: dict[UUID, Workload] = {}
         self.waited_since: dict[UUID, datetime] = {}
         self.tally = Tally()
 
     def unchanged(self, *, piecemeal: bool) -> Callable[[str], bool]:
         """Lock the rows that the plan is about, those who yield and their clusters among them; return which of those
-        that it changes are still as the picture has them (at most 3 queries).
+        that it changes are still as the picture has them (at most 4 queries).
 
         All of each kind at once, in the order in which everybody locks (ADR 5). Where workloads only start, and all
-        together, their clusters are left to `assign_many`: what agents report waits for that lock.
+        together, their clusters are left to `assign_many`: what agents report waits for that lock. Whom a preemption
+        is about is read once more, as a whole; he who starts by it is one row, whose events are counted on.
         """
         plan, rows = self.plan, self.picture.rows
         changing = {decision.workload for decision in decisions_of(plan)}
-        beneficiaries = {preemption.by for preemption in plan.preemptions}
-        self.locked = lifecycle.lock(rows[key].id for key in changing | beneficiaries)
-        self.waited_since = {key: row.status_since for key, row in self.locked.items()}
-        versions = {key: row.version for key, row in self.locked.items()}
+        about = {key for preemption in plan.preemptions for key in (preemption.workload, preemption.by)}
+        locked = lifecycle.lock_waiting(rows[key].id for key in changing | about)
+        self.waited_since = {key: row.status_since for key, row in locked.items()}
+        versions = {key: row.version for key, row in locked.items()}
+        self.yielding = lifecycle.lock(rows[key].id for key in about) if about else {}
+        self.starting = {**locked, **self.yielding}
         if piecemeal or plan.preemptions or plan.shrinks or plan.grows:
             assignments.lock_clusters(self._clusters(changing))
         same = {key for key in changing if versions.get(rows[key].id) == rows[key].version}
@@ -167,7 +171,7 @@ class _Writing:
     def yields(self, standing: Standing) -> None:
         """Preempt and shrink."""
         orders = [self._order(preemption) for preemption in standing.preemptions]
-        if orders and len(lifecycle.preempt_many(orders, by=SCHEDULER, at=self.at, rows=self.locked)) < len(
+        if orders and len(lifecycle.preempt_many(orders, by=SCHEDULER, at=self.at, rows=self.yielding)) < len(
             orders
         ):
             raise LostTurn("A workload that was to be preempted changed while its row was locked.")
@@ -179,7 +183,7 @@ class _Writing:
         if not starts:
             return []
         admissions = [self._admission(start) for start in starts]
-        attempts = lifecycle.admit_many(admissions, by=SCHEDULER, at=self.at, rows=self.locked)
+        attempts = lifecycle.admit_many(admissions, by=SCHEDULER, at=self.at, rows=self.starting)
         admitted = [(start, attempts.get(self.picture.rows[start.workload].id)) for start in starts]
         assignments.assign_many([self._assignment(start, attempt) for start, attempt in admitted if attempt])
         lifecycle.set_reasons(
@@ -206,7 +210,7 @@ class _Writing:
     def count(self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]) -> None:
         """Add what was written to the cycle's tally."""
         for start in starts:
-            row = self.locked[self.picture.rows[start.workload].id]
+            row = self.starting[self.picture.rows[start.workload].id]
             self.tally.started(
                 start,
                 waited_seconds=(self.at - self.waited_since[row.pk]).total_seconds(),

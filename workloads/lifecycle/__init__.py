@@ -23,7 +23,7 @@ from workloads.lifecycle.plan import (
 )
 from workloads.lifecycle.progress import Progress, progress_many
 from workloads.lifecycle.reports import finished, pods_created, pods_running, refused, released
-from workloads.lifecycle.status import IllegalChange, lock
+from workloads.lifecycle.status import IllegalChange, Row, lock, lock_waiting
 
 __all__ = [
     "Admission",
@@ -32,6 +32,7 @@ __all__ = [
     "Opened",
     "PreemptionOrder",
     "Progress",
+    "Row",
     "WaitingFailure",
     "admit_many",
     "backoff",
@@ -40,6 +41,7 @@ __all__ = [
     "finish_many",
     "finished",
     "lock",
+    "lock_waiting",
     "lost",
     "pods_created",
     "pods_running",

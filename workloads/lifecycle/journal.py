@@ -11,6 +11,7 @@ from chamber import live
 from chamber.bulk import insert_each
 from teams.actors import Actor
 from workloads import known
+from workloads.lifecycle.status import Row
 from workloads.models import Event, EventKind, Status, Workload
 
 WRITTEN = (
@@ -21,19 +22,19 @@ WRITTEN = (
 class Journal:
     """Gathers events of workloads whose rows are locked; `write` stores them with sequences without gaps."""
 
-    def __init__(self, *, by: Actor, at: datetime, rows: Iterable[Workload] = ()) -> None:
+    def __init__(self, *, by: Actor, at: datetime, rows: Iterable[Row] = ()) -> None:
         """Begin at `at`, or where that is later, when the status of one of `rows` changed last: whoever waited for
         a lock, or whose clock is behind, writes no history that goes backwards.
         """
         self.at = max([at, *(row.status_since for row in rows)])
         self._by = by
         self._events: list[tuple[Any, ...]] = []
-        self._rows: dict[UUID, Workload] = {}
+        self._rows: dict[UUID, Row] = {}
         self._added: dict[UUID, int] = {}
 
     def add(
         self,
-        row: Workload,
+        row: Row,
         kind: EventKind,
         message: str,
         *,
@@ -46,7 +47,7 @@ class Journal:
 
     def add_change(
         self,
-        row: Workload,
+        row: Row,
         message: str,
         *,
         number: int | None = None,
@@ -61,7 +62,7 @@ class Journal:
 
     def add_counted(
         self,
-        row: Workload,
+        row: Row,
         kind: EventKind,
         message: str,
         *,
@@ -73,7 +74,7 @@ class Journal:
         self._note(row, kind, message, number, data or {})
 
     def _note(
-        self, row: Workload, kind: EventKind, message: str, number: int | None, data: Mapping[str, Any]
+        self, row: Row, kind: EventKind, message: str, number: int | None, data: Mapping[str, Any]
     ) -> None:
         self._rows[row.pk] = row
         by = self._by
@@ -107,7 +108,7 @@ class Shown(NamedTuple):
     pool_choice: list[str]
 
 
-def announce(rows: Iterable[Workload | Shown]) -> None:
+def announce(rows: Iterable[Row | Shown]) -> None:
     """After commit, tell the pages that show these workloads."""
     rows = list(rows)
     if not rows:

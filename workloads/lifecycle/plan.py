@@ -15,7 +15,7 @@ from teams.actors import Actor
 from teams.models import Team
 from workloads import reasons
 from workloads.lifecycle.journal import Journal, Shown, announce
-from workloads.lifecycle.status import change_status, lock
+from workloads.lifecycle.status import Row, change_status, lock
 from workloads.lifecycle.steps import end_attempts, lock_open, stop, to_pending
 from workloads.models import Attempt, EndReason, EventKind, OnPreemption, Phase, Status, Workload
 from workloads.models.workload import ADMITTED
@@ -82,7 +82,7 @@ class WaitingFailure:
 
 
 def admit_many(
-    admissions: Sequence[Admission], *, by: Actor, at: datetime, rows: Mapping[UUID, Workload] | None = None
+    admissions: Sequence[Admission], *, by: Actor, at: datetime, rows: Mapping[UUID, Row] | None = None
 ) -> dict[UUID, Opened]:
     """Make Pending workloads Queued, each with a new attempt; return the attempts by workload id.
 

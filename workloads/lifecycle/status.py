@@ -1,6 +1,7 @@
 """The one function that changes a status, on rows that are locked and were looked at."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, pairwise
 from typing import Any
@@ -10,7 +11,7 @@ from django.db.models import F
 
 from chamber.errors import Conflict
 from workloads.models import Attempt, Status, Workload
-from workloads.models.workload import ADMITTED, OPEN
+from workloads.models.workload import ADMITTED, OPEN, RESERVED_FROM
 from workloads.transitions import TRANSITIONS
 
 LOOKED_AT = (
@@ -18,6 +19,42 @@ LOOKED_AT = (
     "status", "status_since", "held", "requeues", "failures", "pool", "attempt", "version", "last_event",
 )  # fmt: skip
 """What changes of a life look at. How a workload runs, which may be large, is none of it."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What an admission looks at of a locked row, and what it changes: a plan's starts are many, and a whole `Workload`
+    costs as much as all that is done with it.
+    """
+
+    pk: UUID
+    slug: str
+    owner_id: UUID
+    pool_id: UUID | None
+    pool_choice: list[str]
+    priority: int
+    job_class: str
+    status: str
+    status_since: datetime
+    held: bool
+    version: int
+    last_event: int
+    attempt_id: UUID | None
+    attempt: Attempt | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def is_reserved(self) -> bool:
+        """Return whether it is of the reserved class."""
+        return self.priority >= RESERVED_FROM
+
+
+WAITING = (
+    "pk", "slug", "owner_id", "pool_id", "pool_choice", "priority", "job_class", "status", "status_since", "held",
+    "version", "last_event", "attempt_id",
+)  # fmt: skip
+Row = Workload | Waiting
+"""A locked row."""
 
 
 class IllegalChange(Conflict):
@@ -43,8 +80,17 @@ def lock(ids: Iterable[UUID], *, skip_locked: bool = False) -> dict[UUID, Worklo
     return rows
 
 
+def lock_waiting(ids: Iterable[UUID]) -> dict[UUID, Waiting]:
+    """Lock the rows as `lock` does, and return what an admission looks at of them (1 query).
+
+    Who was admitted is returned without his attempt: what is to be done with him takes his row from `lock`.
+    """
+    wanted = Workload.objects.select_for_update().filter(pk__in=list(ids)).order_by("pk")
+    return {columns[0]: Waiting(*columns) for columns in wanted.values_list(*WAITING)}
+
+
 def change_status(
-    rows: Sequence[Workload],
+    rows: Sequence[Row],
     to: Status,
     *,
     at: datetime,
