@@ -25,7 +25,7 @@ from agentlink.models import Assignment, Cluster, Device, Hold, Placement
 from agentlink.models.node import WHOLE_DEVICE_MILLI
 from chamber import live
 from chamber.bulk import insert_each
-from chamber.ids import new_id
+from chamber.ids import new_ids
 from teams.actors import Actor
 from workloads import lifecycle
 from workloads.lifecycle.journal import Journal
@@ -75,9 +75,11 @@ def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
     )
     insert_each(Assignment, ASSIGNED, assigned)
     _place(
-        (item.attempt_id, share, Hold.HELD if item.attempt_id in free else Hold.PROMISED)
-        for item in items
-        for share in item.placements
+        [
+            (item.attempt_id, share, Hold.HELD if item.attempt_id in free else Hold.PROMISED)
+            for item in items
+            for share in item.placements
+        ]
     )
     _announce(generations)
     return free
@@ -189,7 +191,7 @@ def add_pods(attempt_id: UUID, placements: Sequence[PlacedShare]) -> bool:
     if same.exclude(hold=Hold.RELEASED).exists():
         return False
     same.delete()  # a placement is unique by pod and device, and this pod may come back to where it was
-    _place((attempt_id, share, Hold.HELD) for share in placements)
+    _place([(attempt_id, share, Hold.HELD) for share in placements])
     return True
 
 
@@ -220,9 +222,12 @@ def _assigned(item: NewAssignment, generation: int, *, let_go: bool, at: datetim
     return (item.attempt_id, item.cluster_id, generation, let_go, True, 0, [], False, False, at)
 
 
-def _place(shares: Iterable[tuple[UUID, PlacedShare, Hold]]) -> None:
-    now = timezone.now()
-    rows = ((new_id(), attempt_id, *share, hold, now) for attempt_id, share, hold in shares)
+def _place(shares: Sequence[tuple[UUID, PlacedShare, Hold]]) -> None:
+    now, keys = timezone.now(), new_ids(len(shares))
+    rows = (
+        (key, attempt_id, *share, hold, now)
+        for key, (attempt_id, share, hold) in zip(keys, shares, strict=True)
+    )
     insert_each(Placement, PLACED, rows)
 
 

@@ -1,6 +1,7 @@
 """Ids: UUIDv7, so that rows sort by when they came to be, and short random words for names in URLs."""
 
 import secrets
+import struct
 import uuid
 
 import uuid6
@@ -13,6 +14,13 @@ _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 def new_id() -> uuid.UUID:
     """Return a new UUIDv7 (RFC 9562)."""
     return uuid.UUID(int=uuid6.uuid7().int)
+
+
+def new_ids(count: int) -> list[uuid.UUID]:
+    """Return so many new UUIDv7 of one moment, in ascending order: drawn at once, as for the rows of one statement."""
+    moment = new_id().int >> 62 << 62
+    drawn = struct.unpack(f">{count}Q", secrets.token_bytes(8 * count))
+    return [uuid.UUID(int=moment | number >> 2) for number in sorted(drawn)]
 
 
 def unique_slug(name: str, *, length: int = 6) -> str:

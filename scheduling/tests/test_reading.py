@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agentlink import assignments
 from agentlink.models import Assignment, Device, Hold, Node, Placement
-from scheduling import snapshot
+from scheduling import snapshot, work
 from scheduling.cycle import run_cycle
 from scheduling.engine import types as engine
 from scheduling.picture import Picture
@@ -281,3 +281,38 @@ def test_a_row_that_cannot_be_read_is_noted_in_each_picture_and_logged_once(
 
     assert [len(each) for each in notes] == [1, 1, 1]
     assert caplog.text.count("cannot be read") == 1
+
+
+def test_what_anybody_may_have_written_stays_in_its_line(acme: Acme) -> None:
+    odd = 'a\tb\nc"d\\e, \x01 \u20ac'
+    workload = make_workload(acme.research, acme.owner, reason_code=odd)
+    Device.objects.filter(index=1).update(gpu_type=odd, memory_mib=None, foreign=True)
+
+    picture = take(timezone.now())
+
+    assert picture.rows[str(workload.pk)].reason_code == odd
+    for node in picture.snapshot.nodes:
+        first, second = node.devices[:2]
+        assert (second.gpu_type, second.memory_mib, second.foreign) == (odd, None, True)
+        assert (first.gpu_type == odd, first.foreign) == (False, False)
+
+
+def test_a_changed_row_is_the_only_one_that_is_read_anew(acme: Acme, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed, _, gone = [make_workload(acme.research, acme.owner) for _ in range(3)]
+    take(timezone.now())
+    Workload.objects.filter(pk=changed.pk).update(reason_code="held", held=True, version=F("version") + 1)
+    actions.cancel(by=Actor.person(gone.owner, Via.PAGE), workload=gone)
+    made: list[str] = []
+    known = work._known
+
+    def counted(row: list[str], *args: Any) -> Any:
+        made.append(row[0])
+        return known(row, *args)
+
+    monkeypatch.setattr(work, "_known", counted)
+
+    warm = take(timezone.now())
+
+    assert made == [str(changed.pk)]
+    snapshot.forget()
+    assert as_sets(warm) == as_sets(take(warm.taken_at))

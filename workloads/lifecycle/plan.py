@@ -10,7 +10,7 @@ from django.db.models import F, Max, OuterRef, Subquery
 from django.utils import timezone
 
 from chamber.bulk import insert_each, update_each
-from chamber.ids import new_id
+from chamber.ids import new_ids
 from teams.actors import Actor
 from teams.models import Team
 from workloads import reasons
@@ -126,8 +126,8 @@ def _open(orders: Sequence[Admission], at: datetime) -> dict[UUID, Opened]:
     """Add an attempt for each admission; return them by workload id."""
     numbers = _last_numbers([order.workload_id for order in orders])
     attempts = {
-        order.workload_id: Opened(new_id(), order.workload_id, numbers.get(order.workload_id, 0) + 1)
-        for order in orders
+        order.workload_id: Opened(key, order.workload_id, numbers.get(order.workload_id, 0) + 1)
+        for order, key in zip(orders, new_ids(len(orders)), strict=True)
     }
     created_at, nothing = timezone.now(), dict[str, Any]()
     rest = (Phase.QUEUED, at, "", nothing, created_at)
