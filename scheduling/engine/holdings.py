@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.quantities import MOST_IN_ARRAYS, UNLIMITED, in_arrays
+from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.rooms import capped
 from scheduling.engine.standing import COST_OF_STATUS, Standing
+from scheduling.engine.types import Status, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class Holdings:
         """Have nobody numbered yet."""
         self.standings: list[Standing] = []
         self.numbers: dict[str, int] = {}
+        self._ids: list[str] = []
         self._left: list[int] = []
         none = np.zeros(0, np.int64)
         self.there = np.zeros(0, np.bool_)
@@ -108,7 +111,7 @@ class Holdings:
     def by_id(self) -> Ints:
         """For each workload how many come before it by id."""
         if self._by_id is None:
-            ids = [standing.workload.id for standing in self.standings]
+            ids = self._ids
             self._by_id = np.zeros(len(ids), np.int64)
             self._by_id[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
         return self._by_id
@@ -128,35 +131,40 @@ class Holdings:
         """Take over workloads that are not numbered yet."""
         first = len(self.standings)
         self.standings.extend(standings)
-        self.numbers.update((each.workload.id, first + at) for at, each in enumerate(standings))
+        owners = _owners(standings)
+        ids = [standing.workload.id for standing in standings]
+        self._ids.extend(ids)
+        self.numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
         self.there = np.concatenate((self.there, np.ones(len(standings), np.bool_)))
-        self.owners = _joined(self.owners, _owners(standings))
-        self._read_pods(first, standings)
+        self.owners = _joined(self.owners, owners)
+        self._read_pods(first, standings, owners.pods)
         self._by_id = None
 
-    def _read_pods(self, first: int, standings: Sequence[Standing]) -> None:
-        """Take over where workloads lie that are numbered from ``first`` on, as far as nodes and devices are there."""
+    def _read_pods(self, first: int, standings: Sequence[Standing], counts: Ints) -> None:
+        """Take over where workloads lie that are numbered from ``first`` on, as far as nodes and devices are there;
+        ``counts`` says how many pods each has."""
         ranks, positions = self._ledger.fleet.rank, self._ledger.positions
         pods = [pod for standing in standings for pod in standing.pods]
-        rank = np.array([ranks.get(pod.node, -1) for pod in pods], np.int64)
-        kept = np.flatnonzero(rank >= 0)
-        owner = np.repeat(np.arange(first, first + len(standings)), [len(each.pods) for each in standings])
+        nodes, held = [pod.node for pod in pods], [pod.devices for pod in pods]
+        rank = np.array([ranks.get(node, -1) for node in nodes], np.int64)
         index = np.array([pod.pod_index for pod in pods], np.int64)
-        none = np.zeros(len(kept), np.int64)
-        more = Pods(owner[kept], rank[kept], index[kept], none, none > 0)
+        owner = np.repeat(np.arange(first, first + len(standings)), counts)
+        shares = [share for devices in held for share in devices]
+        of_pod = np.repeat(np.arange(len(pods)), np.array([len(devices) for devices in held], np.int64))
+        there = [positions[at] if at >= 0 else NOWHERE for at in rank[of_pod].tolist()]
+        at = np.array([on.get(share.index, -1) for on, share in zip(there, shares, strict=True)], np.int64)
+        milli = np.array([share.milli for share in shares], np.int64)
+        row = np.arange(len(self.pods.owner), len(self.pods.owner) + len(pods))
+        if (rank < 0).any():
+            kept = rank >= 0
+            row = len(self.pods.owner) + np.cumsum(kept) - 1
+            owner, rank, index = owner[kept], rank[kept], index[kept]
+        none = np.zeros(len(owner), np.int64)
+        more = Pods(owner, rank, index, none, none > 0)
         self._mark_spare(more, first, standings)
-        there = [positions[at] if at >= 0 else NOWHERE for at in rank.tolist()]
-        at = [on.get(share.index, -1) for pod, on in zip(pods, there, strict=True) for share in pod.devices]
-        row = np.full(len(pods), -1)
-        row[kept] = np.arange(len(self.pods.owner), len(self.pods.owner) + len(kept))
-        shares = Shares(
-            np.repeat(row, [len(pod.devices) for pod in pods]),
-            np.array(at, np.int64),
-            np.array([share.milli for pod in pods for share in pod.devices], np.int64),
-        )
-        held = shares.at >= 0
         self.pods = _joined(self.pods, more)
-        self.shares = _joined(self.shares, Shares(shares.pod[held], shares.at[held], shares.milli[held]))
+        held_there = at >= 0
+        self.shares = _joined(self.shares, Shares(row[of_pod[held_there]], at[held_there], milli[held_there]))
 
     def _mark_spare(self, pods: Pods, first: int, standings: Sequence[Standing]) -> None:
         """Note which of the pods are above the minimum."""
@@ -177,23 +185,24 @@ def _owners(standings: Sequence[Standing]) -> Owners:
         np.array([standing.leaf for standing in standings], np.int64),
         np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64),
         np.array([workload.priority for workload in workloads], np.int64),
-        np.array([_since(standing) for standing in standings], np.int64),
+        np.array(_since(workloads), np.int64),
         np.array([standing.milli for standing in standings], np.int64),
         np.array([len(standing.pods) for standing in standings], np.int64),
-        _capped([workload.cpu_milli for workload in workloads]),
-        _capped([workload.memory_mib for workload in workloads]),
+        capped([workload.cpu_milli for workload in workloads]),
+        capped([workload.memory_mib for workload in workloads]),
     )
 
 
-def _capped(amounts: list[int]) -> Ints:
-    if max(amounts, default=0) > MOST_IN_ARRAYS:
-        amounts = [in_arrays(amount) for amount in amounts]
-    return np.array(amounts, np.int64)
-
-
-def _since(standing: Standing) -> int:
-    since = standing.working_since
-    return UNLIMITED if since is None else since
+def _since(workloads: Sequence[Workload]) -> list[int]:
+    """What :attr:`~scheduling.engine.standing.Standing.working_since` says of each, without asking each standing."""
+    since = []
+    for workload in workloads:
+        started, saved = workload.started_at, workload.checkpointed_at
+        if started is None or workload.status is not Status.RUNNING:
+            since.append(UNLIMITED)
+        else:
+            since.append(saved if saved is not None and saved > started else started)
+    return since
 
 
 def _joined(before: T, more: T) -> T:

@@ -6,7 +6,7 @@ most above its entitlement (from the root down into the branch of highest U/E); 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,12 +20,11 @@ from scheduling.engine.places import Hearing
 from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Tier, Unit, UnitKey
-from scheduling.engine.sweep import Sweeps
+from scheduling.engine.standing import Cost, Standing, Tier, Unit, UnitKey
+from scheduling.engine.sweep import Sweep, Sweeps
 from scheduling.engine.tree import ROOT, Tree
 from scheduling.engine.types import GPU_MILLI, ElasticPreemption, Rule
 
-Cost = tuple[Tier, int, int, tuple[str, ...]]
 First = Callable[[int, Sequence[Unit]], Unit | None]
 """The first unit of a leaf that is there and of use, given the leaf and all its units in order."""
 
@@ -38,9 +37,14 @@ class Victims:
     rules: tuple[Rule, ...]
 
     @property
+    def standings(self) -> Collection[Standing]:
+        """The workloads that are touched."""
+        return {unit.standing.workload.id: unit.standing for unit in self.units}.values()
+
+    @property
     def workloads(self) -> int:
-        """How many workloads are touched."""
-        return len({unit.standing.workload.id for unit in self.units})
+        """How many they are."""
+        return len(self.standings)
 
     @property
     def cost(self) -> Cost:
@@ -342,7 +346,7 @@ def find_victims(court: Court, plea: Plea) -> Victims | None:
         if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
             continue
         best, where = found, place.key
-        less = _less(court, plea, widest, found)
+        less = _less(court, plea, widest, found.standings)
         if less is not None and less.cost < best.cost:
             best, where = less, ()
     return best
@@ -354,40 +358,40 @@ def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
         return None
     most = court.prospects.most_pods(plea.party, plea.ask, widest)
     places = [place for place, pods in zip(widest.domains, most, strict=True) if pods >= plea.pods]
-    best: Victims | None = None
+    best: Sweep | Victims | None = None
     for sweep in Sweeps(court, plea, places).by_bound() if places else ():
         if best is not None and (sweep.tier, sweep.least_lost()) > best.cost[:2]:
             continue
-        units = sweep.victims()
-        found = Victims(units, (Rule.RESERVED,) * len(units))
-        if best is None or found.cost < best.cost:
-            best = found
-            less = (
-                _less(court, plea, widest, best)
-                if _would_do_elsewhere(court, plea, widest, sweep.place, best)
-                else None
-            )
+        if best is None or sweep.cost < best.cost:
+            best, few = sweep, sweep.standings
+            elsewhere = _would_do_elsewhere(court, plea, widest, sweep.place, few)
+            less = _less(court, plea, widest, few) if elsewhere else None
             if less is not None and less.cost < best.cost:
                 best = less
+    if isinstance(best, Sweep):
+        units = best.victims()
+        return Victims(units, (Rule.RESERVED,) * len(units))
     return best
 
 
-def _would_do_elsewhere(court: Court, plea: Plea, widest: Tally, place: Domain, found: Victims) -> bool:
+def _would_do_elsewhere(
+    court: Court, plea: Plea, widest: Tally, place: Domain, few: Sequence[Standing]
+) -> bool:
     """Whether some of these workloads, all of them gone, could make room in another domain too, or others of their
     pods in the same."""
-    few = {unit.standing.workload.id: unit for unit in found.units}.values()
-    if any(len(unit.standing.pods) > unit.standing.workload.min_pods for unit in few):
+    if any(len(standing.pods) > standing.workload.min_pods for standing in few):
         return True
     capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
-    for unit in few:
-        if len(unit.pods) > 1:
-            capacity.change(unit, 1)
+    rank_of, where = court.ledger.fleet.rank, widest.where
+    for standing in few:
+        lying = [where[rank][0] for pod in standing.pods if (rank := rank_of.get(pod.node, -1)) in where]
+        if any(widest.domains[number] is not place for number in lying):
+            capacity.change(standing.units(court.ledger)[-1], 1)
     return any(widest.domains[number] is not place for number in capacity.ready)
 
 
-def _less(court: Court, plea: Plea, widest: Tally, found: Victims) -> Victims | None:
+def _less(court: Court, plea: Plea, widest: Tally, few: Iterable[Standing]) -> Victims | None:
     """The victims if only these workloads could go, wherever there is room then: elsewhere fewer may do."""
-    few = {unit.standing.workload.id: unit.standing for unit in found.units}.values()
     return Search(court, plea, widest, court.among(few)).run()
 
 

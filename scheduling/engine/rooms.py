@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fragmentation import Ints
-from scheduling.engine.quantities import in_arrays
+from scheduling.engine.quantities import MOST_IN_ARRAYS, in_arrays
 from scheduling.engine.room import Room
 from scheduling.engine.types import GPU_MILLI
 
@@ -33,8 +33,8 @@ class Rooms:
             ask,
             _filled(costs, width),
             _filled([room.gpu for room in rooms], width),
-            np.array([in_arrays(room.cpu) for room in rooms], np.int64),
-            np.array([in_arrays(room.memory) for room in rooms], np.int64),
+            capped([room.cpu for room in rooms]),
+            capped([room.memory for room in rooms]),
         )
 
     def on(self, nodes: Ints) -> Rooms:
@@ -58,6 +58,13 @@ class Rooms:
         if ask.memory_mib:
             pods = np.minimum(pods, np.maximum(self.memory, 0) // in_arrays(ask.memory_mib))
         return pods
+
+
+def capped(amounts: list[int]) -> Ints:
+    """The amounts as an array, those cut off that are beyond what sums of it can hold."""
+    if max(amounts, default=0) > MOST_IN_ARRAYS or min(amounts, default=0) < -MOST_IN_ARRAYS:
+        amounts = [in_arrays(amount) for amount in amounts]
+    return np.array(amounts, np.int64)
 
 
 def _filled(rows: Sequence[Sequence[int]], width: int) -> Ints:

@@ -14,6 +14,8 @@ COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
 
 Tier = tuple[bool, int, int]
 """What is dearest about a victim: whether it goes whole, its status, its priority."""
+Cost = tuple[Tier, int, int, tuple[str, ...]]
+"""What a set of victims costs, see :attr:`~scheduling.engine.preempt.Victims.cost`."""
 UnitKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
 

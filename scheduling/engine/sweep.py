@@ -7,6 +7,7 @@ a tier that does not make room goes as a whole, whatever the order in it; only i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,11 @@ from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.rooms import Rooms
-from scheduling.engine.standing import Tier, Unit
-from scheduling.engine.takeable import Ground, Locals
+from scheduling.engine.standing import Cost, Standing, Tier, Unit
+from scheduling.engine.takeable import NEVER, Ground, Locals
 from scheduling.engine.turns import Leavers, in_turn, paths_of
 
 Mask = NDArray[np.bool_]
-NEVER = np.iinfo(np.int64).max
-"""The last tier of a place where all tiers together do not make room."""
 
 
 class Sweeps:
@@ -30,7 +29,8 @@ class Sweeps:
 
     ``last`` is the tier that makes room there, ``going`` are all below it and those of it who had their turn before
     there was room; ``missed`` says how many pods there would be less, at least, if one of them stayed, ``pods`` how
-    many the nodes hold.
+    many the nodes hold, ``needed`` what is lost by those without whom a node would hold less, each counted on one such
+    node.
     """
 
     def __init__(self, court: Court, plea: Plea, places: Sequence[Domain]) -> None:
@@ -45,7 +45,10 @@ class Sweeps:
         self.going = self._chosen()
         self.rooms = self.locals.rooms(self.going)
         self.pods = self.rooms.pods()
-        self.missed = self.locals.most_missed(self.going, self.rooms)
+        self._missed = self.locals.missed(self.going, self.rooms)
+        self.missed = np.zeros(len(self.going), np.int64)
+        np.maximum.at(self.missed, self.locals.row_of, self._missed)
+        self.needed = self._needed()
 
     def by_bound(self) -> list[Sweep]:
         """The places that could do, the one whose dearest victim is the least dear first."""
@@ -93,15 +96,15 @@ class Sweeps:
     def _chosen(self) -> Mask:
         """Who goes in each place: of the last tier as few as make room, turn by turn, at least one."""
         swept = self.locals.tier < self.last[self.locals.place]
-        place, turn = self.locals.place, self.turn
-        most = np.zeros(len(self.places), np.int64)
-        np.maximum.at(most, place, turn + 1)
-        least = np.ones(len(self.places), np.int64)
-        while (least < most).any():
-            half = (least + most) // 2
-            enough = self._totals(swept | ((turn >= 0) & (turn < half[place]))) >= self.plea.pods
-            most, least = np.where(enough, half, most), np.where(enough, least, half + 1)
-        return swept | ((turn >= 0) & (turn < least[place]))
+        first = self.locals.first_with_room(swept, self.turn, self.plea.pods)
+        return swept | ((self.turn >= 0) & (self.turn <= first[self.locals.place]))
+
+    def _needed(self) -> Ints:
+        found, rows = self.locals, np.flatnonzero(self._missed)
+        local, first = np.unique(found.row_of[rows], return_index=True)
+        needed = np.zeros(len(self.pods), np.int64)
+        np.add.at(needed, found.node[rows[first]], found.lost[local])
+        return needed
 
 
 class Sweep:
@@ -123,18 +126,36 @@ class Sweep:
         return self._locals.tier_of(int(self._all.last[self._at]))
 
     def least_lost(self) -> int:
-        """How many GPU-milliseconds are lost at least: by all without whom there would be fewer pods, but for those on
-        as many nodes as there may be fewer."""
-        found = self._locals
-        lost = np.where(self._all.missed > 0, found.lost, 0)
-        by_node = np.zeros(len(self._all.pods), np.int64)
-        mine = found.row_of[np.isin(found.row_of, self._mine)]
-        np.add.at(by_node, found.node[np.isin(found.row_of, self._mine)], lost[mine])
-        spared = np.sort(by_node)[len(by_node) - self._more :].sum()
-        return int(lost[self._mine].sum() - spared)
+        """How many GPU-milliseconds are lost at least, before anybody is spared: by all without whom there would be
+        fewer pods, but for those on as many nodes as there may be fewer. Who is spared makes it fewer on the node where
+        he counts."""
+        needed = np.sort(self._all.needed[self._all.ground.place == self._at])
+        return int(needed[: max(0, len(needed) - self._more)].sum())
+
+    @property
+    def standings(self) -> list[Standing]:
+        """The workloads that are touched."""
+        all_ = self._all.holdings.standings
+        return [all_[owner] for owner in dict.fromkeys(self._locals.owner[self.chosen].tolist())]
+
+    @property
+    def cost(self) -> Cost:
+        """What the victims cost."""
+        found, chosen = self._locals, self.chosen
+        return (
+            found.tier_of(max(found.tier[chosen].tolist())),
+            sum(found.lost[chosen].tolist()),
+            sum(found.milli[chosen].tolist()),
+            tuple(sorted([standing.workload.id for standing in self.standings])),
+        )
 
     def victims(self) -> tuple[Unit, ...]:
         """Those who must go, tier by tier and in the order inside a team."""
+        return tuple([self._unit(local) for local in self.chosen])
+
+    @cached_property
+    def chosen(self) -> list[int]:
+        """The same, by number."""
         found = self._locals
         left = self._of_use()
         self._whole = set(found.owner[left[found.whole[left]]].tolist())
@@ -145,8 +166,8 @@ class Sweep:
             for local in self._last_first(tier, might_stay):
                 if self._is_spared(local):
                     spared.add(local)
-        order = left[np.lexsort((found.key[left], found.tier[left]))].tolist()
-        return tuple([self._unit(local) for local in order if local not in spared])
+        order: list[int] = left[np.lexsort((found.key[left], found.tier[left]))].tolist()
+        return [local for local in order if local not in spared]
 
     def _of_use(self) -> Ints:
         """Those who do not leave only nodes where no pod fits all the same; such are spared, whoever else is. Pods of a

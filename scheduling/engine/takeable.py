@@ -17,6 +17,8 @@ from scheduling.engine.types import GPU_MILLI
 
 SPAN = 1 << 40
 """More than any two priorities are apart."""
+NEVER = np.iinfo(np.int64).max
+"""The last tier, or turn, of a place where all together do not make room."""
 STATUSES = 4
 """More than there are costs of a status."""
 
@@ -44,7 +46,7 @@ class Locals:
     WHOLE = -1
 
     def __init__(self, holdings: Holdings, ground: Ground) -> None:
-        self._ground = ground
+        self.ground = ground
         self._width = ground.rooms.gpu.shape[1]
         pods, owners, places = holdings.pods, holdings.owners, len(ground.uniform)
         kept, node = _in_place(holdings, ground)
@@ -79,6 +81,7 @@ class Locals:
         found = np.flatnonzero(row[shares.pod] >= 0)
         found = found[np.argsort(row[shares.pod[found]], kind="stable")]
         self._row, self._at, self._share = row[shares.pod[found]], shares.at[found], shares.milli[found]
+        self._device: Ints = self.node[self._row] * self._width + self._at
         self._first = np.searchsorted(self.row_of, np.arange(len(self.owner) + 1))
         self._first_share = np.searchsorted(self._row, np.arange(len(kept) + 1))
 
@@ -89,17 +92,17 @@ class Locals:
 
     def rooms(self, going: NDArray[np.bool_]) -> Rooms:
         """What is left on the nodes when these go."""
-        rows, nodes = going[self.row_of], len(self._ground.ranks)
+        rows, nodes = going[self.row_of], len(self.ground.ranks)
         shares = np.flatnonzero(rows[self._row])
-        gpu = np.zeros((nodes, self._width), np.int64)
-        np.add.at(gpu, (self.node[self._row[shares]], self._at[shares]), self._share[shares])
+        gpu = np.zeros(nodes * self._width, np.int64)
+        np.add.at(gpu, self._device[shares], self._share[shares])
         cpu, memory = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
         np.add.at(cpu, self.node[rows], self._cpu[rows])
         np.add.at(memory, self.node[rows], self._memory[rows])
-        return self._ground.rooms.with_more(gpu, cpu, memory)
+        return self.ground.rooms.with_more(gpu.reshape(nodes, self._width), cpu, memory)
 
-    def most_missed(self, going: NDArray[np.bool_], rooms: Rooms) -> Ints:
-        """For each of those who go, how many pods the nodes would hold less if it stayed: as many at least."""
+    def missed(self, going: NDArray[np.bool_], rooms: Rooms) -> Ints:
+        """For each pod of those who go, how many pods its node would hold less if it stayed: as many at least."""
         rows = np.flatnonzero(going[self.row_of])
         number = np.full(len(self.row_of), -1)
         number[rows] = np.arange(len(rows))
@@ -107,10 +110,36 @@ class Locals:
         gpu = np.zeros((len(rows), self._width), np.int64)
         gpu[number[self._row[shares]], self._at[shares]] = -self._share[shares]
         on = rooms.on(self.node[rows])
-        missed = on.pods() - on.with_more(gpu, -self._cpu[rows], -self._memory[rows]).pods()
-        most = np.zeros(len(self.owner), np.int64)
-        np.maximum.at(most, self.row_of[rows], missed)
-        return most
+        missed = np.zeros(len(self.row_of), np.int64)
+        missed[rows] = on.pods() - on.with_more(gpu, -self._cpu[rows], -self._memory[rows]).pods()
+        return missed
+
+    def first_with_room(self, gone: NDArray[np.bool_], turn: Ints, pods: int) -> Ints:
+        """By place, the turn after which it holds so many pods, when these are gone before and the others go turn by
+        turn (below 0: never); :data:`NEVER` where it never does. One place at a time would find the same: whoever goes
+        changes what his own nodes hold, and never to less."""
+        rows = np.flatnonzero(turn[self.row_of] >= 0)
+        rows = rows[np.lexsort((turn[self.row_of[rows]], self.node[rows]))]
+        node, turns = self.node[rows], turn[self.row_of[rows]]
+        number = np.full(len(self.row_of), -1)
+        number[rows] = np.arange(len(rows))
+        shares = np.flatnonzero(number[self._row] >= 0)
+        gpu = np.zeros((len(rows), self._width), np.int64)
+        np.add.at(gpu, (number[self._row[shares]], self._at[shares]), self._share[shares])
+        first = np.searchsorted(node, node)
+        before = self.rooms(gone)
+        so_far = [_summed(each, first) for each in (gpu, self._cpu[rows], self._memory[rows])]
+        held = before.on(node).with_more(*so_far).pods()
+        on_node = np.concatenate((before.pods(), held))
+        last = np.where(first < np.arange(len(rows)), len(self.ground.ranks) + np.arange(len(rows)) - 1, node)
+        more, place = held - on_node[last], self.ground.place[node]
+        order = np.lexsort((turns, place))
+        place, turns = place[order], turns[order]
+        totals = np.bincount(self.ground.place, before.pods(), len(self.ground.uniform)).astype(np.int64)
+        there = totals[place] + _summed(more[order], np.searchsorted(place, place)) >= pods
+        found = np.full(len(totals), NEVER)
+        np.minimum.at(found, place[there], turns[there])
+        return found
 
     def nodes(self, local: int) -> list[int]:
         """The rows of the nodes where one has pods."""
@@ -123,6 +152,13 @@ class Locals:
             of_row = slice(int(self._first_share[row]), int(self._first_share[row + 1]))
             picks = list(zip(self._at[of_row].tolist(), self._share[of_row].tolist(), strict=True))
             yield int(self.node[row]), picks, int(self._cpu[row]), int(self._memory[row])
+
+
+def _summed(amounts: Ints, first: Ints) -> Ints:
+    """What the rows of a group come to up to each; the groups come one after the other, ``first`` names the first row
+    of a row's group."""
+    summed: Ints = np.cumsum(amounts, 0)
+    return summed - (summed - amounts)[first]
 
 
 def _in_place(holdings: Holdings, ground: Ground) -> tuple[Ints, Ints]:

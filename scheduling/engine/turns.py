@@ -32,11 +32,14 @@ class Leavers:
 
 def paths_of(tree: Tree, leaf: Ints) -> Ints:
     """The ways down to some leaves, a row for each, filled up with :data:`NO_BRANCH`."""
-    leaves, which = np.unique(leaf, return_inverse=True)
-    paths = [tree.paths[each] for each in leaves.tolist()]
+    among = np.zeros(len(tree), np.bool_)
+    among[leaf] = True
+    paths = [tree.paths[each] for each in np.flatnonzero(among).tolist()]
     depth = max(map(len, paths), default=0)
     filled = [(*path, *[NO_BRANCH] * (depth - len(path))) for path in paths]
-    return np.array(filled, np.int64).reshape(len(paths), depth)[which]
+    rows: Ints = np.array(filled, np.int64).reshape(len(paths), depth)
+    number: Ints = np.cumsum(among) - 1
+    return rows[number[leaf]]
 
 
 def in_turn(rights: Rights, newcomer: Party, leavers: Leavers, gone: Ints) -> Ints:

@@ -13,6 +13,7 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing
 from scheduling.engine.tree import Tree
@@ -110,6 +111,14 @@ def test_after_any_departures_all_figures_are_those_of_a_fresh_look(
         if left.get(row.id, True)
     ]
     assert kept.figures() == Searching(replace(world, workloads=tuple(rows))).figures()
+
+
+@given(worlds(several_pools=False))
+@settings(max_examples=40, deadline=None)
+def test_the_arrays_say_of_each_since_when_its_work_would_be_lost(world: Snapshot) -> None:
+    found = Searching(world).roster.holdings
+    since = [UNLIMITED if each.working_since is None else each.working_since for each in found.standings]
+    assert found.owners.since.tolist() == since
 
 
 def test_workloads_that_ask_the_same_share_one_ask() -> None:

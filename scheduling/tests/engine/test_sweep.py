@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from scheduling.engine import preempt, schedule, taking
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.takeable import Locals
+from scheduling.engine.fragmentation import Ints
+from scheduling.engine.sweep import Mask, Sweep
+from scheduling.engine.takeable import NEVER, Locals
 from scheduling.engine.types import Snapshot, Status, Topology, Workload
 from scheduling.tests.engine.build import (
     NOW,
@@ -94,8 +96,30 @@ def test_the_same_victims_go_if_it_is_tried_with_each_whether_he_can_be_spared(
 ) -> None:
     found = schedule(world, NOW)
     with monkeypatch.context() as patch:
-        patch.setattr(Locals, "most_missed", lambda self, *_: np.zeros(len(self.owner), np.int64))
+        patch.setattr(Locals, "missed", lambda self, *_: np.zeros(len(self.row_of), np.int64))
         assert schedule(world, NOW) == found
+
+
+@given(full_racks())
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_same_victims_go_if_every_place_is_looked_at_turn_by_turn(
+    monkeypatch: pytest.MonkeyPatch, world: Snapshot
+) -> None:
+    found = schedule(world, NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(Locals, "first_with_room", _turn_by_turn)
+        patch.setattr(Sweep, "least_lost", lambda _: 0)
+        assert schedule(world, NOW) == found
+
+
+def _turn_by_turn(found: Locals, gone: Mask, turn: Ints, pods: int) -> Ints:
+    """What :meth:`Locals.first_with_room` finds, by letting go one turn after the other."""
+    place = found.ground.place
+    first = np.full(len(found.ground.uniform), NEVER)
+    for each in range(int(turn.max(initial=-1)) + 1):
+        held = np.bincount(place, found.rooms(gone | ((turn >= 0) & (turn <= each))).pods(), len(first))
+        first = np.where((held >= pods) & (first == NEVER), each, first)
+    return first
 
 
 def test_a_preferred_level_counts_inside_the_domain_where_the_victims_were() -> None:
