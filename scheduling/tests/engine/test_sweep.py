@@ -105,9 +105,15 @@ def test_the_same_victims_go_if_it_is_tried_with_each_whether_he_can_be_spared(
 def test_the_same_victims_go_if_every_place_is_looked_at_turn_by_turn(
     monkeypatch: pytest.MonkeyPatch, world: Snapshot
 ) -> None:
-    found = schedule(world, NOW)
+    found, first_with_room = schedule(world, NOW), Locals.first_with_room
+
+    def checked(*args: Any) -> Ints:
+        first = first_with_room(*args)
+        assert first.tolist() == _turn_by_turn(*args).tolist()
+        return first
+
     with monkeypatch.context() as patch:
-        patch.setattr(Locals, "first_with_room", _turn_by_turn)
+        patch.setattr(Locals, "first_with_room", checked)
         patch.setattr(Sweep, "least_lost", lambda _: 0)
         assert schedule(world, NOW) == found
 
