@@ -59,9 +59,8 @@ class Tally:
         """Count on all nodes at once."""
         numbers, pods = self._later.fleet.numbers_in(level), self._later.outlook(self._ask).pods
         inside = np.flatnonzero((numbers >= 0) & (pods > 0))
-        for rank in inside.tolist():
-            self.pods[rank] = int(pods[rank])
-            self.totals[int(numbers[rank])] += int(pods[rank])
+        self.pods.update(zip(inside.tolist(), pods[inside].tolist(), strict=True))
+        self.totals = np.bincount(numbers[inside], pods[inside], len(level)).astype(np.int64).tolist()
 
     def refresh(self) -> Tally:
         """Bring it up to date, and return it."""

@@ -113,6 +113,8 @@ class Search:
         self._shared: dict[int, Sizes] = {}
         self._taken: dict[str, set[int]] = {}
         self._gone: set[str] = set()
+        self._depths: dict[int, int] = {}
+        self._shallowest = 0
         self._under_ceilings = False
         self._under_ceilings = self._passed() is None
         self._roster = roster
@@ -285,6 +287,7 @@ class Search:
 
     def _give_back(self) -> None:
         """Spare everybody without whom the newcomer fits and may take the others, last chosen first."""
+        self._shallowest = min(map(self._depth, self._chosen), default=0)
         for unit in reversed(tuple(self._chosen)):
             if not unit.whole and any(each.whole and each.standing is unit.standing for each in self._chosen):
                 continue
@@ -297,13 +300,19 @@ class Search:
     def _makes_lawful(self, unit: Unit) -> bool:
         """Whether the newcomer may take the others only because this one, which is nearer to him in the tree, goes."""
         depth = self._depth(unit)
-        if self._newcomer.reserved or all(self._depth(each) >= depth for each in self._chosen):
+        if self._newcomer.reserved or depth <= self._shallowest:
+            return False
+        if all(self._depth(each) >= depth for each in self._chosen):
             return False
         return self._lawful.rules([each for each in self._chosen if each is not unit]) is None
 
     def _depth(self, unit: Unit) -> int:
         """How far down the unit's branch and the newcomer's are the same."""
-        return self._tree.parting(self._newcomer.leaf, unit.standing.leaf)
+        leaf = unit.standing.leaf
+        depth = self._depths.get(leaf)
+        if depth is None:
+            depth = self._depths[leaf] = self._tree.parting(self._newcomer.leaf, leaf)
+        return depth
 
     def _ping_pong(self) -> bool:
         """Whether somebody who goes whole could take his place back from the newcomer at once."""

@@ -15,6 +15,7 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.room import Picks
 from scheduling.engine.standing import Standing, Tier, Unit
 from scheduling.engine.tree import ROOT, Tree
+from scheduling.engine.types import Status
 
 Lying = tuple[Standing, int, Picks]
 """Whose pod lies on a node, its index, and the devices it holds there."""
@@ -128,15 +129,17 @@ class Roster:
         """Enrol all at once, when somebody looks first."""
         if self._cells:
             return
-        for standing in self:
+        cells = self._cells
+        for id_, standing in self._standings.items():
             cell = (standing.leaf, standing.workload.priority)
-            members = self._cells.get(cell)
+            members = cells.get(cell)
             if members is None:
-                members = self._cells[cell] = {}
-            members[standing.workload.id] = standing
-        for (leaf, priority), members in self._cells.items():
+                members = cells[cell] = {}
+            members[id_] = standing
+        self._milli = {priority: [0] * len(self._tree) for priority in {priority for _, priority in cells}}
+        for (leaf, priority), members in cells.items():
             milli = sum([standing.milli for standing in members.values()])
-            held = self._milli.setdefault(priority, [0] * len(self._tree))
+            held = self._milli[priority]
             for branch in (ROOT, *self._tree.paths[leaf]):
                 self._below.setdefault(branch, {}).setdefault(priority, {})[leaf] = None
                 held[branch] += milli
@@ -195,9 +198,20 @@ class Roster:
 
     def _filed(self) -> dict[Tier, dict[str, Standing]]:
         if self._tiers is None:
-            self._tiers = {}
-            for standing in self:
-                self._file(self._tiers, standing)
+            tiers: dict[Tier, dict[str, Standing]] = {}
+            whole: dict[tuple[Status, int], dict[str, Standing]] = {}
+            for id_, standing in self._standings.items():
+                workload = standing.workload
+                if len(standing.pods) > workload.min_pods:
+                    self._file(tiers, standing)
+                    continue
+                sort = (workload.status, workload.priority)
+                members = whole.get(sort)
+                if members is None:
+                    (tier,) = standing.tiers()
+                    members = whole[sort] = tiers.setdefault(tier, {})
+                members[id_] = standing
+            self._tiers = tiers
         return self._tiers
 
     def _file(self, tiers: dict[Tier, dict[str, Standing]], standing: Standing) -> None:
