@@ -74,10 +74,15 @@ class Lineup:
             unit = first(leaf, units)
             if unit is not None:
                 self.units[leaf] = unit
-                for branch in (ROOT, *tree.paths[leaf]):
-                    lowest = self.lowest.get(branch)
-                    if lowest is None or unit.key < lowest:
-                        self.lowest[branch] = unit.key
+                self.lowest[leaf] = unit.key
+        # Parents have lower numbers than their children.
+        for branch in range(len(tree) - 1, ROOT, -1) if self.units else ():
+            key = self.lowest.get(branch)
+            if key is not None:
+                parent = tree.parents[branch]
+                lowest = self.lowest.get(parent)
+                if lowest is None or key < lowest:
+                    self.lowest[parent] = key
 
     def renew(self, leaf: int) -> None:
         """Look again for the first unit of a leaf."""
