@@ -59,7 +59,8 @@ class Typical:
     """A pool's typical requests, ready to measure many nodes at once.
 
     ``kinds`` are those of the pool's fleet: nodes are given by the number of their kind. Requests that differ by
-    nothing but CPU and memory have one *size* in common; ``_weights`` has a row per request and a column per size.
+    nothing but CPU and memory have one *size* in common; ``_weights`` has a row per size and a column per amount of CPU
+    and memory.
     """
 
     def __init__(self, recent: Iterable[TypicalRequest], kinds: Sequence[Kind]) -> None:
@@ -71,39 +72,46 @@ class Typical:
         total = sum(weight for _, weight in sorted(counted.items()))
         rows = [(key, round(weight / total * MILLIONTHS)) for key, weight in sorted(counted.items())]
         sizes = sorted({size for (size, _, _), _ in rows})
-        self._devices = np.array([size[0] for size in sizes], np.int64)
+        amounts = sorted({(cpu, memory) for (_, cpu, memory), _ in rows})
+        self._devices = np.array([[size[0]] for size in sizes], np.int64).reshape(-1, 1)
         self._needs = _needs(sizes, kinds)
-        self._cpu = np.array([cpu for (_, cpu, _), _ in rows], np.int64)
-        self._memory = np.array([memory for (_, _, memory), _ in rows], np.int64)
-        self._weights = np.zeros((len(rows), len(sizes)))
-        for row, ((size, _, _), weight) in enumerate(rows):
-            self._weights[row, sizes.index(size)] = weight
+        self._cpu = np.array([[cpu] for cpu, _ in amounts], np.int64).reshape(-1, 1)
+        self._memory = np.array([[memory] for _, memory in amounts], np.int64).reshape(-1, 1)
+        self._weights = np.zeros((len(sizes), len(amounts)))
+        for (size, cpu, memory), weight in rows:
+            self._weights[sizes.index(size), amounts.index((cpu, memory))] = weight
         self.total = float(self._weights.sum())
-        self._steps = (
-            sorted({cpu for (_, cpu, _), _ in rows}),
-            sorted({memory for (_, _, memory), _ in rows}),
-        )
+        self._amounts = (sorted({cpu for cpu, _ in amounts}), sorted({memory for _, memory in amounts}))
 
     def __bool__(self) -> bool:
         return self.total > 0
 
-    def fragments(self, kinds: Ints, gpu: Ints, cpu: Ints, memory: Ints) -> Floats:
-        """F of each node, in milli-GPUs times :attr:`total`, a whole number.
+    @property
+    def sizes(self) -> int:
+        """How many different sizes the requests have."""
+        return len(self._devices)
 
-        ``gpu`` has a row per node and a column per device; nothing is below zero there.
+    def usable(self, kinds: Ints, gpu: Ints) -> Ints:
+        """How much of what is left of their devices could be used, by size of request and node, in milli-GPUs.
+
+        ``gpu`` has a row per device and a column per node; nothing is below zero there.
         """
-        enough = gpu[:, None, :] >= self._needs[kinds]
-        usable = np.where(enough, gpu[:, None, :], 0).sum(2)
-        usable[enough.sum(2) < self._devices] = 0
-        fits = (cpu[:, None] >= self._cpu) & (memory[:, None] >= self._memory)
-        weights = fits @ self._weights
-        lost: Floats = self.total * gpu.sum(1) - (usable * weights).sum(1)
+        enough = gpu >= self._needs[:, :, kinds]
+        usable: Ints = np.where(enough, gpu, 0).sum(1)
+        usable[enough.sum(1) < self._devices] = 0
+        return usable
+
+    def fragments(self, free: Ints, usable: Ints, cpu: Ints, memory: Ints) -> Floats:
+        """F of each node, in milli-GPUs times :attr:`total`, a whole number: given all that is left of its devices,
+        how much of it is :meth:`usable`, and what is left of CPU and memory."""
+        fits = (cpu >= self._cpu) & (memory >= self._memory)
+        lost: Floats = self.total * free - (usable * (self._weights @ fits)).sum(0)
         return lost
 
-    def steps(self, cpu: int, memory: int) -> tuple[int, int]:
+    def enough(self, cpu: int, memory: int) -> tuple[int, int]:
         """Of how many different amounts of CPU, and of memory, among the requests', there is enough: what is left of
         both makes no other difference to them."""
-        cpus, memories = self._steps
+        cpus, memories = self._amounts
         return bisect_right(cpus, cpu), bisect_right(memories, memory)
 
     def scores(self, fallen: Floats) -> Ints:
@@ -111,14 +119,18 @@ class Typical:
         scores: Ints = np.floor_divide(fallen, self.total * STEP_MILLI).astype(np.int64)
         return scores
 
+    def score(self, fallen: float) -> int:
+        """The score of one placement, as :meth:`scores`."""
+        return int(fallen // (self.total * STEP_MILLI))
+
 
 def _needs(sizes: Sequence[Size], kinds: Sequence[Kind]) -> Ints:
-    """By kind, size and device, the milli-GPUs that such a request needs of it; :data:`NEVER` if it may not use it."""
+    """By size, device and kind, the milli-GPUs that such a request needs of it; :data:`NEVER` if it may not use it."""
     width = max((len(kind.devices) for kind in kinds), default=0)
-    needs = np.full((len(kinds), len(sizes), width), NEVER, np.int64)
+    needs = np.full((len(sizes), width, len(kinds)), NEVER, np.int64)
     for number, kind in enumerate(kinds):
-        for column, size in enumerate(sizes):
-            needs[number, column, : len(kind.devices)] = [
+        for row, size in enumerate(sizes):
+            needs[row, : len(kind.devices), number] = [
                 _need(size, gpu_type, memory_mib, sharing=kind.sharing)
                 for gpu_type, memory_mib in kind.devices
             ]

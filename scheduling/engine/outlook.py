@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.quantities import in_arrays
-from scheduling.engine.room import pods_in
+from scheduling.engine.room import Room, pick_devices
+from scheduling.engine.shapes import Shapes, grown
 from scheduling.engine.types import GPU_MILLI, Placement
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ NOWHERE = np.iinfo(np.int64).max
 """The key of a node that holds no pod of the ask."""
 PART = 1_000_000
 """All of a device, or of all of a node's devices, in millionths."""
-MANY_NODES = 64
-"""From so many nodes on it is worth while to ask which are alike."""
-FEW_NODES = 16
+FEW_NODES = 24
 """Up to so many nodes are looked at one by one."""
 FEW_NOTES = 256
 """Up to so many notes are read to find those few nodes."""
@@ -32,15 +31,20 @@ MOST_KNOWN = 16_384
 """So many keys are remembered by what is left on a node."""
 MANY = 1 << 30
 """Pods without GPUs that a node holds, as far as its devices are concerned."""
+UNKNOWN = -1
+HOLD, TIED, AFTER, USABLE = range(4)
+"""What is remembered of a shape: how many pods the devices hold, what decides between nodes of equal score, how much
+would be left of the devices, and, from here on, how much of that typical requests of each size could use."""
 
 
 class Outlook:
-    """For one ask, by node: ``pods``, how many fit, and ``keys``, lower for a better node.
+    """For one ask, by node: :attr:`pods`, how many fit, and :attr:`keys`, lower for a better node.
 
     Keys order the nodes for binpack by (1) the score of what fragmentation falls there, highest first (all the same
     without typical requests), (2) the part of the node's devices that is free, twice, plus the part of the device that
     a share leaves over, least first; for spread by what is free, most first. Equal ones go by rank, that is by the
-    node's id. What counts is what is left now: how it came about makes no difference.
+    node's id. What counts is what is left now: how it came about makes no difference. What only the devices decide is
+    worked out once for all nodes of one shape.
     """
 
     def __init__(self, space: Space, grid: Grid, ask: Ask) -> None:
@@ -52,114 +56,168 @@ class Outlook:
         self._whole = in_arrays(ask.whole)
         self._grid = grid
         self._placement = fleet.pool.policy.placement
-        self._kind_row: Ints = np.full(len(fleet.kinds), -1, np.int64)
-        self._costs: Ints = np.zeros((len(usable), grid.gpu.shape[1]), np.int64)
-        for row, each in enumerate(usable):
-            self._kind_row[each.kind] = row
-            self._costs[row, : len(each.costs)] = each.costs
+        self._costs_of = {each.kind: each.costs for each in usable}
+        self._costs: Ints = np.zeros((len(grid.shapes.gpu), len(fleet.kinds)), np.int64)
+        for each in usable:
+            self._costs[: len(each.costs), each.kind] = each.costs
         self._ranks = fleet.ranks_of(usable)
-        self.pods: Ints = np.zeros(len(fleet.nodes), np.int64)
-        self.keys: Ints = np.full(len(fleet.nodes), NOWHERE, np.int64)
+        self._shapes: Shapes | None = None
+        self._by_shape: Ints = np.zeros((0, 0), np.int64)
+        self._pods: Ints = np.zeros(len(fleet.nodes), np.int64)
+        self._keys: Ints = np.full(len(fleet.nodes), NOWHERE, np.int64)
         self._known: dict[Hashable, int] = {}
-        self._seen = -1
+        self._counted = self._rated = -1
 
-    def refresh(self) -> Outlook:
-        """Bring it up to date, and return it."""
+    @property
+    def pods(self) -> Ints:
+        """How many pods each node holds."""
         changed = self._space.changed
-        if self._seen < len(changed):
+        if self._counted < len(changed):
+            stale = self._stale(self._counted)
+            if len(stale):
+                self._pods[stale] = self._count(stale)
+            self._counted = len(changed)
+        return self._pods
+
+    @property
+    def keys(self) -> Ints:
+        """How good each node is, :data:`NOWHERE` where no pod fits."""
+        changed = self._space.changed
+        if self._rated < len(changed):
             few = self._few_stale(changed)
             if few is None:
-                self._look_at_stale()
+                self._rate(self._stale(self._rated))
             else:
-                for rank in few:
-                    self._look_at(rank)
-            self._seen = len(changed)
-        return self
+                self._rate_few(few)
+            self._rated = len(changed)
+        return self._keys
+
+    def _stale(self, seen: int) -> Ints:
+        """The nodes that have changed since there were so many changes."""
+        stamp = self._grid.refresh().stamp
+        return self._ranks[stamp[self._ranks] > seen]
 
     def _few_stale(self, changed: Sequence[int]) -> set[int] | None:
-        """The nodes that have changed since the last look, if they are few."""
-        if self._ask.bare or self._seen < max(0, len(changed) - FEW_NOTES):
+        """The nodes that have changed since their keys were worked out, if they are few."""
+        if self._rated < max(0, len(changed) - FEW_NOTES):
             return None
-        ranks = set(changed[self._seen :])
+        ranks = set(changed[self._rated :])
         return ranks if len(ranks) <= FEW_NODES else None
 
-    def _look_at(self, rank: int) -> None:
-        """Work out pods and key of one node; the key only if no node had as much left of all that decides it."""
-        costs = self._space.fleet.costs_on(self._ask, rank)
-        if costs is None:
-            return
-        room = self._space.rooms[rank]
-        self.pods[rank] = pods = pods_in(room, costs, self._ask)
-        if not pods:
-            self.keys[rank] = NOWHERE
-            return
-        left = self._grid.decisive(rank, self._cpu, self._memory)
-        key = self._known.get(left)
-        if key is None:
-            self._grid.refresh()
-            self._look(np.array([rank], np.int64))
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[left] = int(self.keys[rank])
-        else:
-            self.keys[rank] = key
+    def _rate_few(self, ranks: Iterable[int]) -> None:
+        """Find the keys of these nodes, one by one; work a key out only if no node had as much left of all that
+        decides it.
 
-    def _look_at_stale(self) -> None:
-        """Work out pods and keys of all nodes that have changed since the last look."""
-        grid = self._grid.refresh()
-        stale = self._ranks[grid.stamp[self._ranks] > self._seen]
-        if len(stale) > MANY_NODES:
-            self._look_once(stale)
-        elif len(stale):
-            self._look(stale)
+        Devices that nothing tells apart may stand in any order, and of CPU and memory only that decides for how many
+        of the typical requests they suffice, before and after.
+        """
+        rooms, kind_of, keys, known = self._space.rooms, self._space.fleet.kind_of, self._keys, self._known
+        cpu, memory = self._ask.cpu_milli, self._ask.memory_mib
+        shape_of, enough = self._grid.shapes.shape, self._grid.typical.enough
+        for rank in ranks:
+            kind, room = kind_of[rank], rooms[rank]
+            if kind not in self._costs_of:
+                continue
+            if (cpu and room.cpu < cpu) or (memory and room.memory < memory):
+                keys[rank] = NOWHERE
+                continue
+            left = (
+                shape_of(kind, room.gpu),
+                enough(room.cpu, room.memory),
+                enough(room.cpu - cpu, room.memory - memory),
+            )
+            key = known.get(left)
+            if key is None:
+                if len(known) >= MOST_KNOWN:
+                    known.clear()
+                key = known[left] = self._key(kind, room)
+            keys[rank] = key
 
-    def _look_once(self, ranks: Ints) -> None:
-        """Work out pods and keys of these nodes, of those that are alike once."""
-        alike = self._grid.alike[ranks]
-        chosen = np.full(self._grid.numbers, -1, np.int64)
-        chosen[alike] = ranks
-        self._look(chosen[chosen >= 0])
-        self.pods[ranks] = self.pods[chosen[alike]]
-        self.keys[ranks] = self.keys[chosen[alike]]
+    def _key(self, kind: int, room: Room) -> int:
+        """The key of a node of this kind with so much left, and CPU and memory enough."""
+        picks = pick_devices(room, self._costs_of[kind], self._ask)
+        if picks is None:
+            return NOWHERE
+        free, after = sum([left for left in room.gpu if left > 0]), room.copy()
+        if self._placement is Placement.SPREAD:
+            return -free
+        after.change(picks, self._ask.cpu_milli, self._ask.memory_mib, -1)
+        over = sum([after.gpu[at] for at, _ in picks]) * (PART // GPU_MILLI)
+        tied = 2 * (free * (PART // GPU_MILLI) // max(len(room.gpu), 1)) + over
+        if not self._grid.typical:
+            return tied
+        fallen = self._grid.shapes.fragments(kind, room) - self._grid.shapes.fragments(kind, after)
+        return tied - self._grid.typical.score(fallen) * (3 * PART + 1)
 
-    def _look(self, ranks: Ints) -> None:
-        """Work out pods and keys of these nodes."""
+    def _count(self, ranks: Ints) -> Ints:
+        """How many pods these nodes hold."""
         grid = self._grid
-        gpu = grid.gpu[ranks]
-        costs = self._costs[self._kind_row[grid.kinds[ranks]]]
-        pods = self._on_devices(gpu, costs)
+        pods: Ints = self._by_shape_of(ranks)[HOLD, grid.alike[ranks]]
         if self._cpu:
             pods = np.minimum(pods, np.maximum(grid.cpu[ranks], 0) // self._cpu)
         if self._memory:
             pods = np.minimum(pods, np.maximum(grid.memory[ranks], 0) // self._memory)
-        self.pods[ranks] = pods
-        self.keys[ranks] = NOWHERE
+        return pods
+
+    def _rate(self, ranks: Ints) -> None:
+        """Work out the keys of these nodes."""
+        grid, by_shape = self._grid, self._by_shape_of(ranks)
+        fits = by_shape[HOLD, grid.alike[ranks]] > 0
+        if self._cpu:
+            fits &= grid.cpu[ranks] >= self._cpu
+        if self._memory:
+            fits &= grid.memory[ranks] >= self._memory
+        self._keys[ranks] = NOWHERE
+        ranks = ranks[fits]
+        alike = grid.alike[ranks]
+        if self._placement is Placement.SPREAD:
+            self._keys[ranks] = -grid.free[ranks]
+        elif not grid.typical:
+            self._keys[ranks] = by_shape[TIED, alike]
+        elif len(ranks):
+            cpu, memory = grid.cpu[ranks] - self._cpu, grid.memory[ranks] - self._memory
+            usable = by_shape[USABLE:].take(alike, axis=1)
+            lost = grid.typical.fragments(by_shape[AFTER, alike], usable, cpu, memory)
+            scores = grid.typical.scores(grid.fragments[ranks] - lost)
+            self._keys[ranks] = by_shape[TIED, alike] - scores * (3 * PART + 1)
+
+    def _by_shape_of(self, ranks: Ints) -> Ints:
+        """What is remembered by shape, after those that these nodes have been worked out."""
+        shapes = self._grid.shapes
+        if self._shapes is not shapes:
+            self._shapes = shapes
+            self._by_shape = np.zeros((USABLE + len(shapes.usable), 0), np.int64)
+        self._by_shape = grown(self._by_shape, len(shapes), UNKNOWN)
+        alike = self._grid.alike[ranks]
+        new = alike[self._by_shape[HOLD, alike] == UNKNOWN]
+        if len(new):
+            self._learn(shapes, np.array(sorted(set(new.tolist())), np.int64))
+        return self._by_shape
+
+    def _learn(self, shapes: Shapes, numbers: Ints) -> None:
+        """Work out what is remembered of these shapes."""
+        gpu, kinds = shapes.gpu[:, numbers], shapes.kinds[numbers]
+        costs = self._costs[:, kinds]
+        self._by_shape[HOLD, numbers] = pods = self._on_devices(gpu, costs)
         fits = pods > 0
-        if fits.any():
-            self.keys[ranks[fits]] = self._keys(ranks[fits], gpu[fits], costs[fits])
+        numbers, gpu, kinds, costs = numbers[fits], gpu[:, fits], kinds[fits], costs[:, fits]
+        if len(numbers):
+            after = self._after(gpu, costs)
+            free = shapes.free[numbers] * (PART // GPU_MILLI) // np.maximum(shapes.devices[numbers], 1)
+            over = np.where(after < gpu, after, 0).sum(0) * (PART // GPU_MILLI)
+            self._by_shape[TIED, numbers] = 2 * free + over
+            self._by_shape[AFTER, numbers] = after.sum(0)
+            self._by_shape[USABLE:, numbers] = self._grid.typical.usable(kinds, after)
 
     def _on_devices(self, gpu: Ints, costs: Ints) -> Ints:
         """How many pods the devices hold."""
         if self._ask.bare:
-            return np.full(len(gpu), MANY, np.int64)
+            return np.full(gpu.shape[1], MANY, np.int64)
         if self._whole:
-            free: Ints = ((gpu == GPU_MILLI) & (costs > 0)).sum(1)
+            free: Ints = ((gpu == GPU_MILLI) & (costs > 0)).sum(0)
             return free // self._whole
-        pods: Ints = np.where(costs > 0, gpu // np.maximum(costs, 1), 0).sum(1)
+        pods: Ints = np.where(costs > 0, gpu // np.maximum(costs, 1), 0).sum(0)
         return pods
-
-    def _keys(self, ranks: Ints, gpu: Ints, costs: Ints) -> Ints:
-        """How good the nodes are, which all hold a pod."""
-        grid = self._grid
-        if self._placement is Placement.SPREAD:
-            return -grid.free[ranks]
-        after = self._after(gpu, costs)
-        left = np.where(after < gpu, after, 0).sum(1) * (PART // GPU_MILLI)
-        tied: Ints = 2 * (grid.free[ranks] * (PART // GPU_MILLI) // np.maximum(grid.devices[ranks], 1)) + left
-        if not grid.typical:
-            return tied
-        lost = grid.lost(ranks, after, self._cpu, self._memory)
-        return tied - grid.typical.scores(grid.fragments[ranks] - lost) * (3 * PART + 1)
 
     def _after(self, gpu: Ints, costs: Ints) -> Ints:
         """What the devices would have left, as :func:`~scheduling.engine.room.pick_devices` picks them."""
@@ -167,11 +225,11 @@ class Outlook:
             return gpu
         if self._whole:
             free = (gpu == GPU_MILLI) & (costs > 0)
-            taken: NDArray[np.bool_] = free & (np.cumsum(free, axis=1) <= self._whole)
+            taken: NDArray[np.bool_] = free & (np.cumsum(free, axis=0) <= self._whole)
             return np.where(taken, 0, gpu)
         fits = (costs > 0) & (gpu >= costs)
         tightness = np.where(fits, (gpu == GPU_MILLI) * GPU_MILLI + gpu - costs, NOWHERE)
-        at = np.argmin(tightness, axis=1)
-        after, rows = gpu.copy(), np.arange(len(gpu))
-        after[rows, at] -= costs[rows, at]
+        at = np.argmin(tightness, axis=0)
+        after, columns = gpu.copy(), np.arange(gpu.shape[1])
+        after[at, columns] -= costs[at, columns]
         return after

@@ -63,14 +63,14 @@ class Space:
         return self._grid
 
     def outlook(self, ask: Ask) -> Outlook:
-        """How many pods of the ask each node holds, and how good it is for them, up to date."""
+        """How many pods of the ask each node holds, and how good it is for them."""
         grid = self.grid
         found = self._outlooks.get(ask)
         if found is None:
             if len(self._outlooks) >= OUTLOOKS_KEPT:
                 del self._outlooks[next(iter(self._outlooks))]
             found = self._outlooks[ask] = Outlook(self, grid, ask)
-        return found.refresh()
+        return found
 
     def fragmentation(self) -> float:
         """The part (0 to 1) of what is free on nodes that take new pods that typical requests could not use."""

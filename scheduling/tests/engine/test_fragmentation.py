@@ -34,9 +34,9 @@ def lost(
 ) -> list[float]:
     """F of the nodes, in milli-GPUs."""
     fleet = Fleet(often(*requests), nodes, ())
-    typical, count = fleet.typical, len(nodes)
-    kinds = np.array(fleet.kind_of)
-    found = typical.fragments(kinds, np.array(gpu), np.full(count, cpu), np.full(count, memory))
+    typical, count, left = fleet.typical, len(nodes), np.array(gpu).T
+    usable = typical.usable(np.array(fleet.kind_of), left)
+    found = typical.fragments(left.sum(0), usable, np.full(count, cpu), np.full(count, memory))
     return [value / typical.total for value in found]
 
 
@@ -93,11 +93,10 @@ def test_it_is_what_the_definition_says(
 ) -> None:
     nodes = [node(f"n{at}", 4) for at in range(len(left))]
     fleet = Fleet(often(*recent), nodes, ())
+    free = np.array([gpu for gpu, _ in left]).T
+    usable = fleet.typical.usable(np.array(fleet.kind_of), free)
     found = fleet.typical.fragments(
-        np.array(fleet.kind_of),
-        np.array([gpu for gpu, _ in left]),
-        np.array([cpu for _, cpu in left]),
-        np.full(len(left), 64),
+        free.sum(0), usable, np.array([cpu for _, cpu in left]), np.full(len(left), 64)
     )
     total = sum(each.weight for each in recent)
     for value, (gpu, cpu) in zip(found, left, strict=True):
@@ -128,6 +127,7 @@ def test_the_score_rises_with_every_fiftieth_of_a_gpu_that_it_falls() -> None:
     typical = Typical([asks(1)], [])
     fallen = np.array([-20.5, -20.0, -0.5, 0.0, 19.5, 20.0, 1000.0]) * typical.total
     assert list(typical.scores(fallen)) == [-2, -1, -1, 0, 0, 1, 50]
+    assert [typical.score(each) for each in fallen.tolist()] == [-2, -1, -1, 0, 0, 1, 50]
 
 
 @pytest.mark.parametrize("much", [1 << 62, 1 << 63, 10**30, -(10**30)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable
 from dataclasses import replace
 from functools import cache
 
@@ -101,13 +100,18 @@ def crowded(policy: Pool, chance: random.Random) -> Space:
 
 @given(policies, asks, st.integers())
 @settings(deadline=None)
-def test_what_decides_is_all_that_decides(policy: Pool, looked: Ask, seed: int) -> None:
-    space = crowded(policy, random.Random(seed))
+def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
+    policy: Pool, looked: Ask, seed: int
+) -> None:
+    chance = random.Random(seed)
+    space = crowded(policy, chance)
     outlook = space.outlook(looked)
-    known: dict[Hashable, int] = {}
-    for rank in np.flatnonzero(outlook.pods).tolist():
-        left = space.grid.decisive(rank, looked.cpu_milli, looked.memory_mib)
-        assert known.setdefault(left, outlook.keys[rank]) == outlook.keys[rank]
+    for rank, room in enumerate(space.rooms):
+        assert len(outlook.keys) == len(space.rooms)
+        picks = [(at, left - chance.choice((-250, 0, 500, 1000))) for at, left in enumerate(room.gpu)]
+        space.change(rank, picks, chance.randrange(-2000, 4000, 500), chance.randrange(-32, 64, 16), -1)
+    anew = Space(space.fleet, [room.copy() for room in space.rooms])
+    assert np.array_equal(outlook.keys, anew.outlook(looked).keys)
 
 
 @given(asks, st.integers())
@@ -122,17 +126,19 @@ def test_where_no_node_might_hold_a_pod_none_does(looked: Ask, seed: int) -> Non
     assert might_hold(space, looked) or not space.fleet.holds(looked, rank, space.rooms[rank])
 
 
-def test_rooms_of_the_past_are_forgotten() -> None:
+def test_shapes_of_the_past_are_forgotten() -> None:
     ledger = made(
         replace(pool(), recent=RECENT), [node("n0", 4, cpu_milli=64000), node("n1", 4, cpu_milli=64000)]
     )
-    space = ledger.now
-    for cpu in range(1, 60):
-        placed = ledger.place(ask(Share(250), cpu), (0,))
+    space, looked = ledger.now, ask(Share(800))
+    for milli in range(10, 600, 10):
+        placed = ledger.place(ask(Share(milli)), (0,))
         assert placed is not None
-        space.outlook(ask(Share(1000)))
-        ledger.undo(ask(Share(250), cpu), placed)
-        assert space.grid.refresh().numbers <= 13
+        fresh = Space(ledger.fleet, [room.copy() for room in space.rooms])
+        assert np.array_equal(space.outlook(looked).pods, fresh.outlook(looked).pods)
+        assert np.array_equal(space.outlook(looked).keys, fresh.outlook(looked).keys)
+        assert len(space.grid.shapes) <= 13
+        ledger.undo(ask(Share(milli)), placed)
     grid = space.grid.refresh()
     assert grid.alike[0] == grid.alike[1]
 

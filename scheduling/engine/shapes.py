@@ -1,0 +1,100 @@
+"""What can be left of a node's devices, numbered, so that nodes alike in that are looked at once (section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduling.engine.fragmentation import Ints
+from scheduling.engine.quantities import in_arrays
+from scheduling.engine.room import Room
+
+if TYPE_CHECKING:
+    from scheduling.engine.fleet import Fleet
+
+MOST_MEASURED = 16_384
+"""So many fragments are remembered."""
+Shape = tuple[int, tuple[int, ...]]
+"""A node's kind and what is left of each device; in ascending order where nothing tells the devices apart."""
+
+
+class Shapes:
+    """The shapes that nodes of a fleet have had so far, a number and a column each.
+
+    ``kinds`` and ``gpu`` say what they are (0 beyond a node's last device and where less than nothing is left),
+    ``devices`` counts the devices, ``free`` adds up what is left of them, ``usable`` is how much of it a typical
+    request of each size could use. The arrays are at least as long as there are numbers.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._is_even = [len(set(kind.devices)) < 2 for kind in fleet.kinds]
+        self._width = max((len(kind.devices) for kind in fleet.kinds), default=0)
+        self._numbers: dict[Shape, int] = {}
+        self._new: list[Shape] = []
+        self._fragments: dict[tuple[Shape, tuple[int, int]], float] = {}
+        self.kinds: Ints = np.zeros(0, np.int64)
+        self.gpu: Ints = np.zeros((self._width, 0), np.int64)
+        self.devices: Ints = np.zeros(0, np.int64)
+        self.free: Ints = np.zeros(0, np.int64)
+        self.usable: Ints = np.zeros((fleet.typical.sizes, 0), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def shape(self, kind: int, gpu: Sequence[int]) -> Shape:
+        """What is so much of each device on a node of a kind."""
+        return kind, tuple(sorted(gpu) if self._is_even[kind] else gpu)
+
+    def number(self, shape: Shape) -> int:
+        """The number of a shape; its column is there after :meth:`refresh`."""
+        number = self._numbers.get(shape)
+        if number is None:
+            number = self._numbers[shape] = len(self._numbers)
+            self._new.append(shape)
+        return number
+
+    def refresh(self) -> None:
+        """Fill in the columns of the shapes that have got a number since the last time."""
+        if not self._new:
+            return
+        new, self._new = self._new, []
+        at = slice(len(self) - len(new), len(self))
+        for name in ("kinds", "gpu", "devices", "free", "usable"):
+            setattr(self, name, grown(getattr(self, name), len(self)))
+        self.kinds[at] = [kind for kind, _ in new]
+        self.gpu[:, at] = self._columns(new)
+        self.devices[at] = [len(gpu) for _, gpu in new]
+        self.free[at] = self.gpu[:, at].sum(0)
+        self.usable[:, at] = self._fleet.typical.usable(self.kinds[at], self.gpu[:, at])
+
+    def fragments(self, kind: int, room: Room) -> float:
+        """What is left of one node that the typical requests could not use, by their measure; measured once for all
+        that is alike to them."""
+        typical, shape = self._fleet.typical, self.shape(kind, room.gpu)
+        key = (shape, typical.enough(room.cpu, room.memory))
+        found = self._fragments.get(key)
+        if found is None:
+            if len(self._fragments) >= MOST_MEASURED:
+                self._fragments.clear()
+            gpu = self._columns([shape])
+            usable = typical.usable(np.array([kind]), gpu)
+            cpu, memory = np.array([in_arrays(room.cpu)]), np.array([in_arrays(room.memory)])
+            found = self._fragments[key] = float(typical.fragments(gpu.sum(0), usable, cpu, memory)[0])
+        return found
+
+    def _columns(self, shapes: Iterable[Shape]) -> Ints:
+        """What is left of each device, 0 beyond the last."""
+        rows = [[max(left, 0) for left in gpu] + [0] * (self._width - len(gpu)) for _, gpu in shapes]
+        return np.array(rows, np.int64).T
+
+
+def grown(columns: Ints, count: int, fill: int = 0) -> Ints:
+    """The columns, with space for at least so many."""
+    if columns.shape[-1] >= count:
+        return columns
+    longer: Ints = np.full((*columns.shape[:-1], 2 * count), fill, np.int64)
+    longer[..., : columns.shape[-1]] = columns
+    return longer
