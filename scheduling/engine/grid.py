@@ -76,11 +76,8 @@ class Grid:
             return
         at = np.array(of_kinds, np.int64)
         found = [rooms[rank] for rank in of_kinds]
-        self.alike[at] = [
-            shapes.number(shapes.shape(kind_of[rank], room.gpu))
-            for rank, room in zip(of_kinds, found, strict=True)
-        ]
-        shapes.refresh()
+        kinds = [kind_of[rank] for rank in of_kinds]
+        self.alike[at] = shapes.numbers(zip(kinds, found, strict=True))
         self.free[at] = shapes.free[self.alike[at]]
         self.cpu[at] = _capped([room.cpu for room in found])
         self.memory[at] = _capped([room.memory for room in found])

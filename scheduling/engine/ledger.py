@@ -149,9 +149,13 @@ class Ledger:
         for pod in pods:
             spot = self.spot(pod)
             if spot is not None:
-                self._try(self.later, spot, of, sign)
-                if now and self.emptying:
-                    self._try(self.now, spot, of, sign)
+                self._change_at(spot, of, sign, now=now)
+
+    def _change_at(self, spot: Spot, of: Workload | Ask, sign: int, *, now: bool = True) -> None:
+        """Give back or take what one pod holds there."""
+        self._try(self.later, spot, of, sign)
+        if now and self.emptying:
+            self._try(self.now, spot, of, sign)
 
     def leave(self, workload: Workload, pods: Sequence[PodPlacement]) -> None:
         """Let pods go. Their devices stay held until the cluster reports them gone, if they may exist already."""
@@ -211,12 +215,11 @@ class Ledger:
             if spot is None:
                 self.undo(ask, placed)
                 return None
-            pod = self._pod(index, *spot)
             if spot[0] in spare:
                 spare[spot[0]] = spare[spot[0]].copy()
                 spare[spot[0]].change(spot[1], ask.cpu_milli, ask.memory_mib, -1)
-            self._change(ask, [pod], -1)
-            placed.append(pod)
+            self._change_at(spot, ask, -1)
+            placed.append(self._pod(index, *spot))
         return tuple(placed)
 
     def _next_spot(

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Usable
-from scheduling.engine.fragmentation import Ints
+from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.room import Picks, Room, pick_devices, pods_in
 from scheduling.engine.space import Space
@@ -142,20 +142,22 @@ def by_tightness(space: Space, ask: Ask, pods: int, level: tuple[Domain, ...]) -
     if len(level) <= 1:
         yield from level
         return
-    numbers = space.fleet.numbers_in(level)
-    on = space.outlook(ask).pods
-    some = np.flatnonzero(on)
-    some = some[numbers[some] >= 0]
-    where, held = numbers[some], on[some]
-    fitting = np.flatnonzero(np.bincount(where, held, len(level)) >= pods)
+    numbers, held = space.fleet.numbers_in(level), space.outlook(ask).pods.copy()
+    if held.sum() < pods:
+        return
+    fitting = np.flatnonzero(_by_domain(numbers, held, len(level)) >= pods)
     if not len(fitting):
         return
-    inside = np.flatnonzero(numbers >= 0)
-    free = np.bincount(numbers[inside], space.grid.refresh().free[inside], len(level))[fitting]
+    free = _by_domain(numbers, space.grid.refresh().free, len(level))[fitting]
     for least in np.unique(free):
         tied = fitting[free == least]
-        for number in tied if len(tied) == 1 else _by_nodes(where, held, pods, tied):
+        for number in tied if len(tied) == 1 else _by_nodes(numbers, held, pods, tied):
             yield level[int(number)]
+
+
+def _by_domain(numbers: Ints, amounts: Ints, domains: int) -> Floats:
+    """The sum for each domain of what there is on its nodes, given the number of each node's domain."""
+    return np.asarray(np.bincount(numbers + 1, amounts, domains + 1), np.float64)[1:]
 
 
 def _by_nodes(where: Ints, held: Ints, pods: int, tied: Ints) -> Ints:

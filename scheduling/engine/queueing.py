@@ -72,10 +72,19 @@ def reserve_start(
         leave([(workload, placements)])
         if ready:
             best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
-            some = {rank: count for rank, count in tally.pods.items() if count} | held
-            there = {rank: count for rank, count in some.items() if count and tally.where[rank][0] == best}
+            there = _held_in(best, tally, held)
             return Kept(at, _spare_then(ledger, ask, pods, where=tally.where, rooms=rooms, counts=there))
     return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, tally.domains, rooms))
+
+
+def _held_in(domain: int, tally: Tally, held: dict[int, int]) -> dict[int, int]:
+    """On which nodes of a domain pods fit, and how many: as the tally has it but for those that ``held`` tells of.
+
+    Where nothing fits as things stand, only those that have been counted again may have come to hold something.
+    """
+    before = tally.pods if tally.totals[domain] else {}
+    some = {rank: count for rank, count in before.items() if count} | held
+    return {rank: count for rank, count in some.items() if count and tally.where[rank][0] == domain}
 
 
 def _free(

@@ -33,7 +33,6 @@ class Shapes:
         self._is_even = [len(set(kind.devices)) < 2 for kind in fleet.kinds]
         self._width = max((len(kind.devices) for kind in fleet.kinds), default=0)
         self._numbers: dict[Shape, int] = {}
-        self._new: list[Shape] = []
         self._fragments: dict[tuple[Shape, tuple[int, int]], float] = {}
         self.kinds: Ints = np.zeros(0, np.int64)
         self.gpu: Ints = np.zeros((self._width, 0), np.int64)
@@ -48,19 +47,23 @@ class Shapes:
         """What is so much of each device on a node of a kind."""
         return kind, tuple(sorted(gpu) if self._is_even[kind] else gpu)
 
-    def number(self, shape: Shape) -> int:
-        """The number of a shape; its column is there after :meth:`refresh`."""
-        number = self._numbers.get(shape)
-        if number is None:
-            number = self._numbers[shape] = len(self._numbers)
-            self._new.append(shape)
-        return number
+    def numbers(self, nodes: Iterable[tuple[int, Room]]) -> list[int]:
+        """The numbers of the shapes of nodes, given their kinds and rooms."""
+        is_even, known, numbers = self._is_even, self._numbers, []
+        new: list[Shape] = []
+        for kind, room in nodes:
+            shape = (kind, tuple(sorted(room.gpu) if is_even[kind] else room.gpu))
+            number = known.get(shape)
+            if number is None:
+                number = known[shape] = len(known)
+                new.append(shape)
+            numbers.append(number)
+        if new:
+            self._add(new)
+        return numbers
 
-    def refresh(self) -> None:
-        """Fill in the columns of the shapes that have got a number since the last time."""
-        if not self._new:
-            return
-        new, self._new = self._new, []
+    def _add(self, new: Sequence[Shape]) -> None:
+        """Fill in the columns of the last shapes."""
         at = slice(len(self) - len(new), len(self))
         for name in ("kinds", "gpu", "devices", "free", "usable"):
             setattr(self, name, grown(getattr(self, name), len(self)))

@@ -14,6 +14,8 @@ from scheduling.engine.types import GPU_MILLI
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Fleet
 
+Buckets = dict[int, list[int]]
+
 OUTLOOKS_KEPT = 256
 """Of so many asks it is remembered how good each node is for them."""
 NOT_PARTLY = frozenset({0, GPU_MILLI})
@@ -23,9 +25,7 @@ NOT_PARTLY = frozenset({0, GPU_MILLI})
 class Space:
     """The room of every node of a pool.
 
-    For each kind, ``whole[kind][n]`` lists the nodes with n whole devices free and ``partly[kind][left]`` those with
-    a partly used device of which ``left`` is free, both by rank. ``changed`` are the nodes that have been changed, in
-    order, for those who keep figures of their own.
+    ``changed`` are the nodes that have been changed, in order, for those who keep figures of their own.
     """
 
     def __init__(self, fleet: Fleet, rooms: list[Room]) -> None:
@@ -33,8 +33,9 @@ class Space:
         self.rooms = rooms
         self._own: set[int] | None = None
         """The nodes whose rooms are no other space's, once some are."""
-        self.whole: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
-        self.partly: list[dict[int, list[int]]] = [{} for _ in fleet.kinds]
+        self._whole: list[Buckets] = [{} for _ in fleet.kinds]
+        self._partly: list[Buckets] = [{} for _ in fleet.kinds]
+        self._indexed = 0
         self.changed: list[int] = []
         self._grid: Grid | None = None
         self._outlooks: dict[Ask, Outlook] = {}
@@ -47,12 +48,24 @@ class Space:
         twin = Space(self.fleet, [])
         twin.rooms = list(self.rooms)
         self._own, twin._own = set(), set()
-        twin.whole = [{count: list(ranks) for count, ranks in found.items()} for found in self.whole]
-        twin.partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
+        twin._whole = [{count: list(ranks) for count, ranks in found.items()} for found in self.whole]
+        twin._partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
         twin._standing = list(self._standing)
         if self._grid is not None:
             twin._grid = self.grid.refresh().copy(twin)
         return twin
+
+    @property
+    def whole(self) -> list[Buckets]:
+        """For each kind, by how many whole devices are free, the ranks of the nodes, in order."""
+        self._catch_up()
+        return self._whole
+
+    @property
+    def partly(self) -> list[Buckets]:
+        """For each kind, by what is left of a partly used device, the ranks of the nodes with such a one, in order."""
+        self._catch_up()
+        return self._partly
 
     @property
     def grid(self) -> Grid:
@@ -83,7 +96,14 @@ class Space:
             self.rooms[rank] = self.rooms[rank].copy()
         self.rooms[rank].change(picks, cpu, memory, sign)
         self.changed.append(rank)
-        self._index(rank)
+
+    def _catch_up(self) -> None:
+        """Index the nodes that have changed since the last time; most that is tried is taken back before."""
+        changed = self.changed
+        if self._indexed < len(changed):
+            for rank in set(changed[self._indexed :]):
+                self._index(rank)
+            self._indexed = len(changed)
 
     def _index(self, rank: int) -> None:
         """Put a node where its room says it belongs, among all nodes of its kinds."""
@@ -98,20 +118,20 @@ class Space:
         self._standing[rank] = (whole, partly)
         for kind in kinds:
             if whole != before[0]:
-                _take_out(self.whole[kind], before[0], rank)
-                _put_in(self.whole[kind], whole, rank)
+                _take_out(self._whole[kind], before[0], rank)
+                _put_in(self._whole[kind], whole, rank)
             for left in before[1] - partly:
-                _take_out(self.partly[kind], left, rank)
+                _take_out(self._partly[kind], left, rank)
             for left in partly - before[1]:
-                _put_in(self.partly[kind], left, rank)
+                _put_in(self._partly[kind], left, rank)
 
 
-def _put_in(buckets: dict[int, list[int]], key: int, rank: int) -> None:
+def _put_in(buckets: Buckets, key: int, rank: int) -> None:
     if key > 0:
         insort(buckets.setdefault(key, []), rank)
 
 
-def _take_out(buckets: dict[int, list[int]], key: int, rank: int) -> None:
+def _take_out(buckets: Buckets, key: int, rank: int) -> None:
     if key > 0:
         ranks = buckets[key]
         del ranks[bisect_left(ranks, rank)]
