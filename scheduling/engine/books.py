@@ -12,7 +12,7 @@ from functools import cached_property
 
 from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
-from scheduling.engine.candidate import Candidate
+from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.capacity import Tally
 from scheduling.engine.charges import Charges
 from scheduling.engine.court import Court
@@ -66,12 +66,12 @@ class Books:
         self.entitled = [0] * len(tree)
         self.next_entitled = [0] * len(tree)
         self.rights = Rights(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
-        self.demand = Demand(self.accounts)
         self.given = [0] * len(tree)
         self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
         figures = (self.accounts.usage.used, self.entitled, self.given)
         self.buckets: Buckets[Candidate] = Buckets(tree, self.ratio, figures)
         self.lines = Lines(self.pool.policy, self.is_limited, self.buckets.note)
+        self.demand = Demand(self.accounts, self.lines.rows)
         self.standings: dict[str, Standing] = {}
         self.on_leaf: list[dict[str, Standing]] = [{} for _ in range(len(tree))]
         self.growing: dict[str, Candidate] = {}
@@ -148,7 +148,9 @@ class Books:
         pod_milli = self.fleet.pod_milli(ask)
         wanted = min(workload.pods, self.fleet.most_together(ask)) - len(standing.pods)
         if pod_milli:
-            entry = Candidate(workload, standing.leaf, ask, pod_milli, pods=1, wanted_pods=max(0, wanted))
+            limit = workload.time_limit_ms
+            footprint = Footprint(self.pool.id, ask, pod_milli, 1, max(0, wanted), limit)
+            entry = Candidate(workload, standing.leaf, footprint)
             self.growing[workload.id] = entry
             if wanted > 0:
                 self.demand.add(entry)
@@ -247,15 +249,17 @@ class Books:
     def fill(self, candidates: Iterable[Candidate]) -> None:
         """Line up all at once."""
         self.lines.fill(candidates)
+        self.demand.recount(self.lines.leaves())
 
     def line_up(self, candidate: Candidate) -> None:
         """Have a candidate wait here."""
         self.lines.add(candidate)
+        self.demand.recount((candidate.leaf,))
 
     def strike(self, candidate: Candidate) -> None:
         """Have a candidate not wait here any more, nor count in the demand."""
         self.lines.remove(candidate)
-        self.demand.remove(candidate)
+        self.demand.recount((candidate.leaf,))
 
     def is_limited(self, leaf: int) -> bool:
         """Whether a leaf stands under a ceiling."""

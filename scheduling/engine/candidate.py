@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 
 from scheduling.engine.ask import Ask
@@ -12,46 +12,74 @@ from scheduling.engine.types import RESERVED_PRIORITY, PodPlacement, Rule, Workl
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
+Kind = tuple[Ask, int, int | None]
+"""What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """What a workload takes of one pool when its turn comes, and for how long: one object for many who ask alike.
+
+    ``pod_milli`` is what a pod takes there at most; ``pods`` how many it needs (its minimum, or one to grow), in all
+    ``next_milli``; ``wanted_pods`` how many count in its team's demand, in all ``wanted_milli``, if it ``counts``
+    there: who stands in the queues of several pools does in one only.
+    """
+
+    pool: str
+    ask: Ask
+    pod_milli: int
+    pods: int
+    wanted_pods: int
+    time_limit_ms: int | None
+    counts: bool = True
+    next_milli: int = field(init=False)
+    wanted_milli: int = field(init=False)
+    kind: Kind = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "next_milli", self.pods * self.pod_milli)
+        object.__setattr__(self, "wanted_milli", self.wanted_pods * self.pod_milli if self.counts else 0)
+        object.__setattr__(self, "kind", (self.ask, self.pods, self.time_limit_ms))
+
+    def of_one_pod(self) -> Footprint:
+        """That of one more pod."""
+        return self if self.pods == 1 else replace(self, pods=1)
 
 
 class Candidate:
     """A waiting workload in one pool where it could ever run.
 
-    ``pod_milli`` is what a pod takes there at most; ``pods`` how many it needs when its turn comes (its minimum, or
-    one to grow), ``next_milli`` what they take; ``wanted_pods`` how many count in its team's demand. ``several``: it
-    stands in the queues of several pools. The others are the workload's own, at hand because they are asked for over
-    and over.
+    ``several``: it stands in the queues of several pools. The others are the workload's own and its ``footprint``'s,
+    at hand because they are asked for over and over.
     """
 
     __slots__ = (
         "ask",
+        "footprint",
         "id",
         "key",
+        "kind",
         "leaf",
         "next_milli",
-        "pod_milli",
         "pods",
         "priority",
         "reserved",
         "several",
-        "wanted_pods",
         "workload",
     )
 
-    def __init__(
-        self, workload: Workload, leaf: int, ask: Ask, pod_milli: int, *, pods: int, wanted_pods: int
-    ) -> None:
+    def __init__(self, workload: Workload, leaf: int, footprint: Footprint) -> None:
         self.workload = workload
         self.leaf = leaf
-        self.ask = ask
-        self.pod_milli = pod_milli
-        self.pods = pods
-        self.wanted_pods = wanted_pods
+        self.footprint = footprint
+        self.ask = footprint.ask
+        self.pods = footprint.pods
+        self.next_milli = footprint.next_milli
+        self.kind = footprint.kind
         self.several = False
         self.id = id_ = workload.id
         self.priority = priority = workload.priority
         self.reserved = priority >= RESERVED_PRIORITY
-        self.next_milli = pods * pod_milli
         self.key: OwnKey = (-priority, workload.submitted_at, id_)
 
     def party(self) -> Party:

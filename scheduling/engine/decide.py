@@ -47,10 +47,10 @@ def _turn(cycles: Cycles, entries: Entries) -> bool:
     if candidate is None:
         return False
     candidacies = entries[candidate.id]
-    if not candidate.several and cycles[next(iter(candidacies))].pass_by():
+    if not candidate.several and cycles[candidate.footprint.pool].pass_by():
         return True
-    for pool_id, each in candidacies.items():
-        cycles[pool_id].queue.remove(each)
+    for each in candidacies:
+        cycles[each.footprint.pool].queue.remove(each)
     _consider(cycles, entries, candidacies)
     return True
 
@@ -103,7 +103,7 @@ def _next_of_all(cycles: Cycles, entries: Entries) -> Candidate | None:
         head = cycle.queue.peek()
         if head is not None:
             found = entries[head.id]
-            if len(found) == 1 or all(_is_head(cycles[pool_id], head) for pool_id in found):
+            if len(found) == 1 or all(_is_head(cycles[each.footprint.pool], head) for each in found):
                 return head
             heads.append(head)
     return min(heads, key=lambda head: (not head.reserved, head.key), default=None)
@@ -114,15 +114,15 @@ def _is_head(cycle: PoolCycle, candidate: Candidate) -> bool:
     return head is not None and head.id == candidate.id
 
 
-def _consider(cycles: Cycles, entries: Entries, candidacies: dict[str, Candidate]) -> None:
+def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> None:
     """Give a candidate the first pool where it fits without victims, else the one with the fewest, else let it
     wait."""
     blocked: dict[str, Blocked] = {}
-    for pool_id, candidate in candidacies.items():
-        found = cycles[pool_id].try_start(candidate)
+    for candidate in candidacies:
+        found = cycles[candidate.footprint.pool].try_start(candidate)
         if found is None:
             return
-        blocked[pool_id] = found
+        blocked[candidate.footprint.pool] = found
     sets = {
         pool_id: victims
         for pool_id, each in blocked.items()
@@ -131,10 +131,10 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: dict[str, Candidate
     if sets:
         pool_id = min(sets, key=lambda pool_id: sets[pool_id].workloads)
         cycle = cycles[pool_id]
-        cycle.start_with(candidacies[pool_id], sets[pool_id])
+        cycle.start_with(blocked[pool_id].candidate, sets[pool_id])
         for started in cycle.offer_again(_elsewhere(cycles, entries, pool_id)):
             for other in entries[started]:
-                cycles[other].withdraw(started)
+                cycles[other.footprint.pool].withdraw(started)
         return
     pool_id, kept = _frees_first(cycles, blocked)
     cycles[pool_id].wait(blocked[pool_id], kept)
@@ -143,11 +143,12 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: dict[str, Candidate
 def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> list[Candidate]:
     """Those who wait in another pool and could use this one too."""
     return [
-        entries[id_][pool_id]
+        each
         for other, cycle in cycles.items()
         if other != pool_id
         for id_ in cycle.waiting
-        if pool_id in entries[id_]
+        for each in entries[id_]
+        if each.footprint.pool == pool_id
     ]
 
 

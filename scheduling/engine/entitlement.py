@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Protocol
 
-from scheduling.engine.bucket import Queued
-from scheduling.engine.candidate import OwnKey
+from scheduling.engine.candidate import Candidate, Footprint, OwnKey
 from scheduling.engine.quantities import Claim, divide
 from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.types import GPU_MILLI
-
-
-class Wanting(Queued, Protocol):
-    """A waiting workload that counts in a demand: with all the pods that could start in an empty pool.
-
-    ``wanted_pods`` of ``pod_milli`` each, at least as many as ``next_milli`` is; for a running gang those it has not
-    grown, at least one.
-    """
-
-    @property
-    def wanted_pods(self) -> int:
-        """How many pods it wants."""
-
-    @property
-    def pod_milli(self) -> int:
-        """What a pod takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +33,25 @@ class Demand:
     """The demand D of every branch of one pool: allocated and waiting, each branch capped by its ceiling, never below
     its allocation.
 
-    It is kept up to date: :meth:`add` and :meth:`remove` tell who waits, :meth:`touch` that something is allocated or
-    charged otherwise in a leaf, :meth:`work_out` sums up what that has changed. ``whole`` tells whether all workloads
-    of the branch ask for whole GPUs, ``next_key`` the rank of the branch's next waiting one.
+    Who waits counts with all the pods that could start in an empty pool, a running gang with those it has not grown.
+    ``in_line`` gives the waiting ones of a leaf, in rows of one class and each in the order of their own keys.
+
+    It is kept up to date: :meth:`recount` tells that others wait in a leaf, :meth:`add` and :meth:`remove` who grows,
+    :meth:`touch` that something is allocated or charged otherwise, :meth:`work_out` sums up what that has changed.
+    ``whole`` tells whether all workloads of the branch ask for whole GPUs, ``next_key`` the rank of the branch's next
+    waiting one.
     """
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(
+        self, accounts: Accounts, in_line: Callable[[int], Iterable[Sequence[Candidate]]] = lambda _: ()
+    ) -> None:
         size = len(accounts.tree)
         self._accounts = accounts
+        self._in_line = in_line
         self.milli = [0] * size
         self.whole = [True] * size
         self.next_key: list[OwnKey | None] = [None] * size
-        self._waiting: dict[int, dict[str, Wanting]] = {}
+        self._growing: dict[int, dict[str, Candidate]] = {}
         self._sharing = [0] * size
         self._elastic: dict[int, _Want] = {}
         self._least_reserved: dict[int, int] = {}
@@ -71,25 +60,25 @@ class Demand:
         self._recount: set[int] = set()
         self._stale: set[int] = set(range(size))
 
-    def add(self, entry: Wanting) -> None:
-        """Count one who waits."""
-        self._waiting.setdefault(entry.leaf, {})[entry.id] = entry
+    def recount(self, leaves: Iterable[int]) -> None:
+        """Note that others wait in these leaves."""
+        self._recount.update(leaves)
+
+    def add(self, entry: Candidate) -> None:
+        """Count one who grows."""
+        self._growing.setdefault(entry.leaf, {})[entry.id] = entry
         self._recount.add(entry.leaf)
 
-    def fill(self, entries: Iterable[Wanting]) -> None:
-        """Count many at once."""
-        waiting = self._waiting
-        for entry in entries:
-            there = waiting.get(entry.leaf)
-            if there is None:
-                there = waiting[entry.leaf] = {}
-                self._recount.add(entry.leaf)
-            there[entry.id] = entry
-
-    def remove(self, entry: Wanting) -> None:
+    def remove(self, entry: Candidate) -> None:
         """Do not count him any more; nothing, if he was not counted."""
-        if self._waiting.get(entry.leaf, {}).pop(entry.id, None) is not None:
+        if self._growing.get(entry.leaf, {}).pop(entry.id, None) is not None:
             self._recount.add(entry.leaf)
+
+    def _rows(self, leaf: int) -> Iterator[Sequence[Candidate]]:
+        """Those who wait or grow in a leaf, in rows of one class and each in the order of their own keys."""
+        yield from self._in_line(leaf)
+        for entry in self._growing.get(leaf, {}).values():
+            yield (entry,)
 
     def share(self, leaf: int, change: int) -> None:
         """Note that so many more (or fewer) who are placed share a device."""
@@ -127,15 +116,24 @@ class Demand:
 
     def _count(self, leaf: int) -> None:
         """What the elastic ones of a leaf want, and the least a reserved one could start with."""
-        waiting = self._waiting[leaf].values()
-        elastic = [entry for entry in waiting if not entry.reserved]
-        milli = sum([entry.wanted_pods * entry.pod_milli for entry in elastic])
-        whole = not any(entry.pod_milli % GPU_MILLI for entry in elastic)
-        first = min([entry.key for entry in elastic], default=None)
-        self._elastic[leaf] = _Want(milli, whole, first)
+        milli = 0
+        wanted: set[Footprint] = set()
+        firsts: list[OwnKey] = []
         self._least_reserved.pop(leaf, None)
-        if len(elastic) < len(waiting):
-            self._least_reserved[leaf] = min([entry.next_milli for entry in waiting if entry.reserved])
+        for row in self._rows(leaf):
+            first = next((entry for entry in row if entry.footprint.counts), None)
+            if first is None:
+                continue
+            footprints = [entry.footprint for entry in row]
+            if first.reserved:
+                least = min([each.next_milli for each in footprints if each.counts])
+                self._least_reserved[leaf] = min(least, self._least_reserved.get(leaf, least))
+            else:
+                milli += sum([each.wanted_milli for each in footprints])
+                wanted.update(footprints)
+                firsts.append(first.key)
+        whole = not any(each.pod_milli % GPU_MILLI for each in wanted if each.counts)
+        self._elastic[leaf] = _Want(milli, whole, min(firsts, default=None))
 
     def _charge_waiting(self, left: list[int]) -> tuple[dict[int, _Want], dict[int, int]]:
         """What the waiting reserved ones of each leaf may count, and what of it is charged above each branch."""
@@ -148,11 +146,12 @@ class Demand:
         wants: dict[int, _Want] = {}
         above: dict[int, int] = {}
         left = list(left) if some else left
-        entries = [entry for leaf in some for entry in self._waiting[leaf].values() if entry.reserved]
+        rows = [row for leaf in some for row in self._rows(leaf) if row[0].reserved]
+        entries = [entry for row in rows for entry in row if entry.footprint.counts]
         for entry in sorted(entries, key=lambda entry: entry.key):
             milli = _charged(tree, left, above, entry)
             if milli:
-                want = _Want(milli, not entry.pod_milli % GPU_MILLI, entry.key)
+                want = _Want(milli, not entry.footprint.pod_milli % GPU_MILLI, entry.key)
                 wants[entry.leaf] = wants.get(entry.leaf, NOTHING).and_also(want)
         return wants, above
 
@@ -177,15 +176,16 @@ class Demand:
         self.milli[branch] = max(usage.used[branch], min(milli, ceiling))
 
 
-def _charged(tree: Tree, left: list[int], above: dict[int, int], entry: Wanting) -> int:
+def _charged(tree: Tree, left: list[int], above: dict[int, int], entry: Candidate) -> int:
     """Charge as many pods of a waiting reserved workload as its guarantees have left; 0 if not even its minimum."""
-    if not entry.pod_milli:
+    footprint = entry.footprint
+    if not footprint.pod_milli:
         return 0
     chain = tree.chains[entry.leaf]
-    pods = min(entry.wanted_pods, sum(left[branch] for branch in chain) // entry.pod_milli)
-    if pods * entry.pod_milli < entry.next_milli:
+    pods = min(footprint.wanted_pods, sum(left[branch] for branch in chain) // footprint.pod_milli)
+    if pods * footprint.pod_milli < footprint.next_milli:
         return 0
-    rest = milli = pods * entry.pod_milli
+    rest = milli = pods * footprint.pod_milli
     for branch in chain:
         part = min(rest, left[branch])
         left[branch] -= part

@@ -19,7 +19,7 @@ class Growing(Candidate):
     __slots__ = ("standing",)
 
     def __init__(self, entry: Candidate, standing: Standing) -> None:
-        super().__init__(entry.workload, entry.leaf, entry.ask, entry.pod_milli, pods=1, wanted_pods=1)
+        super().__init__(entry.workload, entry.leaf, entry.footprint.of_one_pod())
         self.standing = standing
 
 

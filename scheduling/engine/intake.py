@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.books import Books
-from scheduling.engine.candidate import Candidate
+from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.charges import Charges
 from scheduling.engine.obstacles import of_nodes, of_quota
 from scheduling.engine.tree import Tree
@@ -22,12 +22,14 @@ from scheduling.engine.types import (
     Workload,
 )
 
-Candidacies = dict[str, Candidate]
-"""Where a workload could ever run, by pool, in its order of preference."""
+Candidacies = tuple[Candidate, ...]
+"""A workload in every pool where it could ever run, in its order of preference."""
 Out = tuple[str | None, Reason]
 """The pool that the reason speaks of, and why a workload is in no queue."""
 CODES = tuple(ReasonCode)
 """In the order in which they are looked for."""
+LIMITS_KEPT = 1_000
+"""For so many time limits the footprints of those who ask the same are remembered."""
 FREE = Dependency.NONE
 
 
@@ -44,18 +46,32 @@ class _Most(dict[int, int]):
         return most
 
 
+class _Footprints(dict[int | None, Footprint]):
+    """By time limit what those take of a pool who ask the same."""
+
+    def __init__(self, like: Footprint) -> None:
+        super().__init__()
+        self._like = like
+
+    def __missing__(self, limit_ms: int | None) -> Footprint:
+        if len(self) >= LIMITS_KEPT:
+            self.clear()
+        footprint = self[limit_ms] = replace(self._like, time_limit_ms=limit_ms)
+        return footprint
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
     """What all workloads that ask the same have in common in one pool: ``milli`` is what their minimum of pods takes.
 
+    ``first`` are the footprints where it is the first of the pools they could run in, else they are ``later``;
     ``most``: of elastic ones, and of reserved ones.
     """
 
     pool_id: str
-    ask: Ask
-    pod_milli: int
     milli: int
-    wanted_pods: int
+    first: _Footprints
+    later: _Footprints
     obstacle: Reason | None
     charges: Charges
     most: tuple[_Most, _Most]
@@ -76,9 +92,13 @@ class Intake:
 
     def sort(
         self, workloads: Iterable[Workload], now: int, entries: dict[str, Candidacies], out: dict[str, Out]
-    ) -> None:
-        """Put each that waits among the ``entries`` of the queues or, with the reason, among those who are ``out``."""
+    ) -> dict[str, list[Candidate]]:
+        """Put each that waits among the ``entries`` of the queues or, with the reason, among those who are ``out``.
+
+        Returns those who join the queue of each pool.
+        """
         known, leaf_of = self._fits, self._tree.leaf_of
+        queues: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self._books}
         for workload in workloads:
             if workload.backing_off_until is not None or workload.dependency is not FREE or workload.held:
                 reason = reasons.of_workload(workload, now)
@@ -88,10 +108,13 @@ class Intake:
             fits = known.get(_what_it_asks(workload)) or self._fits_of(workload)
             leaf = leaf_of[workload.team]
             found = _candidacies(workload, leaf, fits)
-            if found:
-                entries[workload.id] = found
-            else:
+            if not found:
                 out[workload.id] = self._obstacle(workload, leaf, fits)
+                continue
+            entries[workload.id] = found
+            for candidate in found:
+                queues[candidate.footprint.pool].append(candidate)
+        return queues
 
     def _fits_of(self, workload: Workload) -> tuple[_Fit, ...]:
         """What the pools it names say to it, in its order of preference."""
@@ -107,7 +130,17 @@ class Intake:
         obstacle = reasons.pool_paused(pool) if pool.paused else of_nodes(fleet, books.whole_fleet, ask, pods)
         pod = fleet.pod_milli(ask)
         wanted = min(workload.pods, fleet.most_together(ask))
-        return _Fit(pool.id, ask, pod, pods * pod, wanted, obstacle, books.charges, self._most[pool.id])
+        first = Footprint(pool.id, ask, pod, pods, wanted, None)
+        later = replace(first, counts=False)
+        return _Fit(
+            pool.id,
+            pods * pod,
+            _Footprints(first),
+            _Footprints(later),
+            obstacle,
+            books.charges,
+            self._most[pool.id],
+        )
 
     def _obstacle(self, workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Out:
         """What keeps it out of all pools: nodes, or guarantees and ceilings.
@@ -126,17 +159,16 @@ class Intake:
 
 def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:
     """Where nodes, guarantees and ceilings would let it run in an empty pool."""
-    reserved = workload.priority >= RESERVED_PRIORITY
-    found: Candidacies = {}
+    reserved, limit_ms = workload.priority >= RESERVED_PRIORITY, workload.time_limit_ms
+    found: list[Candidate] = []
     for fit in fits:
         if fit.obstacle is None and fit.milli <= fit.most[reserved][leaf]:
-            found[fit.pool_id] = Candidate(
-                workload, leaf, fit.ask, fit.pod_milli, pods=workload.min_pods, wanted_pods=fit.wanted_pods
-            )
+            footprints = fit.later if found else fit.first
+            found.append(Candidate(workload, leaf, footprints[limit_ms]))
     if len(found) > 1:
-        for candidate in found.values():
+        for candidate in found:
             candidate.several = True
-    return found
+    return tuple(found)
 
 
 def _what_it_asks(workload: Workload) -> tuple[Hashable, ...]:

@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.candidate import Candidate
+from scheduling.engine.candidate import Candidate, Kind
 from scheduling.engine.order import Level, level_of
 from scheduling.engine.types import Policy
 
-Kind = tuple[Ask, int, int | None]
-"""What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
-kind_of: Callable[[Candidate], Kind] = attrgetter("ask", "pods", "workload.time_limit_ms")
 Ints = NDArray[np.int64]
-by_key = attrgetter("key")
+by_key, kind_of = attrgetter("key"), attrgetter("kind")
 
 
 class Sort(NamedTuple):
@@ -90,7 +87,7 @@ class Line:
         self._needs = None
         self.several += by if candidate.several else 0
         if not limited:
-            kind = kind_of(candidate)
+            kind = candidate.kind
             self.kinds[kind] += by
             if self.kinds[kind] in (0, by):
                 self._fewest.clear()
@@ -133,6 +130,14 @@ class Lines:
                     free += queue
                 line.several += sum([each.several for each in queue])
             line.kinds.update(map(kind_of, free))
+
+    def rows(self, leaf: int) -> list[list[Candidate]]:
+        """The candidates of a leaf, those of a level together, in the order of their own keys."""
+        return [line.leaves[leaf] for line in self.levels.values() if leaf in line.leaves]
+
+    def leaves(self) -> set[int]:
+        """The leaves that have candidates."""
+        return {leaf for line in self.levels.values() for leaf in line.leaves}
 
     def add(self, candidate: Candidate) -> None:
         """Put in one."""

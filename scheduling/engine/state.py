@@ -34,7 +34,7 @@ class Late(Protocol):
 class State:
     """What is known: the rows of a snapshot and, from the first decision on, the books of each pool.
 
-    ``entries`` are those who wait in queues, by id, with their candidacies by pool; ``out`` those in none. What
+    ``entries`` are those who wait in queues, by id, with their candidacies; ``out`` those in none. What
     nothing but a look at all rows can tell (nodes, teams, pools, who selects nodes by what) is indexed anew when it
     has changed.
     """
@@ -113,13 +113,9 @@ class State:
                 if missing := books.ledger.missing(workload):
                     self.oddities.lose(workload, missing)
             return
-        self._sort([workload])
-        entry = self.entries.get(workload.id)
-        if entry is not None:
-            for pool_id, candidate in entry.items():
+        for pool_id, candidates in self._sort([workload]).items():
+            for candidate in candidates:
                 self.books[pool_id].line_up(candidate)
-                if self._counts(candidate, pool_id):
-                    self.books[pool_id].demand.add(candidate)
 
     def _drop(self, workload: Workload) -> None:
         """Strike a workload out of the books."""
@@ -132,15 +128,15 @@ class State:
             return
         self._backing_off.pop(id_, None)
         if self.out.pop(id_, None) is None:
-            for pool_id, candidate in self.entries.pop(id_).items():
-                self.books[pool_id].strike(candidate)
+            for candidate in self.entries.pop(id_):
+                self.books[candidate.footprint.pool].strike(candidate)
 
-    def _sort(self, workloads: Iterable[Workload]) -> None:
-        """Note those who wait in a queue, or among those who are out."""
+    def _sort(self, workloads: Iterable[Workload]) -> dict[str, list[Candidate]]:
+        """Note those who wait in a queue, or among those who are out; returns who joins the queue of each pool."""
         for workload in workloads:
             if workload.backing_off_until is not None:
                 self._backing_off[workload.id] = workload.backing_off_until > self._now
-        self._intake.sort(workloads, self._now, self.entries, self.out)
+        return self._intake.sort(workloads, self._now, self.entries, self.out)
 
     # --- Deciding --------------------------------------------------------------------------------------------
 
@@ -229,18 +225,9 @@ class State:
         self.entries: dict[str, Candidacies] = {}
         self.out: dict[str, Out] = {}
         self._backing_off: dict[str, bool] = {}
-        self._sort(pending)
-        for pool_id, books in self.books.items():
-            candidates = [entry[pool_id] for entry in self.entries.values() if pool_id in entry]
-            books.fill(candidates)
-            books.demand.fill(
-                [each for each in candidates if not each.several or self._counts(each, pool_id)]
-            )
+        for pool_id, candidates in self._sort(pending).items():
+            self.books[pool_id].fill(candidates)
         self._first_asks = len(self.asks)
-
-    def _counts(self, candidate: Candidate, pool_id: str) -> bool:
-        """Whether a workload counts in the demand of a pool: in the first of its pools it does."""
-        return next(iter(self.entries[candidate.id])) == pool_id
 
     def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:
         keys = sorted(self._keys)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.candidate import Candidate, Cause
-from scheduling.engine.lines import Kind, kind_of
+from scheduling.engine.candidate import Candidate, Cause, Kind
 from scheduling.engine.order import Level
 
 Sort = tuple[int, int, Ask, int, bool]
@@ -39,11 +38,11 @@ class Vain:
         It keeps all of his kind from one, but for pods that take no device: whether they are in anybody's way differs.
         """
         if not candidate.ask.bare:
-            self._causes[kind_of(candidate)] = cause
+            self._causes[candidate.kind] = cause
 
     def keeps_from_place(self, candidate: Candidate) -> Cause | None:
         """What keeps the candidate from a place, if that is known."""
-        return self._causes.get(kind_of(candidate))
+        return self._causes.get(candidate.kind)
 
     # --- Victims ---------------------------------------------------------------------------------------------
 

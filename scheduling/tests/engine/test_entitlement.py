@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine.ask import Asks
-from scheduling.engine.candidate import Candidate
+from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.entitlement import Demand, divide_again
 from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import Node, Plan, Workload
@@ -172,7 +172,7 @@ def test_entitlements_are_within_a_unit_of_exact_division(
         workload = waiting(f"w{i}", f"t{i}", submitted=9 - i)
         if wants:
             leaf, ask = tree.leaf_of[workload.team], asks.of(workload)
-            demand.add(Candidate(workload, leaf, ask, 1000, pods=1, wanted_pods=wants))
+            demand.add(Candidate(workload, leaf, Footprint("main", ask, 1000, 1, wants, None)))
     found = [0] * len(tree)
     stale = demand.work_out(list(accounts.quotas.own))
     divide_again(accounts, demand, capacity * 1000, found, stale)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from scheduling.engine import schedule
 from scheduling.engine.ask import Asks
-from scheduling.engine.candidate import Candidate, Cause
+from scheduling.engine.candidate import Candidate, Cause, Footprint
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.types import Snapshot
 from scheduling.engine.vain import Vain
@@ -29,7 +29,9 @@ ASKS = Asks()
 
 def candidate(name: str = "w", gpus: float = 1, *, leaf: int = 1, limit: int = 60) -> Candidate:
     workload = waiting(name, "a", gpus, limit=limit)
-    return Candidate(workload, leaf, ASKS.of(workload), round(gpus * 1000), pods=1, wanted_pods=1)
+    return Candidate(
+        workload, leaf, Footprint("main", ASKS.of(workload), round(gpus * 1000), 1, 1, workload.time_limit_ms)
+    )
 
 
 @given(worlds(most_pending=30))
