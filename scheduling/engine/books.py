@@ -7,7 +7,8 @@ snapshot says.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from scheduling.engine.ask import Ask, Asks
@@ -19,7 +20,7 @@ from scheduling.engine.court import Court
 from scheduling.engine.entitlement import Demand, divide_again
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.lines import Lines
+from scheduling.engine.lines import Lines, Rows
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
 from scheduling.engine.prospects import Prospects
@@ -88,21 +89,26 @@ class Books:
         """Leaves whose reserved ones were charged beyond their own part, when last looked at."""
         rows = list(placed)
         self.ledger = Ledger(fleet, rows)
+        self._settle_all(rows)
+
+    # --- Who is placed ---------------------------------------------------------------------------------------
+
+    def _settle_all(self, workloads: Sequence[Workload]) -> None:
+        """Take in those with whom the ledger was made."""
         usage = self.accounts.usage
-        for workload in rows:
+        ends: defaultdict[int, list[str]] = defaultdict(list)
+        for workload, milli in zip(workloads, self.ledger.held, strict=True):
             if workload.status is STOPPING:
                 self.stopping[workload.id] = workload
                 continue
-            standing = self._stand(workload)
-            usage.used[standing.leaf] += standing.milli
-            if workload.reserved:
-                usage.reserved[standing.leaf] += standing.milli
+            standing = self._stand(workload, milli)
+            usage.used[standing.leaf] += milli
+            if standing.reserved:
+                usage.reserved[standing.leaf] += milli
             if (at := self._end_of(workload)) is not None:
-                self.ends.append((at, workload.id))
+                ends[at].append(workload.id)
         usage.roll_up()
-        self.ends.sort()
-
-    # --- Who is placed ---------------------------------------------------------------------------------------
+        self.ends = [(at, id_) for at in sorted(ends) for id_ in sorted(ends[at])]
 
     def settle(self, workload: Workload) -> None:
         """Take in somebody who is placed, or stopping, by now."""
@@ -117,16 +123,16 @@ class Books:
         self.accounts.usage.add(standing.leaf, standing.milli, reserved=workload.reserved)
         self.demand.touch(standing.leaf)
 
-    def _stand(self, workload: Workload) -> Standing:
-        """Note who is placed; what its team uses is for the caller to count, and that its demand is another."""
-        leaf = self.tree.leaf_of[workload.team]
-        standing = Standing(workload, leaf, list(workload.placements), self.clock)
-        self.standings[workload.id] = standing
-        self.on_leaf[leaf][workload.id] = standing
-        if workload.reserved:
+    def _stand(self, workload: Workload, milli: int | None = None) -> Standing:
+        """Note who is placed (and holds so much, if that is known); what its team uses is for the caller to count, and
+        that its demand is another."""
+        leaf, id_ = self.tree.leaf_of[workload.team], workload.id
+        standing = Standing(workload, leaf, list(workload.placements), self.clock, milli=milli)
+        self.standings[id_] = self.on_leaf[leaf][id_] = standing
+        if standing.reserved:
             self._uncharged.add(leaf)
         if workload.status is not RUNNING or workload.started_at is None:
-            self.not_running[workload.id] = standing
+            self.not_running[id_] = standing
         if shares_a_device(standing):
             self.demand.share(leaf, 1)
         if len(standing.pods) < workload.pods:
@@ -201,7 +207,7 @@ class Books:
         protected from elastic ones. Made when it is needed first."""
         court = self._courts.get(reserved)
         if court is None:
-            elastic = [each for each in self.standings.values() if not (each.workload.reserved or each.fresh)]
+            elastic = [each for each in self.standings.values() if not (each.reserved or each.fresh)]
             roster = Roster(self.ledger, self.tree, elastic if reserved else self._unprotected(elastic))
             bounds = Bounds(self.ledger, roster)
             prospects = Prospects(self.ledger, self.rights, roster)
@@ -215,7 +221,7 @@ class Books:
 
     def enlist(self, standing: Standing) -> None:
         """Put a workload that is placed in the rosters where it belongs."""
-        if standing.workload.reserved:
+        if standing.reserved:
             return
         if True in self._courts:
             self._courts[True].roster.add(standing)
@@ -246,9 +252,9 @@ class Books:
 
     # --- Who waits -------------------------------------------------------------------------------------------
 
-    def fill(self, candidates: Iterable[Candidate]) -> None:
+    def fill(self, rows: Rows) -> None:
         """Line up all at once."""
-        self.lines.fill(candidates)
+        self.lines.fill(rows)
         self.demand.recount(self.lines.leaves())
 
     def line_up(self, candidate: Candidate) -> None:
@@ -289,11 +295,15 @@ class Books:
             return False
         self.charges.left[leaf] = own - milli
         team = self.tree.team_id(leaf)
-        for standing in self.on_leaf[leaf].values():
-            if standing.milli and standing.workload.reserved:
-                known = self.allocations.get(standing.workload.id)
-                if known is None or known[0].milli != standing.milli or known[0].team != team:
-                    self.allocations[standing.workload.id] = [Allocation(team, standing.milli)]
+        alike: dict[int, list[Allocation]] = {}
+        for id_, standing in self.on_leaf[leaf].items():
+            milli = standing.milli
+            if standing.reserved and milli:
+                known = self.allocations.get(id_)
+                if known is None or known[0].milli != milli or known[0].team != team:
+                    self.allocations[id_] = alike.get(milli) or alike.setdefault(
+                        milli, [Allocation(team, milli)]
+                    )
         return True
 
     def _charge_below(self, top: int) -> None:
@@ -310,7 +320,7 @@ class Books:
                 continue
             if not self._charge_alone(branch):
                 self._beyond.add(branch)
-                rest.extend(each for each in self.on_leaf[branch].values() if each.workload.reserved)
+                rest.extend(each for each in self.on_leaf[branch].values() if each.reserved)
         for standing in sorted(rest, key=lambda standing: admission_order(standing.workload)):
             self.allocations[standing.workload.id] = list(self.charges.charge(standing.leaf, standing.milli))
             self.demand.touch(standing.leaf)

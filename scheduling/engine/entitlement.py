@@ -58,6 +58,7 @@ class Demand:
         self._reserved: dict[int, _Want] = {}
         self._above: dict[int, int] = {}
         self._recount: set[int] = set()
+        self._touched: set[int] = set()
         self._stale: set[int] = set(range(size))
 
     def recount(self, leaves: Iterable[int]) -> None:
@@ -83,11 +84,11 @@ class Demand:
     def share(self, leaf: int, change: int) -> None:
         """Note that so many more (or fewer) who are placed share a device."""
         self._sharing[leaf] += change
-        self._stale.update(self._accounts.tree.paths[leaf])
+        self._touched.add(leaf)
 
     def touch(self, leaf: int) -> None:
         """Note that what a leaf and the branches above it have is another."""
-        self._stale.update(self._accounts.tree.paths[leaf])
+        self._touched.add(leaf)
 
     def work_out(self, left: list[int]) -> set[int]:
         """Bring it up to date; returns the branches that were summed up again.
@@ -99,8 +100,10 @@ class Demand:
         tree = self._accounts.tree
         for leaf in self._recount:
             self._count(leaf)
+        for leaf in self._recount | self._touched:
             self._stale.update(tree.paths[leaf])
         self._recount.clear()
+        self._touched.clear()
         reserved, above = self._charge_waiting(left)
         for leaf in reserved.keys() | self._reserved.keys():
             if reserved.get(leaf) != self._reserved.get(leaf):

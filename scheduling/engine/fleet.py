@@ -124,9 +124,10 @@ class Fleet:
                 self.capacity_milli += sum(room.gpu)
                 if node.cluster_online or offline_too:
                     finest = self._kind(node, levels)
-                    if finest not in known:
-                        known[finest] = self._numbered(finest, selected, divided=levels != selected)
-                    kinds = known[finest]
+                    kinds = known.get(finest, ())
+                    if not kinds:
+                        kinds = self._numbered(finest, selected, divided=levels != selected)
+                        known[finest] = kinds
                     empty = (tuple(room.gpu), room.cpu, room.memory)
                     for number in kinds:
                         self.members[number].append(rank)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.books import Books
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.charges import Charges
+from scheduling.engine.lines import Rows
 from scheduling.engine.obstacles import of_nodes, of_quota
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import (
@@ -92,13 +94,13 @@ class Intake:
 
     def sort(
         self, workloads: Iterable[Workload], now: int, entries: dict[str, Candidacies], out: dict[str, Out]
-    ) -> dict[str, list[Candidate]]:
+    ) -> dict[str, Rows]:
         """Put each that waits among the ``entries`` of the queues or, with the reason, among those who are ``out``.
 
         Returns those who join the queue of each pool.
         """
         known, leaf_of = self._fits, self._tree.leaf_of
-        queues: dict[str, list[Candidate]] = {pool_id: [] for pool_id in self._books}
+        queues: dict[str, Rows] = {pool_id: defaultdict(list) for pool_id in self._books}
         for workload in workloads:
             if workload.backing_off_until is not None or workload.dependency is not FREE or workload.held:
                 reason = reasons.of_workload(workload, now)
@@ -113,7 +115,7 @@ class Intake:
                 continue
             entries[workload.id] = found
             for candidate in found:
-                queues[candidate.footprint.pool].append(candidate)
+                queues[candidate.footprint.pool][leaf, candidate.priority].append(candidate)
         return queues
 
     def _fits_of(self, workload: Workload) -> tuple[_Fit, ...]:
@@ -160,15 +162,15 @@ class Intake:
 def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:
     """Where nodes, guarantees and ceilings would let it run in an empty pool."""
     reserved, limit_ms = workload.priority >= RESERVED_PRIORITY, workload.time_limit_ms
-    found: list[Candidate] = []
+    found: Candidacies = ()
     for fit in fits:
         if fit.obstacle is None and fit.milli <= fit.most[reserved][leaf]:
             footprints = fit.later if found else fit.first
-            found.append(Candidate(workload, leaf, footprints[limit_ms]))
+            found += (Candidate(workload, leaf, footprints[limit_ms]),)
     if len(found) > 1:
         for candidate in found:
             candidate.several = True
-    return tuple(found)
+    return found
 
 
 def _what_it_asks(workload: Workload) -> tuple[Hashable, ...]:

@@ -24,8 +24,9 @@ class Ledger:
 
     ``freed`` are the nodes where something was given back, in order: what did not fit before may fit where one of
     those has room. As long as nobody is stopping, ``now`` and ``later`` are one and the same. ``positions`` says for
-    each node at which position the device with an index stands. ``lost`` are those of the first ``workloads`` who lie
-    on devices that are not there.
+    each node at which position the device with an index stands. ``held`` is what each of the first ``workloads`` holds,
+    in their order; who is stopping counts for nobody any more. ``lost`` are those of them who lie on devices that are
+    not there.
     """
 
     def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
@@ -35,26 +36,35 @@ class Ledger:
         self.positions = [
             {device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes
         ]
+        self.held: list[int] = []
         self.lost: list[Workload] = []
+        ranks, positions = fleet.rank, self.positions
         stopping = []
         for workload in workloads:
+            there, held = True, 0
             if workload.status is STOPPING:
                 stopping.append(workload)
+                self.held.append(held)
                 continue
-            there = True
+            cpu, memory = workload.cpu_milli, workload.memory_mib
             for pod in workload.placements:
-                rank = fleet.rank.get(pod.node)
+                rank = ranks.get(pod.node)
                 if rank is None:
                     there = False
+                    held += pod.milli
                     continue
-                room, at = rooms[rank], self.positions[rank]
-                room.cpu -= workload.cpu_milli
-                room.memory -= workload.memory_mib
+                room, at = rooms[rank], positions[rank]
+                room.cpu -= cpu
+                room.memory -= memory
+                gpu = room.gpu
                 for share in pod.devices:
+                    milli = share.milli
+                    held += milli
                     if share.index in at:
-                        room.gpu[at[share.index]] -= share.milli
+                        gpu[at[share.index]] -= milli
                     else:
                         there = False
+            self.held.append(held)
             if not there:
                 self.lost.append(workload)
         self.now = self.later = Space(fleet, rooms)

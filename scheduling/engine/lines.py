@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from scheduling.engine.candidate import Candidate, Kind
 from scheduling.engine.order import Level, level_of
 from scheduling.engine.types import Policy
 
+Rows = Mapping[tuple[int, int], list[Candidate]]
+"""Candidates by leaf and priority."""
 Ints = NDArray[np.int64]
 by_key, kind_of = attrgetter("key"), attrgetter("kind")
 
@@ -107,18 +109,13 @@ class Lines:
         self._moved = moved
         self.levels: dict[Level, Line] = {}
 
-    def fill(self, candidates: Iterable[Candidate]) -> None:
-        """Put in many at once."""
-        rows: dict[tuple[int, int], list[Candidate]] = {}
-        for candidate in candidates:
-            leaf_and_priority = (candidate.leaf, candidate.priority)
-            alike = rows.get(leaf_and_priority)
-            if alike is None:
-                rows[leaf_and_priority] = [candidate]
-            else:
-                alike.append(candidate)
+    def fill(self, rows: Rows) -> None:
+        """Put in all at once. The lists may be kept as they are."""
         for (leaf, _), those in rows.items():
-            line = self.levels.setdefault(level_of(self._policy, those[0]), Line())
+            level = level_of(self._policy, those[0])
+            line = self.levels.get(level)
+            if line is None:
+                line = self.levels[level] = Line()
             queue = line.leaves.setdefault(leaf, those)
             if queue is not those:
                 queue.extend(those)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.place import Spot
 from scheduling.engine.rights import Party
-from scheduling.engine.types import GPU_MILLI, PodPlacement, Policy, Status, Workload
+from scheduling.engine.types import GPU_MILLI, RESERVED_PRIORITY, PodPlacement, Policy, Status, Workload
 
 COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
 
@@ -32,7 +32,7 @@ class Standing:
     """A workload with an allocation. ``pods`` shrinks and grows with the plan, ``fresh`` ones were started by it, with
     these ``victims``.
 
-    ``milli`` is what it holds.
+    ``milli`` is what it holds; ``reserved`` is the workload's own, at hand because it is asked for over and over.
     """
 
     __slots__ = (
@@ -45,22 +45,31 @@ class Standing:
         "leaf",
         "milli",
         "pods",
+        "reserved",
         "shrunk",
         "victims",
         "workload",
     )
 
     def __init__(
-        self, workload: Workload, leaf: int, pods: list[PodPlacement], clock: Clock, *, fresh: bool = False
+        self,
+        workload: Workload,
+        leaf: int,
+        pods: list[PodPlacement],
+        clock: Clock,
+        *,
+        fresh: bool = False,
+        milli: int | None = None,
     ) -> None:
         self.workload = workload
         self.leaf = leaf
+        self.reserved = workload.priority >= RESERVED_PRIORITY
         self.pods = pods
         self.clock = clock
         self.fresh = fresh
         self.shrunk = False
         self.victims: Sequence[str] = ()
-        self.milli = milli_of(pods)
+        self.milli = milli_of(pods) if milli is None else milli
         self._units: tuple[Unit, ...] | None = None
         self._units_at = 0
         self._party: Party | None = None

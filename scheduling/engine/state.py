@@ -8,11 +8,11 @@ from weakref import ref
 
 from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
-from scheduling.engine.candidate import Candidate
 from scheduling.engine.changes import Changes, check
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.intake import Candidacies, Intake, Out
+from scheduling.engine.lines import Rows
 from scheduling.engine.quiet import Paths
 from scheduling.engine.soundness import Oddities, is_sound, sound_teams
 from scheduling.engine.tree import Tree
@@ -113,9 +113,9 @@ class State:
                 if missing := books.ledger.missing(workload):
                     self.oddities.lose(workload, missing)
             return
-        for pool_id, candidates in self._sort([workload]).items():
-            for candidate in candidates:
-                self.books[pool_id].line_up(candidate)
+        self._sort([workload])
+        for candidate in self.entries.get(workload.id, ()):
+            self.books[candidate.footprint.pool].line_up(candidate)
 
     def _drop(self, workload: Workload) -> None:
         """Strike a workload out of the books."""
@@ -131,7 +131,7 @@ class State:
             for candidate in self.entries.pop(id_):
                 self.books[candidate.footprint.pool].strike(candidate)
 
-    def _sort(self, workloads: Iterable[Workload]) -> dict[str, list[Candidate]]:
+    def _sort(self, workloads: Iterable[Workload]) -> dict[str, Rows]:
         """Note those who wait in a queue, or among those who are out; returns who joins the queue of each pool."""
         for workload in workloads:
             if workload.backing_off_until is not None:
@@ -225,8 +225,8 @@ class State:
         self.entries: dict[str, Candidacies] = {}
         self.out: dict[str, Out] = {}
         self._backing_off: dict[str, bool] = {}
-        for pool_id, candidates in self._sort(pending).items():
-            self.books[pool_id].fill(candidates)
+        for pool_id, rows in self._sort(pending).items():
+            self.books[pool_id].fill(rows)
         self._first_asks = len(self.asks)
 
     def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:
