@@ -14,7 +14,7 @@ from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot
 from scheduling.engine.room import Picks, Room, empty_room
 from scheduling.engine.space import Space
-from scheduling.engine.types import DeviceShare, PodPlacement, Status, Workload
+from scheduling.engine.types import DeviceShare, Node, PodPlacement, Status, Workload
 
 STOPPING = Status.STOPPING
 
@@ -33,9 +33,7 @@ class Ledger:
         self.fleet = fleet
         self.freed: list[int] = []
         rooms = [empty_room(node) for node in fleet.nodes]
-        self.positions = [
-            {device.index: at for at, device in enumerate(node.devices)} for node in fleet.nodes
-        ]
+        self.positions = _positions(fleet.nodes)
         self.held: list[int] = []
         self.lost: list[Workload] = []
         ranks, positions = fleet.rank, self.positions
@@ -277,3 +275,17 @@ class Ledger:
             for node, room in zip(self.fleet.nodes, self.now.rooms, strict=True)
             if node.ready and not node.cordoned
         )
+
+
+def _positions(nodes: Iterable[Node]) -> list[dict[int, int]]:
+    """For each node by index where its devices stand: one object for all nodes with the same indexes, as few as can
+    be to be looked at for all who are placed."""
+    known: dict[tuple[int, ...], dict[int, int]] = {}
+    found = []
+    for node in nodes:
+        indexes = tuple([device.index for device in node.devices])
+        positions = known.get(indexes)
+        if positions is None:
+            positions = known[indexes] = {index: at for at, index in enumerate(indexes)}
+        found.append(positions)
+    return found
