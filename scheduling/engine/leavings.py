@@ -7,7 +7,7 @@ or joins it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
@@ -72,24 +72,35 @@ class _Count:
 
 class Leavings:
     """What a group would leave: those of lower priority, those of each fair branch, and all of them on the nodes where
-    several branches lie together.
-
-    ``version`` counts how often it has become more.
-    """
+    several branches lie together."""
 
     def __init__(self, parts: Sequence[Yields], together: Callable[[Leavings, list[int]], Yields]) -> None:
         self.parts = parts
         self.both: Yields | None = None
-        self.version = 0
+        self.is_stale = True
+        self._version = 0
         self._together = together
         self._is_complete = False
         self._counts: dict[Ask, _Count] = {}
+        self._vain: dict[Need, frozenset[int]] = {}
+        """What none of the parts meets outside these nodes."""
         for part in parts:
             part.heirs.append(self)
 
+    @property
+    def version(self) -> int:
+        """How often it has become more."""
+        self._refresh()
+        return self._version
+
+    def spoil(self) -> None:
+        """From now on nobody keeps it up to date."""
+        self._version += 1
+
     def rise(self, part: Yields, rank: int, before: Sequence[int] | None) -> None:
         """A part would leave more on a node than before; ``before`` is ``None`` where it did not lie there."""
-        self.version += 1
+        self._version += 1
+        self._vain.clear()
         if before is None:
             self._is_complete = False
         elif part is self.both or self.both is None or rank not in self.both.most:
@@ -99,10 +110,9 @@ class Leavings:
     def hold(self, ask: Ask, need: Need, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE) -> bool:
         """Whether so many pods might find a place; one alone, on a node that is not ``closed``. For several, the
         ``tally`` says what the domains hold as things stand."""
-        self._complete()
+        self._refresh()
         if pods == 1:
-            parts = self.parts if self.both is None else (*self.parts, self.both)
-            return any(part.meet(need, closed) for part in parts)
+            return self._meet(need, closed)
         widest = tally(ask)
         if widest is None:
             return False
@@ -111,9 +121,20 @@ class Leavings:
             return count.most >= pods
         return max(self.most_pods(ask, need, widest), default=0) >= pods
 
+    def _meet(self, need: Need, closed: frozenset[int]) -> bool:
+        """Whether a part has a node that is not ``closed`` with the devices for a pod."""
+        vain = self._vain.get(need)
+        if vain is not None and vain <= closed:
+            return False
+        parts = self.parts if self.both is None else (*self.parts, self.both)
+        if any(part.meet(need, closed) for part in parts):
+            return True
+        self._vain[need] = closed
+        return False
+
     def most_pods(self, ask: Ask, need: Need, tally: Tally) -> list[int]:
         """How many pods of an ask the domains would hold at most."""
-        self._complete()
+        self._refresh()
         count = self._counts.get(ask)
         if count is None or not count.is_exact:
             most: dict[int, list[int]] = {}
@@ -122,8 +143,12 @@ class Leavings:
             count = self._counts[ask] = _Count(tally, need, self.parts[0].kind_of, most)
         return count.totals
 
-    def _complete(self) -> None:
-        """See where several branches lie together, if that has changed."""
+    def _refresh(self) -> None:
+        """Look again where there may be more; see where several branches lie together, if that has changed."""
+        if self.is_stale:
+            self.is_stale = False
+            for part in self.parts if self.both is None else (*self.parts, self.both):
+                part.refresh()
         if not self._is_complete:
             self._is_complete = True
             lying = Counter(rank for part in self.parts[1:] for rank in part.most)
@@ -143,7 +168,7 @@ class Register:
         self._paths = rights.accounts.tree.paths
         self._parts: dict[Group, Yields] = {}
         self._of: dict[Group, Leavings] = {}
-        self._everyone: dict[Yields, None] = {}
+        self._by_lower: dict[tuple[int | None, int | None], dict[Yields, None]] = {}
         self._lying: dict[int, dict[Yields, None]] = {}
         self._through: dict[int, dict[Yields, None]] = {}
         self._seen = (len(ledger.freed), len(roster.joined))
@@ -161,7 +186,10 @@ class Register:
     def _part(self, group: Group) -> Yields:
         found = self._parts.get(group)
         if found is None:
-            found = self._parts[group] = self._made(group)
+            lower = self._part(Group(group.below, group.own)) if group.fair else None
+            found = self._parts[group] = self._kept(
+                Yields(self._ledger, self._rights, self._roster, group, lower=lower)
+            )
         return found
 
     def _together(self, group: Group) -> Callable[[Leavings, list[int]], Yields]:
@@ -170,24 +198,24 @@ class Register:
         def make(leavings: Leavings, ranks: list[int]) -> Yields:
             if leavings.both is not None:
                 self._strike(leavings.both)
-            found = self._made(group, ranks)
+            found = self._kept(Yields(self._ledger, self._rights, self._roster, group, among=ranks))
             found.heirs.append(leavings)
             return found
 
         return make
 
-    def _made(self, group: Group, among: Iterable[int] | None = None) -> Yields:
-        found = Yields(self._ledger, self._rights, self._roster, group, among)
-        self._everyone[found] = None
-        for rank in found.most:
-            self._lying.setdefault(rank, {})[found] = None
-        for branch, _ in group.fair:
-            self._through.setdefault(branch, {})[found] = None
-        return found
+    def _kept(self, yields: Yields) -> Yields:
+        """Them, to be kept up to date."""
+        self._by_lower.setdefault((yields.group.below, yields.group.own), {})[yields] = None
+        for rank in yields.most:
+            self._lying.setdefault(rank, {})[yields] = None
+        for branch, _ in yields.group.fair:
+            self._through.setdefault(branch, {})[yields] = None
+        return yields
 
     def _strike(self, yields: Yields) -> None:
-        del self._everyone[yields]
-        for rank in yields.most:
+        del self._by_lower[yields.group.below, yields.group.own][yields]
+        for rank in yields.ranks:
             del self._lying[rank][yields]
         for branch, _ in yields.group.fair:
             del self._through[branch][yields]
@@ -195,14 +223,14 @@ class Register:
     def _forget(self) -> None:
         """Forget all; whoever looks at some of it sees that it is not that any more."""
         for leavings in self._of.values():
-            leavings.version += 1
-        for kept in (self._parts, self._of, self._everyone, self._lying, self._through):
+            leavings.spoil()
+        for kept in (self._parts, self._of, self._by_lower, self._lying, self._through):
             kept.clear()
 
     # --- What could be more than before ----------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Look again where something was given back, and where those lie who have joined the roster."""
+        """Mark where something was given back, and where those lie who have joined the roster."""
         freed, joined = self._ledger.freed, self._roster.joined
         seen = (len(freed), len(joined))
         if seen == self._seen:
@@ -210,25 +238,30 @@ class Register:
         before, self._seen = self._seen, seen
         if seen[1] - before[1] > MOST_NEWCOMERS:
             self._forget()
-        elif self._everyone:
+        elif self._parts:
             for rank in dict.fromkeys(freed[before[0] :]):
-                for each in tuple(self._lying.get(rank, ())):
-                    each.look_again(rank)
+                for each in self._lying.get(rank, ()):
+                    each.mark(rank)
             for standing in joined[before[1] :]:
                 self._welcome(standing)
 
     def _welcome(self, standing: Standing) -> None:
-        """Look again where somebody lies who has joined the roster."""
-        tree = self._rights.accounts.tree
-        lower = [each for each in self._everyone if each.group.is_lower(standing)]
-        fair = [each for branch in self._paths[standing.leaf] for each in self._through.get(branch, ())]
-        for each in dict.fromkeys((*lower, *fair)):
-            if each.group.has(standing, tree):
-                for rank in self._roster.ranks(standing):
-                    if each.look_again(rank):
-                        self._lying.setdefault(rank, {})[each] = None
+        """Mark where somebody lies who has joined the roster."""
+        cell = (standing.leaf, standing.workload.priority)
+        found: dict[Yields, None] = {}
+        for (below, own), those in self._by_lower.items():
+            if Group(below, own).is_lower(cell):
+                found.update(those)
+        for branch in self._paths[standing.leaf]:
+            for each in self._through.get(branch, ()):
+                if each.group.equal in (None, standing.workload.priority):
+                    found[each] = None
+        for rank in self._roster.ranks(standing):
+            for each in found:
+                if each.mark(rank):
+                    self._lying.setdefault(rank, {})[each] = None
 
     def note_excess(self, branch: int) -> None:
-        """Look again at those who go by how much a branch is above what is due to it: that has changed."""
-        for each in tuple(self._through.get(branch, ())):
-            each.look_at_excess()
+        """Mark those who go by how much a branch is above what is due to it: that has changed."""
+        for each in self._through.get(branch, ()):
+            each.mark_excess(branch)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.rights import Rights
-from scheduling.engine.roster import Roster
+from scheduling.engine.roster import Cell, Roster
 from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT, Tree
 from scheduling.engine.types import GPU_MILLI
@@ -34,31 +34,40 @@ class Group:
 
     def has(self, standing: Standing, tree: Tree) -> bool:
         """Whether the workload is one of them."""
-        return self.is_lower(standing) or self.through(standing, tree) is not None
+        return self.through((standing.leaf, standing.workload.priority), tree) is not None
 
-    def is_lower(self, standing: Standing) -> bool:
-        """Whether it is one of those of lower priority."""
-        below = self.below is None or standing.workload.priority < self.below
-        return below and self.own in (None, standing.leaf)
+    def is_lower(self, cell: Cell) -> bool:
+        """Whether those of a cell are of lower priority."""
+        leaf, priority = cell
+        return (self.below is None or priority < self.below) and self.own in (None, leaf)
 
-    def through(self, standing: Standing, tree: Tree) -> int | None:
-        """The fair branch where it is one of those who could go; no two of them lie one above the other."""
-        if self.equal not in (None, standing.workload.priority):
+    def through(self, cell: Cell, tree: Tree) -> int | None:
+        """Why those of a cell could go: they are of lower priority (``ROOT``), or of that fair branch; ``None`` if they
+        could not. No two fair branches lie one above the other."""
+        if self.is_lower(cell):
+            return ROOT
+        leaf, priority = cell
+        if self.equal not in (None, priority):
             return None
-        path = tree.paths[standing.leaf]
+        path = tree.paths[leaf]
         return next((branch for branch, _ in self.fair if branch in path), None)
 
-    def ranks(self, roster: Roster) -> Collection[int]:
-        """The nodes where those of the fair branches lie; where there are none, the others."""
+    def cells(self, roster: Roster) -> list[Cell]:
+        """The cells of the fair branches; where there are none, those of lower priority."""
         top = ROOT if self.own is None else self.own
         if self.fair:
             groups: list[tuple[int, int | None]] = [(branch, self.equal) for branch, _ in self.fair]
-        elif self.below is None and self.own is None:
-            return roster.all_ranks()
         else:
             groups = [(top, priority) for priority in roster.lower(top, self.below or 0)]
-        cells = [cell for group in groups for cell in roster.cells(*group)]
-        return {rank for cell in cells for each in roster.of(cell) for rank in roster.ranks(each)}
+        return [cell for group in groups for cell in roster.cells(*group)]
+
+    def ranks(self, roster: Roster) -> Collection[int]:
+        """The nodes where those of the fair branches lie; where there are none, the others."""
+        if self == EVERYBODY:
+            return roster.all_ranks()
+        return {
+            rank for cell in self.cells(roster) for each in roster.of(cell) for rank in roster.ranks(each)
+        }
 
 
 EVERYBODY = Group(None, None)
@@ -89,6 +98,9 @@ class Need:
 class Heir(Protocol):
     """Who wants to know when there is more."""
 
+    is_stale: bool
+    """Set where there may be more, at the next :meth:`Yields.refresh`."""
+
     def rise(self, part: Yields, rank: int, before: Sequence[int] | None) -> None:
         """There is more on a node than before (``None``: it was not one of the nodes)."""
 
@@ -98,11 +110,20 @@ class Yields:
     less.
 
     A fair branch gives no more than brings it down to what is due to it: all but the last of its victims together are
-    less than its excess. ``among``: on these nodes only. ``heirs`` are told where :meth:`look_again` finds more.
+    less than its excess. ``among``: on these nodes only. Where there may be more, it is marked, and looked at when
+    somebody asks: :meth:`refresh` tells the ``heirs`` where there is. ``lower`` are what those of lower priority leave,
+    of a group of one fair branch.
     """
 
     def __init__(
-        self, ledger: Ledger, rights: Rights, roster: Roster, group: Group, among: Iterable[int] | None = None
+        self,
+        ledger: Ledger,
+        rights: Rights,
+        roster: Roster,
+        group: Group,
+        *,
+        among: Iterable[int] | None = None,
+        lower: Yields | None = None,
     ) -> None:
         self._ledger = ledger
         self._rights = rights
@@ -112,35 +133,66 @@ class Yields:
         self.kind_of = ledger.fleet.kind_of
         self.heirs: list[Heir] = []
         self._among = None if among is None else frozenset(among)
+        self._by = dict(group.fair)
         self._excess = self._excesses()
-        if self._among is None and group == EVERYBODY:
+        self._through: dict[Cell, int | None] = {}
+        self._stale: set[int] = set()
+        self._is_all_stale = False
+        if self._among is not None:
+            self.most = {rank: self._most(rank) for rank in self._among if self.kind_of[rank] >= 0}
+        elif group == EVERYBODY:
             self.most = self._most_of_all()
         else:
-            ranks = group.ranks(roster) if self._among is None else self._among
-            self.most = {rank: self._most(rank) for rank in ranks if self.kind_of[rank] >= 0}
+            self.most = self._most_of_cells(NOWHERE if lower is None else lower.ranks)
         self._vain: dict[Need, frozenset[int]] = {}
         """What no node meets outside these."""
         self._last: dict[Need, int] = {}
 
+    @property
+    def ranks(self) -> Collection[int]:
+        """The nodes where some of the group lie, or did."""
+        return self.most.keys() | self._stale
+
     def _most(self, rank: int) -> list[int]:
         """What a node would have on each device."""
-        most = list(self._ledger.later.rooms[rank].gpu)
-        fair: dict[tuple[int, int], list[int]] = {}
-        everybody = self.group == EVERYBODY
+        held: dict[tuple[int, int], list[int]] = {}
+        known = self._through
         for pods in self._roster.on(rank):
             standing = pods[0][0]
-            freely = everybody or self.group.is_lower(standing)
-            through = None if freely else self.group.through(standing, self._tree)
-            if not freely and through is None:
-                continue
-            for _, _, picks in pods:
-                for at, milli in picks:
-                    if through is None:
-                        most[at] += milli
-                    else:
-                        fair.setdefault((at, through), []).append(milli)
-        for (at, branch), shares in fair.items():
-            if self._excess[branch]:
+            cell = (standing.leaf, standing.workload.priority)
+            if cell not in known:
+                known[cell] = self.group.through(cell, self._tree)
+            through = known[cell]
+            if through is not None:
+                for _, _, picks in pods:
+                    for at, milli in picks:
+                        held.setdefault((at, through), []).append(milli)
+        return self._with_room(rank, held)
+
+    def _most_of_cells(self, lower: Collection[int]) -> dict[int, list[int]]:
+        """What the nodes would have where those of some cells lie; they, and on the ``lower`` nodes others too, are all
+        of the group."""
+        held: dict[int, dict[tuple[int, int], list[int]]] = {}
+        for cell in self.group.cells(self._roster):
+            through = self.group.through(cell, self._tree) or ROOT
+            for standing in self._roster.of(cell):
+                for rank, picks in standing.spots(self._ledger).values():
+                    there = held.setdefault(rank, {})
+                    for at, milli in picks:
+                        there.setdefault((at, through), []).append(milli)
+        return {
+            rank: self._most(rank) if rank in lower else self._with_room(rank, there)
+            for rank, there in held.items()
+            if self.kind_of[rank] >= 0
+        }
+
+    def _with_room(self, rank: int, held: Mapping[tuple[int, int], list[int]]) -> list[int]:
+        """What a node would have on each device, where that is ``held``: by device, and by fair branch."""
+        most = list(self._ledger.later.rooms[rank].gpu)
+        for (at, branch), shares in held.items():
+            if branch == ROOT:
+                most[at] += sum(shares)
+            elif self._excess[branch]:
                 most[at] += min(sum(shares), self._excess[branch] - 1 + max(shares))
         return most
 
@@ -156,27 +208,49 @@ class Yields:
     def _excesses(self) -> dict[int, int]:
         """By how much each fair branch is above what is due to it, as far as that matters for one device."""
         excess = self._rights.excess
-        return {branch: max(0, min(GPU_MILLI, excess(branch, by))) for branch, by in self.group.fair}
+        return {branch: max(0, min(GPU_MILLI, excess(branch, by))) for branch, by in self._by.items()}
 
-    def look_again(self, rank: int) -> bool:
-        """Look again at a node where there may be more; whether it is one of the nodes."""
+    # --- What could be more than before ----------------------------------------------------------------------
+
+    def mark(self, rank: int) -> bool:
+        """Have a node looked at again where there may be more; whether it is one of the nodes."""
         if self.kind_of[rank] < 0 or not (self._among is None or rank in self._among):
             return False
+        self._stale.add(rank)
+        self._tell()
+        return True
+
+    def mark_excess(self, branch: int) -> None:
+        """Have all nodes looked at again, if a fair branch may give more."""
+        known = self._excess[branch]
+        if known < GPU_MILLI and self._rights.excess(branch, self._by[branch]) > known:
+            self._is_all_stale = True
+            self._tell()
+
+    def _tell(self) -> None:
+        for heir in self.heirs:
+            heir.is_stale = True
+
+    def refresh(self) -> None:
+        """Look again where there may be more."""
+        if self._is_all_stale:
+            self._is_all_stale = False
+            excess = self._excesses()
+            if any(milli > self._excess[branch] for branch, milli in excess.items()):
+                self._excess = excess
+                self._stale.update(self.most)
+        if self._stale:
+            stale, self._stale = self._stale, set()
+            for rank in stale:
+                self._look_again(rank)
+
+    def _look_again(self, rank: int) -> None:
         before = self.most.get(rank)
         most = self.most[rank] = self._most(rank)
         if before is None or any(now > then for now, then in zip(most, before, strict=True)):
             self._vain.clear()
             for heir in self.heirs:
                 heir.rise(self, rank, before)
-        return True
-
-    def look_at_excess(self) -> None:
-        """Look again at all nodes, if a branch may give more."""
-        excess = self._excesses()
-        if any(milli > self._excess[branch] for branch, milli in excess.items()):
-            self._excess = excess
-            for rank in tuple(self.most):
-                self.look_again(rank)
 
     def meet(self, need: Need, closed: frozenset[int] = NOWHERE) -> bool:
         """Whether one of the nodes that are not ``closed`` has the devices for a pod."""
