@@ -9,7 +9,7 @@ roster; something that is given back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,18 +39,20 @@ class Full(NamedTuple):
     room: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reach:
     """Whom the newcomers of one leaf, priority and size could take, as things stood at some ``time``.
 
     ``at_once`` are those whom they could take first, by branch and priority; ``group`` those whom they could ever. It
-    is so, or they could take fewer, as long as the branches in ``full`` are too full for them.
+    is so, or they could take fewer, as long as the branches in ``full`` are too full for them: so it was when it was
+    ``seen`` last.
     """
 
     time: int
     at_once: list[tuple[int, int | None]]
     group: Group
     full: tuple[Full, ...] = ()
+    seen: int = -1
 
 
 @dataclass(slots=True)
@@ -90,6 +92,7 @@ class Prospects:
         self._entitled = list(rights.entitled)
         self._used = list(self._usage.used)
         self._above = [self._dues_passed(branch) for branch in range(len(self._tree))]
+        self._above_in: dict[tuple[int, int], list[int]] = {}
         self._dues = {BY_ENTITLEMENT: rights.entitled, BY_GUARANTEE: rights.accounts.quotas.guarantee}
         self._seen = (len(self._usage.changed), len(roster.joined))
 
@@ -225,10 +228,14 @@ class Prospects:
         for branch in branches:
             self._used[branch], self._entitled[branch] = self._usage.used[branch], entitled[branch]
             above = self._dues_passed(branch)
-            if branch and above & ~self._above[branch]:
-                # For those beside it, and all below them.
-                self._changed[self._tree.parents[branch]] = self._time
-            self._above[branch] = above
+            if branch and above != self._above[branch]:
+                parent = self._tree.parents[branch]
+                if above & ~self._above[branch]:
+                    # For those beside it, and all below them.
+                    self._changed[parent] = self._time
+                self._above[branch] = above
+                for by in self._dues:
+                    self._above_in.pop((parent, by), None)
             self._register.note_excess(branch)
 
     def _last_change(self, leaf: int) -> int:
@@ -240,8 +247,11 @@ class Prospects:
         self._catch_up()
         key = (party.leaf, party.priority, party.milli)
         found = self._reaches.get(key)
+        if found is not None and found.seen == self._time:
+            return found
         if found is None or self._last_change(party.leaf) > found.time or not self._are_full(found.full):
             found = self._reaches[key] = self._look(party)
+        found.seen = self._time
         return found
 
     def look_anew(self, party: Party) -> None:
@@ -266,16 +276,18 @@ class Prospects:
         ordered = self._rights.policy.elastic_preemption is ElasticPreemption.PRIORITY
         own, equal = (None, party.priority) if ordered else (party.leaf, None)
         top = ROOT if own is None else own
-        at_once: list[tuple[int, int | None]] = [
-            (branch, equal) for branch, *_ in self._rights.fair_branches(party, {})
-        ]
+        fair = self._fair(party, [0] * len(self._tree.paths[party.leaf]))
+        at_once = [(branch, equal) for branch in fair]
         at_once.extend((top, priority) for priority in self._roster.lower(top, party.priority))
-        full = tuple(self._full(party, None))
+        full = self._full(party, None)
         if not at_once:
             return Reach(self._time, at_once, Group(party.priority, own), full)
-        fair = self._fair(party, self._relief(party, {}, own, equal))
+        lower = self._lower(party, own)
+        relief = lower
+        if any(lower):
+            fair = self._fair(party, lower)
         while True:
-            relief = self._relief(party, fair, own, equal)
+            relief = self._relief(lower, fair, equal)
             more = self._fair(party, relief)
             if more == fair:
                 break
@@ -283,38 +295,60 @@ class Prospects:
         group = Group(party.priority, own, tuple(sorted((each, by) for each, (_, by) in more.items())), equal)
         return Reach(self._time, at_once, group, (*full, *self._full(party, relief)))
 
-    def _full(self, party: Party, relief: dict[int, int] | None) -> Iterator[Full]:
-        """The lowest of a newcomer's own branches, by each due, that is too full for him even when so much has
-        left."""
-        used = self._usage.used
+    def _full(self, party: Party, relief: Sequence[int] | None) -> tuple[Full, ...]:
+        """The lowest of a newcomer's own branches, by each due, that is too full for him even when so much has left of
+        those on his way down."""
+        used, path = self._usage.used, self._tree.paths[party.leaf]
+        found = []
         for by, due in self._dues.items():
-            for mine in reversed(self._tree.paths[party.leaf]):
-                room = party.milli - (relief[mine] if relief is not None else 0)
+            for depth in range(len(path) - 1, -1, -1):
+                mine = path[depth]
+                room = party.milli if relief is None else party.milli - relief[depth]
                 if due[mine] - used[mine] < room:
-                    more = self._joined[mine] if relief is not None else 0
-                    yield Full(mine, by, relief is not None, room + more)
+                    more = 0 if relief is None else self._joined[mine]
+                    found.append(Full(mine, by, relief is not None, room + more))
                     break
+        return tuple(found)
 
-    def _fair(self, party: Party, relief: dict[int, int]) -> dict[int, tuple[int, int]]:
-        """The branches that the fair-share rule gives him when so much has left: where each parts from his, and by
-        which dues."""
+    def _fair(self, party: Party, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """The branches that the fair-share rule gives him when so much has left of those on his way down: where each
+        parts from his, and by which dues."""
+        used, path = self._usage.used, self._tree.paths[party.leaf]
         found: dict[int, tuple[int, int]] = {}
-        for branch, depth, by in self._rights.fair_branches(party, relief):
-            found[branch] = (depth, by | found[branch][1] if branch in found else by)
+        for by, due in self._dues.items():
+            for depth in range(len(path) - 1, -1, -1):
+                mine = path[depth]
+                if used[mine] + party.milli - relief[depth] > due[mine]:
+                    break
+                for branch in self._children_above(self._tree.parents[mine], by):
+                    if branch != mine:
+                        found[branch] = (depth, by | found[branch][1] if branch in found else by)
         return found
 
+    def _children_above(self, branch: int, by: int) -> list[int]:
+        """The children of a branch that are above what is due to them."""
+        found = self._above_in.get((branch, by))
+        if found is None:
+            found = [child for child in self._tree.children[branch] if self._above[child] & by]
+            self._above_in[branch, by] = found
+        return found
+
+    def _lower(self, me: Party, own: int | None) -> list[int]:
+        """What those of lower priority hold whom a newcomer may take, of each branch on his way down."""
+        roster = self._roster
+        below = self._tree.paths[me.leaf] if own is None else [own] * len(self._tree.paths[me.leaf])
+        return [sum([roster.milli(at, each) for each in roster.lower(at, me.priority)]) for at in below]
+
     def _relief(
-        self, me: Party, fair: dict[int, tuple[int, int]], own: int | None, equal: int | None
-    ) -> dict[int, int]:
+        self, lower: Sequence[int], fair: Mapping[int, tuple[int, int]], equal: int | None
+    ) -> list[int]:
         """What would leave each branch on a newcomer's way down if all went of lower priority, and all of the fair
         branches."""
-        roster = self._roster
-        leaving = [(depth, roster.milli(branch, equal)) for branch, (depth, _) in fair.items()]
-        relief = {}
-        for depth, branch in enumerate(self._tree.paths[me.leaf]):
-            below = branch if own is None else own
-            lower = sum([roster.milli(below, each) for each in roster.lower(below, me.priority)])
-            relief[branch] = lower + sum([milli for at, milli in leaving if at > depth])
+        relief = list(lower)
+        for branch, (parting, _) in fair.items():
+            milli = self._roster.milli(branch, equal)
+            for depth in range(parting):
+                relief[depth] += milli
         return relief
 
     def _need(self, ask: Ask) -> Need:
