@@ -198,7 +198,10 @@ class Register:
         def make(leavings: Leavings, ranks: list[int]) -> Yields:
             if leavings.both is not None:
                 self._strike(leavings.both)
-            found = self._kept(Yields(self._ledger, self._rights, self._roster, group, among=ranks))
+            lower = leavings.parts[0]
+            found = self._kept(
+                Yields(self._ledger, self._rights, self._roster, group, among=ranks, lower=lower)
+            )
             found.heirs.append(leavings)
             return found
 

@@ -138,9 +138,7 @@ class Yields:
         self._through: dict[Cell, int | None] = {}
         self._stale: set[int] = set()
         self._is_all_stale = False
-        if self._among is not None:
-            self.most = {rank: self._most(rank) for rank in self._among if self.kind_of[rank] >= 0}
-        elif group == EVERYBODY:
+        if group == EVERYBODY:
             self.most = self._most_of_all()
         else:
             self.most = self._most_of_cells(NOWHERE if lower is None else lower.ranks)
@@ -172,11 +170,14 @@ class Yields:
     def _most_of_cells(self, lower: Collection[int]) -> dict[int, list[int]]:
         """What the nodes would have where those of some cells lie; they, and on the ``lower`` nodes others too, are all
         of the group."""
+        among = self._among
         held: dict[int, dict[tuple[int, int], list[int]]] = {}
         for cell in self.group.cells(self._roster):
             through = self.group.through(cell, self._tree) or ROOT
             for standing in self._roster.of(cell):
                 for rank, picks in standing.spots(self._ledger).values():
+                    if among is not None and rank not in among:
+                        continue
                     there = held.setdefault(rank, {})
                     for at, milli in picks:
                         there.setdefault((at, through), []).append(milli)
