@@ -186,9 +186,9 @@ class Register:
     def _part(self, group: Group) -> Yields:
         found = self._parts.get(group)
         if found is None:
-            lower = self._part(Group(group.below, group.own)) if group.fair else None
+            lower = [self._part(Group(group.below, group.own))] if group.fair else []
             found = self._parts[group] = self._kept(
-                Yields(self._ledger, self._rights, self._roster, group, lower=lower)
+                Yields(self._ledger, self._rights, self._roster, group, parts=lower)
             )
         return found
 
@@ -198,9 +198,8 @@ class Register:
         def make(leavings: Leavings, ranks: list[int]) -> Yields:
             if leavings.both is not None:
                 self._strike(leavings.both)
-            lower = leavings.parts[0]
             found = self._kept(
-                Yields(self._ledger, self._rights, self._roster, group, among=ranks, lower=lower)
+                Yields(self._ledger, self._rights, self._roster, group, parts=leavings.parts, among=ranks)
             )
             found.heirs.append(leavings)
             return found

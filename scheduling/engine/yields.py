@@ -110,9 +110,11 @@ class Yields:
     less.
 
     A fair branch gives no more than brings it down to what is due to it: all but the last of its victims together are
-    less than its excess. ``among``: on these nodes only. Where there may be more, it is marked, and looked at when
-    somebody asks: :meth:`refresh` tells the ``heirs`` where there is. ``lower`` are what those of lower priority leave,
-    of a group of one fair branch.
+    less than its excess. Where there may be more, it is marked, and looked at when somebody asks: :meth:`refresh`
+    tells the ``heirs`` where there is.
+
+    ``parts`` are what those of lower priority, and those of each fair branch, leave on their own, as far as that is
+    known; ``among``: on these nodes of theirs only.
     """
 
     def __init__(
@@ -122,8 +124,8 @@ class Yields:
         roster: Roster,
         group: Group,
         *,
+        parts: Sequence[Yields] = (),
         among: Iterable[int] | None = None,
-        lower: Yields | None = None,
     ) -> None:
         self._ledger = ledger
         self._rights = rights
@@ -138,10 +140,18 @@ class Yields:
         self._through: dict[Cell, int | None] = {}
         self._stale: set[int] = set()
         self._is_all_stale = False
+        self.given: dict[int, list[int]] = {}
+        """By node what of it the group would give."""
+        lower = parts[0].ranks if parts else NOWHERE
         if group == EVERYBODY:
             self.most = self._most_of_all()
+        elif self._among is None:
+            self.most = self._most_of_cells(lower)
         else:
-            self.most = self._most_of_cells(NOWHERE if lower is None else lower.ranks)
+            self.most = {
+                rank: self._most(rank) if rank in lower else self._most_of_parts(rank, parts)
+                for rank in self._among
+            }
         self._vain: dict[Need, frozenset[int]] = {}
         """What no node meets outside these."""
         self._last: dict[Need, int] = {}
@@ -170,14 +180,11 @@ class Yields:
     def _most_of_cells(self, lower: Collection[int]) -> dict[int, list[int]]:
         """What the nodes would have where those of some cells lie; they, and on the ``lower`` nodes others too, are all
         of the group."""
-        among = self._among
         held: dict[int, dict[tuple[int, int], list[int]]] = {}
         for cell in self.group.cells(self._roster):
             through = self.group.through(cell, self._tree) or ROOT
             for standing in self._roster.of(cell):
                 for rank, picks in standing.spots(self._ledger).values():
-                    if among is not None and rank not in among:
-                        continue
                     there = held.setdefault(rank, {})
                     for at, milli in picks:
                         there.setdefault((at, through), []).append(milli)
@@ -189,13 +196,19 @@ class Yields:
 
     def _with_room(self, rank: int, held: Mapping[tuple[int, int], list[int]]) -> list[int]:
         """What a node would have on each device, where that is ``held``: by device, and by fair branch."""
-        most = list(self._ledger.later.rooms[rank].gpu)
+        room = self._ledger.later.rooms[rank].gpu
+        given = self.given[rank] = [0] * len(room)
         for (at, branch), shares in held.items():
             if branch == ROOT:
-                most[at] += sum(shares)
+                given[at] += sum(shares)
             elif self._excess[branch]:
-                most[at] += min(sum(shares), self._excess[branch] - 1 + max(shares))
-        return most
+                given[at] += min(sum(shares), self._excess[branch] - 1 + max(shares))
+        return [left + more for left, more in zip(room, given, strict=True)]
+
+    def _most_of_parts(self, rank: int, parts: Iterable[Yields]) -> list[int]:
+        """What a node would have on each device where several fair branches lie, and nobody else of the group."""
+        given = [each.given[rank] for each in parts if rank in each.given]
+        return [sum(column) for column in zip(self._ledger.later.rooms[rank].gpu, *given, strict=True)]
 
     def _most_of_all(self) -> dict[int, list[int]]:
         """What all nodes would have where anybody lies."""
