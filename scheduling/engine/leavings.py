@@ -74,7 +74,10 @@ class Leavings:
     """What a group would leave: those of lower priority, those of each fair branch, and all of them on the nodes where
     several branches lie together."""
 
-    def __init__(self, parts: Sequence[Yields], together: Callable[[Leavings, list[int]], Yields]) -> None:
+    def __init__(
+        self, ledger: Ledger, parts: Sequence[Yields], together: Callable[[Leavings, list[int]], Yields]
+    ) -> None:
+        self._freed = ledger.freed
         self.parts = parts
         self.both: Yields | None = None
         self.is_stale = True
@@ -84,6 +87,8 @@ class Leavings:
         self._counts: dict[Ask, _Count] = {}
         self._vain: dict[Need, frozenset[int]] = {}
         """What none of the parts meets outside these nodes."""
+        self._too_many: dict[Ask, tuple[int, int]] = {}
+        """How many pods no domain held, when so many nodes had been given something back."""
         for part in parts:
             part.heirs.append(self)
 
@@ -101,6 +106,7 @@ class Leavings:
         """A part would leave more on a node than before; ``before`` is ``None`` where it did not lie there."""
         self._version += 1
         self._vain.clear()
+        self._too_many.clear()
         if before is None:
             self._is_complete = False
         elif part is self.both or self.both is None or rank not in self.both.most:
@@ -113,6 +119,17 @@ class Leavings:
         self._refresh()
         if pods == 1:
             return self._meet(need, closed)
+        freed = len(self._freed)
+        then, too_many = self._too_many.get(ask, (freed, pods + 1))
+        if then == freed and too_many <= pods:
+            return False
+        if self._hold_gang(ask, need, pods, tally):
+            return True
+        self._too_many[ask] = (freed, pods)
+        return False
+
+    def _hold_gang(self, ask: Ask, need: Need, pods: int, tally: TallyOf) -> bool:
+        """Whether a domain holds so many pods."""
         widest = tally(ask)
         if widest is None:
             return False
@@ -180,7 +197,7 @@ class Register:
             if len(self._of) >= MOST_GROUPS:
                 self._forget()
             parts = [self._part(each) for each in group.alone()]
-            found = self._of[group] = Leavings(parts, self._together(group))
+            found = self._of[group] = Leavings(self._ledger, parts, self._together(group))
         return found
 
     def _part(self, group: Group) -> Yields:

@@ -98,3 +98,24 @@ def test_a_gang_that_was_hopeless_is_not_when_a_node_comes_free() -> None:
     assert not decide(state, NOW).preemptions
     state.apply(Changes(gone_workloads=("r2",)))
     assert [gone.workload for gone in decide(state, NOW).preemptions] == ["u"]
+
+
+TEAMS = (team("r", reserved=1), team("s", reserved=2), team("u"), team("v"))
+PAIR = (node("n0", 2), node("n1", 1))
+
+
+def test_two_branches_may_leave_a_node_together() -> None:
+    """u and v have a GPU of n0 each and nothing is due to them; s, within its guarantee, needs both."""
+    rows = [placed("u", "u", on="n0:0"), placed("v", "v", on="n0:1"), waiting("s", "s", 2)]
+    assert preempted(plan(PAIR, TEAMS, rows)) == {"u", "v"}
+
+
+def test_a_branch_comes_to_lie_beside_another() -> None:
+    """The reserved r1 and the only one of v change places: now u and v have a GPU of n0 each, and s needs both."""
+    rows = [placed("u", "u", on="n0:0"), placed("r1", "r", on="n0:1", priority=100)]
+    rows += [placed("v1", "v", on="n1:0"), waiting("s", "s", 2)]
+    state = State.of(Snapshot((pool(),), TEAMS, PAIR, tuple(rows)))
+    assert not decide(state, NOW).preemptions
+    fresh = (placed("r2", "r", on="n1:0", priority=100), placed("v2", "v", on="n0:1"))
+    state.apply(Changes(workloads=fresh, gone_workloads=("r1", "v1")))
+    assert {gone.workload for gone in decide(state, NOW).preemptions} == {"u", "v2"}

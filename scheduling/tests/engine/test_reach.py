@@ -11,9 +11,11 @@ from scheduling.engine.prospects import Prospects
 from scheduling.engine.rights import Party
 from scheduling.engine.standing import Standing
 from scheduling.engine.types import GPU_MILLI, ElasticPreemption, Snapshot
-from scheduling.tests.engine.build import NOW, node, placed, pool, team
+from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
 
 NODES = 6
+KINDS = ((0.5, 1), (1, 1), (2, 1), (1, 3))
+"""GPUs of a pod (two: all of a node), and pods."""
 TEAMS = [
     team("a", reserved=4),
     team("b", reserved=3),
@@ -26,17 +28,18 @@ TEAMS = [
 ]
 
 
-def full_books(chance: Random, mode: ElasticPreemption) -> Books:
-    """Those of a pool that is full, after a decision."""
+def full_books(chance: Random, mode: ElasticPreemption, sharing: int = 1) -> Books:
+    """Those of a pool that is full, after a decision; so many share each device."""
     nodes = [node(f"n{number}", 2) for number in range(NODES)]
     rows = [
         placed(
             f"w{number}",
             chance.choice(TEAMS).id,
-            on=f"n{number // 2}:{number % 2}",
+            1 / sharing,
+            on=f"n{number // sharing // 2}:{number // sharing % 2}",
             priority=chance.choice((10, 50, 50, 60)),
         )
-        for number in range(2 * NODES)
+        for number in range(2 * NODES * sharing)
     ]
     pools = (pool(elastic_preemption=mode),)
     state = State.of(Snapshot(pools, tuple(TEAMS), tuple(nodes), tuple(rows)))
@@ -62,6 +65,7 @@ class Moves:
         if here:
             standing = self.chance.choice(here)
             self.roster.drop(standing)
+            self.books.ledger.remove(standing.workload)
             self.away.append(standing)
             self.books.accounts.usage.add(standing.leaf, -standing.milli, reserved=False)
 
@@ -69,6 +73,7 @@ class Moves:
         """One who went stands there again."""
         if self.away:
             standing = self.away.pop(self.chance.randrange(len(self.away)))
+            self.books.ledger.add(standing.workload)
             self.roster.add(standing)
             self.books.accounts.usage.add(standing.leaf, standing.milli, reserved=False)
 
@@ -139,3 +144,24 @@ def test_looked_at_anew_it_is_as_if_made_now() -> None:
                 assert kept.group(party) == now.group(party), (seed, party)
                 assert kept.any_at_once(party) == now.any_at_once(party), (seed, party)
     assert smaller > 100
+
+
+def test_what_is_kept_of_what_would_be_left_is_never_too_little() -> None:
+    refused = granted = 0
+    for seed in range(40):
+        chance = Random(seed)
+        mode = chance.choice((ElasticPreemption.PRIORITY, ElasticPreemption.FAIR_SHARE))
+        books = full_books(chance, mode, sharing=chance.choice((1, 2)))
+        moves, court = Moves(books, chance), books.court(reserved=False)
+        asks = [(books.asks.of(waiting("w", "a", gpus, pods=pods)), gpus, pods) for gpus, pods in KINDS]
+        for _ in range(40):
+            moves.happen()
+            kept, now = court.prospects, Prospects(books.ledger, books.rights, court.roster)
+            for leaf, priority, (ask, gpus, pods) in product(moves.leaves, (20, 50, 70), asks):
+                party = Party("new", leaf, priority, reserved=False, milli=int(gpus * pods * GPU_MILLI))
+                if chance.random() < 0.3 and now.any_at_once(party):
+                    might = kept.might_take(party, ask, pods, court.tally)
+                    assert might or not now.might_take(party, ask, pods, court.tally), (seed, party, pods)
+                    granted, refused = granted + might, refused + (not might)
+    assert refused > 1000
+    assert granted > 1000
