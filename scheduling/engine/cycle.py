@@ -10,11 +10,12 @@ from scheduling.engine.books import Books
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court
 from scheduling.engine.estimate import estimate
-from scheduling.engine.order import Level, Queue, in_order, level_of
+from scheduling.engine.order import Queue
+from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.preempt import Victims
 from scheduling.engine.queueing import Kept
-from scheduling.engine.quiet import has_no_guarantee_left, is_quiet
+from scheduling.engine.quiet import is_quiet
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
 from scheduling.engine.taking import Taking
@@ -24,8 +25,6 @@ from scheduling.engine.vain import Vain
 from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group
 
-Figures = tuple[list[int], ...]
-"""What every branch uses and was given, and what is left of its guarantee, at some moment."""
 FIRST_LOOK = 64
 """After so many turns in vain it is worth to look whether anybody is left who could act."""
 NEXT_LOOK = 256
@@ -62,7 +61,7 @@ class PoolCycle:
         self.touched: dict[str, Standing] = {}
         self.is_over = False
         self.vain = Vain()
-        self._passed_over: dict[Level, Figures] = {}
+        self.passed_over = PassedOver(self)
         self._in_vain_since = 0
         self._look_after = 0
         self._grown: list[tuple[Standing, PodPlacement]] = []
@@ -90,16 +89,9 @@ class PoolCycle:
         self.books.work_out()
         self.books.next_entitled[:] = self.entitled
         self.ledger.begin()
-        self._before = self._figures()
+        self._before = self.figures()
         lines = {level: line.leaves for level, line in self.books.lines.levels.items()}
-        self.queue: Queue[Candidate] = Queue(self.books.buckets, lines, self._is_idle)
-
-    def _is_idle(self, level: Level) -> bool:
-        """Whether a level need not be looked at one by one. Its order is that of now."""
-        idle = has_no_guarantee_left(self, level)
-        if idle:
-            self._passed_over[level] = self._figures()
-        return idle
+        self.queue: Queue[Candidate] = Queue(self.books.buckets, lines, self.passed_over.with_turns)
 
     # --- Stopping early --------------------------------------------------------------------------------------
 
@@ -151,12 +143,13 @@ class PoolCycle:
 
     # --- Figures ---------------------------------------------------------------------------------------------
 
-    def _figures(self) -> Figures:
+    def figures(self) -> Figures:
         """What every branch uses and was given, and what is left of its guarantee."""
         usage = self.accounts.usage
         return (usage.used[:], usage.reserved[:], usage.above[:], self.charges.left[:], self.given[:])
 
-    def _set_figures(self, figures: Figures) -> None:
+    def set_figures(self, figures: Figures) -> None:
+        """Have them be those of some moment."""
         usage = self.accounts.usage
         kept = (usage.used, usage.reserved, usage.above, self.charges.left, self.given)
         for mine, theirs in zip(kept, figures, strict=True):
@@ -165,7 +158,7 @@ class PoolCycle:
     def take_back(self) -> None:
         """Leave the books as they were before the cycle."""
         self.ledger.rollback()
-        self._set_figures(self._before)
+        self.set_figures(self._before)
         for id_ in self.started:
             del self.standings[id_]
             self.allocations.pop(id_, None)
@@ -222,12 +215,13 @@ class PoolCycle:
         self.standings[candidate.id] = self.started[candidate.id] = standing
         self.candidates[candidate.id] = candidate
         self.waiting.forget(candidate.id)
+        self.passed_over.note_start(candidate, standing.milli)
         self.count(standing, standing.milli)
 
     def grow(self, standing: Standing, pod: PodPlacement) -> None:
         """Count a pod that a workload has got above its minimum."""
         if not self._grown:
-            self._before_growth = self._figures()
+            self._before_growth = self.figures()
         self._grown.append((standing, pod))
         self.touch(standing)
         for roster in self.books.rosters():
@@ -238,8 +232,8 @@ class PoolCycle:
     @contextmanager
     def as_before_growth(self) -> Iterator[None]:
         """Have things stand for a while as they did before anybody grew."""
-        after = self._figures()
-        self._set_figures(self._before_growth if self._grown else after)
+        after = self.figures()
+        self.set_figures(self._before_growth if self._grown else after)
         for standing, pod in reversed(self._grown):
             standing.pods.remove(pod)
             self.ledger.undo(self.asks.of(standing.workload), [pod])
@@ -249,7 +243,7 @@ class PoolCycle:
         for standing, pod in self._grown:
             standing.pods.append(pod)
             self.ledger.hold(self.asks.of(standing.workload), [pod])
-        self._set_figures(after)
+        self.set_figures(after)
 
     def count(self, standing: Standing, milli: int) -> None:
         """Count what a workload gets in this cycle. Who looked for victims in vain may find some now."""
@@ -328,20 +322,6 @@ class PoolCycle:
             self.gate.keep_for(blocked.candidate, kept or self.estimate(blocked.candidate))
             self._estimates.clear()  # What is kept for the head changes as others pass it.
 
-    def line_up_waiting(self) -> None:
-        """Put all who wait in the order of the queue, those too who were passed over."""
-        if not self._passed_over:
-            return
-        now, late = self._figures(), []
-        for level, then in self._passed_over.items():
-            self._set_figures(then)
-            for candidate in in_order(self.tree, self.ratio, self.books.lines.levels[level].leaves):
-                blocked = self.try_start(candidate)
-                if blocked is not None:
-                    late.append(blocked)
-        self._set_figures(now)
-        self.waiting.line_up(late, lambda blocked: level_of(self.pool.policy, blocked.candidate))
-
     def withdraw(self, workload: str) -> None:
         """Forget a waiting workload that has started in another pool."""
         if self.waiting.forget(workload) and self.head and self.head.candidate.id == workload:
@@ -355,6 +335,7 @@ class PoolCycle:
         if not elsewhere and not self.waiting.any_might_start():
             return []
         self.vain.forget()
+        self.passed_over.note_offer()
         self.gate.open()
         started = []
         for blocked in self.waiting.to_offer_again():

@@ -86,7 +86,7 @@ class _Late:
             while _turn(cycles, state.entries):
                 pass
             for cycle in cycles.values():
-                cycle.line_up_waiting()
+                cycle.passed_over.line_up()
         return Report.of(state, cycles, self._grown, self._now)
 
     def part(self, snapshot: Callable[[], Snapshot]) -> None:

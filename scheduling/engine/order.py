@@ -84,27 +84,33 @@ class Buckets(Generic[C]):
             found = self._buckets[level] = Bucket(self._tree, self._ratio, line, gone, self._figures)
         return found
 
+    def once(self, line: Line[C], gone: set[str]) -> Bucket[C]:
+        """A bucket of some leaves of a level, which is not kept."""
+        return Bucket(self._tree, self._ratio, line, gone)
+
 
 class Queue(Generic[C]):
     """Candidates of one pool, taken one by one in the order of this page.
 
-    :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. A level of which
-    ``is_idle`` is true when its turn comes is passed over. ``gone`` are those who have had their turn.
+    :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. ``with_turns`` says, when
+    a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are those who have had their turn,
+    ``last`` is the last of them.
     """
 
     def __init__(
         self,
         buckets: Buckets[C],
         lines: Mapping[Level, Line[C]],
-        is_idle: Callable[[Level], bool] = lambda _: False,
+        with_turns: Callable[[Level], Line[C] | None] = lambda _: None,
     ) -> None:
         self._buckets = buckets
         self._lines = lines
         self._levels = sorted(lines, reverse=True)
-        self._is_idle = is_idle
+        self._with_turns = with_turns
         self._bucket: Bucket[C] | None = None
         self._early: set[int] = set()
         self.gone: set[str] = set()
+        self.last: C | None = None
         self.level: Level | None = None
 
     def peek(self) -> C | None:
@@ -117,11 +123,15 @@ class Queue(Generic[C]):
             if not self._levels:
                 return None
             self.level = self._levels.pop()
-            if not self._is_idle(self.level):
+            some = self._with_turns(self.level)
+            if some is None:
                 self._bucket = self._buckets.of(self.level, self._lines[self.level], self.gone, self._early)
+            else:
+                self._bucket = self._buckets.once(some, self.gone)
 
     def remove(self, candidate: C) -> None:
         """Take a candidate out, wherever it stands."""
+        self.last = candidate
         self.gone.add(candidate.id)
         if self._bucket is None or not self._bucket.remove(candidate):
             self._early.add(candidate.leaf)
@@ -134,11 +144,3 @@ class Queue(Generic[C]):
     def levels_to_come(self) -> list[Level]:
         """The level whose turn it is and those after it."""
         return [*([] if self.level is None else [self.level]), *reversed(self._levels)]
-
-
-def in_order(tree: Tree, ratio: Ratio, line: Line[C]) -> Iterable[C]:
-    """The candidates of one level in their order, while nothing changes."""
-    bucket: Bucket[C] = Bucket(tree, ratio, line, set())
-    while (head := bucket.head()) is not None:
-        yield head
-        bucket.remove(head)

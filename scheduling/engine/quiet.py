@@ -44,15 +44,6 @@ class Paths:
         return sums.astype(np.int64)  # Exact: no pool has 2^53 milli-GPUs.
 
 
-def has_no_guarantee_left(cycle: PoolCycle, level: Level) -> bool:
-    """Whether all of a level are reserved ones whose guarantees are in use: as long as the cycle lasts, they stay
-    so."""
-    line = cycle.books.lines.levels[level]
-    if level[0] or line.several:
-        return False
-    return all(least > cycle.charges.available(leaf) for leaf, least in line.least().items())
-
-
 def is_quiet(cycle: PoolCycle) -> bool:
     """Whether nobody left in the pool's queue could start, preempt or become the head."""
     if cycle.gate.shut:

@@ -116,6 +116,7 @@ class Taking:
             standing.lose(frozenset(pod.pod_index for pod in unit.pods))
             cycle.ledger.leave(standing.workload, unit.pods)
             cycle.accounts.usage.add(standing.leaf, -unit.milli, reserved=False)
+            cycle.passed_over.note(standing.leaf, -unit.milli, reserved=False)
             cycle.queue.touch(standing.leaf)
             if unit.whole:
                 del cycle.standings[standing.workload.id]

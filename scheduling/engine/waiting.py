@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, ValuesView
 from operator import attrgetter
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.candidate import Blocked, Cause
+from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.order import Level
 from scheduling.engine.passing import Gate
 from scheduling.engine.place import NOTHING_KEPT
 
@@ -62,10 +63,11 @@ class Waiting:
         self._forget_alike(blocked)
         return True
 
-    def line_up(self, late: list[Blocked], order: Callable[[Blocked], tuple[bool, int]]) -> None:
-        """Put in those too whose turns were left out, and have all in some ``order``, else in that of their turns."""
-        self._rows.update((blocked.candidate.id, blocked) for blocked in late)
-        self._rows = {blocked.candidate.id: blocked for blocked in sorted(self._rows.values(), key=order)}
+    def line_up(self, late: list[Blocked], place: Callable[[Candidate], tuple[Level, int]]) -> None:
+        """Put in those too whose turns were left out, and have all in the order of their ``place``, else in that of
+        their turns."""
+        rows = sorted([*self._rows.values(), *late], key=lambda blocked: place(blocked.candidate))
+        self._rows = {blocked.candidate.id: blocked for blocked in rows}
 
     def _forget_alike(self, blocked: Blocked) -> None:
         kind = self._kind(blocked)

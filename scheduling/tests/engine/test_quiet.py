@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduling.engine import Plan, State, decide, schedule
 from scheduling.engine import cycle as cycles
+from scheduling.engine.passed_over import PassedOver
 from scheduling.engine.types import ElasticPreemption, Policy, Queueing, Snapshot
 from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
 from scheduling.tests.engine.worlds import worlds
@@ -18,7 +19,7 @@ from scheduling.tests.engine.worlds import worlds
 def to_the_end(world: Snapshot) -> Plan:
     """The plan when no level is passed over and nobody's turn is left out."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cycles, "has_no_guarantee_left", lambda *_: False)
+        patch.setattr(PassedOver, "with_turns", lambda *_: None)
         patch.setattr(cycles, "is_quiet", lambda *_: False)
         found = decide(State.of(world), NOW)
         return replace(found, waits=tuple(found.waits))
