@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
@@ -38,7 +38,8 @@ class Queued(Protocol):
 C = TypeVar("C", bound=Queued)
 
 Ratio = Callable[[int, int], float]
-"""How well served a branch is, given the milli-GPUs its next candidate would add; lower comes first."""
+"""How well served a branch is, given the milli-GPUs its next candidate would add (never less with more); lower comes
+first."""
 Line = Mapping[int, Sequence[C]]
 """Candidates that differ in keys 3 to 5 only, by leaf; those of a leaf by their own keys."""
 _Entry = tuple[float, int, str, int, int, C]
@@ -132,6 +133,33 @@ class Bucket(Generic[C]):
         self._at[leaf] = _next(row, at + 1, self._gone)
         self.renew(leaf)
         return True
+
+    def run(self) -> Iterator[C]:
+        """The first candidate of the whole tree, and those of its leaf who come next while nothing changes: as far as
+        they are for certain before all others at each branch on their way."""
+        head = self.head()
+        if head is None:
+            return
+        row, ratio = self._rows[head.leaf], self._ratio
+        rivals = [(branch, min(heap[1:3])) for branch, heap in self._ways[head.leaf] if len(heap) > 1]
+        most = -1
+        for at in range(self._at[head.leaf], len(row)):
+            each = row[at]
+            if each.id in self._gone:
+                continue
+            milli = each.next_milli
+            if milli > most and each is not head:
+                if not all(ratio(branch, milli) < rival[0] for branch, rival in rivals):
+                    return
+                most = milli
+            yield each
+
+    def remove_run(self, run: Sequence[C]) -> None:
+        """Take out those who came first in a run."""
+        leaf = run[0].leaf
+        self._gone.update([each.id for each in run])
+        self._at[leaf] = _next(self._rows[leaf], self._at[leaf], self._gone)
+        self.renew(leaf)
 
     def renew(self, leaf: int) -> None:
         """Renew the heads and ratios on the way from a leaf up to the root."""

@@ -69,7 +69,7 @@ class PoolCycle:
         self._estimates: dict[tuple[Ask, int, bool], Kept] = {}
         self._heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
         self.gate = Gate(self.pool.policy, self.ledger, self.rights, now, books.failed)
-        self.waiting = Waiting(self.gate, self.ledger, books.is_limited)
+        self.waiting = Waiting(self.gate, self.ledger, books.limited)
         self._taking = Taking(self)
 
     @property
@@ -107,25 +107,35 @@ class PoolCycle:
 
     def _is_look_due(self) -> bool:
         """Whether so many have had their turn in vain that it is worth to look."""
-        if self._heads and self.head is None:
+        if self._in_vain_since < self._look_after:
             return False
-        return self._in_vain_since >= self._look_after
+        return not self._heads or self.gate.head is not None
 
     def pass_by(self) -> bool:
         """Give those at the head of the queue their turn who are known to have it in vain, up to the next who might
         act or stands in other queues too; whether there was one."""
-        passed = False
-        while self.is_over or not self._is_look_due():
-            candidate = self.queue.peek()
-            if candidate is None or candidate.several:
-                break
-            blocked = self._known_to_stop(candidate)
-            if blocked is None:
-                break
-            self.queue.remove(candidate)
-            self.wait(blocked)
-            passed = True
-        return passed
+        some = False
+        while True:
+            passed: list[Candidate] = []
+            for each in self.queue.run():
+                if not self._passes(each):
+                    self.queue.remove_run(passed)
+                    return some or bool(passed)
+                passed.append(each)
+            if not passed:
+                return some
+            self.queue.remove_run(passed)
+            some = True
+
+    def _passes(self, candidate: Candidate) -> bool:
+        """Give a candidate his turn, if it is not time to look whether to stop and his turn is known to be in vain."""
+        if candidate.several or (self._is_look_due() and not self.is_over):
+            return False
+        blocked = self._known_to_stop(candidate)
+        if blocked is None:
+            return False
+        self.wait(blocked)
+        return True
 
     def _known_to_stop(self, candidate: Candidate) -> Blocked | None:
         """What stops a candidate, if it is known, without a try, that neither place nor victims are for him."""
@@ -133,9 +143,14 @@ class PoolCycle:
             available = self.charges.available(candidate.leaf)
             short = available < candidate.next_milli
             return Blocked(candidate, Cause.RESERVATION, available) if short else None
-        cause = self.vain.keeps_from_place(candidate)
-        if cause is None or self.books.is_limited(candidate.leaf):
+        if candidate.leaf in self.books.limited:
             return None
+        cause = self.vain.keeps_from_place(candidate)
+        if cause is None:
+            if self.gate.shut or not self.gate.fails_again(candidate.ask, candidate.pods, masked=False):
+                return None
+            cause = Cause.PLACE
+            self.vain.found_no_place(candidate, cause)
         helpless = self.vain.is_helpless(self.queue.level, candidate.leaf)
         if not helpless and self.might_preempt(candidate):
             return None
@@ -192,7 +207,8 @@ class PoolCycle:
 
     def _ahead(self) -> str:
         """The name of the head, if there is one."""
-        return self.head.candidate.workload.name if self.head else ""
+        head = self.gate.head
+        return head.candidate.workload.name if head else ""
 
     def quota_stops(self, candidate: Candidate) -> Blocked | None:
         """Whether guarantee or ceiling stops it as things stand."""

@@ -136,6 +136,16 @@ class Queue(Generic[C]):
         if self._bucket is None or not self._bucket.remove(candidate):
             self._early.add(candidate.leaf)
 
+    def run(self) -> Iterable[C]:
+        """The next candidate, and those who certainly follow it, in order, while nothing changes. All stay."""
+        return () if self.peek() is None or self._bucket is None else self._bucket.run()
+
+    def remove_run(self, run: Sequence[C]) -> None:
+        """Take out those who came first in a run."""
+        if run and self._bucket is not None:
+            self._bucket.remove_run(run)
+            self.last = run[-1]
+
     def touch(self, leaf: int) -> None:
         """Work out the ratios of a leaf and of the branches above it anew."""
         if self._bucket is not None:

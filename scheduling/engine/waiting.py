@@ -3,7 +3,7 @@ leave over (sections 6 and 7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, ValuesView
+from collections.abc import Callable, Collection, Iterator, ValuesView
 from operator import attrgetter
 
 from scheduling.engine.ask import Ask
@@ -20,14 +20,16 @@ by_number = attrgetter("number")
 
 
 class Waiting:
-    """Who waits, by id. ``limited`` tells which leaves stand under a ceiling."""
+    """Who waits, by id. ``limited`` are the leaves that stand under a ceiling."""
 
-    def __init__(self, gate: Gate, ledger: Ledger, limited: Callable[[int], bool]) -> None:
+    def __init__(self, gate: Gate, ledger: Ledger, limited: Collection[int]) -> None:
         self._gate = gate
         self._ledger = ledger
         self._limited = limited
         self._rows: dict[str, Blocked] = {}
         self._alike: dict[WaitKind, dict[str, Blocked]] = {}
+        self._mixed: set[WaitKind] = set()
+        """Kinds to which somebody came after others whose first turns were later."""
         self._turns = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -39,16 +41,17 @@ class Waiting:
 
     def add(self, blocked: Blocked) -> None:
         """Let a candidate wait. Who has waited already keeps his place."""
-        id_ = blocked.candidate.id
+        id_, kind = blocked.candidate.id, self._kind(blocked)
         before = self._rows.get(id_)
+        self._rows[id_] = blocked
         if before is None:
             self._turns += 1
             blocked.number = self._turns
         else:
             blocked.number = before.number
-            self._forget_alike(before)
-        self._rows[id_] = blocked
-        kind = self._kind(blocked)
+            if self._kind(before) != kind:
+                self._forget_alike(before)
+                self._mixed.add(kind)
         alike = self._alike.get(kind)
         if alike is None:
             self._alike[kind] = {id_: blocked}
@@ -77,7 +80,7 @@ class Waiting:
 
     def _kind(self, blocked: Blocked) -> WaitKind:
         candidate = blocked.candidate
-        by_quota = candidate.reserved or self._limited(candidate.leaf)
+        by_quota = candidate.reserved or candidate.leaf in self._limited
         return (blocked.cause, candidate.ask, candidate.pods, by_quota)
 
     # --- Who is offered something again ----------------------------------------------------------------------
@@ -105,12 +108,18 @@ class Waiting:
         head."""
         found: list[Blocked] = []
         stuck: list[Blocked] = []
-        for (cause, ask, pods, by_quota), those in self._alike.items():
+        for kind, those in self._alike.items():
+            cause, ask, pods, by_quota = kind
             is_stuck = cause is Cause.PLACE and not by_quota
             if is_stuck and self._gate.fails_again(ask, pods, masked=False):
-                stuck.append(min(those.values(), key=by_number))
+                stuck.append(self._first(kind))
             else:
                 found.extend(those.values())
         if stuck:
             found.append(min(stuck, key=by_number))
         return sorted(found, key=by_number)
+
+    def _first(self, kind: WaitKind) -> Blocked:
+        """The one of a kind whose first turn was the first."""
+        those = self._alike[kind].values()
+        return min(those, key=by_number) if kind in self._mixed else next(iter(those))

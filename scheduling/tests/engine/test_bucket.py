@@ -114,3 +114,24 @@ def test_a_kept_bucket_has_the_order_of_one_made_anew() -> None:
                     world.chance.choice(list(world.tree.leaf_of.values())), world.chance.choice((-1, 1))
                 )
     assert kept > 40
+
+
+def test_a_run_are_those_who_come_next_one_by_one() -> None:
+    long = 0
+    for seed in range(60):
+        world = World(Random(seed))
+        for _ in range(world.chance.randint(4, 40)):
+            world.submit()
+        queue = Queue(world.buckets, {LEVEL: world.lines.levels[LEVEL].leaves})
+        while run := list(queue.run()):
+            bucket = Bucket(world.tree, world.ratio, world.lines.levels[LEVEL].leaves, set(queue.gone))
+            for each in run:
+                assert bucket.head() is each
+                bucket.remove(each)
+            long += len(run) > 1
+            queue.remove_run(run[: world.chance.randint(1, len(run))])
+            if world.chance.random() < 0.3:
+                world.use(run[0].leaf, 1)
+                queue.touch(run[0].leaf)
+        assert len(queue.gone) == len(world.waiting)
+    assert long > 60
