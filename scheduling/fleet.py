@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F, IntegerField
+from django.db.models.functions import Cast
+
 from agentlink.models import Device, Node
 from scheduling import translate
-from scheduling.columns import ids, json_of, texts
+from scheduling.columns import Lines, Quoted, ids, json_of, lines_of, or_empty, texts
 from scheduling.engine import types as engine
 from scheduling.picture import UNREADABLE, LeftAside, Place, unread
 
@@ -16,6 +19,8 @@ PLAIN = (
     "name", "cluster__connected", "cpu_milli", "memory_mib", "partition", "ready", "cordoned", "sharing",
 )  # fmt: skip
 DEVICE = ("index", "gpu_type", "memory_mib", "foreign")
+ID = len(str(UUID(int=0)))
+"""How many characters of a line are the id that it begins with."""
 
 Columns = tuple[Any, ...]
 At = tuple[str, int]
@@ -26,7 +31,7 @@ At = tuple[str, int]
 class _Node:
     """A node as it was read, its devices among it, and what was made of it."""
 
-    seen: tuple[Columns, list[Columns]]
+    seen: tuple[Columns, list[str]]
     node: engine.Node | None
     problem: LeftAside | None
 
@@ -35,7 +40,7 @@ class _Node:
 class Fleet:
     """The nodes that are there and belong to a pool; `at` is where each of their devices is, by its id.
 
-    `seen` are the rows of nodes and of devices that it was made of.
+    `seen` are the rows of nodes and the lines of devices that it was made of.
     """
 
     nodes: tuple[engine.Node, ...] = ()
@@ -43,16 +48,30 @@ class Fleet:
     at: Mapping[str, At] = field(default_factory=dict)
     problems: tuple[LeftAside, ...] = ()
     kept: Mapping[str, _Node] = field(default_factory=dict)
-    seen: tuple[Set[Columns], Set[Columns]] = (frozenset(), frozenset())
+    seen: tuple[Set[Columns], Lines] = (frozenset(), frozenset())
 
 
 def read(before: Fleet) -> Fleet:
     """Return the fleet as the tables have it now; `before` itself where nothing of it has changed (2 queries)."""
     nodes = Node.objects.filter(gone_at__isnull=True, pool__isnull=False).order_by()
-    devices = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
     columns: Columns = (*ids("id", "pool_id", "cluster_id"), *texts("labels", "taints"), *PLAIN)
-    seen = set(nodes.values_list(*columns)), set(devices.values_list(*ids("node_id", "id"), *DEVICE))
+    seen = set(nodes.values_list(*columns)), _devices()
     return before if seen == before.seen else _fleet(before, *seen)
+
+
+def _devices() -> Lines:
+    """Return the nodes' devices: node, id, index, type, memory, whether it is foreign (1 query)."""
+    found = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False)
+    foreign = Cast(F("foreign"), IntegerField())
+    return lines_of(
+        found, *ids("node_id", "id"), F("index"), Quoted(F("gpu_type")), *or_empty("memory_mib"), foreign
+    )
+
+
+def _device(line: str) -> dict[str, Any]:
+    _, _, index, gpu_type, memory_mib, foreign = line.split("\t")
+    told = int(index), json_of(gpu_type), int(memory_mib) if memory_mib else None, foreign == "1"
+    return dict(zip(DEVICE, told, strict=True))
 
 
 def places_of(devices: Iterable[str]) -> dict[str, At]:
@@ -66,30 +85,32 @@ def places_of(devices: Iterable[str]) -> dict[str, At]:
     }
 
 
-def _read(seen: tuple[Columns, list[Columns]]) -> _Node:
+def _read(seen: tuple[Columns, list[str]]) -> _Node:
     (key, pool, cluster, labels, taints, *plain), devices = seen
     row = dict(zip(PLAIN, plain, strict=True)) | {"id": key, "pool_id": pool, "cluster_id": cluster}
-    told = [dict(zip(DEVICE, each[2:], strict=True)) for each in devices]
     try:
-        node = translate.node(row | {"labels": json_of(labels), "taints": json_of(taints)}, told)
+        node = translate.node(
+            row | {"labels": json_of(labels), "taints": json_of(taints)}, [_device(line) for line in devices]
+        )
     except UNREADABLE as error:
         return _Node(seen, None, unread("node", key, error))
     return _Node(seen, node, None)
 
 
-def _fleet(before: Fleet, rows: set[Columns], present: set[Columns]) -> Fleet:
+def _fleet(before: Fleet, rows: set[Columns], present: Lines) -> Fleet:
     devices: dict[At, Place] = {}
     at: dict[str, At] = {}
-    of_node: dict[str, list[Columns]] = defaultdict(list)
-    for device in sorted(present):
-        of_node[device[0]].append(device)
+    of_node: dict[str, list[str]] = defaultdict(list)
+    for line in sorted(present):
+        of_node[line[:ID]].append(line)
     kept: dict[str, _Node] = {}
     for row in sorted(rows):
         key, seen, was = row[0], (row, of_node.get(row[0], [])), before.kept.get(row[0])
         kept[key] = was if was is not None and was.seen == seen else _read(seen)
         cluster = UUID(row[2])
-        for _, device, index, *_ in seen[1]:
-            at[device] = place = (key, index)
+        for line in seen[1]:
+            _, device, index, _ = line.split("\t", 3)
+            at[device] = place = (key, int(index))
             devices[place] = Place(UUID(device), cluster)
     return Fleet(
         nodes=tuple(each.node for each in kept.values() if each.node is not None),

@@ -1,8 +1,8 @@
 """The open workloads of a picture, kept from one reading to the next: only what differs is turned into objects.
 
-Their rows, attempts and placements are compared as the database sent them. What a workload asks for
-(`scheduling.asked`) is read only where its version was raised by more than the steps of its status: every change of
-what it asks raises it too.
+Their rows, attempts and placements are compared as the database sent them, by whole lines: what follows costs by what
+has changed, not by how much there is. What a workload asks for (`scheduling.asked`) is read only where its version was
+raised by more than the steps of its status: every change of what it asks raises it too.
 """
 
 from collections import defaultdict
@@ -12,24 +12,28 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, F
 
 from agentlink.models import Hold, Placement
 from scheduling import asked, fleet, translate
 from scheduling.asked import NOTHING, Asked
-from scheduling.columns import ids, json_of, milliseconds_of, texts
+from scheduling.columns import Lines, Quoted, ids, json_of, lines_of, milliseconds_of, or_empty, texts
 from scheduling.engine import types as engine
-from scheduling.fleet import At, Columns, Fleet
+from scheduling.fleet import ID, At, Fleet
 from scheduling.picture import Known, LeftAside
 from scheduling.translate import Circumstances
 from workloads.models import Attempt, Dependency, EndReason, Phase, Status, Workload
 from workloads.models.workload import OPEN
 
 PREEMPTIONS_COUNTED = timedelta(hours=24)
+STEPS: dict[str, int] = {status.value: number for number, status in enumerate(OPEN)}
+"""How many steps from its submission a status is."""
 
-Rows = Mapping[str, Columns]
-"""Rows by the id of their workload."""
-Lying = Mapping[str, Sequence[Columns]]
+Row = list[str]
+"""The columns of a line."""
+Rows = Mapping[str, Row]
+"""Rows by their first column."""
+Lying = Mapping[str, Sequence[Row]]
 """Where the pods of attempts lie, by attempt: attempt, device, pod index, share, hold."""
 
 
@@ -37,12 +41,13 @@ Lying = Mapping[str, Sequence[Columns]]
 class Work:
     """The open workloads, as they were read and what was made of them, by id; `stopping` is what is being stopped.
 
-    `workloads` has those that can be read, `known` all.
+    `seen` are the lines of open workloads, of attempts and of where their pods lie. `workloads` has those that can be
+    read, `known` all.
     """
 
+    seen: tuple[Lines, Lines, Lines] = (frozenset(), frozenset(), frozenset())
     open: Rows = field(default_factory=dict)
     attempts: Rows = field(default_factory=dict)
-    lying: Set[Columns] = frozenset()
     around: Mapping[str, Circumstances] = field(default_factory=dict)
     asked: Mapping[str, Asked] = field(default_factory=dict)
     known: Mapping[str, Known] = field(default_factory=dict)
@@ -57,17 +62,17 @@ class Work:
 
 def read(before: Work, nodes: Fleet, now: datetime) -> Work:
     """Return the open workloads as the tables have them now (at most 8 queries)."""
-    attempts = _attempts()
-    placed = {each[1]: each for each in attempts if each[6] is None}
-    lying, around, rows = _lying(), _circumstances(now), _open()
-    other = (
-        _differing(before.open, rows)
-        | _differing(before.attempts, placed)
-        | _differing(before.around, around)
-    )
-    moved = {row[0] for row in lying ^ before.lying}
-    other |= {key for key, attempt in placed.items() if attempt[0] in moved}
-    leaving = {row[0] for row in lying if row[4] == Hold.LEAVING}
+    seen = _open(), _attempts(), _lying()
+    rows, stepped = _brought_up_to(seen[0], before.seen[0], before.open)
+    attempts, went_on = _brought_up_to(seen[1], before.seen[1], before.attempts)
+    lying, around = seen[2], _circumstances(now)
+    placed = {each[1]: each for each in attempts.values() if not each[6]}
+    moved = {line[:ID] for line in lying ^ before.seen[2]}
+    other = _differing(before.around, around)
+    other |= {row[0] for row in stepped}
+    other |= {row[1] for row in went_on if not row[6]}
+    other |= {attempts[key][1] for key in moved if key in attempts and not attempts[key][6]}
+    leaving = {line[:ID] for line in lying if line.endswith(Hold.LEAVING)}
     lie = _by_attempt(lying, leaving.union(placed[key][0] for key in other if key in placed))
     at = _places(nodes, lie)
     known, workloads = dict(before.known), dict(before.workloads)
@@ -81,30 +86,43 @@ def read(before: Work, nodes: Fleet, now: datetime) -> Work:
         known[key] = _known(rows[key], attempt, asking)
         if attempt is not None or asking.problem is None:
             workloads[key] = _workload(asking, around.get(key, NOTHING), attempt, lie, at)
-    stopping = _stopping([each for each in attempts if each[0] in leaving], lie, at)
-    return Work(rows, placed, lying, around, asks, known, workloads, stopping)
+    stopping = _stopping([attempts[key] for key in leaving if key in attempts], asks, lie, at)
+    return Work(seen, rows, attempts, around, asks, known, workloads, stopping)
 
 
-def _open() -> Rows:
+def _open() -> Lines:
     """Return the open workloads: id, version, status, reason (1 query)."""
-    found = Workload.objects.filter(status__in=OPEN).order_by()
-    return {row[0]: row for row in found.values_list(*ids("id"), "version", "status", "reason_code")}
+    found = Workload.objects.filter(status__in=OPEN)
+    return lines_of(found, *ids("id"), F("version"), F("status"), Quoted(F("reason_code")))
 
 
-def _attempts() -> list[Columns]:
+def _attempts() -> Lines:
     """Return the attempts whose pods may still hold devices: id, workload, pool, allocation, three times, number,
     phase (1 query).
     """
-    found = Attempt.objects.filter(released_at__isnull=True).order_by()
-    times = ("running_at", "checkpointed_at", "ended_at")
-    columns: Columns = (*ids("id", "workload_id", "pool_id"), *texts("allocation", *times), "number", "phase")
-    return list(found.values_list(*columns))
+    found = Attempt.objects.filter(released_at__isnull=True)
+    times = or_empty("running_at", "checkpointed_at", "ended_at")
+    columns = (*ids("id", "workload_id", "pool_id"), *texts("allocation"), *times, F("number"), F("phase"))
+    return lines_of(found, *columns)
 
 
-def _lying() -> Set[Columns]:
+def _lying() -> Lines:
     """Return where pods lie, or are to lie: attempt, device, pod index, share, hold (1 query)."""
-    found = Placement.objects.exclude(hold=Hold.RELEASED).order_by()
-    return set(found.values_list(*ids("attempt_id", "device_id"), "pod_index", "share_milli", "hold"))
+    found = Placement.objects.exclude(hold=Hold.RELEASED)
+    return lines_of(found, *ids("attempt_id", "device_id"), F("pod_index"), F("share_milli"), F("hold"))
+
+
+def _brought_up_to(now: Lines, before: Lines, rows: Rows) -> tuple[Rows, list[Row]]:
+    """Return the rows of these lines, from those of the lines before, and the ones that came or went: only they are
+    split.
+    """
+    gone = [line.split("\t") for line in before - now]
+    come = [line.split("\t") for line in now - before]
+    there = dict(rows)
+    for row in gone:
+        del there[row[0]]
+    there.update((row[0], row) for row in come)
+    return there, gone + come
 
 
 def _circumstances(now: datetime) -> dict[str, Circumstances]:
@@ -137,12 +155,12 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
     return {key for key, value in now.items() if before.get(key) != value} | (before.keys() - now.keys())
 
 
-def _by_attempt(lying: Iterable[Columns], wanted: Set[str]) -> Lying:
+def _by_attempt(lying: Lines, wanted: Set[str]) -> Lying:
     """Return where the pods of these attempts lie."""
-    found: dict[str, list[Columns]] = defaultdict(list)
-    for row in lying:
-        if row[0] in wanted:
-            found[row[0]].append(row)
+    found: dict[str, list[Row]] = defaultdict(list)
+    for line in lying:
+        if line[:ID] in wanted:
+            found[line[:ID]].append(line.split("\t"))
     return found
 
 
@@ -162,7 +180,7 @@ def _asks(before: Work, rows: Rows, other: Collection[str]) -> Mapping[str, Aske
     return found
 
 
-def _asks_the_same(before: Work, row: Columns) -> bool:
+def _asks_the_same(before: Work, row: Row) -> bool:
     """Return whether nothing that it asks has changed: its version is the same, or was raised only by the steps that
     its status has taken since.
     """
@@ -170,18 +188,18 @@ def _asks_the_same(before: Work, row: Columns) -> bool:
     if key not in before.open:
         return False
     _, version_before, status_before, _ = before.open[key]
-    steps = OPEN.index(status) - OPEN.index(status_before)
+    steps = STEPS[status] - STEPS[status_before]
     stays = before.asked[key].stays_when_admitted
-    return version == version_before or (version == version_before + steps and stays)
+    return version == version_before or (int(version) == int(version_before) + steps and stays)
 
 
-def _known(row: Columns, attempt: Columns | None, asking: Asked) -> Known:
+def _known(row: Row, attempt: Row | None, asking: Asked) -> Known:
     _, version, status, reason_code = row
     return Known(
         id=asking.id,
-        version=version,
+        version=int(version),
         status=Status(status),
-        reason_code=reason_code,
+        reason_code=json_of(reason_code),
         fail_if_impossible=asking.fail_if_impossible,
         attempt_id=None if attempt is None else UUID(attempt[0]),
         allocation=[] if attempt is None else json_of(attempt[3]),
@@ -189,7 +207,7 @@ def _known(row: Columns, attempt: Columns | None, asking: Asked) -> Known:
 
 
 def _workload(
-    asking: Asked, around: Circumstances, attempt: Columns | None, lie: Lying, at: Mapping[str, At]
+    asking: Asked, around: Circumstances, attempt: Row | None, lie: Lying, at: Mapping[str, At]
 ) -> engine.Workload:
     workload = asking.workload
     if around is not NOTHING:
@@ -200,7 +218,7 @@ def _workload(
 
 
 def _placed(
-    workload: engine.Workload, attempt: Columns, lying: Iterable[Columns], at: Mapping[str, At]
+    workload: engine.Workload, attempt: Row, lying: Iterable[Row], at: Mapping[str, At]
 ) -> engine.Workload:
     """Return a workload as its attempt has it."""
     _, _, pool, _, running_at, checkpointed_at, _, _, phase = attempt
@@ -208,15 +226,22 @@ def _placed(
         workload,
         status=translate.PHASES[Phase(phase)],
         pool=pool,
-        placements=translate.placements((pod, *at[device], share) for _, device, pod, share, _ in lying),
+        placements=translate.placements(
+            (int(pod), *at[device], int(share)) for _, device, pod, share, _ in lying
+        ),
         started_at=milliseconds_of(running_at),
         checkpointed_at=milliseconds_of(checkpointed_at),
     )
 
 
-def _stopping(attempts: Sequence[Columns], lie: Lying, at: Mapping[str, At]) -> tuple[engine.Workload, ...]:
-    """Return what is being stopped, whole attempts or pods given up by a gang, each as a row of its own (1 query)."""
-    wanted = asked.read([attempt[1] for attempt in attempts])
+def _stopping(
+    attempts: Sequence[Row], asks: Mapping[str, Asked], lie: Lying, at: Mapping[str, At]
+) -> tuple[engine.Workload, ...]:
+    """Return what is being stopped, whole attempts or pods given up by a gang, each as a row of its own (1 query where
+    it is of a workload that has ended).
+    """
+    ended = asked.read([attempt[1] for attempt in attempts if attempt[1] not in asks])
+    wanted = {attempt[1]: asks.get(attempt[1]) or ended[attempt[1]] for attempt in attempts}
     return tuple(
         replace(
             _placed(
@@ -225,7 +250,7 @@ def _stopping(attempts: Sequence[Columns], lie: Lying, at: Mapping[str, At]) -> 
                 [row for row in lie[attempt[0]] if row[4] == Hold.LEAVING],
                 at,
             ),
-            id=translate.stopping_id(attempt[1], attempt[7]),
+            id=translate.stopping_id(attempt[1], int(attempt[7])),
             status=engine.Status.STOPPING,
         )
         for attempt in attempts
