@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from scheduling.engine.ask import Asks
-from scheduling.engine.candidate import Blocked, Candidate, Cause
+from scheduling.engine.candidate import Blocked, Candidate, Cause, Footprint
 from scheduling.engine.waiting import Waiting
 from scheduling.tests.engine.build import waiting
 
@@ -23,7 +23,7 @@ class Full:
 
 def blocked(name: str, cause: Cause) -> Blocked:
     workload = waiting(name, "a")
-    return Blocked(Candidate(workload, 1, ASKS.of(workload), 1000, pods=1, wanted_pods=1), cause)
+    return Blocked(Candidate(workload, 1, Footprint("main", ASKS.of(workload), 1000, 1, 1, None)), cause)
 
 
 def test_of_those_without_a_place_only_the_first_is_offered_something_whatever_stopped_him_meanwhile() -> (
