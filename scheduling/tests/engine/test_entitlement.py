@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.engine import Changes, State, decide
 from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.entitlement import Demand, divide_again
 from scheduling.engine.tree import Accounts, Tree
-from scheduling.engine.types import Node, Plan, Workload
-from scheduling.tests.engine.build import node, placed, plan, pool, team, waiting
+from scheduling.engine.types import ElasticPreemption, Node, Plan, TeamShare, Workload
+from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 
 
 def entitled(found: Plan) -> dict[str, int]:
@@ -130,6 +134,122 @@ def test_a_workload_for_several_pools_counts_in_the_first_it_could_use() -> None
     rows = [waiting("w", "a", 2, pools=("main", "spare")), waiting("v", "a", 1, pools=("spare", "main"))]
     found = plan(nodes, [team("a")], rows, pool("main"), pool("spare"))
     assert {row.pool: row.demand_milli for row in found.teams} == {"main": 0, "spare": 3_000}
+
+
+Wanted = tuple[int, bool, str | None]
+"""A branch's demand, whether all of it is in whole GPUs, and who of those that wait comes first."""
+
+
+def wanted(state: State, branch: str, pool_id: str = "main") -> Wanted:
+    """What a state that has decided knows of a branch."""
+    demand, at = state.books[pool_id].demand, state.tree.team_branch[branch]
+    key = demand.next_key[at]
+    return demand.milli[at], demand.whole[at], key and key[-1]
+
+
+@pytest.mark.parametrize("priority", [50, 100])
+def test_in_no_other_pool_it_counts_for_anything_whoever_comes_and_goes(priority: int) -> None:
+    both = [
+        waiting(name, "a", 0.5, pools=("main", "spare"), priority=priority, submitted=99)
+        for name in ("u", "v")
+    ]
+    own = waiting("w", "a", pools=("spare",), priority=priority)
+    shares = (TeamShare("main", 4_000, None, 0), TeamShare("spare", 4_000, None, 0))
+    world = snapshot(
+        [node("m", 4), node("s", 4, pool="spare")],
+        [replace(team("a"), shares=shares)],
+        [both[0], own],
+        pool("main"),
+        pool("spare"),
+    )
+    kept = State.of(world)
+
+    def after(changes: Changes) -> tuple[Wanted, Wanted]:
+        kept.apply(changes)
+        decide(kept, NOW)
+        return wanted(kept, "a"), wanted(kept, "a", "spare")
+
+    alone = (1_000, True, "w")
+    assert after(Changes()) == ((500, False, "u"), alone)
+    assert after(Changes(workloads=(both[1],))) == ((1_000, False, "u"), alone)
+    assert after(Changes(gone_workloads=("u",))) == ((500, False, "v"), alone)
+    assert after(Changes(gone_workloads=("w",))) == ((500, False, "v"), (0, True, None))
+    turned = replace(both[1], pools=("spare", "main"))
+    assert after(Changes(workloads=(turned, own))) == ((0, True, None), (1_500, False, "v"))
+
+
+# --- The demand of a leaf, summed up by hand ---------------------------------------------------------------------
+
+
+def by_hand(rows: Iterable[Workload], own: int) -> Wanted:
+    """What a team without teams below wants: what it has, what its elastic ones want, and of the reserved ones' as much
+    as is left of its own part, one after the other."""
+    placed_ones = [row for row in rows if row.placements]
+    milli = sum(pod.milli for row in placed_ones for pod in row.placements)
+    left = own - sum(pod.milli for row in placed_ones if row.reserved for pod in row.placements)
+    whole, first = not any(halves(row) for row in placed_ones), None
+    for row in sorted(rows, key=lambda row: (-row.priority, row.submitted_at, row.id)):
+        pods, least = row.pods - len(row.placements), 1 if row.placements else row.min_pods
+        pod = 500 if halves(row) else 1_000
+        if row.reserved:
+            pods = min(pods, max(0, left) // pod)
+        if pods < least:
+            continue
+        left -= pods * pod if row.reserved else 0
+        milli += pods * pod
+        whole = whole and not halves(row)
+        first = first or row.id
+    return milli, whole, first
+
+
+def halves(row: Workload) -> bool:
+    """Whether it asks for half GPUs, not whole ones."""
+    return row.id[0] == "h"
+
+
+@st.composite
+def wanting(draw: st.DrawFn, at: int) -> Workload:
+    """One who waits, or has a pod on a device of its own and may want others."""
+    half, pods = draw(st.booleans()), draw(st.integers(1, 3))
+    fields: dict[str, Any] = {
+        "priority": draw(st.sampled_from([10, 50, 90, 100, 120])),
+        "submitted": draw(st.integers(1, 3)),
+        "pods": pods,
+        "min_pods": draw(st.integers(1, pods)),
+    }
+    name, team_id = f"{'half' if half else 'one'}{at:02}", draw(st.sampled_from("ab"))
+    if draw(st.integers(0, 3)) == 0:
+        fields["min_pods"] = 1
+        return placed(name, team_id, 0.5 if half else 1, on=f"n{at // 8:02}:{at % 8}", **fields)
+    return waiting(name, team_id, 0.5 if half else 1, **fields)
+
+
+@given(
+    st.tuples(*(wanting(at) for at in range(14))),
+    st.lists(st.sets(st.integers(0, 13), max_size=4), min_size=1, max_size=5),
+    st.sampled_from(ElasticPreemption),
+)
+@settings(deadline=None)
+def test_after_all_coming_and_going_it_is_what_summing_up_by_hand_gives(
+    rows: tuple[Workload, ...], steps: list[set[int]], mode: ElasticPreemption
+) -> None:
+    """At each step some of them come who are not there, or go. Only some are there at first."""
+    teams = [team("top"), team("a", "top", reserved=4), team("b", "top", reserved=2)]
+    nodes = [node(f"n{at:02}") for at in range(8)]
+    there = {row.id: row for row in rows[::2]}
+    kept = State.of(snapshot(nodes, teams, there.values(), pool(elastic_preemption=mode)))
+    for step in [set[int](), *steps]:
+        come = {rows[at].id: rows[at] for at in step if rows[at].id not in there}
+        go = [rows[at].id for at in step if rows[at].id in there]
+        kept.apply(Changes(workloads=tuple(come.values()), gone_workloads=tuple(go)))
+        there = {id_: row for id_, row in (there | come).items() if id_ not in go}
+        decide(kept, NOW)
+        sums = [
+            by_hand([row for row in there.values() if row.team == name], own)
+            for name, own in (("a", 4_000), ("b", 2_000))
+        ]
+        assert [wanted(kept, name) for name in "ab"] == sums
+        assert wanted(kept, "top")[:2] == (sums[0][0] + sums[1][0], sums[0][1] and sums[1][1])
 
 
 # --- An oracle for leaves without ties ---------------------------------------------------------------------------

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from scheduling.engine.types import Status
-from scheduling.tests.engine.build import node, nodes_of, placed, plan, started, team, waiting, waits
+from dataclasses import replace
+
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.types import Device, Node, Status
+from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]
 
@@ -77,3 +81,44 @@ def test_who_asks_for_such_cpu_waits_for_it() -> None:
     ]
     found = plan([node("n0", 4, cpu_milli=8000)], A, rows)
     assert [(start.workload, start.waits_for_victims) for start in found.starts] == [("w", True)]
+
+
+def numbered(name: str, *indexes: int) -> Node:
+    """A node whose devices have these indexes, in this order."""
+    return replace(node(name), devices=tuple(Device(index, "H100", 81920) for index in indexes))
+
+
+#: As many devices each; some have the same indexes, or those in another order.
+NUMBERED = [
+    numbered("n0", 0, 2, 5),
+    numbered("n1", 0, 1, 2),
+    numbered("n2", 5, 2, 0),
+    numbered("n3", 0, 2, 5),
+]
+
+
+def test_devices_are_known_by_their_indexes_whatever_those_of_other_nodes() -> None:
+    busy = [placed(f"busy{at}", "a", on=f"n{at}:{device}") for at, device in enumerate((2, 2, 5, 0))]
+    found = plan(NUMBERED, A, [*busy, *(waiting(f"w{at}", "a", 2) for at in range(4))])
+    lies = {
+        (pod.node, share.index) for each in found.starts for pod in each.placements for share in pod.devices
+    }
+    assert lies == {
+        *(("n0", 0), ("n0", 5)),
+        *(("n1", 0), ("n1", 1)),
+        *(("n2", 2), ("n2", 0)),
+        *(("n3", 2), ("n3", 5)),
+    }
+
+
+def test_a_device_that_only_other_nodes_have_is_not_there() -> None:
+    spots = ("n0:1", "n0:5", "n1:5", "n1:1", "n2:1", "n2:5", "n3:1")
+    rows = [placed(spot, "a", on=spot) for spot in spots]
+    ledger = Ledger(Fleet(pool(), NUMBERED, ()), rows)
+    assert [each.id for each in ledger.lost] == ["n0:1", "n1:5", "n2:1", "n3:1"]
+    assert [room.gpu for room in ledger.now.rooms] == [
+        [1000, 1000, 0],
+        [1000, 0, 1000],
+        [0, 1000, 1000],
+        [1000] * 3,
+    ]

@@ -6,11 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from scheduling.engine.ask import Ask
+from scheduling.engine.fleet import Domain, Fleet
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.place import by_tightness
+from scheduling.engine.room import pods_in
 from scheduling.engine.types import (
     Device,
     DeviceShare,
     Memory,
+    Node,
     Placement,
     Sharing,
     Taint,
@@ -182,3 +190,47 @@ def test_a_preferred_level_is_given_up_before_the_gang_waits() -> None:
     busy = [placed("x", "a", 2, on="a0:0,1"), placed("y", "a", 2, on="b1:0,1")]
     row = waiting("w", "a", 2, pods=2, topology=Topology(preferred="rack"))
     assert nodes_of(plan(nodes, A, [*busy, row], pool(topology=["rack"])), "w") == ["a1", "b0"]
+
+
+# --- The tightest domain, found by looking at each ---------------------------------------------------------------
+
+
+def looked_for(ledger: Ledger, ask: Ask, pods: int, level: tuple[Domain, ...]) -> list[Domain]:
+    """The domains that hold so many pods: by what is free, then the fewest nodes, then as they come."""
+    found = []
+    for number, domain in enumerate(level):
+        rooms = [(ledger.now.rooms[rank], costs) for rank, costs in ledger.fleet.ranks(domain)]
+        held = sorted((pods_in(room, costs, ask) for room, costs in rooms), reverse=True)
+        if sum(held) >= pods:
+            nodes = next(count for count in range(len(held) + 1) if sum(held[:count]) >= pods)
+            found.append((sum(sum(room.gpu) for room, _ in rooms), nodes, number))
+    return [level[number] for *_, number in sorted(found)]
+
+
+@st.composite
+def racks(draw: st.DrawFn) -> list[tuple[Node, int]]:
+    """Up to six nodes of up to three GPUs, most of them in a rack, and how many are in use there."""
+    found = []
+    for index in range(draw(st.integers(2, 6))):
+        labels = draw(st.sampled_from([{"rack": "r"}, {"rack": "s"}, {"rack": "t"}, {}]))
+        gpus = draw(st.integers(1, 3))
+        found.append((node(f"n{index}", gpus, labels=labels), draw(st.integers(0, gpus))))
+    return found
+
+
+@given(racks(), st.sampled_from(["rack", "node"]), st.sampled_from([0.5, 1, 2]))
+@settings(deadline=None)
+def test_the_domains_that_hold_so_many_pods_are_those_found_by_looking_at_each(
+    nodes: list[tuple[Node, int]], required: str, gpus: float
+) -> None:
+    ask = Ask.of(waiting("w", "a", gpus, pods=2, topology=Topology(required=required)))
+    fleet = Fleet(pool(topology=["rack"]), [each for each, _ in nodes], (), topological=True)
+    busy = [
+        placed(f"{each.id}:{at}", "a", on=f"{each.id}:{at}") for each, used in nodes for at in range(used)
+    ]
+    ledger = Ledger(fleet, busy)
+    for level in fleet.domains(ask):
+        if len(level) > 1:
+            for pods in range(1, 20):
+                expected = looked_for(ledger, ask, pods, level)
+                assert list(by_tightness(ledger.now, ask, pods, level)) == expected

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.engine.ask import Ask
+from scheduling.engine.capacity import Tally
+from scheduling.engine.fleet import Fleet
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.queueing import reserve_start
+from scheduling.engine.room import pods_in
 from scheduling.engine.types import ElasticPreemption, Plan, Queueing, Workload
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, started, team, waiting, waits
 
@@ -129,3 +138,45 @@ def test_nodes_reserved_for_reserved_work_are_reckoned_without_the_elastic_on_th
     ]
     found = plan(EIGHT, teams, rows)
     assert (started(found), found.reservations[0].at) == (set(), NOW + 30 * MINUTE)
+
+
+def held_after(ledger: Ledger, ask: Ask, over: list[Workload]) -> dict[tuple[str, ...], dict[int, int]]:
+    """By domain how many pods each node holds when these are over, found by looking at all of them."""
+    rooms = [room.copy() for room in ledger.later.rooms]
+    for workload in over:
+        for pod in workload.placements:
+            rank, picks = ledger.spot(pod) or (0, ())
+            rooms[rank].change(picks, 0, 0, 1)
+    return {
+        domain.key: {rank: pods_in(rooms[rank], costs, ask) for rank, costs in ledger.fleet.ranks(domain)}
+        for domain in ledger.fleet.domains(ask)[-1]
+    }
+
+
+ENDS = st.lists(st.one_of(st.none(), st.integers(1, 4)), min_size=4, max_size=8)
+
+
+@given(ENDS, st.integers(2, 4), st.sampled_from([1, 2]))
+@settings(deadline=None)
+def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
+    ends: list[int | None], pods: int, gpus: int
+) -> None:
+    """Four nodes in two clusters. Each of their GPUs is in use until that hour, or free."""
+    nodes = [node(f"n{at}", 2, cluster="east" if at < 2 else "west") for at in range(4)]
+    rows = [(end, placed(f"w{at}", "a", on=f"n{at // 2}:{at % 2}")) for at, end in enumerate(ends) if end]
+    rows.sort(key=lambda row: (row[0], row[1].id))
+    fleet, ask = Fleet(pool(), nodes, ()), Ask.of(waiting("head", "a", gpus, pods=pods))
+    ledger = Ledger(fleet, [row for _, row in rows])
+    tally = Tally.of_level(ledger, ask, fleet.domains(ask)[-1])
+    leaving = [(end, row, row.placements) for end, row in rows]
+    kept = reserve_start(ledger, ask, pods, leaving, (), tally=tally)
+    for count, (at, _) in enumerate(rows, 1):
+        held = held_after(ledger, ask, [row for _, row in rows[:count]])
+        fitting = {key: nodes for key, nodes in held.items() if sum(nodes.values()) >= pods}
+        if fitting:
+            best = min(fitting, key=lambda key: (sum(fitting[key].values()), key))
+            there = [fitting[best].get(rank, 0) for rank in kept.spare]
+            assert (kept.at, 0 in there) == (at, False)
+            assert sum(there) >= pods > sum(there) - min(there)
+            return
+    assert kept.at is None
