@@ -178,13 +178,13 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
 
 
 def add_pods(attempt_id: UUID, placements: Sequence[PlacedShare]) -> bool:
-    """Give a running attempt more pods, on idle devices; False where it is over, was not let go yet, or one of these
-    pods is still leaving from an earlier shrinking.
+    """Give a running attempt more pods, on idle devices; False where it is over, was not let go yet, one of these
+    pods is still leaving from an earlier shrinking, or somebody's pods are still leaving a device.
 
     Raises `IntegrityError` where a device is not free.
     """
     row = _open(attempt_id)
-    if row is None or not row.let_go:
+    if row is None or not row.let_go or _are_left(placements):
         return False
     _touch(row)
     same = Placement.objects.filter(attempt=attempt_id, pod_index__in={index for index, _, _ in placements})
@@ -215,6 +215,20 @@ def _touch(row: Assignment) -> None:
     generation = _raise_generations([row.cluster_id])[row.cluster_id]
     Assignment.objects.filter(pk=row.pk).update(generation=generation)
     _announce([row.cluster_id])
+
+
+def _are_left(placements: Sequence[PlacedShare]) -> bool:
+    """Return whether these shares have no place beside pods that are leaving (1 query): of a victim who was let go,
+    pods may exist though none was reported yet.
+    """
+    asked: dict[UUID, int] = defaultdict(int)
+    for _, device_id, share_milli in placements:
+        asked[device_id] += share_milli
+    left = Device.objects.filter(pk__in=asked, placements__hold=Hold.LEAVING).order_by()
+    return any(
+        occupied_milli + asked[pk] > WHOLE_DEVICE_MILLI
+        for pk, occupied_milli in left.values_list("pk", "occupied_milli")
+    )
 
 
 def _assigned(item: NewAssignment, generation: int, *, let_go: bool, at: datetime) -> tuple[object, ...]:

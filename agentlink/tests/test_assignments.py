@@ -202,6 +202,16 @@ def test_a_gang_that_shrinks_keeps_the_devices_until_its_pods_are_gone(place: Pl
     assert not assignments.remove_pods(attempt.pk, [0])
 
 
+def test_a_gang_grows_beside_pods_that_are_leaving_and_not_onto_them(place: Place) -> None:
+    first, second, third, _ = devices_of(place.cluster, "n1")
+    attempt = start(place, first)
+    cancel(start(place, second))
+    cancel(start(place, third, share=250))
+    assert not assignments.add_pods(attempt.pk, [(1, second.pk, 250), (2, third.pk, 250)])
+    assert not assignments.add_pods(attempt.pk, [(1, third.pk, 500), (2, third.pk, 500)])
+    assert assignments.add_pods(attempt.pk, [(1, third.pk, 500), (2, third.pk, 250)])
+
+
 @pytest.mark.parametrize(
     ("holds", "refused"),
     [

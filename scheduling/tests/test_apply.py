@@ -176,3 +176,27 @@ def test_a_cycle_is_stored_with_what_it_decided(acme: Acme) -> None:
     assert cycle.figures["starts"] == 1
     assert cycle.figures["pools"][0]["in_use_milli"] == 1000
     assert ":" in cycle.ran_by
+
+
+def test_a_gang_does_not_grow_on_what_a_queued_victim_may_still_have_pods_on(acme: Acme) -> None:
+    singles = [make_workload(acme.research, acme.owner) for _ in range(9)]
+    run_cycle()
+    run_pods(singles)
+    victim = make_workload(acme.research, acme.owner, gpu_milli=2000)
+    run_cycle()
+    gang = make_workload(acme.research, acme.owner, pods=2, min_pods=1)
+    run_cycle()
+    run_pods([gang])
+    newcomer = make_workload(acme.research, acme.owner, priority=60)
+    plan = decided()
+    assert [grow.workload for grow in plan.plan.grows] == [str(gang.pk)]
+
+    applied = apply(plan)
+
+    victim.refresh_from_db()
+    newcomer.refresh_from_db()
+    gang.refresh_from_db()
+    assert gang.attempt is not None
+    assert (applied.decisions, applied.left_out) == (2, 1)
+    assert (victim.status, newcomer.status) == (Status.PENDING, Status.QUEUED)
+    assert gang.attempt.placements.count() == 1
