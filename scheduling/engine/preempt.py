@@ -371,7 +371,12 @@ def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
     if _anybody_alone(court, plea, widest):
         return None
     most = court.prospects.most_pods(plea.party, plea.ask, widest)
-    places = [place for place, pods in zip(widest.domains, most, strict=True) if pods >= plea.pods]
+    ranks = court.ledger.fleet.ranks
+    places = [
+        place
+        for place, pods in zip(widest.domains, most, strict=True)
+        if pods >= plea.pods and any(rank not in plea.closed for rank, _ in ranks(place))
+    ]
     best: Sweep | Victims | None = None
     for sweep in Sweeps(court, plea, places).by_bound() if places else ():
         if best is not None and (sweep.tier, sweep.least_lost()) > best.cost[:2]:

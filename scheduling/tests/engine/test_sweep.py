@@ -161,3 +161,18 @@ def test_who_leaves_a_device_that_is_of_no_use_any_more_is_spared_too() -> None:
     gang = waiting("gang", "res", pods=3, priority=100, topology=Topology(required="rack"))
     teams = [team("a", reserved=1), team("c"), team("res", reserved=3)]
     assert preempted(plan(nodes, teams, [*rows, gang], pool(topology=["rack"]))) == {"r", "wide"}
+
+
+def test_no_victims_are_sought_in_a_domain_that_is_kept_whole_for_somebody_else() -> None:
+    """first waits for all of rack x, where somebody reserved lies; what second could take there is not for it."""
+    nodes = [node(f"x{at}", 2, labels={"rack": "x"}) for at in range(2)] + [
+        node("y0", 1, labels={"rack": "y"})
+    ]
+    rows = [placed(f"held{at}", "res", on=f"x{at}:0", priority=100) for at in range(2)]
+    rows += [placed(f"lent{at}", "a", on=f"x{at}:1") for at in range(2)] + [placed("other", "a", on="y0:0")]
+    rack = Topology(required="rack")
+    rows += [waiting("first", "res", 2, pods=2, priority=110, topology=rack)]
+    rows += [waiting("second", "res", pods=2, priority=100, topology=rack)]
+    found = plan(nodes, TEAMS, rows, pool(topology=["rack"]))
+    assert not (found.starts or found.preemptions)
+    assert {wait.workload for wait in found.waits} == {"first", "second"}
