@@ -154,7 +154,8 @@ class PassedOver:
         self, late: Iterable[Blocked], offer: _Offer, place: Callable[[Candidate], tuple[Level, int]]
     ) -> None:
         """Have those whose turns had come by then told what was available to them in the last offer to all; each comes
-        after those before him who started."""
+        after those before him who started. Where a whole level was passed over, they are told what was when it
+        began."""
         charges = self._cycle.charges
         charges.left[:] = offer.left
         started = sorted(offer.started, key=lambda row: place(row[0]), reverse=True)
@@ -163,6 +164,8 @@ class PassedOver:
             mine = place(blocked.candidate)
             if mine > until:
                 return
+            if not self._levels[mine[0]].leaves:
+                continue
             while started and place(started[-1][0]) < mine:
                 candidate, milli = started.pop()
                 charges.charge(candidate.leaf, milli)
