@@ -129,12 +129,12 @@ class Ledger:
         tried, self._tried = self._tried or [], None
         if not self._stopping:
             self.now = self.later
-        held: Counter[tuple[int, tuple[tuple[int, int], ...]]] = Counter()
+        held: Counter[tuple[int, tuple[tuple[int, int], ...], int, int]] = Counter()
         for space, rank, picks, cpu, memory, sign in reversed(tried):
             if space is self.now or space is self.later:
                 space.change(rank, picks, cpu, memory, -sign)
-                held[rank, tuple(picks)] -= sign
-        self.freed.extend(rank for (rank, _), times in held.items() if times > 0)
+                held[rank, tuple(picks), cpu, memory] -= sign
+        self.freed.extend(rank for (rank, *_), times in held.items() if times > 0)
 
     def _try(self, space: Space, spot: Spot, of: Workload | Ask, sign: int) -> None:
         """Change a space, and remember it."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Changes, Doubt, Plan, State, decide
-from scheduling.engine.types import Snapshot, Start, Status, Workload
+from scheduling.engine.types import Queueing, Snapshot, Start, Status, Workload
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
@@ -181,3 +181,19 @@ def test_requests_that_nobody_makes_any_more_are_forgotten_in_time(monkeypatch: 
         kept.apply(Changes(workloads=(waiting("odd", "a", cpu_milli=cpu),)))
         assert decide(kept, NOW) == decide(State.of(kept.snapshot), NOW)
     assert len(kept.asks) < 25
+
+
+def test_cpu_that_a_cycle_tried_out_is_free_again_for_the_next() -> None:
+    """boss takes the device that low leaves, and more CPU: with boss gone, some comes free that small failed for."""
+    rows = (
+        placed("low", "b", on="n0:0", cpu_milli=3600, priority=60),
+        placed("held", "c", on="n0:1", cpu_milli=3900, priority=100),
+        waiting("boss", "a", priority=100, cpu_milli=4000),
+        waiting("small", "c", priority=10, cpu_milli=300),
+    )
+    teams = (team("a", reserved=1), team("b"), team("c"))
+    rules = pool(queueing=Queueing.BEST_EFFORT_FIFO)
+    kept = State.of(Snapshot((rules,), teams, (node("n0", 3, cpu_milli=8000),), rows))
+    assert {each.workload for each in decide(kept, NOW).starts} == {"boss"}
+    kept.apply(Changes(gone_workloads=("boss",)))
+    assert {each.workload for each in decide(kept, NOW).starts} == {"small"}

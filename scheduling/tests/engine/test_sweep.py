@@ -174,5 +174,5 @@ def test_no_victims_are_sought_in_a_domain_that_is_kept_whole_for_somebody_else(
     rows += [waiting("first", "res", 2, pods=2, priority=110, topology=rack)]
     rows += [waiting("second", "res", pods=2, priority=100, topology=rack)]
     found = plan(nodes, TEAMS, rows, pool(topology=["rack"]))
-    assert not (found.starts or found.preemptions)
+    assert (found.starts, found.preemptions) == ((), ())
     assert {wait.workload for wait in found.waits} == {"first", "second"}
