@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from scheduling.engine.room import Room, pods_in
 from scheduling.engine.standing import Unit
 
 MANY_NODES = 64
-"""From so many nodes on it is worth while to count with arrays."""
+"""From so many nodes, or changes of nodes, on it is worth while to count with arrays."""
 
 
 class Tally:
@@ -21,7 +22,7 @@ class Tally:
 
     It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile. ``risen`` is
     how many pods more its nodes have come to hold since it was made, by domain, never mind what they lost, and
-    ``rises`` in all.
+    ``rises`` in all. ``pods`` has those nodes only that hold some, or did.
     """
 
     def __init__(
@@ -37,18 +38,19 @@ class Tally:
                 for rank, costs in ledger.fleet.ranks(domain)
             }
         )
-        self.pods = dict.fromkeys(self.where, 0)
+        self.pods: Counter[int] = Counter()
         self.totals = [0] * len(domains)
         self.risen = [0] * len(domains)
         self.rises = 0
         self._later = ledger.later
         self._ask = ask
         self._seen = len(ledger.later.changed)
-        if len(self.where) < MANY_NODES or ask.bare or not whole_level:
+        self._in_arrays = whole_level and len(self.where) >= MANY_NODES and not ask.bare
+        if self._in_arrays:
+            self._count_all(tuple(domains))
+        else:
             for rank in self.where:
                 self._count(rank)
-        else:
-            self._count_all(tuple(domains))
 
     @classmethod
     def of_level(cls, ledger: Ledger, ask: Ask, level: tuple[Domain, ...]) -> Tally:
@@ -59,23 +61,38 @@ class Tally:
         """Count on all nodes at once."""
         numbers, pods = self._later.fleet.numbers_in(level), self._later.outlook(self._ask).pods
         inside = np.flatnonzero((numbers >= 0) & (pods > 0))
-        self.pods.update(zip(inside.tolist(), pods[inside].tolist(), strict=True))
+        self.pods.update(dict(zip(inside.tolist(), pods[inside].tolist(), strict=True)))
         self.totals = np.bincount(numbers[inside], pods[inside], len(level)).astype(np.int64).tolist()
 
     def refresh(self) -> Tally:
         """Bring it up to date, and return it."""
         changed = self._later.changed
-        if self._seen < len(changed):
+        if self._in_arrays and self._seen + MANY_NODES < len(changed):
+            self._refresh_many()
+        elif self._seen < len(changed):
             for rank in set(changed[self._seen :]):
                 if rank in self.where:
                     self._count(rank)
-            self._seen = len(changed)
+        self._seen = len(changed)
         return self
 
+    def _refresh_many(self) -> None:
+        """Look at all nodes that may have changed at once, and count where one holds another number of pods."""
+        pods = self._later.outlook(self._ask).pods
+        ranks = np.flatnonzero(self._later.grid.stamp > self._seen)
+        for rank, count in zip(ranks.tolist(), pods[ranks].tolist(), strict=True):
+            if count != self.pods[rank] and rank in self.where:
+                self._note(rank, count)
+
     def _count(self, rank: int) -> None:
-        number, costs = self.where[rank]
-        pods = pods_in(self._later.rooms[rank], costs, self._ask)
+        self._note(rank, pods_in(self._later.rooms[rank], self.where[rank][1], self._ask))
+
+    def _note(self, rank: int, pods: int) -> None:
+        """Take note of how many pods a node holds."""
         more = pods - self.pods[rank]
+        if not more:
+            return
+        number = self.where[rank][0]
         self.totals[number] += more
         self.pods[rank] = pods
         if more > 0:
