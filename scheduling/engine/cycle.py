@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -67,6 +68,8 @@ class PoolCycle:
         self._grown: list[tuple[Standing, PodPlacement]] = []
         self._recharged: dict[str, list[Allocation]] = {}
         self._estimates: dict[tuple[Ask, int, bool], Kept] = {}
+        self.other_ends: list[tuple[int, str]] | None = None
+        """When those end who do not run yet or whose time is over, once somebody asked; not whom the cycle starts."""
         self._heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
         self.gate = Gate(self.pool.policy, self.ledger, self.rights, now, books.failed)
         self.waiting = Waiting(self.gate, self.ledger, books.limited)
@@ -333,7 +336,7 @@ class PoolCycle:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
         self.waiting.add(blocked)
         self._in_vain_since += 1
-        if self._heads and blocked.cause is Cause.PLACE and self.head is None:
+        if blocked.cause is Cause.PLACE and self._heads and self.gate.head is None:
             self.vain.forget()
             self.gate.keep_for(blocked.candidate, kept or self.estimate(blocked.candidate))
             self._estimates.clear()  # What is kept for the head changes as others pass it.
@@ -354,12 +357,20 @@ class PoolCycle:
         self.passed_over.note_offer()
         self.gate.open()
         started = []
-        for blocked in self.waiting.to_offer_again():
+        offered = self._to_offer_again()
+        while offered:
+            blocked = offered.popleft()
             again = self.try_start(blocked.candidate)
             if again is None:
                 started.append(blocked.candidate.id)
+                offered = self._to_offer_again(after=blocked.number)
             else:
                 self.wait(again)
         started.extend(candidate.id for candidate in elsewhere if self.try_start(candidate) is None)
         self._in_vain_since = 0
         return started
+
+    def _to_offer_again(self, after: int = 0) -> deque[Blocked]:
+        """Those to whom something is offered again, whose turns came after so many others."""
+        rows = self.waiting.to_offer_again(lambda candidate: self.quota_stops(candidate) is None)
+        return deque([blocked for blocked in rows if blocked.number > after])

@@ -191,7 +191,7 @@ class Outlook:
         alike = self._grid.alike[ranks]
         new = alike[self._by_shape[HOLD, alike] == UNKNOWN]
         if len(new):
-            self._learn(shapes, np.array(sorted(set(new.tolist())), np.int64))
+            self._learn(shapes, np.flatnonzero(np.bincount(new)))
         return self._by_shape
 
     def _learn(self, shapes: Shapes, numbers: Ints) -> None:

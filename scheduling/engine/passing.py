@@ -58,6 +58,8 @@ class Gate:
         self._too_near: set[tuple[Ask, int]] = set()
         """Who found a place, and was not let past: nobody is who asks the same, as the one before could use it."""
         self._too_near_at = 0
+        self._found_there: dict[Ask, int] = {}
+        """The node where one pod found a place, and was not let past."""
 
     @property
     def failed(self) -> dict[Ask, Failed]:
@@ -106,7 +108,7 @@ class Gate:
                 return placed
             self._remember(ask, len(indexes), masked=True, use=remembered)
         too_near = self._is_too_near(ask, len(indexes))
-        if remembered and head is not None and too_near:
+        if remembered and head is not None and (too_near or self._finds_place_again(ask, len(indexes))):
             return Cause.BEHIND
         placed = ledger.place(ask, indexes, domains=domains, emptying=emptying)
         if placed is None:
@@ -118,6 +120,8 @@ class Gate:
         ledger.undo(ask, placed)
         if remembered and not ask.bare:
             self._too_near.add((ask, len(indexes)))
+            if len(placed) == 1:
+                self._found_there[ask] = self._ledger.fleet.rank[placed[0].node]
         head.held_back[ask] = None
         return Cause.BEHIND
 
@@ -146,6 +150,14 @@ class Gate:
             self._too_near_at = len(self._ledger.freed)
             self._too_near.clear()
         return (ask, pods) in self._too_near
+
+    def _finds_place_again(self, ask: Ask, pods: int) -> bool:
+        """Whether one pod still has a place where the one before found his, and was not let past. Then it is not let
+        past either, wherever it finds one: as long as the head is the same, who was held back could use it."""
+        if pods > 1 or ask not in self._found_there:
+            return False
+        rank = self._found_there[ask]
+        return self._ledger.fleet.holds(ask, rank, self._ledger.later.rooms[rank])
 
     def _fails(self, ask: Ask, pods: int, *, masked: bool) -> bool:
         """Whether so many pods of the ask find no place as things stand."""
@@ -185,6 +197,7 @@ class Gate:
         """Forget what depends on whose start is reserved, and where."""
         self._no_place = {key: failed for key, failed in self._no_place.items() if not key[1]}
         self._too_near.clear()
+        self._found_there.clear()
 
     def in_time(self, workload: Workload, standing: Standing | None = None) -> bool:
         """Whether a workload (placed already: ``standing``) is over before the head starts."""

@@ -13,9 +13,9 @@ from scheduling.engine.order import Level
 from scheduling.engine.passing import Gate
 from scheduling.engine.place import NOTHING_KEPT
 
-WaitKind = tuple[Cause, Ask, int, bool]
-"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, whether
-a guarantee or a ceiling might stop them too."""
+WaitKind = tuple[Cause, Ask, int, tuple[int, bool] | None]
+"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, and, if a
+guarantee or a ceiling might stop them too, their leaf and class."""
 by_number = attrgetter("number")
 
 
@@ -80,18 +80,19 @@ class Waiting:
 
     def _kind(self, blocked: Blocked) -> WaitKind:
         candidate = blocked.candidate
-        by_quota = candidate.reserved or candidate.leaf in self._limited
-        return (blocked.cause, candidate.ask, candidate.pods, by_quota)
+        leaf, reserved = candidate.leaf, candidate.reserved
+        quota = (leaf, reserved) if reserved or leaf in self._limited else None
+        return (blocked.cause, candidate.ask, candidate.pods, quota)
 
     # --- Who is offered something again ----------------------------------------------------------------------
 
     def any_might_start(self) -> bool:
         """Whether what stops somebody may be gone now that something was given back."""
-        return any(self._might_start(kind) for kind in self._alike)
+        kinds = dict.fromkeys([kind[:3] for kind in self._alike])
+        return any(self._might_start(*kind) for kind in kinds)
 
-    def _might_start(self, kind: WaitKind) -> bool:
+    def _might_start(self, cause: Cause, ask: Ask, pods: int) -> bool:
         """Whether what stops those of a kind may be gone now that something was given back."""
-        cause, ask, pods, _ = kind
         if cause in (Cause.RESERVATION, Cause.CEILING):
             return cause is Cause.CEILING
         head = self._gate.head
@@ -103,23 +104,31 @@ class Waiting:
         self._ledger.undo(ask, placed or ())
         return placed is not None
 
-    def to_offer_again(self) -> list[Blocked]:
-        """Those who wait, in order, but for whom there is certainly no place: of those only the first, to be the
-        head."""
+    def to_offer_again(self, admitted: Callable[[Candidate], bool]) -> list[Blocked]:
+        """Those who wait, in order, but whom nothing but a place still keeps waiting and for whom there is certainly
+        none: of those only the first, to be the head. It is so until somebody starts.
+
+        ``admitted``: whether guarantees and ceilings let a candidate start; it is asked for one of those of a leaf and
+        class who take the same.
+        """
         found: list[Blocked] = []
         stuck: list[Blocked] = []
         for kind, those in self._alike.items():
-            cause, ask, pods, by_quota = kind
-            is_stuck = cause is Cause.PLACE and not by_quota
-            if is_stuck and self._gate.fails_again(ask, pods, masked=False):
-                stuck.append(self._first(kind))
-            else:
-                found.extend(those.values())
+            cause, ask, pods, quota = kind
+            if cause is Cause.PLACE and self._gate.fails_again(ask, pods, masked=False):
+                first = self._first(kind)
+                if quota is None or admitted(first.candidate):
+                    stuck.append(first)
+                    continue
+            found.extend(those.values())
         if stuck:
             found.append(min(stuck, key=by_number))
         return sorted(found, key=by_number)
 
     def _first(self, kind: WaitKind) -> Blocked:
         """The one of a kind whose first turn was the first."""
-        those = self._alike[kind].values()
-        return min(those, key=by_number) if kind in self._mixed else next(iter(those))
+        if kind in self._mixed:
+            rows = sorted(self._alike[kind].values(), key=by_number)
+            self._alike[kind] = {blocked.candidate.id: blocked for blocked in rows}
+            self._mixed.discard(kind)
+        return next(iter(self._alike[kind].values()))

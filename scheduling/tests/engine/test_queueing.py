@@ -91,6 +91,14 @@ def test_but_not_before_somebody_who_was_held_back_and_could_use_what_they_take(
     assert waits(found)["low"] == "behind-reservation"
 
 
+def test_who_asks_the_same_as_one_who_was_held_back_is_held_back_as_long_as_there_is_a_place() -> None:
+    first, second = waiting("first", "a", submitted=5), waiting("second", "a", submitted=1)
+    for gpus, why in ((1, "behind-reservation"), (2, "waiting-for-gpus")):
+        found = decided(running(), HEAD, first, waiting("short", "a", gpus, limit=30, submitted=3), second)
+        assert started(found) == {"short"}
+        assert waits(found) == {"head": "waiting-for-gpus", "first": "behind-reservation", "second": why}
+
+
 def test_and_not_when_they_would_be_protected_at_that_time() -> None:
     low = waiting("low", "a", priority=10)
     assert started(decided(running(), HEAD, low, min_runtime_ms=31 * MINUTE)) == set()

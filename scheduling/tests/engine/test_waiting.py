@@ -21,8 +21,16 @@ class Full:
         return True
 
 
-def blocked(name: str, cause: Cause) -> Blocked:
-    workload = waiting(name, "a")
+def anybody(_: Candidate) -> bool:
+    return True
+
+
+def nobody(_: Candidate) -> bool:
+    return False
+
+
+def blocked(name: str, cause: Cause, priority: int = 50) -> Blocked:
+    workload = waiting(name, "a", priority=priority)
     return Blocked(Candidate(workload, 1, Footprint("main", ASKS.of(workload), 1000, 1, 1, None)), cause)
 
 
@@ -33,10 +41,30 @@ def test_of_those_without_a_place_only_the_first_is_offered_something_whatever_s
     those = Waiting(full, full, frozenset())
     for name in "abc":
         those.add(blocked(name, Cause.PLACE))
-    assert [each.candidate.id for each in those.to_offer_again()] == ["a"]
+    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a"]
     those.add(blocked("a", Cause.BEHIND))
-    assert [each.candidate.id for each in those.to_offer_again()] == ["a", "b"]
+    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a", "b"]
     those.add(blocked("a", Cause.PLACE))
-    assert [each.candidate.id for each in those.to_offer_again()] == ["a"]
+    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a"]
     those.forget("a")
-    assert [each.candidate.id for each in those.to_offer_again()] == ["b"]
+    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["b"]
+
+
+def test_whom_a_guarantee_or_ceiling_stops_by_now_is_offered_something_as_all_of_his_leaf_who_take_the_same() -> (
+    None
+):
+    full = cast(Any, Full())
+    those = Waiting(full, full, frozenset({1}))
+    for name in "abc":
+        those.add(blocked(name, Cause.PLACE))
+    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a"]
+    assert [each.candidate.id for each in those.to_offer_again(nobody)] == ["a", "b", "c"]
+
+
+def test_guarantees_stop_the_reserved_of_a_leaf_only() -> None:
+    full = cast(Any, Full())
+    those = Waiting(full, full, frozenset({1}))
+    for name, priority in (("a", 50), ("b", 100), ("c", 50), ("d", 100)):
+        those.add(blocked(name, Cause.PLACE, priority))
+    offered = those.to_offer_again(lambda candidate: not candidate.reserved)
+    assert [each.candidate.id for each in offered] == ["a", "b", "d"]
