@@ -6,7 +6,7 @@ most above its entitlement (from the root down into the branch of highest U/E); 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,17 +16,15 @@ from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
 from scheduling.engine.lawful import Lawful, Sizes
+from scheduling.engine.lineup import Lineup
 from scheduling.engine.places import Hearing
 from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Cost, Standing, Tier, Unit, UnitKey
+from scheduling.engine.standing import Cost, Standing, Tier, Unit
 from scheduling.engine.sweep import Sweep, Sweeps
-from scheduling.engine.tree import ROOT, Tree
+from scheduling.engine.tree import ROOT
 from scheduling.engine.types import GPU_MILLI, ElasticPreemption, Rule
-
-First = Callable[[int, Sequence[Unit]], Unit | None]
-"""The first unit of a leaf that is there and of use, given the leaf and all its units in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,51 +54,6 @@ class Victims:
             sum(unit.milli for unit in self.units),
             tuple(sorted({unit.standing.workload.id for unit in self.units})),
         )
-
-
-class Lineup:
-    """What one tier has for a newcomer: by leaf the first unit that is still there and of use to him.
-
-    ``lowest`` is the first key of each branch that has any: of equal branches that one decides.
-    """
-
-    def __init__(self, tree: Tree, leaves: Mapping[int, Sequence[Unit]], first: First) -> None:
-        self._tree = tree
-        self._leaves = leaves
-        self._first = first
-        self.units: dict[int, Unit] = {}
-        self.lowest: dict[int, UnitKey] = {}
-        for leaf, units in leaves.items():
-            unit = first(leaf, units)
-            if unit is not None:
-                self.units[leaf] = unit
-                self.lowest[leaf] = unit.key
-        # Parents have lower numbers than their children.
-        for branch in range(len(tree) - 1, ROOT, -1) if self.units else ():
-            key = self.lowest.get(branch)
-            if key is not None:
-                parent = tree.parents[branch]
-                lowest = self.lowest.get(parent)
-                if lowest is None or key < lowest:
-                    self.lowest[parent] = key
-
-    def renew(self, leaf: int) -> None:
-        """Look again for the first unit of a leaf."""
-        unit = self._first(leaf, self._leaves.get(leaf, ()))
-        if unit is self.units.get(leaf):
-            return
-        if unit is None:
-            del self.units[leaf]
-            del self.lowest[leaf]
-        else:
-            self.units[leaf] = unit
-            self.lowest[leaf] = unit.key
-        for branch in reversed((ROOT, *self._tree.paths[leaf][:-1])):
-            keys = [self.lowest[child] for child in self._tree.children[branch] if child in self.lowest]
-            if keys:
-                self.lowest[branch] = min(keys)
-            else:
-                del self.lowest[branch]
 
 
 class Search:
@@ -164,7 +117,7 @@ class Search:
             lineup = self._lineups.get(tier)
             if lineup is None:
                 lineup = self._lineups[tier] = self._line_up(tier, passed, lacks_place=lacks_place)
-            unit = self._choose(tier, lineup) if lineup.units else None
+            unit = self._choose(tier, lineup)
             if unit is not None:
                 return unit
         return None
@@ -199,49 +152,58 @@ class Search:
         mode = self._court.rights.policy.elastic_preemption
         if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
             return self._descend(lineup, ROOT)
-        fair = self._court.rights.fair_branches(newcomer, self._leaving)
-        lawful = {branch: lineup.lowest[branch] for branch, *_ in fair if branch in lineup.lowest}
-        own = newcomer.leaf
-        if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority and own in lineup.lowest:
-            lawful[own] = lineup.lowest[own]
-        return self._first_of(lineup, lawful) if lawful else None
+        lawful = {branch for branch, *_ in self._court.rights.fair_branches(newcomer, self._leaving)}
+        if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority:
+            lawful.add(newcomer.leaf)
+        return self._first_of(lineup, lawful)
 
-    def _first_of(self, lineup: Lineup, lawful: Mapping[int, UnitKey]) -> Unit:
-        """The first unit of that one of these branches which is most above its entitlement, level by level."""
-        lowest = dict(lawful)
-        for branch in reversed((ROOT, *self._tree.paths[self._newcomer.leaf][:-1])):
-            keys = [lowest[child] for child in self._tree.children[branch] if child in lowest]
-            if keys:
-                lowest[branch] = min(keys)
-        branch = ROOT
-        while branch not in lawful:
-            branch = self._most_above(branch, lowest)
-        return self._descend(lineup, branch)
+    def _first_of(self, lineup: Lineup, lawful: Iterable[int]) -> Unit | None:
+        """The first unit of that one of these branches which is most above its entitlement, level by level. They are
+        beside the newcomer's way down, or at its end."""
+        paths = self._tree.paths
+        for mine in paths[self._newcomer.leaf]:
+            depth = len(paths[mine])
+            here = {branch: (branch,) for branch in lawful if len(paths[branch]) == depth}
+            deeper = tuple([branch for branch in lawful if len(paths[branch]) > depth])
+            branch = self._most_above(lineup, {**here, mine: deeper} if deeper else here)
+            if branch is None:
+                return None
+            if branch in here:
+                return self._descend(lineup, branch)
+            lawful = deeper
+        return None
 
-    def _descend(self, lineup: Lineup, branch: int) -> Unit:
-        """From a branch down into the one that is most above its entitlement."""
-        while branch not in lineup.units:
-            branch = self._most_above(branch, lineup.lowest)
-        return lineup.units[branch]
+    def _descend(self, lineup: Lineup, top: int) -> Unit | None:
+        """The first unit from a branch down into the one that is most above its entitlement; none, if none is
+        there."""
+        branch: int | None = top
+        while branch is not None and self._tree.children[branch]:
+            branch = self._most_above(lineup, {child: (child,) for child in lineup.children(branch)})
+        return None if branch is None else lineup.unit(branch)
 
-    def _most_above(self, parent: int, lowest: Mapping[int, UnitKey]) -> int:
-        """The child that is most above its entitlement; of equal ones whose unit comes first."""
-        children = [child for child in self._tree.children[parent] if child in lowest]
-        if len(children) == 1:
-            return children[0]
+    def _most_above(self, lineup: Lineup, branches: Mapping[int, Sequence[int]]) -> int | None:
+        """That of some branches which is most above its entitlement and has a unit; of equal ones whose unit comes
+        first. Of each count the units in those below it that are given with it."""
         above = self._court.rights.above
-        return min(children, key=lambda child: (-above(child, self._newcomer, self._leaving), lowest[child]))
+        equal: dict[float, list[int]] = {}
+        for branch in branches:
+            equal.setdefault(above(branch, self._newcomer, self._leaving), []).append(branch)
+        for ratio in sorted(equal, reverse=True):
+            some = [each for each in equal[ratio] if any(map(lineup.any_in, branches[each]))]
+            if some:
+                return (
+                    some[0] if len(some) == 1 else min(some, key=lambda each: lineup.lowest(branches[each]))
+                )
+        return None
 
     def _next_in_another_order(self) -> Unit | None:
         """Where nobody is lawful any more: the first who would be if he left before some who were chosen."""
         rooms = self._lawful.rooms(self._shared)
         for tier in self._tiers if rooms else ():
-            shelf = self._roster.shelf(tier)
-            leaves = {leaf: units for leaf, units in shelf.items() if self._lawful.branch(leaf) in rooms}
-            lineup = Lineup(self._tree, leaves, partial(self._first_in_another_order, rooms))
-            lawful = {branch: lineup.lowest[branch] for branch in rooms if branch in lineup.lowest}
-            if lawful:
-                return self._first_of(lineup, lawful)
+            first = partial(self._first_in_another_order, rooms)
+            unit = self._first_of(Lineup(self._tree, self._roster.shelf(tier), first), rooms)
+            if unit is not None:
+                return unit
         return None
 
     def _first_in_another_order(

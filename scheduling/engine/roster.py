@@ -1,19 +1,17 @@
 """Who could be a victim: by team and priority, in the order of victims, and by where he lies (section 7).
 
-A roster lives as long as its workloads do: :meth:`Roster.drop` and :meth:`Roster.add` keep it right. What depends on
-the time, the order inside a team, is worked out for the tiers that somebody looks at.
+A roster lives as long as its workloads do: :meth:`Roster.drop` and :meth:`Roster.add` keep it right.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 
 from scheduling.engine.holdings import Holdings
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.room import Picks
-from scheduling.engine.standing import Standing, Tier, Unit
+from scheduling.engine.shelf import Shelf
+from scheduling.engine.standing import Standing, Tier
 from scheduling.engine.tree import ROOT, Tree
 from scheduling.engine.types import Status
 
@@ -22,7 +20,6 @@ Lying = tuple[Standing, int, Picks]
 Cell = tuple[int, int]
 """A leaf of the tree and a priority: no rule tells its workloads apart."""
 NOBODY: Mapping[str, Standing] = {}
-by_key = attrgetter("key")
 
 
 class Roster:
@@ -38,9 +35,7 @@ class Roster:
         self._cells: dict[Cell, dict[str, Standing]] = {}
         self._below: dict[int, dict[int, dict[int, None]]] = {}
         self._milli: dict[int, list[int]] = {}
-        self._tiers: dict[Tier, dict[str, Standing]] | None = None
-        self._shelves: dict[Tier, dict[int, list[Unit]]] = {}
-        self._shelved_at: int | None = None
+        self._shelves: dict[Tier, Shelf] | None = None
         self._by_rank: dict[int, dict[str, Standing]] | None = None
         self._on_rank: dict[int, list[list[Lying]]] = {}
         self._holdings: Holdings | None = None
@@ -56,10 +51,9 @@ class Roster:
         id_ = standing.workload.id
         if self._standings.pop(id_, None) is None:
             return False
-        if self._tiers is not None:
+        if self._shelves is not None:
             for tier in standing.tiers():
-                del self._tiers[tier][id_]
-            self._unshelve(standing)
+                self._shelves[tier].take_out(standing)
         if self._by_rank is not None:
             for rank in self.ranks(standing):
                 self._by_rank[rank].pop(id_, None)
@@ -74,9 +68,9 @@ class Roster:
         """Put in a workload."""
         self._standings[standing.workload.id] = standing
         self.joined.append(standing)
-        if self._tiers is not None:
-            self._file(self._tiers, standing)
-            self._shelve(standing)
+        if self._shelves is not None:
+            for tier in standing.tiers():
+                self._shelf(tier).put(standing)
         if self._by_rank is not None:
             self._lay(self._by_rank, standing)
             self._note_moved(standing)
@@ -176,59 +170,37 @@ class Roster:
 
     def tiers(self) -> list[Tier]:
         """The tiers of all that can be taken, in order."""
-        return sorted(tier for tier, standings in self._filed().items() if standings)
+        return sorted(tier for tier, shelf in self._filed().items() if shelf)
 
-    def shelf(self, tier: Tier) -> dict[int, list[Unit]]:
-        """All of a tier that can be taken: by leaf of the tree, in the order inside a team."""
-        standings = self._filed().get(tier, NOBODY)
-        for standing in standings.values():
-            if standing.clock.now != self._shelved_at:
-                self._shelves.clear()
-                self._shelved_at = standing.clock.now
-            break
-        shelf = self._shelves.get(tier)
-        if shelf is None:
-            shelf = self._shelves[tier] = {}
-            for standing in standings.values():
-                units = [unit for unit in standing.units(self._ledger) if unit.tier == tier]
-                shelf.setdefault(standing.leaf, []).extend(units)
-            for units in shelf.values():
-                units.sort(key=by_key)
-        return shelf
+    def shelf(self, tier: Tier) -> Shelf:
+        """All of one of the tiers that can be taken."""
+        return self._filed()[tier]
 
-    def _filed(self) -> dict[Tier, dict[str, Standing]]:
-        if self._tiers is None:
-            tiers: dict[Tier, dict[str, Standing]] = {}
-            whole: dict[tuple[Status, int], dict[str, Standing]] = {}
+    def _filed(self) -> dict[Tier, Shelf]:
+        """All of them by tier; filed when somebody looks first."""
+        if self._shelves is None:
+            self._shelves = {}
+            whole: dict[tuple[Status, int, int], dict[str, Standing]] = {}
             for id_, standing in self._standings.items():
                 workload = standing.workload
                 if len(standing.pods) > workload.min_pods:
-                    self._file(tiers, standing)
+                    for tier in standing.tiers():
+                        self._shelf(tier).put(standing)
                     continue
-                sort = (workload.status, workload.priority)
+                sort = (workload.status, workload.priority, standing.leaf)
                 members = whole.get(sort)
                 if members is None:
                     (tier,) = standing.tiers()
-                    members = whole[sort] = tiers.setdefault(tier, {})
+                    members = whole[sort] = self._shelf(tier).members(standing.leaf)
                 members[id_] = standing
-            self._tiers = tiers
-        return self._tiers
+        return self._shelves
 
-    def _file(self, tiers: dict[Tier, dict[str, Standing]], standing: Standing) -> None:
-        for tier in standing.tiers():
-            tiers.setdefault(tier, {})[standing.workload.id] = standing
-
-    def _shelve(self, standing: Standing) -> None:
-        if standing.clock.now == self._shelved_at:
-            for unit in standing.units(self._ledger):
-                if unit.tier in self._shelves:
-                    insort(self._shelves[unit.tier].setdefault(standing.leaf, []), unit, key=by_key)
-
-    def _unshelve(self, standing: Standing) -> None:
-        if standing.clock.now == self._shelved_at:
-            for unit in standing.units(self._ledger):
-                if unit.tier in self._shelves:
-                    self._shelves[unit.tier][standing.leaf].remove(unit)
+    def _shelf(self, tier: Tier) -> Shelf:
+        shelves = self._filed()
+        found = shelves.get(tier)
+        if found is None:
+            found = shelves[tier] = Shelf(self._ledger, self._tree, tier)
+        return found
 
     # --- By where they lie ----------------------------------------------------------------------------------
 

@@ -129,10 +129,11 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
 def _lawful_together(search: Search, tier: Tier) -> Iterator[Unit]:
     """Those of a tier that are of use and may go together with those who were chosen."""
     branches, passed = search._lawful.shared(search._chosen), search._passed()
-    for leaf, units in search._roster.shelf(tier).items():
+    shelf = search._roster.shelf(tier)
+    for leaf in shelf:
         below = passed is not None and passed in search._tree.paths[leaf]
         if search._lawful.branch(leaf) in branches and (below or not search._capacity.enough):
-            for unit in units:
+            for unit in shelf.units(leaf):
                 taken = search._taken.get(unit.standing.workload.id)
                 rest = unit.without(frozenset(taken)) if taken and unit.whole else unit
                 if search._serves(unit, any_will_do=below) and search._lawful.rules([*search._chosen, rest]):

@@ -59,8 +59,8 @@ class Searching:
             [
                 (tier, leaf, [unit.key for unit in units])
                 for tier in self.roster.tiers()
-                for leaf, units in sorted(self.roster.shelf(tier).items())
-                if units
+                for leaf in sorted(self.roster.shelf(tier))
+                if (units := self.roster.shelf(tier).units(leaf))
             ],
         ]
 

@@ -1,0 +1,85 @@
+"""Who can be taken of one tier: by team, in the order inside it (section 7)."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.standing import Standing, Tier, Unit
+from scheduling.engine.tree import Tree
+
+by_key = attrgetter("key")
+
+
+class Shelf:
+    """All of a tier that can be taken, by leaf of the tree; the order inside a team, which depends on the time, is
+    worked out for the leaves that somebody looks at.
+
+    ``branches`` are those below which some of them lie, or did.
+    """
+
+    def __init__(self, ledger: Ledger, tree: Tree, tier: Tier) -> None:
+        self._ledger = ledger
+        self._tree = tree
+        self._tier = tier
+        self._members: dict[int, dict[str, Standing]] = {}
+        self._units: dict[int, list[Unit]] = {}
+        self._sorted_at: int | None = None
+        self.branches: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def __iter__(self) -> Iterator[int]:
+        """The leaves where somebody is."""
+        return iter(self._members)
+
+    def members(self, leaf: int) -> dict[str, Standing]:
+        """Those of a leaf, to be filled with some."""
+        found = self._members.get(leaf)
+        if found is None:
+            found = self._members[leaf] = {}
+            self.branches.update(self._tree.paths[leaf])
+        return found
+
+    def units(self, leaf: int) -> Sequence[Unit]:
+        """What can be taken of a leaf, in order."""
+        members = self._members.get(leaf)
+        if members is None:
+            return ()
+        now = next(iter(members.values())).clock.now
+        if now != self._sorted_at:
+            self._units.clear()
+            self._sorted_at = now
+        found = self._units.get(leaf)
+        if found is None:
+            found = self._units[leaf] = [unit for each in members.values() for unit in self._of(each)]
+            found.sort(key=by_key)
+        return found
+
+    def put(self, standing: Standing) -> None:
+        """Put in a workload."""
+        self.members(standing.leaf)[standing.workload.id] = standing
+        if self._is_sorted(standing):
+            for unit in self._of(standing):
+                insort(self._units[standing.leaf], unit, key=by_key)
+
+    def take_out(self, standing: Standing) -> None:
+        """Take out a workload."""
+        leaf = standing.leaf
+        if self._is_sorted(standing):
+            for unit in self._of(standing):
+                self._units[leaf].remove(unit)
+        members = self._members[leaf]
+        del members[standing.workload.id]
+        if not members:
+            del self._members[leaf]
+
+    def _is_sorted(self, standing: Standing) -> bool:
+        """Whether its leaf was looked at, at this time."""
+        return standing.clock.now == self._sorted_at and standing.leaf in self._units
+
+    def _of(self, standing: Standing) -> list[Unit]:
+        return [unit for unit in standing.units(self._ledger) if unit.tier == self._tier]
