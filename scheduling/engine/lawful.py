@@ -56,6 +56,17 @@ class Lawful:
         key = (id_, WHOLE if unit.whole or (id_, WHOLE) in sizes else unit.pods[0].pod_index)
         sizes[key] = sizes.get(key, 0) + milli
 
+    def without(self, unit: Unit, shared: Mapping[int, Sizes], others: Iterable[Unit]) -> dict[int, Sizes]:
+        """What is taken by the fair-share rule if a unit is not, but these others of its workload are."""
+        rest, branch = dict(shared), self.branch(unit.standing.leaf)
+        sizes = rest.pop(branch, {})
+        left = {key: milli for key, milli in sizes.items() if key[0] != unit.standing.workload.id}
+        if left:
+            rest[branch] = left
+        for each in others:
+            self.share(each, rest)
+        return rest
+
     def branch(self, leaf: int) -> int:
         """The branch of a leaf where it parts from the newcomer's."""
         found = self._branches.get(leaf)

@@ -62,10 +62,9 @@ class Lineup:
             self._lowest[branch] = found
         return found
 
-    def children(self, branch: int) -> list[int]:
-        """The children of a branch below which somebody of the tier lies."""
-        known = self._shelf.branches
-        return [child for child in self._tree.children[branch] if child in known]
+    def children(self, branch: int) -> Sequence[int]:
+        """The children of a branch below which somebody of the tier is."""
+        return self._shelf.children(branch)
 
     def renew(self, leaf: int) -> None:
         """Have the first unit of a leaf looked for again."""

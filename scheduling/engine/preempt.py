@@ -6,9 +6,11 @@ most above its entitlement (from the root down into the branch of highest U/E); 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 import numpy as np
 
@@ -72,7 +74,8 @@ class Search:
         self._taken: dict[str, set[int]] = {}
         self._gone: set[str] = set()
         self._depths: dict[int, int] = {}
-        self._shallowest = 0
+        self._above_by: dict[int, float] = {}
+        self._fair: list[list[int]] | None = None
         self._under_ceilings = False
         self._under_ceilings = self._passed() is None
         self._roster = roster
@@ -152,56 +155,78 @@ class Search:
         mode = self._court.rights.policy.elastic_preemption
         if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
             return self._descend(lineup, ROOT)
-        lawful = {branch for branch, *_ in self._court.rights.fair_branches(newcomer, self._leaving)}
+        if self._fair is None:
+            self._fair = self._by_depth(self._court.rights.fair_branches(newcomer, self._leaving))
         if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority:
-            lawful.add(newcomer.leaf)
-        return self._first_of(lineup, lawful)
+            *above, own = self._fair
+            return self._first_of(lineup, [*above, [*own, newcomer.leaf]])
+        return self._first_of(lineup, self._fair)
 
-    def _first_of(self, lineup: Lineup, lawful: Iterable[int]) -> Unit | None:
+    def _by_depth(self, branches: Iterable[tuple[int, int]]) -> list[list[int]]:
+        """Branches beside the newcomer's way down, by the depth at which they part from it."""
+        found: list[list[int]] = [[] for _ in self._tree.paths[self._newcomer.leaf]]
+        for branch, depth in branches:
+            if branch not in found[depth]:
+                found[depth].append(branch)
+        return found
+
+    def _first_of(self, lineup: Lineup, lawful: Sequence[Sequence[int]]) -> Unit | None:
         """The first unit of that one of these branches which is most above its entitlement, level by level. They are
-        beside the newcomer's way down, or at its end."""
-        paths = self._tree.paths
-        for mine in paths[self._newcomer.leaf]:
-            depth = len(paths[mine])
-            here = {branch: (branch,) for branch in lawful if len(paths[branch]) == depth}
-            deeper = tuple([branch for branch in lawful if len(paths[branch]) > depth])
-            branch = self._most_above(lineup, {**here, mine: deeper} if deeper else here)
-            if branch is None:
-                return None
-            if branch in here:
-                return self._descend(lineup, branch)
-            lawful = deeper
+        given by the depth at which they part from the newcomer's way down."""
+        for depth, mine in enumerate(self._tree.paths[self._newcomer.leaf]):
+            branch = self._most_above(lineup, lawful[depth])
+            deeper = [each for level in lawful[depth + 1 :] for each in level]
+            if not (deeper and self._is_more_above(lineup, mine, deeper, branch)):
+                return None if branch is None else self._descend(lineup, branch)
         return None
+
+    def _is_more_above(self, lineup: Lineup, mine: int, deeper: Sequence[int], other: int | None) -> bool:
+        """Whether a branch of the newcomer's own, of which only those ``deeper`` are lawful, is more above its
+        entitlement than another beside it, or their unit comes first."""
+        if not any(map(lineup.any_in, deeper)):
+            return False
+        if other is None or self._above(mine) > self._above(other):
+            return True
+        return self._above(mine) == self._above(other) and lineup.lowest(deeper) < lineup.lowest((other,))
 
     def _descend(self, lineup: Lineup, top: int) -> Unit | None:
         """The first unit from a branch down into the one that is most above its entitlement; none, if none is
         there."""
         branch: int | None = top
         while branch is not None and self._tree.children[branch]:
-            branch = self._most_above(lineup, {child: (child,) for child in lineup.children(branch)})
+            branch = self._most_above(lineup, lineup.children(branch))
         return None if branch is None else lineup.unit(branch)
 
-    def _most_above(self, lineup: Lineup, branches: Mapping[int, Sequence[int]]) -> int | None:
+    def _most_above(self, lineup: Lineup, branches: Iterable[int]) -> int | None:
         """That of some branches which is most above its entitlement and has a unit; of equal ones whose unit comes
-        first. Of each count the units in those below it that are given with it."""
-        above = self._court.rights.above
-        equal: dict[float, list[int]] = {}
+        first."""
+        most, equal = -inf, []
         for branch in branches:
-            equal.setdefault(above(branch, self._newcomer, self._leaving), []).append(branch)
-        for ratio in sorted(equal, reverse=True):
-            some = [each for each in equal[ratio] if any(map(lineup.any_in, branches[each]))]
-            if some:
-                return (
-                    some[0] if len(some) == 1 else min(some, key=lambda each: lineup.lowest(branches[each]))
-                )
-        return None
+            above = self._above(branch)
+            if above >= most and lineup.any_in(branch):
+                if above > most:
+                    most, equal = above, [branch]
+                else:
+                    equal.append(branch)
+        if len(equal) > 1:
+            return min(equal, key=lambda branch: lineup.lowest((branch,)))
+        return equal[0] if equal else None
+
+    def _above(self, branch: int) -> float:
+        """How far a branch is above its entitlement."""
+        found = self._above_by.get(branch)
+        if found is None:
+            found = self._court.rights.above(branch, self._newcomer, self._leaving)
+            self._above_by[branch] = found
+        return found
 
     def _next_in_another_order(self) -> Unit | None:
         """Where nobody is lawful any more: the first who would be if he left before some who were chosen."""
         rooms = self._lawful.rooms(self._shared)
+        lawful = self._by_depth((branch, len(self._tree.paths[branch]) - 1) for branch in rooms)
         for tier in self._tiers if rooms else ():
             first = partial(self._first_in_another_order, rooms)
-            unit = self._first_of(Lineup(self._tree, self._roster.shelf(tier), first), rooms)
+            unit = self._first_of(Lineup(self._tree, self._roster.shelf(tier), first), lawful)
             if unit is not None:
                 return unit
         return None
@@ -248,30 +273,39 @@ class Search:
 
     def _change(self, unit: Unit, sign: int) -> None:
         self._capacity.change(unit, sign)
+        self._fair = None
         milli = sign * unit.milli
         for branch in (ROOT, *self._tree.paths[unit.standing.leaf]):
             self._leaving[branch] = self._leaving.get(branch, 0) + milli
+            self._above_by.pop(branch, None)
 
     def _give_back(self) -> None:
         """Spare everybody without whom the newcomer fits and may take the others, last chosen first."""
-        self._shallowest = min(map(self._depth, self._chosen), default=0)
+        depths = Counter(map(self._depth, self._chosen))
+        # If all are as near to him in the tree, none of them makes the others lawful.
+        near = not self._newcomer.reserved and len(depths) > 1
         for unit in reversed(tuple(self._chosen)):
             if not unit.whole and any(each.whole and each.standing is unit.standing for each in self._chosen):
                 continue
+            depth = self._depth(unit)
             self._change(unit, -1)
-            if self._enough() and not self._makes_lawful(unit):
-                self._chosen.remove(unit)
-            else:
+            if not self._enough() or (near and depth > min(depths) and self._makes_lawful(unit)):
                 self._change(unit, 1)
+                continue
+            self._chosen.remove(unit)
+            depths -= Counter((depth,))
+            if near:
+                self._shared = self._shared_without(unit)
 
     def _makes_lawful(self, unit: Unit) -> bool:
         """Whether the newcomer may take the others only because this one, which is nearer to him in the tree, goes."""
-        depth = self._depth(unit)
-        if self._newcomer.reserved or depth <= self._shallowest:
-            return False
-        if all(self._depth(each) >= depth for each in self._chosen):
-            return False
-        return self._lawful.rules([each for each in self._chosen if each is not unit]) is None
+        rest = self._shared_without(unit)
+        return any(self._lawful.room(branch, sizes) <= 0 for branch, sizes in rest.items())
+
+    def _shared_without(self, unit: Unit) -> dict[int, Sizes]:
+        """What is taken by the fair-share rule if a unit is not."""
+        others = [each for each in self._chosen if each.standing is unit.standing and each is not unit]
+        return self._lawful.without(unit, self._shared, others)
 
     def _depth(self, unit: Unit) -> int:
         """How far down the unit's branch and the newcomer's are the same."""

@@ -121,19 +121,19 @@ class Rights:
         """Whether a branch has more than its entitlement, or than its guarantee."""
         return self.excess(branch) > 0
 
-    def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
+    def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """The branches beside the newcomer's way down whose workloads the fair-share rule gives him, as things stand,
-        priorities aside; each with the depth at which it parts from his, and by which due. Some come by both."""
+        priorities aside; each with the depth at which it parts from his. Some come by both dues."""
         tree, used = self.accounts.tree, self.accounts.usage.used
         path = tree.paths[newcomer.leaf]
-        for by, due in ((BY_ENTITLEMENT, self.entitled), (BY_GUARANTEE, self.accounts.quotas.guarantee)):
+        for due in (self.entitled, self.accounts.quotas.guarantee):
             for depth in range(len(path) - 1, -1, -1):
                 mine = path[depth]
                 if used[mine] + newcomer.milli - leaving.get(mine, 0) > due[mine]:
                     break
                 for other in tree.children[path[depth - 1] if depth else ROOT]:
                     if other != mine and used[other] - leaving.get(other, 0) > due[other]:
-                        yield other, depth, by
+                        yield other, depth
 
     def returns(self, newcomer: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
         """Whether the victim, once the newcomer has its place, could lawfully take it back from him."""

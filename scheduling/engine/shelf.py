@@ -17,7 +17,7 @@ class Shelf:
     """All of a tier that can be taken, by leaf of the tree; the order inside a team, which depends on the time, is
     worked out for the leaves that somebody looks at.
 
-    ``branches`` are those below which some of them lie, or did.
+    A branch below which some were, and are no more, may still count as one of the ``children``.
     """
 
     def __init__(self, ledger: Ledger, tree: Tree, tier: Tier) -> None:
@@ -27,7 +27,8 @@ class Shelf:
         self._members: dict[int, dict[str, Standing]] = {}
         self._units: dict[int, list[Unit]] = {}
         self._sorted_at: int | None = None
-        self.branches: set[int] = set()
+        self._branches: set[int] = set()
+        self._children: dict[int, list[int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._members)
@@ -41,7 +42,8 @@ class Shelf:
         found = self._members.get(leaf)
         if found is None:
             found = self._members[leaf] = {}
-            self.branches.update(self._tree.paths[leaf])
+            self._branches.update(self._tree.paths[leaf])
+            self._children.clear()
         return found
 
     def units(self, leaf: int) -> Sequence[Unit]:
@@ -57,6 +59,14 @@ class Shelf:
         if found is None:
             found = self._units[leaf] = [unit for each in members.values() for unit in self._of(each)]
             found.sort(key=by_key)
+        return found
+
+    def children(self, branch: int) -> Sequence[int]:
+        """The children of a branch below which somebody is."""
+        found = self._children.get(branch)
+        if found is None:
+            found = [child for child in self._tree.children[branch] if child in self._branches]
+            self._children[branch] = found
         return found
 
     def put(self, standing: Standing) -> None:
