@@ -207,7 +207,7 @@ class Books:
         protected from elastic ones. Made when it is needed first."""
         court = self._courts.get(reserved)
         if court is None:
-            elastic = [each for each in self.standings.values() if not (each.reserved or each.fresh)]
+            elastic = {id_: each for id_, each in self.standings.items() if not (each.reserved or each.fresh)}
             roster = Roster(self.ledger, self.tree, elastic if reserved else self._unprotected(elastic))
             bounds = Bounds(self.ledger, roster)
             prospects = Prospects(self.ledger, self.rights, roster)
@@ -226,18 +226,19 @@ class Books:
         if True in self._courts:
             self._courts[True].roster.add(standing)
         if False in self._courts:
-            for each in self._unprotected([standing]):
+            for each in self._unprotected({standing.workload.id: standing}).values():
                 self._courts[False].roster.add(each)
 
-    def _unprotected(self, standings: Iterable[Standing]) -> list[Standing]:
+    def _unprotected(self, standings: dict[str, Standing]) -> dict[str, Standing]:
         """Those of them whom elastic newcomers may take; the others are kept for later."""
-        found = []
-        for standing in standings:
-            if protected(standing.workload, self.pool.policy, self.clock.now):
-                self._protected[standing.workload.id] = standing
-            else:
-                found.append(standing)
-        return found
+        policy, now = self.pool.policy, self.clock.now
+        spared = {
+            id_: standing for id_, standing in standings.items() if protected(standing.workload, policy, now)
+        }
+        self._protected.update(spared)
+        if not spared:
+            return standings
+        return {id_: standing for id_, standing in standings.items() if id_ not in spared}
 
     def move_clock(self, now: int) -> None:
         """Let it be that time: some are not protected any more (or, if the clock goes back, some are again)."""
@@ -247,7 +248,7 @@ class Books:
         self.clock.now = now
         if self._protected and False in self._courts:
             waiting, self._protected = self._protected, {}
-            for standing in self._unprotected(waiting.values()):
+            for standing in self._unprotected(waiting).values():
                 self._courts[False].roster.add(standing)
 
     # --- Who waits -------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Court:
 
     def among(self, standings: Iterable[Standing]) -> Roster:
         """A roster of a few workloads only."""
-        return Roster(self.ledger, self.rights.accounts.tree, standings)
+        return Roster(self.ledger, self.rights.accounts.tree, {each.workload.id: each for each in standings})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ A roster lives as long as its workloads do: :meth:`Roster.drop` and :meth:`Roste
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from scheduling.engine.holdings import Holdings
 from scheduling.engine.ledger import Ledger
@@ -23,15 +24,16 @@ NOBODY: Mapping[str, Standing] = {}
 
 
 class Roster:
-    """Workloads that somebody may preempt, as far as their own standing goes; kept up to date while they come and go.
+    """Workloads that somebody may preempt, by id, as far as their own standing goes; kept up to date while they come
+    and go.
 
     ``changed`` are the nodes where others lie than before, in order; ``joined`` those who were added, likewise.
     """
 
-    def __init__(self, ledger: Ledger, tree: Tree, standings: Iterable[Standing]) -> None:
+    def __init__(self, ledger: Ledger, tree: Tree, standings: dict[str, Standing]) -> None:
         self._ledger = ledger
         self._tree = tree
-        self._standings = {standing.workload.id: standing for standing in standings}
+        self._standings = standings
         self._cells: dict[Cell, dict[str, Standing]] = {}
         self._below: dict[int, dict[int, dict[int, None]]] = {}
         self._milli: dict[int, list[int]] = {}
@@ -72,7 +74,8 @@ class Roster:
             for tier in standing.tiers():
                 self._shelf(tier).put(standing)
         if self._by_rank is not None:
-            self._lay(self._by_rank, standing)
+            for rank in self.ranks(standing):
+                self._by_rank.setdefault(rank, {})[standing.workload.id] = standing
             self._note_moved(standing)
         if self._cells:
             self._enrol(standing)
@@ -236,20 +239,13 @@ class Roster:
     def _near(self) -> dict[int, dict[str, Standing]]:
         """Who has pods on each node; laid out when somebody looks first."""
         if self._by_rank is None:
-            self._by_rank = {}
-            for standing in self:
-                self._lay(self._by_rank, standing)
+            by_node: defaultdict[str, dict[str, Standing]] = defaultdict(dict)
+            for id_, standing in self._standings.items():
+                for pod in standing.pods:
+                    by_node[pod.node][id_] = standing
+            ranks = self._ledger.fleet.rank
+            self._by_rank = {ranks[node]: there for node, there in by_node.items() if node in ranks}
         return self._by_rank
-
-    def _lay(self, by_rank: dict[int, dict[str, Standing]], standing: Standing) -> None:
-        ranks = self._ledger.fleet.rank
-        for pod in standing.pods:
-            rank = ranks.get(pod.node)
-            if rank is not None:
-                there = by_rank.get(rank)
-                if there is None:
-                    there = by_rank[rank] = {}
-                there[standing.workload.id] = standing
 
     def _note_moved(self, standing: Standing) -> None:
         """Note that somebody comes to lie on his nodes, or lies there no more."""

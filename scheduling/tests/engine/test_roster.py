@@ -35,7 +35,7 @@ class Searching:
         self.ledger = Ledger(Fleet(pool, nodes, ["rack"]), self.rows)
         self.clock = Clock(NOW)
         self.standings = [self.standing(row) for row in self.rows if row.status in PLACED]
-        self.roster = Roster(self.ledger, tree, self.standings)
+        self.roster = Roster(self.ledger, tree, {each.workload.id: each for each in self.standings})
         self.bounds = Bounds(self.ledger, self.roster)
         self.tallies = [Tally(self.ledger, ask, self.ledger.fleet.domains(ask)[-1]) for ask in (WHOLE, HALF)]
 
