@@ -25,6 +25,9 @@ from scheduling.engine.tree import ROOT
 from scheduling.engine.types import ElasticPreemption
 from scheduling.engine.yields import EVERYBODY, NOWHERE, Group, Need
 
+Kind = tuple[int, int, int, Ask, int]
+"""A newcomer's leaf, priority and size, what each of his pods asks, and how many there are."""
+
 
 class Full(NamedTuple):
     """A branch of a newcomer's own that is too full for him, by one of the dues: so it is while it lacks less than
@@ -87,6 +90,12 @@ class Prospects:
         self._needs: dict[Ask, Need] = {}
         self._same_needs: dict[tuple[object, ...], Need] = {}
         self._time = 0
+        self._more = (0, 0)
+        self._changes = (0, 0, 0, 0)
+        self._vain: dict[Kind, frozenset[int]] = {}
+        """Who finds nothing outside these nodes."""
+        self._found: dict[Kind, frozenset[int]] = {}
+        """Who might find something outside these nodes."""
         self._changed = [0] * len(self._tree)
         self._joined = [0] * len(self._tree)
         self._entitled = list(rights.entitled)
@@ -119,9 +128,31 @@ class Prospects:
         self, party: Party, ask: Ask, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
     ) -> bool:
         """Whether so many pods might find a place, on nodes that are not ``closed``, if all went whom the newcomer
-        could ever take."""
+        could ever take. Who is told no is told so again, on fewer nodes too, as long as nothing could give anybody
+        more; who is told yes, as long as nothing at all has changed."""
+        self._forget_answers()
+        kind = (party.leaf, party.priority, party.milli, ask, pods)
+        vain, found = self._vain.get(kind), self._found.get(kind)
+        if vain is not None and vain <= closed:
+            return False
+        if found is not None and closed <= found:
+            return True
         leavings = self._register.of(self._reach(party).group)
-        return leavings.hold(ask, self._need(ask), pods, tally, closed)
+        might = leavings.hold(ask, self._need(ask), pods, tally, closed)
+        (self._found if might else self._vain)[kind] = closed
+        return might
+
+    def _forget_answers(self) -> None:
+        """Forget those that may be others by now."""
+        self._catch_up()
+        more = (self._time, len(self._ledger.freed))
+        if more != self._more:
+            self._more = more
+            self._vain.clear()
+        changes = (len(self._ledger.later.changed), len(self._roster.changed), *more)
+        if changes != self._changes:
+            self._changes = changes
+            self._found.clear()
 
     def group_might_do(self, group: Group, ask: Ask, pods: int, tally: TallyOf) -> bool:
         """Whether so many pods might find a place if all of a group went."""
@@ -257,6 +288,7 @@ class Prospects:
     def look_anew(self, party: Party) -> None:
         """Have it worked out anew whom a newcomer could take."""
         self._reaches.pop((party.leaf, party.priority, party.milli), None)
+        self._found.clear()
 
     def _are_full(self, full: Iterable[Full]) -> bool:
         """Whether branches are still too full for a newcomer."""

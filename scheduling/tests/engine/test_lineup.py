@@ -1,0 +1,112 @@
+"""A search goes down into few branches: it finds what it would find if it had looked into all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from scheduling.engine import schedule
+from scheduling.engine.preempt import Search
+from scheduling.engine.prospects import Prospects
+from scheduling.engine.standing import Tier, Unit
+from scheduling.engine.types import ElasticPreemption, Status
+from scheduling.tests.engine.build import NOW
+from scheduling.tests.proof.fair import shared
+
+
+def test_the_next_victim_is_the_one_found_by_looking_into_all_branches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original, found = Search._next, 0
+
+    def judged(search: Search) -> Unit | None:
+        nonlocal found
+        unit = original(search)
+        others = (each for tier in search._tiers if (each := _next_of(search, tier)) is not None)
+        assert unit is next(others, None)
+        found += unit is not None and bool(search._chosen)
+        return unit
+
+    monkeypatch.setattr(Search, "_next", judged)
+    for seed in range(300):
+        schedule(shared(Random(seed)), NOW)
+    assert found > 10
+
+
+def _next_of(search: Search, tier: Tier) -> Unit | None:
+    """The first lawful unit of a tier, from the first ones of all leaves up."""
+    tree, shelf, passed = search._tree, search._roster.shelf(tier), search._passed()
+    units: dict[int, Unit] = {}
+    for leaf in shelf:
+        below = passed is not None and passed in tree.paths[leaf]
+        if below or not search._capacity.enough:
+            there = (unit for unit in shelf.units(leaf) if search._serves(unit, any_will_do=below))
+            unit = next(there, None)
+            if unit is not None:
+                units[leaf] = unit
+    me, rights = search._newcomer, search._court.rights
+    mode = rights.policy.elastic_preemption
+    if me.reserved or (mode is ElasticPreemption.PRIORITY and tier[2] < me.priority):
+        return _down(search, units, units)
+    lawful = {branch for branch, _ in rights.fair_branches(me, search._leaving)}
+    if mode is ElasticPreemption.FAIR_SHARE and tier[2] < me.priority:
+        lawful.add(me.leaf)
+    return _down(search, units, [leaf for leaf in units if lawful & set(tree.paths[leaf])])
+
+
+def _down(search: Search, units: Mapping[int, Unit], leaves: Iterable[int]) -> Unit | None:
+    """Of these leaves that one's which lies in the branches most above their entitlements."""
+    paths, depth = search._tree.paths, 0
+    left = list(leaves)
+    while left:
+        if paths[left[0]][-1:] == paths[left[0]][depth - 1 : depth] and depth:
+            return units[left[0]]
+        lowest = {
+            branch: min(units[leaf].key for leaf in left if paths[leaf][depth] == branch)
+            for branch in {paths[leaf][depth] for leaf in left}
+        }
+        above = search._court.rights.above
+        best = min(lowest, key=lambda each: (-above(each, search._newcomer, search._leaving), lowest[each]))
+        left = [leaf for leaf in left if paths[leaf][depth] == best]
+        depth += 1
+    return None
+
+
+def test_who_makes_the_others_lawful_is_told_as_by_judging_them_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, told = Search._makes_lawful, {True: 0, False: 0}
+
+    def judged(search: Search, unit: Unit) -> bool:
+        found = original(search, unit)
+        assert found is (search._lawful.rules([each for each in search._chosen if each is not unit]) is None)
+        told[found] += 1
+        return found
+
+    monkeypatch.setattr(Search, "_makes_lawful", judged)
+    for seed in range(600):
+        schedule(shared(Random(seed)), NOW)
+    assert min(told.values()) > 0
+
+
+def test_answers_that_are_remembered_are_those_of_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, remembered = Prospects.might_take, {True: 0, False: 0}
+
+    def judged(prospects: Prospects, *plea: object) -> bool:
+        before = (dict(prospects._vain), dict(prospects._found))
+        found = original(prospects, *plea)  # type: ignore[arg-type]
+        kept = (prospects._vain, prospects._found)
+        remembered[found] += kept == before
+        prospects._vain, prospects._found = {}, {}
+        assert found is original(prospects, *plea)  # type: ignore[arg-type]
+        prospects._vain, prospects._found = kept
+        return found
+
+    monkeypatch.setattr(Prospects, "might_take", judged)
+    for seed in range(300):
+        world = shared(Random(seed))
+        pending = [row for row in world.workloads if row.status is Status.PENDING]
+        more = [replace(row, id=f"{row.id}-{number}") for row in pending for number in range(5)]
+        schedule(replace(world, workloads=(*world.workloads, *more)), NOW)
+    assert min(remembered.values()) > 20
