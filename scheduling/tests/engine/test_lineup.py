@@ -25,6 +25,9 @@ def test_the_next_victim_is_the_one_found_by_looking_into_all_branches(
     def judged(search: Search) -> Unit | None:
         nonlocal found
         unit = original(search)
+        above = search._court.rights.above
+        for branch, ratio in search._above_by.items():
+            assert ratio == above(branch, search._newcomer, search._leaving)
         others = (each for tier in search._tiers if (each := _next_of(search, tier)) is not None)
         assert unit is next(others, None)
         found += unit is not None and bool(search._chosen)
