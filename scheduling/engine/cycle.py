@@ -93,8 +93,9 @@ class PoolCycle:
         self.books.next_entitled[:] = self.entitled
         self.ledger.begin()
         self._before = self.figures()
-        lines = {level: line.leaves for level, line in self.books.lines.levels.items()}
-        self.queue: Queue[Candidate] = Queue(self.books.buckets, lines, self.passed_over.with_turns)
+        self.queue: Queue[Candidate] = Queue(
+            self.books.buckets, self.books.lines, self.passed_over.with_turns
+        )
 
     # --- Stopping early --------------------------------------------------------------------------------------
 

@@ -12,14 +12,13 @@ from contextlib import ExitStack
 from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.growth import grow
-from scheduling.engine.intake import Candidacies
+from scheduling.engine.intake import Candidacies, Entries
 from scheduling.engine.queueing import Kept
 from scheduling.engine.report import Grown, Report, plan_of
 from scheduling.engine.state import State
 from scheduling.engine.types import Plan, Snapshot
 
 Cycles = dict[str, PoolCycle]
-Entries = dict[str, Candidacies]
 
 
 def decide(state: State, now: int) -> Plan:
@@ -46,13 +45,18 @@ def _turn(cycles: Cycles, entries: Entries) -> bool:
     candidate = _next_of_all(cycles, entries)
     if candidate is None:
         return False
-    candidacies = entries[candidate.id]
     if not candidate.several and cycles[candidate.footprint.pool].pass_by():
         return True
+    candidacies = _everywhere(entries, candidate)
     for each in candidacies:
         cycles[each.footprint.pool].queue.remove(each)
     _consider(cycles, entries, candidacies)
     return True
+
+
+def _everywhere(entries: Entries, candidate: Candidate) -> Candidacies:
+    """A candidate in every queue where it stands."""
+    return entries[candidate.id] if candidate.several else (candidate,)
 
 
 class _Late:
@@ -102,7 +106,7 @@ def _next_of_all(cycles: Cycles, entries: Entries) -> Candidate | None:
     for cycle in cycles.values():
         head = cycle.queue.peek()
         if head is not None:
-            found = entries[head.id]
+            found = _everywhere(entries, head)
             if len(found) == 1 or all(_is_head(cycles[each.footprint.pool], head) for each in found):
                 return head
             heads.append(head)
@@ -133,7 +137,7 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> Non
         cycle = cycles[pool_id]
         cycle.start_with(blocked[pool_id].candidate, sets[pool_id])
         for started in cycle.offer_again(_elsewhere(cycles, entries, pool_id)):
-            for other in entries[started]:
+            for other in entries.get(started, ()):
                 cycles[other.footprint.pool].withdraw(started)
         return
     pool_id, kept = _frees_first(cycles, blocked)
@@ -147,7 +151,7 @@ def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> list[Candidate
         for other, cycle in cycles.items()
         if other != pool_id
         for id_ in cycle.waiting
-        for each in entries[id_]
+        for each in entries.get(id_, ())
         if each.footprint.pool == pool_id
     ]
 

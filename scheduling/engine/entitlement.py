@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
 from scheduling.engine.candidate import Candidate, Footprint, OwnKey
 from scheduling.engine.quantities import Claim, divide
+from scheduling.engine.row import Row
 from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.types import GPU_MILLI
 
@@ -34,7 +36,7 @@ class Demand:
     its allocation.
 
     Who waits counts with all the pods that could start in an empty pool, a running gang with those it has not grown.
-    ``in_line`` gives the waiting ones of a leaf, in rows of one class and each in the order of their own keys.
+    ``in_line`` gives the waiting ones of a leaf, in rows by level, the first first.
 
     It is kept up to date: :meth:`recount` tells that others wait in a leaf, :meth:`add` and :meth:`remove` who grows,
     :meth:`touch` that something is allocated or charged otherwise, :meth:`work_out` sums up what that has changed.
@@ -42,9 +44,7 @@ class Demand:
     waiting one.
     """
 
-    def __init__(
-        self, accounts: Accounts, in_line: Callable[[int], Iterable[Sequence[Candidate]]] = lambda _: ()
-    ) -> None:
+    def __init__(self, accounts: Accounts, in_line: Callable[[int], Iterable[Row]] = lambda _: ()) -> None:
         size = len(accounts.tree)
         self._accounts = accounts
         self._in_line = in_line
@@ -75,11 +75,13 @@ class Demand:
         if self._growing.get(entry.leaf, {}).pop(entry.id, None) is not None:
             self._recount.add(entry.leaf)
 
-    def _rows(self, leaf: int) -> Iterator[Sequence[Candidate]]:
-        """Those who wait or grow in a leaf, in rows of one class and each in the order of their own keys."""
+    def _rows(self, leaf: int) -> Iterator[Row]:
+        """Those who wait in a leaf, in rows by level, and those who grow, one by one."""
         yield from self._in_line(leaf)
         for entry in self._growing.get(leaf, {}).values():
-            yield (entry,)
+            row = Row(leaf, reserved=entry.reserved)
+            row.add(entry)
+            yield row
 
     def share(self, leaf: int, change: int) -> None:
         """Note that so many more (or fewer) who are placed share a device."""
@@ -121,22 +123,27 @@ class Demand:
         """What the elastic ones of a leaf want, and the least a reserved one could start with."""
         milli = 0
         wanted: set[Footprint] = set()
-        firsts: list[OwnKey] = []
         self._least_reserved.pop(leaf, None)
         for row in self._rows(leaf):
-            first = next((entry for entry in row if entry.footprint.counts), None)
-            if first is None:
+            footprints = [each for each in row.footprints if each.counts]
+            if not footprints:
                 continue
-            footprints = [entry.footprint for entry in row]
-            if first.reserved:
-                least = min([each.next_milli for each in footprints if each.counts])
+            if row.reserved:
+                least = min([each.next_milli for each in footprints])
                 self._least_reserved[leaf] = min(least, self._least_reserved.get(leaf, least))
             else:
                 milli += sum([each.wanted_milli for each in footprints])
                 wanted.update(footprints)
-                firsts.append(first.key)
-        whole = not any(each.pod_milli % GPU_MILLI for each in wanted if each.counts)
-        self._elastic[leaf] = _Want(milli, whole, min(firsts, default=None))
+        whole = not any(each.pod_milli % GPU_MILLI for each in wanted)
+        self._elastic[leaf] = _Want(milli, whole, self._next_key(leaf) if wanted else None)
+
+    def _next_key(self, leaf: int) -> OwnKey | None:
+        """The rank of the next elastic one of a leaf. Levels after the first with somebody who counts are not looked
+        at."""
+        rows = (row for row in self._in_line(leaf) if not row.reserved)
+        keys = (each.key for row in rows for each in row.candidates() if each.footprint.counts)
+        growing = [each.key for each in self._growing.get(leaf, {}).values() if not each.reserved]
+        return min([*islice(keys, 1), *growing], default=None)
 
     def _charge_waiting(self, left: list[int]) -> tuple[dict[int, _Want], dict[int, int]]:
         """What the waiting reserved ones of each leaf may count, and what of it is charged above each branch."""
@@ -149,8 +156,8 @@ class Demand:
         wants: dict[int, _Want] = {}
         above: dict[int, int] = {}
         left = list(left) if some else left
-        rows = [row for leaf in some for row in self._rows(leaf) if row[0].reserved]
-        entries = [entry for row in rows for entry in row if entry.footprint.counts]
+        rows = [row for leaf in some for row in self._rows(leaf) if row.reserved]
+        entries = [entry for row in rows for entry in row.candidates() if entry.footprint.counts]
         for entry in sorted(entries, key=lambda entry: entry.key):
             milli = _charged(tree, left, above, entry)
             if milli:

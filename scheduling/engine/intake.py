@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.charges import Charges
 from scheduling.engine.lines import Rows
 from scheduling.engine.obstacles import of_nodes, of_quota
+from scheduling.engine.row import Row
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import (
     RESERVED_PRIORITY,
@@ -26,6 +26,8 @@ from scheduling.engine.types import (
 
 Candidacies = tuple[Candidate, ...]
 """A workload in every pool where it could ever run, in its order of preference."""
+Entries = dict[str, Candidacies]
+"""The candidacies of those who stand in the queues of several pools, by id."""
 Out = tuple[str | None, Reason]
 """The pool that the reason speaks of, and why a workload is in no queue."""
 CODES = tuple(ReasonCode)
@@ -46,6 +48,15 @@ class _Most(dict[int, int]):
     def __missing__(self, leaf: int) -> int:
         most = self[leaf] = self._charges.most_ever(leaf, reserved=self._reserved)
         return most
+
+
+class _Rows(dict[tuple[int, int], Row]):
+    """Those who wait, by leaf and priority."""
+
+    def __missing__(self, key: tuple[int, int]) -> Row:
+        leaf, priority = key
+        row = self[key] = Row(leaf, reserved=priority >= RESERVED_PRIORITY)
+        return row
 
 
 class _Footprints(dict[int | None, Footprint]):
@@ -93,14 +104,13 @@ class Intake:
         }
 
     def sort(
-        self, workloads: Iterable[Workload], now: int, entries: dict[str, Candidacies], out: dict[str, Out]
+        self, workloads: Iterable[Workload], now: int, entries: Entries, out: dict[str, Out]
     ) -> dict[str, Rows]:
-        """Put each that waits among the ``entries`` of the queues or, with the reason, among those who are ``out``.
-
-        Returns those who join the queue of each pool.
+        """Returns those who join the queue of each pool; who joins several is one of the ``entries``, who joins none is
+        ``out``, with the reason.
         """
         known, leaf_of = self._fits, self._tree.leaf_of
-        queues: dict[str, Rows] = {pool_id: defaultdict(list) for pool_id in self._books}
+        queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._books}
         for workload in workloads:
             if workload.backing_off_until is not None or workload.dependency is not FREE or workload.held:
                 reason = reasons.of_workload(workload, now)
@@ -108,14 +118,18 @@ class Intake:
                     out[workload.id] = (None, reason)
                     continue
             fits = known.get(_what_it_asks(workload)) or self._fits_of(workload)
-            leaf = leaf_of[workload.team]
-            found = _candidacies(workload, leaf, fits)
-            if not found:
+            leaf, priority = leaf_of[workload.team], workload.priority
+            reserved = priority >= RESERVED_PRIORITY
+            found = [fit for fit in fits if fit.obstacle is None and fit.milli <= fit.most[reserved][leaf]]
+            if len(found) == 1:
+                fit = found[0]
+                queues[fit.pool_id][leaf, priority].join(workload, fit.first[workload.time_limit_ms])
+            elif found:
+                entries[workload.id] = candidacies = _candidacies(workload, leaf, found)
+                for candidate in candidacies:
+                    queues[candidate.footprint.pool][leaf, priority].add(candidate)
+            else:
                 out[workload.id] = self._obstacle(workload, leaf, fits)
-                continue
-            entries[workload.id] = found
-            for candidate in found:
-                queues[candidate.footprint.pool][leaf, candidate.priority].append(candidate)
         return queues
 
     def _fits_of(self, workload: Workload) -> tuple[_Fit, ...]:
@@ -160,16 +174,12 @@ class Intake:
 
 
 def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:
-    """Where nodes, guarantees and ceilings would let it run in an empty pool."""
-    reserved, limit_ms = workload.priority >= RESERVED_PRIORITY, workload.time_limit_ms
-    found: Candidacies = ()
-    for fit in fits:
-        if fit.obstacle is None and fit.milli <= fit.most[reserved][leaf]:
-            footprints = fit.later if found else fit.first
-            found += (Candidate(workload, leaf, footprints[limit_ms]),)
-    if len(found) > 1:
-        for candidate in found:
-            candidate.several = True
+    """A workload in the several pools that could take it."""
+    limit_ms = workload.time_limit_ms
+    footprints = [(fit.later if at else fit.first)[limit_ms] for at, fit in enumerate(fits)]
+    found = tuple([Candidate(workload, leaf, footprint) for footprint in footprints])
+    for candidate in found:
+        candidate.several = True
     return found
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Mapping
-from operator import attrgetter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +12,13 @@ from numpy.typing import NDArray
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Kind
-from scheduling.engine.order import Level, level_of
-from scheduling.engine.types import Policy
+from scheduling.engine.order import Level, level_at, level_of
+from scheduling.engine.row import Row
+from scheduling.engine.types import Policy, Workload
 
-Rows = Mapping[tuple[int, int], list[Candidate]]
-"""Candidates by leaf and priority."""
+Rows = Mapping[tuple[int, int], Row]
+"""Those who wait, by leaf and priority."""
 Ints = NDArray[np.int64]
-by_key, kind_of = attrgetter("key"), attrgetter("kind")
 
 
 class Sort(NamedTuple):
@@ -32,35 +31,77 @@ class Sort(NamedTuple):
 
 
 class Line:
-    """The candidates of one level: by leaf, in a leaf by their own keys.
+    """The candidates of one level, in ``rows`` by leaf.
 
     ``kinds`` counts those whom no ceiling limits, whatever their team; ``several`` those who stand in other pools'
     queues too.
     """
 
     def __init__(self) -> None:
-        self.leaves: dict[int, list[Candidate]] = {}
+        self.rows: dict[int, Row] = {}
         self.kinds: Counter[Kind] = Counter()
         self.several = 0
+        self._leaves: dict[int, list[Candidate]] | None = None
         self._least: dict[int, int] = {}
         self._needs: tuple[Ints, Ints] | None = None
         self._fewest: dict[Ask, int] = {}
         self._sorts: dict[int, tuple[Sort, ...]] = {}
 
+    @property
+    def leaves(self) -> dict[int, list[Candidate]]:
+        """All candidates by leaf, those of a leaf by their own keys; always the same object."""
+        if self._leaves is None:
+            self._leaves = {leaf: row.candidates() for leaf, row in self.rows.items()}
+        return self._leaves
+
+    def candidates(self, leaf: int) -> list[Candidate]:
+        """Those of one leaf by their own keys."""
+        return self.rows[leaf].candidates()
+
+    def fill(self, row: Row) -> None:
+        """Put in all of a row, before anything is asked."""
+        known = self.rows.setdefault(row.leaf, row)
+        if known is not row:
+            known.merge(row)
+        self.several += row.several
+
+    def add(self, candidate: Candidate, *, limited: bool) -> None:
+        """Put in one."""
+        leaf = candidate.leaf
+        row = self.rows.get(leaf)
+        if row is None:
+            row = self.rows[leaf] = Row(leaf, reserved=candidate.reserved)
+            if self._leaves is not None:
+                self._leaves[leaf] = row.candidates()
+        row.add(candidate)
+        self._count(candidate, 1, limited=limited)
+
+    def remove(self, candidate: Candidate, *, limited: bool) -> None:
+        """Take out one."""
+        leaf = candidate.leaf
+        self.rows[leaf].remove(candidate)
+        self._count(candidate, -1, limited=limited)
+        if not self.rows[leaf]:
+            del self.rows[leaf]
+            if self._leaves is not None:
+                del self._leaves[leaf]
+
     def sorts(self, leaf: int) -> tuple[Sort, ...]:
         """The sorts of a leaf's candidates; the same object as long as they are the same."""
         found = self._sorts.get(leaf)
         if found is None:
-            rows = [Sort(each.priority, each.ask, each.pods, each.next_milli) for each in self.leaves[leaf]]
+            rows = [
+                Sort(each.priority, each.ask, each.pods, each.next_milli) for each in self.candidates(leaf)
+            ]
             found = self._sorts[leaf] = tuple(dict.fromkeys(rows))
         return found
 
     def least(self) -> Mapping[int, int]:
         """By leaf the least that one of them needs to start."""
-        if len(self._least) < len(self.leaves):
-            for leaf, candidates in self.leaves.items():
+        if len(self._least) < len(self.rows):
+            for leaf, row in self.rows.items():
                 if leaf not in self._least:
-                    self._least[leaf] = min([each.next_milli for each in candidates])
+                    self._least[leaf] = min([each.next_milli for each in row.footprints])
         return self._least
 
     def needs(self) -> tuple[Ints, Ints]:
@@ -82,7 +123,7 @@ class Line:
                     self._fewest[ask] = pods
         return self._fewest
 
-    def count(self, candidate: Candidate, by: int, *, limited: bool) -> None:
+    def _count(self, candidate: Candidate, by: int, *, limited: bool) -> None:
         """Count one more (or, negative, less)."""
         self._least.pop(candidate.leaf, None)
         self._sorts.pop(candidate.leaf, None)
@@ -97,9 +138,9 @@ class Line:
                 del self.kinds[kind]
 
 
-class Lines:
-    """The lines of one pool, by level. ``limited`` tells which leaves stand under a ceiling; ``moved`` is told where
-    a leaf's line changes."""
+class Lines(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
+    """The lines of one pool, by level, in the order of the queue: ``levels``. Looked at as a mapping, their candidates
+    by leaf. ``limited`` tells which leaves stand under a ceiling; ``moved`` is told where a leaf's line changes."""
 
     def __init__(
         self, policy: Policy, limited: Callable[[int], bool], moved: Callable[[Level, int], None]
@@ -109,50 +150,61 @@ class Lines:
         self._moved = moved
         self.levels: dict[Level, Line] = {}
 
-    def fill(self, rows: Rows) -> None:
-        """Put in all at once. The lists may be kept as they are."""
-        for (leaf, _), those in rows.items():
-            level = level_of(self._policy, those[0])
-            line = self.levels.get(level)
-            if line is None:
-                line = self.levels[level] = Line()
-            queue = line.leaves.setdefault(leaf, those)
-            if queue is not those:
-                queue.extend(those)
-        for line in self.levels.values():
-            free: list[Candidate] = []
-            for leaf, queue in line.leaves.items():
-                queue.sort(key=by_key)
-                if not self._limited(leaf):
-                    free += queue
-                line.several += sum([each.several for each in queue])
-            line.kinds.update(map(kind_of, free))
+    def __getitem__(self, level: Level) -> dict[int, list[Candidate]]:
+        """The candidates of a level."""
+        return self.levels[level].leaves
 
-    def rows(self, leaf: int) -> list[list[Candidate]]:
-        """The candidates of a leaf, those of a level together, in the order of their own keys."""
-        return [line.leaves[leaf] for line in self.levels.values() if leaf in line.leaves]
+    def __iter__(self) -> Iterator[Level]:
+        """The levels where anybody waits."""
+        return iter(self.levels)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.levels)
+
+    def fill(self, rows: Rows) -> None:
+        """Put in all at once. The rows may be kept as they are."""
+        for (_, priority), row in rows.items():
+            self._at(level_at(self._policy, priority)).fill(row)
+        for line in self.levels.values():
+            free = [row for leaf, row in line.rows.items() if not self._limited(leaf)]
+            counts = Counter([footprint for row in free for footprint in row.footprints])
+            for footprint, count in counts.items():
+                line.kinds[footprint.kind] += count
+
+    def _at(self, level: Level) -> Line:
+        """The line of a level, a new one if there is none."""
+        line = self.levels.get(level)
+        if line is None:
+            line = self.levels[level] = Line()
+            self.levels = dict(sorted(self.levels.items(), key=itemgetter(0)))
+        return line
+
+    def rows(self, leaf: int) -> list[Row]:
+        """The candidates of a leaf, those of a level together, in the order of the queue."""
+        return [line.rows[leaf] for line in self.levels.values() if leaf in line.rows]
 
     def leaves(self) -> set[int]:
         """The leaves that have candidates."""
-        return {leaf for line in self.levels.values() for leaf in line.leaves}
+        return {leaf for line in self.levels.values() for leaf in line.rows}
+
+    def find(self, leaf: int, workload: Workload) -> Candidate | None:
+        """A workload of a leaf as the candidate it is here, if it is one."""
+        line = self.levels.get(level_at(self._policy, workload.priority))
+        row = line and line.rows.get(leaf)
+        return row.find(workload) if row else None
 
     def add(self, candidate: Candidate) -> None:
         """Put in one."""
         level = level_of(self._policy, candidate)
         self._moved(level, candidate.leaf)
-        line = self.levels.setdefault(level, Line())
-        insort(line.leaves.setdefault(candidate.leaf, []), candidate, key=by_key)
-        line.count(candidate, 1, limited=self._limited(candidate.leaf))
+        self._at(level).add(candidate, limited=self._limited(candidate.leaf))
 
     def remove(self, candidate: Candidate) -> None:
         """Take out one."""
         level = level_of(self._policy, candidate)
         self._moved(level, candidate.leaf)
         line = self.levels[level]
-        queue = line.leaves[candidate.leaf]
-        del queue[bisect_left(queue, candidate.key, key=by_key)]
-        line.count(candidate, -1, limited=self._limited(candidate.leaf))
-        if not queue:
-            del line.leaves[candidate.leaf]
-        if not line.leaves:
+        line.remove(candidate, limited=self._limited(candidate.leaf))
+        if not line.rows:
             del self.levels[level]

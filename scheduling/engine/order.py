@@ -18,7 +18,7 @@ from typing import Generic
 
 from scheduling.engine.bucket import Bucket, C, Line, Queued, Ratio
 from scheduling.engine.tree import Accounts, Tree
-from scheduling.engine.types import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, Policy
+from scheduling.engine.types import GPU_MILLI, HOUR_MS, RESERVED_PRIORITY, ElasticPreemption, Fairness, Policy
 
 Level = tuple[bool, int]
 """Keys 1 and 2 of the order, as far as they come before 3: whether elastic, and minus the priority."""
@@ -26,8 +26,14 @@ Level = tuple[bool, int]
 
 def level_of(policy: Policy, candidate: Queued) -> Level:
     """The level a candidate stands at."""
-    ordered = candidate.reserved or policy.elastic_preemption is ElasticPreemption.PRIORITY
-    return (not candidate.reserved, candidate.key[0] if ordered else 0)
+    return level_at(policy, -candidate.key[0])
+
+
+def level_at(policy: Policy, priority: int) -> Level:
+    """The level of those with a priority."""
+    reserved = priority >= RESERVED_PRIORITY
+    ordered = reserved or policy.elastic_preemption is ElasticPreemption.PRIORITY
+    return (not reserved, -priority if ordered else 0)
 
 
 def lined_up(policy: Policy, candidates: Iterable[C]) -> dict[Level, dict[int, list[C]]]:

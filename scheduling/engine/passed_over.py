@@ -8,7 +8,7 @@ level come in the same order, as long as nobody is left out of a branch that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -68,22 +68,23 @@ class PassedOver:
         hopeful = [leaf for leaf, least in line.least().items() if least <= available(leaf)]
         if hopeful and not self._alone:
             return None
-        leaves = self._needed_to_order(line.leaves, hopeful)
-        if 2 * len(leaves) > len(line.leaves):
+        needed = self._needed_to_order(line.rows, hopeful)
+        if 2 * len(needed) > len(line.rows):
             return None
+        leaves = {leaf: line.candidates(leaf) for leaf in needed}
         self._levels[level] = _Passed(leaves, self._cycle.figures())
         return leaves
 
-    def _needed_to_order(self, leaves: Leaves, hopeful: list[int]) -> Leaves:
+    def _needed_to_order(self, leaves: Collection[int], hopeful: list[int]) -> list[int]:
         """Of some leaves those without which nobody knows in which order the hopeful ones among them come: all below
         the branches by which these part."""
         if not hopeful:
-            return {}
+            return []
         tree, first = self._cycle.tree, hopeful[0]
         parting = (tree.parting(first, other) for other in hopeful[1:])
         depth = min(parting, default=len(tree.paths[first]) - 1)
         ways = {tree.paths[leaf][depth] for leaf in hopeful}
-        return {leaf: row for leaf, row in leaves.items() if not ways.isdisjoint(tree.paths[leaf])}
+        return [leaf for leaf in leaves if not ways.isdisjoint(tree.paths[leaf])]
 
     def note_start(self, candidate: Candidate, milli: int) -> None:
         """Take note that somebody starts, in his turn or because something is offered again."""

@@ -96,7 +96,7 @@ class _Look:
         """Those who are left of some leaves."""
         gone = self._cycle.queue.gone
         for leaf in leaves:
-            for each in line.leaves[leaf]:
+            for each in line.candidates(leaf):
                 if each.id not in gone:
                     yield each
 
@@ -127,7 +127,7 @@ class _Look:
 
     def _limited(self, line: Line) -> list[int]:
         """The leaves of a level that stand under a ceiling."""
-        return [leaf for leaf in self._cycle.books.limited if leaf in line.leaves]
+        return [leaf for leaf in self._cycle.books.limited if leaf in line.rows]
 
     # --- Victims ---------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class _Look:
             return False
         if mode is ElasticPreemption.FAIR_SHARE:
             roster = cycle.roster(reserved=False)
-            own = [leaf for leaf in line.leaves if roster.any_in(leaf)]
+            own = [leaf for leaf in line.rows if roster.any_in(leaf)]
             fair = self._with_fair_victims(line, None)
             return self._any_hopeful(level, line, dict.fromkeys((*own, *fair)))
         priority = -level[1]

@@ -11,7 +11,7 @@ from scheduling.engine.books import Books
 from scheduling.engine.changes import Changes, check
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Fleet
-from scheduling.engine.intake import Candidacies, Intake, Out
+from scheduling.engine.intake import Candidacies, Entries, Intake, Out
 from scheduling.engine.lines import Rows
 from scheduling.engine.quiet import Paths
 from scheduling.engine.soundness import Oddities, is_sound, sound_teams
@@ -34,9 +34,9 @@ class Late(Protocol):
 class State:
     """What is known: the rows of a snapshot and, from the first decision on, the books of each pool.
 
-    ``entries`` are those who wait in queues, by id, with their candidacies; ``out`` those in none. What
-    nothing but a look at all rows can tell (nodes, teams, pools, who selects nodes by what) is indexed anew when it
-    has changed.
+    ``entries`` are those who wait in the queues of several pools, by id, with their candidacies; ``out`` those in no
+    queue. What nothing but a look at all rows can tell (nodes, teams, pools, who selects nodes by what) is indexed anew
+    when it has changed.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -113,9 +113,10 @@ class State:
                 if missing := books.ledger.missing(workload):
                     self.oddities.lose(workload, missing)
             return
-        self._sort([workload])
-        for candidate in self.entries.get(workload.id, ()):
-            self.books[candidate.footprint.pool].line_up(candidate)
+        for pool_id, rows in self._sort([workload]).items():
+            for row in rows.values():
+                for candidate in row.candidates():
+                    self.books[pool_id].line_up(candidate)
 
     def _drop(self, workload: Workload) -> None:
         """Strike a workload out of the books."""
@@ -128,8 +129,14 @@ class State:
             return
         self._backing_off.pop(id_, None)
         if self.out.pop(id_, None) is None:
-            for candidate in self.entries.pop(id_):
+            for candidate in self.entries.pop(id_, None) or self._waiting(workload):
                 self.books[candidate.footprint.pool].strike(candidate)
+
+    def _waiting(self, workload: Workload) -> Candidacies:
+        """A workload as the candidate it is in some pool's queue."""
+        leaf = self.tree.leaf_of[workload.team]
+        found = [books.lines.find(leaf, workload) for books in self.books.values()]
+        return tuple([candidate for candidate in found if candidate is not None])
 
     def _sort(self, workloads: Iterable[Workload]) -> dict[str, Rows]:
         """Note those who wait in a queue, or among those who are out; returns who joins the queue of each pool."""
@@ -222,7 +229,7 @@ class State:
             for workload in books.ledger.lost:
                 self.oddities.lose(workload, books.ledger.missing(workload))
         self._intake = Intake(self.books, self.tree, self.asks)
-        self.entries: dict[str, Candidacies] = {}
+        self.entries: Entries = {}
         self.out: dict[str, Out] = {}
         self._backing_off: dict[str, bool] = {}
         for pool_id, rows in self._sort(pending).items():
