@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from scheduling.engine.checker.eligible import Admission, wishes_of
 from scheduling.engine.checker.picture import Picture, milli_of
@@ -158,11 +159,28 @@ class Board:
             return None
         required = workload.topology.required
         outermost = levels.index(required) + 1 if required in levels else 0
+        nodes = [self.picture.nodes[pod.node] for pod in pods]
+        outside = frozenset(
+            node.id for node in self.now.nodes.values() if domain_of(self.pool, node, required) is None
+        )
+        workload = self._of_its_type(workload, pods)
         for level in reversed(levels[outermost : levels.index(preferred) + 1]):
-            nodes = [self.picture.nodes[pod.node] for pod in pods]
             domains = {domain_of(self.pool, node, level) for node in nodes}
             if len(domains) == 1 and None not in domains:
                 return None
-            if self.now.most(self.pool, workload, level) >= workload.min_pods:
+            if self.now.most(self.pool, workload, level, outside) >= workload.min_pods:
                 return level
         return None
+
+    def _of_its_type(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> Workload:
+        """It as one that asks for the type that all its pods have: which of several comes before where they lie."""
+        types = {
+            device.gpu_type
+            for pod in pods
+            for share in pod.devices
+            for device in self.picture.nodes[pod.node].devices
+            if device.index == share.index
+        }
+        return (
+            replace(workload, gpu_types=tuple(types)) if workload.gpu_types and len(types) == 1 else workload
+        )

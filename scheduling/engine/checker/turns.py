@@ -90,14 +90,18 @@ class Turns:
         return min(first)[-1] if first else None
 
     def _held_up(self, pool: str) -> bool:
-        """Whether somebody waits there whom his quota would admit: others may be behind him."""
+        """Whether somebody waits there whom his quota would admit, be it until something is left over for him: others
+        may be behind him."""
         if self._boards[pool].pool.policy.queueing is Queueing.BEST_EFFORT_FIFO:
             return False
-        return self.heads[pool] is not None
+        offered = any(self._picture.starts[each.id].pool == pool for each in self._offered)
+        return offered or self.heads[pool] is not None
 
     def _unsure(self, pool: str) -> bool:
         """Whether those who were offered something may have got it earlier than can be told."""
-        return bool(self._offered) and self._held_up(pool)
+        if self._boards[pool].pool.policy.queueing is Queueing.BEST_EFFORT_FIFO:
+            return False
+        return bool(self._offered) and self.heads[pool] is not None
 
     # --- One turn -------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduling.engine import schedule
+from scheduling.engine.checker import check
 from scheduling.engine.scenario.check import differences
 from scheduling.engine.scenario.document import Format
 from scheduling.engine.scenario.loader import load
@@ -25,9 +26,11 @@ def _cases() -> list[Path]:
 @pytest.mark.parametrize("path", _cases(), ids=lambda path: path.stem)
 def test_a_case_holds(path: Path) -> None:
     scenario = load(path.read_bytes(), Format.YAML)
-    result = as_object(scenario.snapshot, scenario.now, schedule(scenario.snapshot, scenario.now))
+    plan = schedule(scenario.snapshot, scenario.now)
+    result = as_object(scenario.snapshot, scenario.now, plan)
     assert differences(scenario.expectations, result) == []
     assert broken_rules(scenario.snapshot, scenario.now, result) == []
+    assert check(scenario.snapshot, plan, scenario.now) == ()
 
 
 @pytest.mark.parametrize("path", sorted(OWN.glob("*.yaml")), ids=lambda path: path.stem)
