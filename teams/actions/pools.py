@@ -17,6 +17,7 @@ from teams.picture import lock_tree
 from teams.values import MAX_NAME, slug_problem
 
 MAX_ORDER = 10_000
+NODE_LEVEL = "node"
 
 
 class PoolChanges(TypedDict, total=False):
@@ -119,6 +120,8 @@ def _labels_problem(selector: Mapping[str, str], topology: list[str]) -> dict[st
         found["node_selector"] = "A selector is a list of labels, each with a name and a value."
     if len(set(topology)) < len(topology) or not all(topology):
         found["topology"] = "The levels of a topology are different label names, outermost first."
+    elif NODE_LEVEL in topology:
+        found["topology"] = f'"{NODE_LEVEL}" is always the innermost level and not listed.'
     return found
 
 

@@ -51,6 +51,7 @@ def test_the_same_policy_is_no_change(acme: Acme) -> None:
         ({"order": -1}, "order", "not -1"),
         ({"node_selector": {"gpu": ""}}, "node_selector", "each with a name and a value"),
         ({"topology": ["rack", "rack"]}, "topology", "different label names"),
+        ({"topology": ["rack", "node"]}, "topology", "always the innermost"),
     ],
 )
 def test_what_cannot_be_is_refused_beside_its_field(
