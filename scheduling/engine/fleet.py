@@ -111,7 +111,7 @@ class Fleet:
         self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
         self._typical: tuple[Pool, Typical] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
-        self._levels: dict[tuple[int, tuple[Usable, ...]], tuple[Domain, ...]] = {}
+        self._levels: dict[tuple[int, tuple[str, ...], tuple[Usable, ...]], tuple[Domain, ...]] = {}
         self._numbers_in: dict[int, tuple[tuple[Domain, ...], Ints]] = {}
         self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
         selected = frozenset(keys)
@@ -201,11 +201,19 @@ class Fleet:
 
     def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
         """The domains of one level: one object for all asks that may use the same."""
-        key = (depth, self.usable(ask))
+        key = (depth, self._inside(ask, depth), self.usable(ask))
         found = self._levels.get(key)
         if found is None:
             found = self._levels[key] = self._divided(ask, depth)
         return found
+
+    def _inside(self, ask: Ask, depth: int) -> tuple[str, ...]:
+        """The labels that each node of a level must have so that it lies in a domain of the level that is required: the
+        path of an inner level has those of the outer ones, a node may lack them."""
+        levels = self.pool.topology
+        if depth <= len(levels) or ask.topology.required not in levels:
+            return ()
+        return levels[: levels.index(ask.topology.required) + 1]
 
     def _depths(self, ask: Ask) -> list[int]:
         """Which levels to try: -1 is the pool, 0 the clusters, n the n-th level of the topology."""
@@ -222,7 +230,7 @@ class Fleet:
 
     def _divided(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
         """The domains of one level, by key; nodes without the level's labels are in none, but are nodes all the
-        same."""
+        same, unless a level is required that they lie in no domain of."""
         if depth < 0:
             return (Domain((), self.usable(ask)),)
         nodes = depth > len(self.pool.topology)
@@ -235,11 +243,13 @@ class Fleet:
                 groups.setdefault(key, []).append(usable)
         if not nodes:
             return tuple(Domain(key, tuple(group)) for key, group in sorted(groups.items()))
+        inside = {*self._inside(ask, depth)}
         single = [
             Domain((*key, self.nodes[rank].id), (usable,), rank)
             for key, group in groups.items()
             for usable in group
             for rank in self.members[usable.kind]
+            if inside <= {label for label, _ in self.nodes[rank].labels}
         ]
         return tuple(sorted(single, key=lambda domain: domain.key))
 
@@ -323,12 +333,20 @@ class Fleet:
         ]
 
     def pod_milli(self, ask: Ask) -> int:
-        """Milli-GPUs of one pod, where it takes most; 0 if no device of the pool can take it."""
+        """Milli-GPUs of one pod, where it takes most, of the devices that others leave; 0 if none of the pool can take
+        it."""
         if ask.whole:
             return ask.whole * GPU_MILLI
         if isinstance(ask.request, Share):
             return ask.request.milli
-        return max((cost for usable in self.usable(ask) for cost in usable.costs), default=0)
+        left = [
+            cost
+            for usable in self.usable(ask)
+            for gpu, _, _ in self._empty[usable.kind]
+            for cost, free in zip(usable.costs, gpu, strict=True)
+            if free
+        ]
+        return max(left, default=0)
 
     def holds(self, ask: Ask, rank: int, room: Room) -> bool:
         """Whether a node with so much room could take a pod of the ask."""

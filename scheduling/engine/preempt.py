@@ -85,8 +85,11 @@ class Search:
         self._lineups_for: tuple[int | None, bool] | None = None
         self._at: dict[tuple[Tier, int, bool], int] = {}
 
-    def run(self) -> Victims | None:
-        """The victims by the plain order, or ``None`` if the lawful ones do not make room for the newcomer."""
+    def run(self, chosen: Sequence[Unit] = ()) -> Victims | None:
+        """The victims by the plain order, after those who are ``chosen`` already, or ``None`` if the lawful ones do not
+        make room for the newcomer."""
+        for each in chosen:
+            self._take(each)
         while not self._enough():
             unit = self._next() or self._next_in_another_order()
             if unit is None:
@@ -359,6 +362,9 @@ def find_victims(court: Court, plea: Plea) -> Victims | None:
         less = _less(court, plea, widest, found.standings)
         if less is not None and less.cost < best.cost:
             best, where = less, ()
+    if best is not None and where and len(best.units) > 1:
+        # There may be room elsewhere without some of them, whom the plain order would not have chosen there.
+        best = Search(court, plea, widest, court.among(best.standings)).run(best.units) or best
     return best
 
 
