@@ -19,6 +19,7 @@ from scheduling import memory
 from scheduling.engine import types as engine
 from scheduling.explain import kind_of, label
 from teams.models import Pool, Team
+from teams.permissions import outermost
 from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import RESERVED_FROM
 
@@ -125,11 +126,11 @@ class _Group:
     allocation: list[dict[str, Any]]
     attempts: int
 
-    def parts(self) -> Iterator[tuple[UUID | None, int]]:
-        """Return whose guarantee each part is charged to (None: burst), and its milli-GPUs."""
+    def parts(self) -> Iterator[tuple[str | None, int]]:
+        """Return whose guarantee each part is charged to, as in a path (None: burst), and its milli-GPUs."""
         for entry in self.allocation:
             team = entry["team"]
-            yield (None if team is None else UUID(team)), int(entry["milli"]) * self.attempts
+            yield (None if team is None else team.replace("-", "")), int(entry["milli"]) * self.attempts
 
 
 def pool_bars(user: "User | AnonymousUser", *, sums: Callable[[], PoolSums] | None = None) -> list[PoolBar]:
@@ -168,15 +169,15 @@ def team_bars(
     teams = list(Team.objects.visible_to(user).active()) if teams is None else teams
     if not teams:
         return []
-    uses: dict[UUID, Use] = defaultdict(Use)
-    for group in _groups(Q(pool=pool)):
-        way = [UUID(part) for part in group.team_path.strip("/").split("/")]
+    uses: dict[str, Use] = defaultdict(Use)
+    for group in _groups(Q(pool=pool) & _at_or_below(teams)):
+        way = group.team_path.strip("/").split("/")
         for charged, milli in group.parts():
             # A team's guarantee covers what is charged to it or below it; what is charged above is its burst.
             covered_down_to = way.index(charged) if charged in way else -1
             for depth, team_id in enumerate(way):
                 _count(uses[team_id], milli, reserved=group.reserved, covered=depth <= covered_down_to)
-    capacity_milli, _ = _devices().get(pool.pk, (0, 0))
+    capacity_milli = _capacity_milli(pool)
     last = memory.last()
     limits = last.teams if last else {}
     waiting = last.waiting(str(pool.pk)) if last else {}
@@ -185,7 +186,7 @@ def team_bars(
             team,
             pool,
             capacity_milli,
-            uses[team.pk],
+            uses[team.pk.hex],
             limits.get((str(team.pk), str(pool.pk)), NO_LIMITS),
             Waiting(*waiting.get(str(team.pk), (0, 0))),
         )
@@ -225,6 +226,19 @@ def _groups(wanted: Q) -> list[_Group]:
         _Group(pool_id, path, bool(is_reserved), allocation, attempts)
         for pool_id, path, is_reserved, allocation, attempts in rows.annotate(attempts=Count("id"))
     ]
+
+
+def _at_or_below(teams: Sequence[Team]) -> Q:
+    """Return the attempts of these teams and of all below them."""
+    ways = Q()
+    for path in outermost(team.path for team in teams):
+        ways |= Q(workload__team__path__startswith=path)
+    return ways
+
+
+def _capacity_milli(pool: Pool) -> int:
+    """Return the pool's capacity as `PoolBar` has it (1 query)."""
+    return Device.objects.filter(node__gone_at__isnull=True, node__pool=pool).count() * WHOLE_DEVICE_MILLI
 
 
 def _devices() -> dict[UUID, tuple[int, int]]:

@@ -21,7 +21,7 @@ def capacity_milli(pools: Iterable[Pool] | None = None) -> dict[UUID, int]:
     """
     rows = Pool.objects.all() if pools is None else Pool.objects.filter(pk__in=[pool.pk for pool in pools])
     usable = Q(nodes__ready=True, nodes__cordoned=False, nodes__gone_at=None, nodes__devices__foreign=False)
-    counted = rows.annotate(devices=Count("nodes__devices", filter=usable, distinct=True))
+    counted = rows.annotate(devices=Count("nodes__devices", filter=usable))
     return {pool_id: devices * 1000 for pool_id, devices in counted.values_list("pk", "devices")}
 
 

@@ -4,6 +4,8 @@ from decimal import Decimal
 from typing import Any
 
 from django import forms
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from teams import durations
 from teams.values import MAX_MILLI
@@ -98,3 +100,27 @@ class LabelsField(LinesField):
             if isinstance(value, dict)
             else value
         )
+
+
+class LongSelect(forms.Select):
+    """A select of thousands of choices, none in a group: written out here, for a template for each takes a while."""
+
+    def optgroups(self, name: str, value: list[str], attrs: dict[str, Any] | None = None) -> list[Any]:  # noqa: ARG002 - the base class's signature
+        """Return none: the template writes the frame only."""
+        return []
+
+    def render(
+        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
+    ) -> SafeString:
+        """Return the frame with the options in it, as Django writes them."""
+        begin, end, after = super().render(name, value, attrs, renderer).rpartition("\n</select>")
+        chosen = next((str(key) for key, _ in self.choices if str(key) in self.format_value(value)), None)
+        options = format_html_join(
+            "",
+            '\n  <option value="{}"{}>{}</option>\n',
+            (
+                (key, mark_safe(" selected") if str(key) == chosen else "", label)
+                for key, label in self.choices
+            ),
+        )
+        return mark_safe(begin + options + end + after)  # noqa: S308 - both parts are escaped

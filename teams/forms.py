@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from chamber.errors import Refusal
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
-from teams.fields import DurationField, GpusFormField, LabelsField, LinesField
+from teams.fields import DurationField, GpusFormField, LabelsField, LinesField, LongSelect
 from teams.models import (
     ElasticPreemption,
     Fairness,
@@ -111,7 +111,7 @@ class OrganisationForm(forms.Form):
 class TeamForm(forms.Form):
     """A new team."""
 
-    parent = forms.ChoiceField(label="Below")
+    parent = forms.ChoiceField(label="Below", widget=LongSelect)
     name = forms.CharField(label="Name", max_length=100)
     slug = forms.CharField(
         label="Short name",
@@ -144,7 +144,7 @@ class MoveForm(forms.Form):
     """Where a team goes."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
-    parent = forms.ChoiceField(label="Move below")
+    parent = forms.ChoiceField(label="Move below", widget=LongSelect)
 
     def __init__(self, data: Any = None, *, team: Team, parents: Iterable[tuple[str, str]]) -> None:
         super().__init__(data, initial={"version": team.version}, auto_id="move-%s")

@@ -3,6 +3,7 @@
 Pages, API, sockets and the command line ask `may` or filter by `paths_where`; none has rules of its own.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -77,16 +78,20 @@ def roles_by_path(user: "User | AnonymousUser") -> dict[str, set[Role]]:
 
 def paths_where(user: "User | AnonymousUser", permission: Permission) -> list[str]:
     """Return the outermost team paths below which the user has `permission`."""
-    given = sorted(
+    return outermost(
         path
         for path, roles in roles_by_path(user).items()
         if any(permission in PERMISSIONS[role] for role in roles)
     )
-    outermost: list[str] = []
-    for path in given:
-        if not outermost or not path.startswith(outermost[-1]):
-            outermost.append(path)
-    return outermost
+
+
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Return those of the paths that are below none of the others, in order."""
+    found: list[str] = []
+    for path in sorted(paths):
+        if not found or not path.startswith(found[-1]):
+            found.append(path)
+    return found
 
 
 def roles_on(user: "User | AnonymousUser", team: Team) -> set[Role]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from teams.models import Pool, Team
-from teams.tree import Entitled, Node, Quota, Tree, entitled, moved, quotas_of
+from teams.tree import Entitlements, Node, Quota, Tree, moved, quotas_of
 from teams.values import ShareChanges, TeamChanges, gpus
 
 
@@ -52,10 +52,9 @@ class Picture:
         return cls.load()
 
     @cached_property
-    def entitled(self) -> dict[UUID, dict[UUID, Entitled]]:
+    def entitled(self) -> dict[UUID, Entitlements]:
         """What each team may have, by pool and team."""
-        nodes = list(self.nodes.values())
-        return {pool_id: entitled(nodes, self.quotas.get(pool_id, {})) for pool_id in self.pools}
+        return {pool_id: Entitlements(self.nodes, self.quotas.get(pool_id, {})) for pool_id in self.pools}
 
     def quota(self, pool_id: UUID, team_id: UUID) -> Quota:
         """Return what the team was given of the pool."""
@@ -64,8 +63,7 @@ class Picture:
     def with_team(self, team_id: UUID, changes: TeamChanges) -> "Picture":
         """Return the picture with other limits of a team."""
         node = self.nodes[team_id]
-        changed = replace(
-            node,
+        changed = node._replace(
             name=changes.get("name", node.name),
             burst_limit_percent=changes.get("burst_limit_percent", node.burst_limit_percent),
             maximum_milli=changes.get("maximum_milli", node.maximum_milli),
@@ -89,12 +87,8 @@ class Picture:
         return replace(self, nodes={node.id: node for node in moved(self.nodes, team_id, parent_id)})
 
     def with_teams(self, teams: Iterable[Team]) -> "Picture":
-        """Return the picture with more teams, parents first."""
-        more = {
-            team.pk: Node(team.pk, team.parent_id, team.name, team.burst_limit_percent, team.maximum_milli)
-            for team in teams
-        }
-        return replace(self, nodes={**self.nodes, **more})
+        """Return the picture with more teams, which come by depth."""
+        return replace(self, nodes={**self.nodes, **Tree.of(map(Node.of, teams)).nodes})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from teams.models import Pool, Role, Team
 from teams.permissions import Permission, paths_where, roles_by_path
 from teams.picture import Picture
-from teams.tree import Entitled, Quota, Tree, quotas_of
+from teams.tree import Entitled, Node, Quota, Tree, quotas_of
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -92,7 +92,7 @@ class Table:
 
 
 def table(user: "User", pool: Pool | None, *, under: Team | None = None) -> Table:
-    """Return the rows of the teams the user may see, or of those under one (at most four queries)."""
+    """Return the rows of the teams the user may see, or of those under one (at most five queries)."""
     tree, quotas = Tree.load(), quotas_of([pool]) if pool else {}
     picture = Picture(tree.nodes, quotas, {pool.pk: pool} if pool else {})
     powers = Powers.of(user)
@@ -103,7 +103,7 @@ def table(user: "User", pool: Pool | None, *, under: Team | None = None) -> Tabl
 
 
 def teams_of_table(user: "User", *, under: Team | None = None) -> list[Team]:
-    """Return the teams that have a row in that table (at most two queries)."""
+    """Return the teams that have a row in that table (at most three queries)."""
     seen = Tree.load().under([under.path] if under else Powers.of(user).visible)
     return [team for team, _ in _shown(seen, partial=len(seen) > LARGE)]
 
@@ -113,13 +113,15 @@ def row(user: "User", team: Team, pool: Pool | None, *, under: Team | None = Non
     return next((found for found in table(user, pool, under=under).rows if found.team.pk == team.pk), None)
 
 
-def _shown(seen: Tree, *, partial: bool) -> Iterator[tuple[Team, int]]:
-    """Yield the teams that have a row, each with its level."""
-    top = min((team.depth for team in seen), default=0)
-    for team in seen:
-        level = team.depth - top
-        if not partial or level <= LEVELS_OF_LARGE:
-            yield team, level
+def _shown(seen: Tree, *, partial: bool) -> list[tuple[Team, int]]:
+    """Return the teams that have a row, each with its level (one query: only of these more is needed than the tree
+    says).
+    """
+    top = min((node.depth for node in seen), default=0)
+    levels = {node.id: node.depth - top for node in seen}
+    shown = {key: level for key, level in levels.items() if not partial or level <= LEVELS_OF_LARGE}
+    teams = Team.objects.in_bulk(list(shown))
+    return [(teams[key], level) for key, level in shown.items() if key in teams]
 
 
 def _rows(
@@ -134,7 +136,7 @@ def _rows(
             level=min(level, MAX_LEVEL),
             quota=picture.quota(pool.pk, team.pk) if pool else Quota(),
             entitled=found,
-            bound_by="" if by is None or by == team.pk else _called(tree.by_id[by], powers),
+            bound_by="" if by is None or by == team.pk else _called(tree.nodes[by], powers),
             has_children=team.pk in tree.parents,
             closed=partial and level == LEVELS_OF_LARGE and team.pk in tree.parents,
             may_limit=powers.may_limit(team),
@@ -143,5 +145,5 @@ def _rows(
         )
 
 
-def _called(team: Team, powers: Powers) -> str:
+def _called(team: Node, powers: Powers) -> str:
     return team.name if team.path.startswith(powers.visible) else "a team above"

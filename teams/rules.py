@@ -70,9 +70,18 @@ class EffectiveRules:
 
 def effective_rules(team: Team) -> EffectiveRules:
     """Return what holds in the team (one query)."""
-    ids = team.ancestor_ids()
-    found = {policy.pk: policy.typed for policy in TeamPolicy.objects.filter(team__in=ids)}
-    return merged(found.get(team_id, TeamRules()) for team_id in ids)
+    return effective_by(team, policies_of(team))
+
+
+def policies_of(team: Team) -> Mapping[UUID, TeamPolicy]:
+    """Return what was written for the team and those above it, by team (one query)."""
+    return {policy.pk: policy for policy in TeamPolicy.objects.filter(team__in=team.ancestor_ids())}
+
+
+def effective_by(team: Team, policies: Mapping[UUID, TeamPolicy]) -> EffectiveRules:
+    """Return what holds in the team by its policies and those above it."""
+    way = (policies.get(team_id) for team_id in team.ancestor_ids())
+    return merged(policy.typed if policy else TeamRules() for policy in way)
 
 
 def effective_rules_by_team(teams: Iterable[Team]) -> Mapping[UUID, EffectiveRules]:

@@ -6,8 +6,9 @@ The quantities are the scheduler's, from the tree alone (nothing here knows what
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 from uuid import UUID
 
 from teams.models import Pool, Share, Team
@@ -22,15 +23,24 @@ class Quota:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A team as the arithmetic needs it; plain values, so that an edit can be tried without saving it."""
+class Node(NamedTuple):
+    """A team as the arithmetic and the order of the tree need it; plain values, so that an edit can be tried without
+    saving it, and thousands are read at once. `path` and `depth` are those that are stored, whatever is tried.
+    """
 
     id: UUID
     parent_id: UUID | None
     name: str
     burst_limit_percent: int | None
     maximum_milli: int | None
+    slug: str = ""
+    path: str = ""
+    depth: int = 0
+
+    @classmethod
+    def of(cls, team: Team) -> "Node":
+        """Return a team's values."""
+        return cls._make(getattr(team, name) for name in cls._fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +72,70 @@ class Entitled:
 _NOTHING = Quota()
 
 
-def entitled(nodes: Iterable[Node], quotas: Mapping[UUID, Quota]) -> dict[UUID, Entitled]:
-    """Return what each team may have of one pool; `nodes` come parents first, `quotas` by team id."""
-    ordered = list(nodes)
-    handed_out: dict[UUID, int] = {}
-    guarantees: dict[UUID, int] = {}
-    for node in reversed(ordered):
-        reservation = quotas.get(node.id, _NOTHING).reservation_milli
-        guarantees[node.id] = max(reservation, handed_out.get(node.id, 0))
-        if node.parent_id is not None:
-            handed_out[node.parent_id] = handed_out.get(node.parent_id, 0) + guarantees[node.id]
-    found: dict[UUID, Entitled] = {}
-    for node in ordered:
-        quota = quotas.get(node.id, _NOTHING)
-        ceiling = _ceiling(node, quota, guarantees[node.id])
-        above = found.get(node.parent_id) if node.parent_id else None
+class Entitlements(Mapping[UUID, Entitled]):
+    """What each team may have of one pool, worked out for whom somebody asks: of thousands a page shows a few.
+
+    A guarantee comes from the reservations at or below a team, so only ways up from these are walked; a ceiling that
+    binds is the team's own or one above it.
+    """
+
+    def __init__(self, nodes: Mapping[UUID, Node], quotas: Mapping[UUID, Quota]) -> None:
+        self._nodes, self._quotas = nodes, quotas
+        self._children = _guaranteed_children(nodes, quotas)
+        self._guarantees: dict[UUID, int] = {}
+        self._found: dict[UUID, Entitled] = {}
+
+    def __getitem__(self, team_id: UUID) -> Entitled:
+        """Return what one team may have; teams above it are worked out on the way."""
+        found = self._found.get(team_id)
+        if found is None:
+            found = self._found[team_id] = self._work_out(self._nodes[team_id])
+        return found
+
+    def __iter__(self) -> Iterator[UUID]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _work_out(self, node: Node) -> Entitled:
+        quota, guarantee = self._quotas.get(node.id, _NOTHING), self._guarantee(node.id)
+        ceiling = _ceiling(node, quota, guarantee)
+        above = self.get(node.parent_id) if node.parent_id else None
         bound, bound_by = (above.bound_milli, above.bound_by) if above else (None, None)
         if ceiling is not None and (bound is None or ceiling < bound):
             bound, bound_by = ceiling, node.id
-        found[node.id] = Entitled(
+        return Entitled(
             reservation_milli=quota.reservation_milli,
-            guarantee_milli=guarantees[node.id],
-            children_milli=handed_out.get(node.id, 0),
+            guarantee_milli=guarantee,
+            children_milli=self._handed_out(node.id),
             ceiling_milli=ceiling,
             bound_milli=bound,
             bound_by=bound_by,
         )
+
+    def _guarantee(self, team_id: UUID) -> int:
+        known = self._guarantees.get(team_id)
+        if known is None:
+            reservation = self._quotas.get(team_id, _NOTHING).reservation_milli
+            known = self._guarantees[team_id] = max(reservation, self._handed_out(team_id))
+        return known
+
+    def _handed_out(self, team_id: UUID) -> int:
+        return sum(self._guarantee(child) for child in self._children.get(team_id, ()))
+
+
+def _guaranteed_children(nodes: Mapping[UUID, Node], quotas: Mapping[UUID, Quota]) -> dict[UUID, set[UUID]]:
+    """Return of each team the children that are guaranteed anything: with a reservation at or below them."""
+    found: dict[UUID, set[UUID]] = {}
+    for team_id, quota in quotas.items():
+        node = nodes.get(team_id) if quota.reservation_milli else None
+        while node is not None and node.parent_id is not None:
+            siblings = found.setdefault(node.parent_id, set())
+            if node.id in siblings:
+                break
+            siblings.add(node.id)
+            node = nodes.get(node.parent_id)
     return found
 
 
@@ -107,58 +155,46 @@ def _ceiling(node: Node, quota: Quota, guarantee: int) -> int | None:
 class Tree:
     """All teams that are not archived, parents before children and siblings by name (depth first)."""
 
-    teams: tuple[Team, ...]
+    nodes: Mapping[UUID, Node]
 
     @classmethod
     def load(cls, *, archived: bool = False) -> "Tree":
         """Read the tree (one query); with `archived`, archived teams too."""
         teams = Team.objects.all() if archived else Team.objects.active()
-        return cls.of(teams.order_by("depth", "name", "id"))
+        rows = teams.order_by("depth", "name", "id").values_list(*Node._fields)
+        return cls.of(map(Node._make, rows))
 
     @classmethod
-    def of(cls, teams: Iterable[Team]) -> "Tree":
-        """Arrange teams that come by depth; those whose parent is not among them stand at the top."""
-        rows = list(teams)
-        known = {team.pk for team in rows}
-        below: dict[UUID | None, list[Team]] = {}
-        for team in rows:
-            below.setdefault(team.parent_id if team.parent_id in known else None, []).append(team)
-        ordered: list[Team] = []
-        waiting = below.get(None, [])[::-1]
+    def of(cls, nodes: Iterable[Node]) -> "Tree":
+        """Arrange nodes that come by depth; those whose parent is not among them stand at the top."""
+        known = {node.id: node for node in nodes}
+        below: dict[UUID | None, list[Node]] = {}
+        for node in known.values():
+            parent_id = node.parent_id if node.parent_id in known else None
+            below.setdefault(parent_id, []).append(node)
+        ordered: dict[UUID, Node] = {}
+        waiting = below.pop(None, [])[::-1]
         while waiting:
-            team = waiting.pop()
-            ordered.append(team)
-            waiting.extend(reversed(below.get(team.pk, [])))
-        return cls(tuple(ordered))
+            node = waiting.pop()
+            ordered[node.id] = node
+            waiting.extend(reversed(below.get(node.id, ())))
+        return cls(ordered)
 
-    def __iter__(self) -> Iterator[Team]:
-        return iter(self.teams)
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes.values())
 
     def __len__(self) -> int:
-        return len(self.teams)
-
-    @cached_property
-    def by_id(self) -> dict[UUID, Team]:
-        """The teams by their ids."""
-        return {team.pk: team for team in self.teams}
-
-    @cached_property
-    def nodes(self) -> dict[UUID, Node]:
-        """The teams as plain values, parents first."""
-        return {
-            team.pk: Node(team.pk, team.parent_id, team.name, team.burst_limit_percent, team.maximum_milli)
-            for team in self.teams
-        }
+        return len(self.nodes)
 
     @cached_property
     def parents(self) -> set[UUID]:
         """The ids of the teams that have children."""
-        return {team.parent_id for team in self.teams if team.parent_id}
+        return {node.parent_id for node in self if node.parent_id}
 
     def under(self, paths: Iterable[str]) -> "Tree":
         """Return the part below `paths`, in the same order."""
         prefixes = tuple(paths)
-        return Tree(tuple(team for team in self.teams if team.path.startswith(prefixes)))
+        return Tree({node.id: node for node in self if node.path.startswith(prefixes)})
 
     def ancestors(self, team_id: UUID) -> list[UUID]:
         """Return the ids from the team's parent up to the root."""
@@ -172,7 +208,7 @@ class Tree:
 
 def moved(nodes: Mapping[UUID, Node], team_id: UUID, parent_id: UUID) -> list[Node]:
     """Return the nodes as they would be with the team below another parent, parents first."""
-    changed = {**nodes, team_id: replace(nodes[team_id], parent_id=parent_id)}
+    changed = {**nodes, team_id: nodes[team_id]._replace(parent_id=parent_id)}
     children: dict[UUID | None, list[Node]] = {}
     for node in changed.values():
         children.setdefault(node.parent_id, []).append(node)

@@ -10,8 +10,10 @@ from django import forms
 from django.http import QueryDict
 
 from chamber.errors import Refusal
+from teams.fields import LongSelect
 from teams.models import Pool, Team
 from teams.permissions import Permission, paths_where
+from teams.querysets import TeamQuerySet
 from teams.rules import TIERS
 from workloads import manifests
 from workloads.models import JobClass, OnPreemption
@@ -112,7 +114,7 @@ class SubmitForm(forms.Form):
     """What a person fills in. Names of fields are those of `SubmissionRequest`."""
 
     name = _text("Name", help_text="For example bert-sweep.", required=True, maxlength=100)
-    team = _choice("Team")
+    team = forms.CharField(label="Team", required=False, widget=LongSelect)
     job_class = _choice(
         "Job class", JobClass.choices, help_text="Proposes limits and priority; reports go by it."
     )
@@ -167,8 +169,10 @@ class SubmitForm(forms.Form):
 
     def __init__(self, *args: Any, user: "User", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        teams = [(team.slug, "\u2003" * (team.depth - 1) + team.name) for team in teams_to_submit_to(user)]
-        self.fields["team"].widget.choices = teams
+        teams = teams_to_submit_to(user).values_list("slug", "depth", "name")
+        self.fields["team"].widget.choices = [
+            (slug, "\u2003" * (depth - 1) + name) for slug, depth, name in teams
+        ]
         pools = [("", "Any pool"), *((pool.slug, pool.name) for pool in Pool.objects.visible_to(user))]
         chosen = str(self["pools"].value() or "")
         if "," in chosen:
@@ -200,9 +204,9 @@ class SubmitForm(forms.Form):
             self.add_error(None, refusal.message)
 
 
-def teams_to_submit_to(user: "User") -> list[Team]:
-    """Return the teams that the user may submit to, in the order of the tree (one query)."""
-    return list(Team.objects.active().under_any(paths_where(user, Permission.SUBMIT)).order_by("path"))
+def teams_to_submit_to(user: "User") -> TeamQuerySet:
+    """Return the teams that the user may submit to, in the order of the tree."""
+    return Team.objects.active().under_any(paths_where(user, Permission.SUBMIT)).order_by("path")
 
 
 def first_values(job_class: str = JobClass.EXPERIMENT) -> dict[str, Any]:

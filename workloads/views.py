@@ -44,7 +44,7 @@ def _found(request: HttpRequest, slug: str) -> Workload:
     rows = Workload.objects.visible_to(request.user).select_related(
         "team", "owner", "pool", "attempt", "adopted_job__cluster", "adopted_job__named_owner"
     )
-    return get_object_or_404(rows, slug=slug)
+    return get_object_or_404(rows.with_dependence(), slug=slug)
 
 
 # The list
@@ -213,7 +213,7 @@ def _idempotency(request: HttpRequest) -> tuple[str | None, str]:
 
 def _form_page(request: HttpRequest, form: forms.SubmitForm, *, status: int = 200) -> HttpResponse:
     teams = forms.teams_to_submit_to(_user(request))
-    chosen = next((team for team in teams if team.slug == form["team"].value()), teams[0] if teams else None)
+    chosen = teams.filter(slug=form["team"].value() or "").first() or teams.first()
     limits = priority_limits(request.user, chosen) if chosen else None
     context = {
         "form": form,
@@ -231,13 +231,13 @@ def _content_of(request: HttpRequest, slug: str) -> dict[str, object]:
 
 
 def _example(request: HttpRequest) -> str:
-    teams = forms.teams_to_submit_to(_user(request))
-    if not teams:
+    team = forms.teams_to_submit_to(_user(request)).last()
+    if team is None:
         raise Http404
     return manifests.to_yaml(
         {
             "name": "bert-sweep",
-            "team": teams[-1].slug,
+            "team": team.slug,
             "image": "registry.example/train:1.4",
             "command": ["python", "train.py", "--epochs", "3"],
             "pods": 1,

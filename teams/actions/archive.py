@@ -12,7 +12,6 @@ from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, require
 from teams.picture import Picture, envelopes_exceeded, lock_teams
-from teams.tree import Tree
 
 OPEN_STATUSES = ("pending", "queued", "starting", "running")
 """Statuses of workloads that are not over. Workloads lie above teams, so they are reached by the reverse
@@ -47,7 +46,7 @@ def unarchive_team(*, by: Actor, team: Team) -> Team:
         if team.parent and team.parent.is_archived:
             raise Conflict(f"{team.parent.name}, above {team.name}, is archived. Restore it first.")
         together = Team.objects.within(team).filter(archived_at=team.archived_at)
-        after = before.with_teams(Tree.of(together.order_by("depth")))
+        after = before.with_teams(together.order_by("depth"))
         for excess in envelopes_exceeded(before, after):
             raise Refusal(excess.sentence, code="envelope-exceeded")
         refuse_raised(before, after, bounded_at(by, [(team, team.parent)]), "team")

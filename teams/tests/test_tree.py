@@ -13,7 +13,7 @@ from teams.models import Share, Team
 from teams.picture import Picture
 from teams.tests.conftest import Acme
 from teams.tests.factories import make_org, make_pool
-from teams.tree import Entitled, Node, Quota, Tree, entitled, moved
+from teams.tree import Entitled, Entitlements, Node, Quota, Tree, moved
 
 ROOT, A, B, A1, A2 = (uuid.UUID(int=number) for number in range(5))
 
@@ -35,21 +35,25 @@ def _quotas(**gpus: int) -> dict[uuid.UUID, Quota]:
     return {names[name]: Quota(number * 1000) for name, number in gpus.items()}
 
 
+def _entitled(nodes: list[Node], quotas: dict[uuid.UUID, Quota]) -> Entitlements:
+    return Entitlements({node.id: node for node in nodes}, quotas)
+
+
 def test_a_guarantee_is_the_larger_of_reservation_and_childrens() -> None:
-    found = entitled(_tree(), _quotas(a=10, a1=4, a2=3, b=5))
+    found = _entitled(_tree(), _quotas(a=10, a1=4, a2=3, b=5))
     assert (found[A].guarantee_milli, found[A].own_part_milli) == (10_000, 3000)
     assert (found[ROOT].guarantee_milli, found[ROOT].own_part_milli) == (15_000, 0)
     assert found[A1].own_part_milli == 4000
 
 
 def test_an_envelope_that_is_too_small_grows_and_tells_its_excess() -> None:
-    found = entitled(_tree(), _quotas(a=5, a1=4, a2=3))
+    found = _entitled(_tree(), _quotas(a=5, a1=4, a2=3))
     assert (found[A].guarantee_milli, found[A].excess_milli) == (7000, 2000)
     assert found[ROOT].excess_milli == 0
 
 
 def test_the_ceiling_is_the_lower_of_maximum_and_burst_limit() -> None:
-    found = entitled(
+    found = _entitled(
         _tree(a={"burst": 50, "most": 100_000}, a1={"burst": 0}, b={"most": 1500}), _quotas(a=10, a1=4)
     )
     assert (found[A].ceiling_milli, found[A1].ceiling_milli, found[B].ceiling_milli) == (15_000, 4000, 1500)
@@ -57,29 +61,35 @@ def test_the_ceiling_is_the_lower_of_maximum_and_burst_limit() -> None:
 
 
 def test_the_lowest_ceiling_above_binds_and_is_named() -> None:
-    found = entitled(_tree(a={"burst": 0}, a1={"most": 90_000}), _quotas(a=10, a1=4))
+    found = _entitled(_tree(a={"burst": 0}, a1={"most": 90_000}), _quotas(a=10, a1=4))
     assert (found[A1].bound_milli, found[A1].bound_by) == (10_000, A)
     assert (found[B].bound_milli, found[B].bound_by) == (None, None)
 
 
 def test_the_pools_own_maximum_stands_in_for_the_teams() -> None:
     quotas = {A: Quota(0, 3000), B: Quota(0, 30_000)}
-    found = entitled(_tree(a={"most": 9000}, b={"most": 9000}), quotas)
+    found = _entitled(_tree(a={"most": 9000}, b={"most": 9000}), quotas)
     assert (found[A].ceiling_milli, found[B].ceiling_milli) == (3000, 30_000)
 
 
 @given(st.lists(st.integers(0, 20), min_size=5, max_size=5))
 def test_own_parts_add_up_to_what_the_root_is_guaranteed(gpus: list[int]) -> None:
-    found = entitled(_tree(), _quotas(**dict(zip(("root", "a", "b", "a1", "a2"), gpus, strict=True))))
+    found = _entitled(_tree(), _quotas(**dict(zip(("root", "a", "b", "a1", "a2"), gpus, strict=True))))
     assert sum(team.own_part_milli for team in found.values()) == found[ROOT].guarantee_milli
     assert all(team.own_part_milli >= 0 for team in found.values())
+
+
+def test_what_an_archived_team_was_given_counts_for_nothing() -> None:
+    found = _entitled([node for node in _tree() if node.id != A2], _quotas(a1=4, a2=3))
+    assert found[ROOT].guarantee_milli == 4000
+    assert found.get(A2) is None
 
 
 def test_a_move_is_tried_on_values_parents_first() -> None:
     nodes = moved({node.id: node for node in _tree()}, A, B)
     order = [node.id for node in nodes]
     assert order.index(B) < order.index(A) < order.index(A1)
-    assert entitled(nodes, _quotas(a1=4))[B].guarantee_milli == 4000
+    assert _entitled(nodes, _quotas(a1=4))[B].guarantee_milli == 4000
 
 
 def test_siblings_come_by_name_below_their_parent(acme: Acme) -> None:

@@ -10,7 +10,7 @@ from django.urls import reverse
 from chamber.errors import NotVisible
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
-from teams.tree import Tree
+from teams.tree import Node, Tree
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -45,11 +45,16 @@ def pool_for(request: HttpRequest, slug: str | None) -> Pool | None:
     return found
 
 
+def choices_below(paths: list[str], tree: Tree) -> list[tuple[Node, str]]:
+    """Return the teams below `paths` in the order of the tree, each with its name indented by depth."""
+    below = tree.under(paths)
+    top = min((node.depth for node in below), default=0)
+    return [(node, "\u2003" * (node.depth - top) + node.name) for node in below]
+
+
 def team_choices(paths: list[str]) -> list[tuple[str, str]]:
-    """Return the active teams below `paths` as choices, in the order of the tree, indented by depth."""
-    tree = Tree.load().under(paths)
-    top = min((team.depth for team in tree), default=0)
-    return [(team.slug, "\u2003" * (team.depth - top) + team.name) for team in tree]
+    """Return the active teams below `paths` as choices by slug."""
+    return [(node.slug, name) for node, name in choices_below(paths, Tree.load())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from chamber.http import Watched, page, posted_from
 from teams import actions
 from teams.forms import IdentityForm, MemberForm, MoveForm, RulesForm, show_refusal
 from teams.members import members_of
-from teams.models import AuditEvent, Pool, Team, TeamPolicy, TeamRules
-from teams.permissions import Permission, grantable, may, paths_where, require
+from teams.models import AuditEvent, Team, TeamPolicy, TeamRules
+from teams.permissions import Permission, grantable, may, paths_where, require, roles_on
 from teams.picture import Picture
 from teams.rows import Powers
-from teams.rules import effective_rules, priority_limits
+from teams.rules import effective_by, limits_for, policies_of
 from teams.tree import Tree
-from teams.views.requests import actor, person, team_choices, team_for
+from teams.views.requests import actor, choices_below, person, team_for
 
 RECENT = 12
 
@@ -39,7 +39,8 @@ def render_team(
     user = person(request)
     powers, may_audit = Powers.of(user), may(user, Permission.VIEW_AUDIT, team)
     may_manage = powers.may_manage(team) and not team.is_archived
-    policy = TeamPolicy.objects.filter(team=team).first()
+    policies, picture = policies_of(team), Picture.load()
+    rules = effective_by(team, policies)
     trail = AuditEvent.objects.visible_to(user).about(team) if may_audit else AuditEvent.objects.none()
     above = Team.objects.visible_to(user).filter(pk__in=team.ancestor_ids()[:-1]).order_by("depth")
     ancestors = {other.pk: other for other in above}
@@ -47,15 +48,15 @@ def render_team(
         "team": team,
         "ancestors": ancestors.values(),
         "children": team.children.order_by("name"),
-        "shares": _shares(team, ancestors),
+        "shares": _shares(team, picture, ancestors),
         "members": _members(request, team),
-        "rules": effective_rules(team),
-        "mine": priority_limits(user, team),
+        "rules": rules,
+        "mine": limits_for(roles_on(user, team), rules),
         "trail": trail[:RECENT],
         "may_audit": may_audit,
         "may_edit": (powers.may_limit(team) or powers.may_split(team)) and not team.is_archived,
         "may_restore": powers.may_limit(team) and team.is_archived,
-        **_forms(request, team, policy, powers, may_manage=may_manage),
+        **_forms(request, team, policies.get(team.pk), Tree(picture.nodes), may_manage=may_manage),
         **forms,
     }
     wrong = any(form.errors for form in forms.values())
@@ -70,26 +71,25 @@ def render_team(
 
 
 def _forms(
-    request: HttpRequest, team: Team, policy: TeamPolicy | None, powers: Powers, *, may_manage: bool
+    request: HttpRequest, team: Team, policy: TeamPolicy | None, tree: Tree, *, may_manage: bool
 ) -> dict[str, Any]:
     """Return the empty forms of what the user may do here; None for what they may not."""
     user = person(request)
     roles = grantable(user, team) if may(user, Permission.MANAGE_MEMBERS, team) else []
     own = policy.typed if policy else TeamRules()
-    may_move = bool(team.parent_id) and powers.may_limit(team) and not team.is_archived
+    may_move = bool(team.parent_id) and Powers.of(user).may_limit(team) and not team.is_archived
     return {
         "identity_form": IdentityForm(team=team) if may_manage else None,
-        "move_form": MoveForm(team=team, parents=_new_parents(request, team)) if may_move else None,
+        "move_form": MoveForm(team=team, parents=_new_parents(request, team, tree)) if may_move else None,
         "member_form": MemberForm(roles=roles) if roles and not team.is_archived else None,
         "rules_form": RulesForm(rules=own, version=policy.version if policy else 0) if may_manage else None,
     }
 
 
-def _shares(team: Team, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
+def _shares(team: Team, picture: Picture, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
     """Return what the team may have of each pool; of the teams above, those in `ancestors` are named."""
-    picture = Picture.load()
     rows = []
-    for pool in Pool.objects.all():
+    for pool in picture.pools.values():
         found = picture.entitled[pool.pk].get(team.pk)
         by = found.bound_by if found else None
         name = str(ancestors.get(by, "a team above")) if by and by != team.pk else ""
@@ -110,12 +110,14 @@ def _members(request: HttpRequest, team: Team) -> list[dict[str, Any]]:
     ]
 
 
-def _new_parents(request: HttpRequest, team: Team) -> list[tuple[str, str]]:
+def _new_parents(request: HttpRequest, team: Team, tree: Tree) -> list[tuple[str, str]]:
     """Return where the team may go: not below itself, nor where it is."""
     paths = paths_where(person(request), Permission.MANAGE_TEAM)
-    below = {other.slug for other in Tree.load().under([team.path])}
-    here = team.parent.slug if team.parent else ""
-    return [(slug, name) for slug, name in team_choices(paths) if slug not in below and slug != here]
+    return [
+        (node.slug, name)
+        for node, name in choices_below(paths, tree)
+        if node.id != team.parent_id and not node.path.startswith(team.path)
+    ]
 
 
 @posted_from("teams:detail", "slug")
@@ -145,7 +147,7 @@ def move(request: HttpRequest, slug: str) -> HttpResponse:
     """Put the team below another."""
     team = team_for(request, slug)
     require(actor(request), Permission.MANAGE_TEAM, team)
-    form = MoveForm(request.POST, team=team, parents=_new_parents(request, team))
+    form = MoveForm(request.POST, team=team, parents=_new_parents(request, team, Tree.load()))
     if form.is_valid():
         parent = team_for(request, form.cleaned_data["parent"])
         version = form.cleaned_data["version"]

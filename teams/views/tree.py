@@ -23,11 +23,11 @@ SAVED = "teams-saved"
 @require_http_methods(["GET", "HEAD", "POST"])
 def tree(request: HttpRequest) -> HttpResponse:
     """Show the teams with what each may have of a pool; without an organisation, how to set one up."""
-    if not Team.objects.filter(depth=0).exists():
-        return _set_up(request)
     watched = Watched.now("teams", "pools")
     user, place = person(request), Place.of(request)
     shown = table(user, place.pool, under=place.under)
+    if not shown.picture.nodes:
+        return _set_up(request)
     context = {
         "figures": Watched.now("teams", "overview"),
         "table": shown,
