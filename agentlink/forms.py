@@ -6,6 +6,7 @@ from typing import Any, cast
 from django import forms
 
 from agentlink.models import Backend
+from teams.fields import LongSelect
 
 
 class ClusterForm(forms.Form):
@@ -25,7 +26,7 @@ class ClusterForm(forms.Form):
 class NamespaceForm(forms.Form):
     """A namespace to bind to a team."""
 
-    team = forms.ChoiceField(label="Team")
+    team = forms.ChoiceField(label="Team", widget=LongSelect)
     namespace = forms.CharField(
         max_length=63,
         help_text="Small letters, digits and hyphens. The agent makes it where it has the right to; one that exists it "

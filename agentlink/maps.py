@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery, Sum
 
 from agentlink.models import Device, Hold, Node, Placement
 from agentlink.models.node import WHOLE_DEVICE_MILLI
@@ -132,11 +132,10 @@ def _holder(held: _Held, visible: set[UUID]) -> str:
 
 
 def pool_figures(pools: Iterable[Pool]) -> dict[UUID, PoolFigures]:
-    """Return each pool in numbers (3 queries, added up by the database). Devices of nodes that are down, cordoned or
+    """Return each pool in numbers (2 queries, added up by the database). Devices of nodes that are down, cordoned or
     foreign are not capacity.
     """
     ids = [pool.pk for pool in pools]
-    nodes = Node.objects.present().filter(pool__in=ids).order_by().values_list("pool").annotate(n=Count("id"))
     present = Device.objects.filter(node__pool__in=ids, node__gone_at__isnull=True).order_by()
     usable = Q(foreign=False, node__ready=True, node__cordoned=False, node__cluster__connected=True)
     sums = present.values_list("node__pool", "gpu_type").annotate(
@@ -145,20 +144,18 @@ def pool_figures(pools: Iterable[Pool]) -> dict[UUID, PoolFigures]:
     by_type: dict[UUID, list[tuple[str, int, int, int]]] = {}
     for pool_id, *row in sums:
         by_type.setdefault(pool_id, []).append(tuple(row))
-    free = present.filter(usable, occupied_milli=0, allocated_milli=0)
-    # Counted by node, and each count that there is told once.
-    blocks = free.values("node__pool", "node").annotate(block=Count("id")).values_list("node__pool", "block")
-    largest: dict[UUID, int] = {}
-    for pool_id, block in blocks.distinct():
-        largest[pool_id] = max(largest.get(pool_id, 0), block)
+    free = Device.objects.filter(node=OuterRef("pk"), foreign=False, occupied_milli=0, allocated_milli=0)
+    block = Subquery(free.order_by().values("node").values_list(Count("id")))
+    takes = Q(ready=True, cordoned=False, cluster__connected=True)
+    nodes = Node.objects.present().filter(pool__in=ids).order_by().annotate(block=block).values_list("pool")
     return {
         pool_id: PoolFigures(
             nodes=count,
             devices=sum(devices for _, devices, _, _ in by_type.get(pool_id, ())),
             capacity_milli=sum(whole for _, _, whole, _ in by_type.get(pool_id, ())) * WHOLE_DEVICE_MILLI,
             allocated_milli=sum(allocated for *_, allocated in by_type.get(pool_id, ())),
-            largest_free_milli=largest.get(pool_id, 0) * WHOLE_DEVICE_MILLI,
+            largest_free_milli=(largest or 0) * WHOLE_DEVICE_MILLI,
             gpu_types=tuple(sorted(gpu_type for gpu_type, *_ in by_type.get(pool_id, ()) if gpu_type)),
         )
-        for pool_id, count in nodes
+        for pool_id, count, largest in nodes.annotate(n=Count("id"), largest=Max("block", filter=takes))
     }

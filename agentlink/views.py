@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import messages
-from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models import Count, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -74,12 +74,19 @@ def pool(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _clusters(request: HttpRequest) -> Any:
+    """Return the clusters with their nodes and GPUs, each counted by itself: beside a join with the nodes the database
+    would count all GPUs again for every node.
+    """
+    nodes = Node.objects.present().filter(cluster=OuterRef("pk")).order_by()
     devices = Device.objects.filter(node__cluster=OuterRef("pk"), node__gone_at__isnull=True).order_by()
-    counted = Cluster.objects.visible_to(request.user).annotate(
-        node_count=Count("nodes", filter=Q(nodes__gone_at__isnull=True)),
-        gpu_count=Coalesce(Subquery(devices.values("node__cluster").values_list(Count("id"))), 0),
+    return (
+        Cluster.objects.visible_to(request.user)
+        .annotate(
+            node_count=Coalesce(Subquery(nodes.values("cluster").values_list(Count("id"))), 0),
+            gpu_count=Coalesce(Subquery(devices.values("node__cluster").values_list(Count("id"))), 0),
+        )
+        .order_by("name")
     )
-    return counted.order_by("name")
 
 
 @require_http_methods(["GET", "POST"])

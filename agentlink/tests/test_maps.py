@@ -37,11 +37,11 @@ def test_a_pool_in_numbers_counts_what_can_be_used_and_what_is_given() -> None:
     }
 
 
-def test_all_pools_are_told_of_in_three_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_all_pools_are_told_of_in_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     cluster, pools = make_cluster(), [make_pool("Main"), make_pool("Other"), make_pool("Empty")]
     for number in range(6):
         make_node(cluster, f"n{number}", gpus=number, pool=pools[number % 2])
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(2):
         found = pool_figures(pools)
     assert [found[pool.pk].devices for pool in pools[:2]] == [6, 9]
     assert pools[2].pk not in found
