@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import gc
 import json
 import os
 import random
@@ -74,6 +73,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     from django.core.management import call_command
 
     from bench.tables import Tables
+    from chamber import collecting
     from scheduling import cycle
     from teams.models import Team
 
@@ -85,8 +85,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         add_nodes(tables, arguments.nodes)
         add_ended(tables, arguments.workloads)
         cycle.run_cycle()
-    gc.collect()
-    gc.freeze()  # as the web part does
+    collecting.keep_what_is_loaded()  # as the web part does
     names = _names()
     readers = {"admin": _reader("org-admin", ""), "researcher": _reader("researcher", names["team"])}
     figures = {

@@ -1,7 +1,6 @@
 """The web part: pages and API over gunicorn, a few processes with threads each."""
 
 import errno
-import gc
 import logging
 import os
 import signal
@@ -17,6 +16,8 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 from gunicorn.workers.gthread import ThreadWorker
+
+from chamber.collecting import keep_what_is_loaded
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +76,7 @@ class _Application(BaseApplication):
         """Return the application, loaded once before the workers are forked."""
         from chamber.wsgi import application
 
-        # What is loaded stays: no collection walks it in a request, and the processes share its memory.
-        gc.collect()
-        gc.freeze()
+        keep_what_is_loaded()
         return application
 
     def run(self) -> None:

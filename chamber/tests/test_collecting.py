@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from chamber.collecting import without_collecting
+from chamber.collecting import keep_what_is_loaded, without_collecting
 
 
 def divided_by_zero() -> None:
@@ -49,3 +49,20 @@ def test_who_has_put_it_off_himself_keeps_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_is_loaded_is_not_walked_again_and_what_comes_seldom() -> None:
+    before = gc.get_threshold()
+    kept: list[list[int]] = [[] for _ in range(1000)]
+    walks: list[int] = []
+    try:
+        keep_what_is_loaded()
+        assert gc.get_freeze_count() >= len(kept)
+        gc.callbacks.append(lambda phase, _: walks.append(1) if phase == "start" else None)
+        of_a_page: list[list[int]] = [[] for _ in range(5000)]
+        assert len(of_a_page) == 5000
+        assert not walks
+    finally:
+        gc.callbacks.clear()
+        gc.set_threshold(*before)
+        gc.unfreeze()
