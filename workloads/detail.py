@@ -44,11 +44,14 @@ class Charge:
 
 
 def of(workload: Workload, user: "User") -> dict[str, Any]:
-    """Return the context of the page. The workload's team and owner must be loaded; a dozen queries."""
+    """Return the context of the page: five queries, a few more where it depends on others or somebody was preempted.
+
+    The workload's team and owner must be loaded, and on whom it depends (`with_dependence`).
+    """
     pools = {str(pool.pk): pool for pool in Pool.objects.all()}
     attempts = list(workload.attempts.select_related("pool").order_by("-number"))
     events = list(workload.events.select_related(None).order_by("-sequence")[:EVENTS_SHOWN])
-    told = _preemptions(workload)
+    told = _preemptions(workload, events)
     visible = _visible(told, user)
     last = attempts[0] if attempts else None
     slugs = {pool_id: pool.slug for pool_id, pool in pools.items()}
@@ -68,8 +71,8 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
         "preempted": [
             o for event in told if event.kind == EventKind.PREEMPTED_OTHERS for o in _victims(event, visible)
         ],
-        "needs": _dependencies(workload, user, "needed_by__workload"),
-        "needed_by": _dependencies(workload, user, "needs__needs"),
+        "needs": _dependencies(workload, user, "needed_by__workload", any_="waits_for_others"),
+        "needed_by": _dependencies(workload, user, "needs__needs", any_="is_awaited"),
         "manifest": manifests.to_yaml(manifests.content_of(workload, slugs)),
         "may_control": may_control(Actor.person(user, Via.PAGE), workload),
     }
@@ -89,14 +92,19 @@ def _ended_reason(workload: Workload) -> dict[str, str] | None:
     return {**reason, "sentence": reason.get("message", ""), "code": reason.get("code", workload.reason_code)}
 
 
-def _preemptions(workload: Workload) -> list[Event]:
-    """Return the events of its preemptions, both ways, newest first (one query)."""
-    kinds = (EventKind.STATUS, EventKind.PREEMPTED_OTHERS)
-    events = workload.events.filter(kind__in=kinds).order_by("-sequence")
+def _preemptions(workload: Workload, newest: Sequence[Event]) -> list[Event]:
+    """Return the events of its preemptions, both ways, newest first (one query where there are more events than the
+    newest, which are given).
+    """
+    events: Iterable[Event] = newest
+    if workload.last_event > len(newest):
+        kinds = (EventKind.STATUS, EventKind.PREEMPTED_OTHERS)
+        events = workload.events.filter(kind__in=kinds).order_by("-sequence")
     return [
         event
         for event in events
-        if event.kind == EventKind.PREEMPTED_OTHERS or event.data.get("status") == Status.PREEMPTED
+        if event.kind == EventKind.PREEMPTED_OTHERS
+        or (event.kind == EventKind.STATUS and event.data.get("status") == Status.PREEMPTED)
     ]
 
 
@@ -142,43 +150,41 @@ def _charges(workload: Workload) -> list[Charge]:
     if workload.attempt is None or workload.status not in ADMITTED:
         return []
     parts = workload.attempt.allocation
-    names = {
-        str(team.pk): team.name
-        for team in Team.objects.filter(pk__in=[p["team"] for p in parts if p["team"]])
-    }
+    names = {str(workload.team_id): workload.team.name}
+    if above := {part["team"] for part in parts if part["team"]} - set(names):
+        names |= {str(pk): name for pk, name in Team.objects.filter(pk__in=above).values_list("pk", "name")}
     return [Charge(names.get(str(part["team"]), ""), part["milli"]) for part in parts]
 
 
-def _dependencies(workload: Workload, user: "User", way: str) -> list[Workload]:
+def _dependencies(workload: Workload, user: "User", way: str, *, any_: str) -> list[Workload]:
+    if not getattr(workload, any_):
+        return []
     return list(Workload.objects.visible_to(user).filter(**{way: workload}).order_by("-submitted_at")[:50])
 
 
 def nodes_of(workload: Workload, attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return the nodes on which its pods lie, with their devices, for the node map (four queries).
+    """Return the nodes on which its pods lie, with their devices, for the node map (one query at most).
 
-    Placements are reached by the names of their relations: the room that owns them lies above this one.
+    Placements are reached by the name of their relation: the room that owns them lies above this one.
     """
-    present = [attempt.pk for attempt in attempts if attempt.released_at is None]
+    present = [attempt for attempt in attempts if attempt.released_at is None]
     if not present:
         return []
-    held = Attempt.objects.filter(pk__in=present).prefetch_related("placements__device__node__cluster")
+    placements = present[0].placements.model.objects.filter(attempt__in=present).exclude(hold="released")
     kind = "reserved" if workload.is_reserved else "elastic"
     nodes: dict[Any, dict[str, Any]] = {}
-    for attempt in held:
-        for placement in attempt.placements.all():
-            if placement.hold == "released":
-                continue
-            device, node = placement.device, placement.device.node
-            shown = nodes.setdefault(node.pk, {"name": node.name, "note": node.cluster.name, "devices": []})
-            shown["state"] = "ready" if node.ready else "down"
-            part = f"{placement.share_milli / 1000:g} GPU" if placement.share_milli < 1000 else "1 GPU"
-            shown["devices"].append(
-                {
-                    "state": kind,
-                    "index": device.index,
-                    "title": f"GPU {device.index}: pod {placement.pod_index}, {part}, {placement.get_hold_display()}",
-                }
-            )
+    for placement in placements.select_related("device__node__cluster"):
+        device, node = placement.device, placement.device.node
+        shown = nodes.setdefault(node.pk, {"name": node.name, "note": node.cluster.name, "devices": []})
+        shown["state"] = "ready" if node.ready else "down"
+        part = f"{placement.share_milli / 1000:g} GPU" if placement.share_milli < 1000 else "1 GPU"
+        shown["devices"].append(
+            {
+                "state": kind,
+                "index": device.index,
+                "title": f"GPU {device.index}: pod {placement.pod_index}, {part}, {placement.get_hold_display()}",
+            }
+        )
     for shown in nodes.values():
         shown["devices"].sort(key=lambda device: device["index"])
     return sorted(nodes.values(), key=lambda node: str(node["name"]))

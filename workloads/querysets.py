@@ -62,3 +62,14 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
         """Add to each how much of what it holds stands idle (`idle_milli`, None where nobody knows) and since when."""
         known = When(attempt__gpu_use__at__gte=now - FIGURES_HOLD, then=F("attempt__gpu_use__idle_milli"))
         return self.annotate(idle_milli=Case(known), idle_since=F("attempt__gpu_use__idle_since"))
+
+    def with_dependence(self) -> "WorkloadQuerySet":
+        """Add to each whether it starts after others (`waits_for_others`) and whether others start after it
+        (`is_awaited`).
+        """
+        from workloads.models import Dependency
+
+        return self.annotate(
+            waits_for_others=Exists(Dependency.objects.filter(workload=OuterRef("pk"))),
+            is_awaited=Exists(Dependency.objects.filter(needs=OuterRef("pk"))),
+        )
