@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import messages
-from django.db.models import Count, OuterRef, Subquery
+from django.db.models import Count, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -129,6 +129,7 @@ def cluster_page(
     """Show a cluster, with a token that was just made, or a form that was filled in wrongly."""
     watched = watched or Watched.now("pools")
     nodes = Node.objects.visible_to(request.user).present().filter(cluster=found)
+    counted = nodes.aggregate(all=Count("pk"), stray=Count("pk", filter=Q(pool__isnull=True)))
     now = timezone.now()
     teams = spaces.teams_to_bind(_actor(request))
     context = {
@@ -141,8 +142,8 @@ def cluster_page(
         "loopback": found.backend == Backend.NATIVE and installing.is_loopback(request.get_host()),
         "tokens": [(token, token.is_valid(now)) for token in found.tokens.order_by("-created_at")],
         "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
-        "more_nodes": max(0, nodes.count() - MOST_NODES_DRAWN),
-        "stray": nodes.filter(pool__isnull=True).count(),
+        "more_nodes": max(0, counted["all"] - MOST_NODES_DRAWN),
+        "stray": counted["stray"],
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
     }
     return page(

@@ -41,6 +41,17 @@ PAGES = {
     "workload": "/workloads/{running}/",
     "workload that waits": "/workloads/{pending}/",
     "why it waits": "/scheduling/explain/{pending}/",
+    "submit": "/workloads/submit/",
+    "team": "/teams/{team}/",
+    "new team": "/teams/new/",
+    "edit teams": "/teams/edit/",
+    "cluster": "/clusters/{cluster}/",
+    "audit trail": "/settings/audit/",
+    "API teams": "/api/v1/teams/",
+    "API pools": "/api/v1/pools/",
+    "API nodes": "/api/v1/nodes/",
+    "API workloads": "/api/v1/workloads/?limit=500",
+    "API figures of teams": "/api/v1/teams-figures/",
 }
 
 
@@ -163,6 +174,7 @@ def add_ended(tables: Any, wanted: int, *, days: int = 90) -> None:
 
 
 def _names() -> dict[str, str]:
+    from agentlink.models import Cluster
     from teams.models import Pool, Team
     from workloads.models import Status, Workload
 
@@ -172,6 +184,7 @@ def _names() -> dict[str, str]:
     return {
         "team": Team.objects.filter(slug__startswith="team-").latest("slug").slug,
         "pool": Pool.objects.values_list("slug", flat=True)[0],
+        "cluster": Cluster.objects.values_list("name", flat=True)[0],
         "running": newest(Status.RUNNING),
         "pending": newest(Status.PENDING),
     }
