@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import dj_database_url
 from kombu.entity import Queue
 from redis.backoff import NoBackoff
-from redis.connection import parse_url
+from redis.connection import ConnectionPool, parse_url
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
 LOCK_SECONDS = 30
@@ -129,6 +130,14 @@ def redis_url(url: str) -> str:
             "CHAMBER_REDIS cannot be read as a URL; allowed is redis://host:6379/0, with rediss:// over TLS and "
             f"redis://:password@host:6379/0 with a password; {QUOTING}"
         )
+    if url:
+        try:
+            ConnectionPool.from_url(url).make_connection()  # which connects to nobody yet
+        except (RedisError, TypeError, ValueError):
+            raise SystemExit(
+                "CHAMBER_REDIS has parameters that a Redis at such a URL does not take; after the question mark stand "
+                "those of redis-py's connections, such as ssl_ca_certs=/path with rediss://."
+            ) from None
     return url
 
 

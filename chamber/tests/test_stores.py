@@ -21,6 +21,31 @@ def test_a_url_of_redis_with_an_unquoted_password_is_refused_without_showing_it(
     assert refusal.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:secret@host:6379/0?nonsense=1",
+        "redis://:secret@host:6379/0?ssl_ca_certs=/etc/ca.pem",
+        "redis://:secret@host:6379/0?protocol=9",
+        "rediss://:secret@host:6379/0?ssl_cert_reqs=perhaps",
+    ],
+)
+def test_a_url_of_redis_with_a_parameter_that_means_nothing_is_refused(url: str) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        stores.redis_url(url)
+
+    assert "CHAMBER_REDIS has parameters that a Redis at such a URL does not take" in str(refusal.value)
+    assert "secret" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "url", ["", "redis://host", "rediss://u:p@host:6379/0?ssl_ca_certs=/etc/ca.pem&socket_timeout=5"]
+)
+def test_a_url_of_redis_that_can_be_is_taken_as_it_is(url: str) -> None:
+    assert stores.redis_url(url) == url
+
+
 @pytest.mark.parametrize("password", UNREADABLE)
 def test_a_url_of_the_database_with_an_unquoted_password_is_refused_without_showing_it(
     password: str, tmp_path: Path
