@@ -20,7 +20,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from agentlink import adoption, assignments, desired, inventory, protocol, reports, spaces, usage
-from agentlink.models import AgentToken, Cluster
+from agentlink.models import AgentToken, Assignment, Cluster
 from agentlink.protocol import (
     Ack,
     Discovered,
@@ -127,8 +127,8 @@ class Session:
         except Exception:
             logger.exception("A %s of the agent of %s could not be taken.", message.type, cluster)
             return self._reject(cluster, _fault(message.type))
-        self._seen(cluster)
         if answer.closes is None:
+            self._seen(cluster)
             answer.messages += self._news(cluster)
         return answer
 
@@ -198,6 +198,8 @@ class Session:
 
     def _hello(self, cluster: Cluster, message: Hello) -> Answer:
         """Begin, or begin again: the newest hello's connection is the one that counts from now on."""
+        if _is_another(cluster, message.cluster_uid):
+            return self._reject(cluster, _foreign(cluster, message.cluster_uid))
         now = timezone.now()
         begun = {
             "connection": message.connection,
@@ -317,6 +319,27 @@ class Session:
             return []
         self._namespaces_sent = version
         return [spaces.told(cluster.pk, version)]
+
+
+def _is_another(cluster: Cluster, uid: str) -> bool:
+    """Return whether an agent with this cluster's token runs in another one: there, nothing of what runs here is found.
+
+    A cluster that was made anew has another id too. It is taken once the old one is silent, and nothing is known to be
+    there any more or what is was given up.
+    """
+    if cluster.uid in {"", uid}:
+        return False
+    there = Assignment.objects.filter(cluster=cluster, gone=False, given_up=False)
+    return cluster.connected or there.exists()
+
+
+def _foreign(cluster: Cluster, uid: str) -> Error:
+    return Error(
+        code=ErrorCode.NOT_AUTHORISED,
+        message=f"The token belongs to the cluster {cluster.name}, which is {cluster.uid}; this agent runs in {uid}. "
+        f"Give it a token of its own cluster. Where {cluster.name} was made anew, declare lost what ran there.",
+        about="hello",
+    )
 
 
 def _note_clock(cluster: Cluster, message: Heartbeat) -> None:

@@ -34,10 +34,16 @@ MOST_STREAMS = 2 * STREAMS
 
 
 @asynccontextmanager
-async def attached(url: str, token: str | Callable[[], str], backend: Backend) -> AsyncIterator[Keeper]:
-    """Keep a logs connection for as long as the context lasts; yield what keeps the logs of pods that end."""
+async def attached(
+    url: str, token: str | Callable[[], str], backend: Backend, welcome: asyncio.Event
+) -> AsyncIterator[Keeper]:
+    """Keep a logs connection for as long as the context lasts; yield what keeps the logs of pods that end.
+
+    It is not begun before `welcome`: the link's hello, which a connection for logs has none of, shows whether the token
+    is this cluster's.
+    """
     keeper = Keeper(backend)
-    running = asyncio.create_task(_run(url, token, backend, keeper))
+    running = asyncio.create_task(_run(url, token, backend, keeper, welcome))
     try:
         yield keeper
     finally:
@@ -46,9 +52,12 @@ async def attached(url: str, token: str | Callable[[], str], backend: Backend) -
         await keeper.close()
 
 
-async def _run(url: str, token: str | Callable[[], str], backend: Backend, keeper: Keeper) -> None:
+async def _run(
+    url: str, token: str | Callable[[], str], backend: Backend, keeper: Keeper, welcome: asyncio.Event
+) -> None:
     failures = 0
     while True:
+        await welcome.wait()
         began = time.monotonic()
         try:
             secret = token if isinstance(token, str) else token()

@@ -77,9 +77,16 @@ async def run_agent(
     """
     failures = 0
     core = Core()
-    async with _logs(url, token, backend, transport) as keeper:
+    welcome = asyncio.Event()
+
+    def tell_link(there: bool) -> None:
+        if there:
+            welcome.set()
+        on_link(there)
+
+    async with _logs(url, token, backend, transport, welcome) as keeper:
         while True:
-            conversation = _Conversation(core, backend, keeper, heartbeat_seconds, on_link)
+            conversation = _Conversation(core, backend, keeper, heartbeat_seconds, tell_link)
             began = time.monotonic()
             lost: LinkLost | None = None
             try:
@@ -88,6 +95,8 @@ async def run_agent(
                     await conversation.run(link)
             except LinkLost as error:
                 lost = error
+                if error.code is ErrorCode.NOT_AUTHORISED:
+                    welcome.clear()
             except Exception:
                 # What the agent remembers may be wrong: the server and the cluster know it all.
                 logger.exception("The agent failed and begins again.")
@@ -121,10 +130,14 @@ def _open(url: str, token: str, transport: Transport) -> AbstractAsyncContextMan
 
 
 def _logs(
-    url: str, token: str | Callable[[], str], backend: Backend, transport: Transport
+    url: str,
+    token: str | Callable[[], str],
+    backend: Backend,
+    transport: Transport,
+    welcome: asyncio.Event,
 ) -> AbstractAsyncContextManager[Keeper | None]:
     """Return the logs connection, which is a socket: where those are forbidden, there is none."""
-    return attached(url, token, backend) if transport == "websocket" else nullcontext(None)
+    return attached(url, token, backend, welcome) if transport == "websocket" else nullcontext(None)
 
 
 class _Conversation:

@@ -115,16 +115,16 @@ def report(attempt: Attempt, phase: Phase, sequence: int, **fields: Any) -> Repo
 class Hand:
     """Plays an agent by hand on a session of its own, which looks at the tables with each message."""
 
-    def __init__(self, cluster: Cluster, *, hello: bool = True) -> None:
+    def __init__(self, cluster: Cluster, *, hello: bool = True, uid: str = "u") -> None:
         token = authenticate(f"Bearer {make_token(cluster)}")
         assert isinstance(token, AgentToken)
         self.session = Session(token)
         self.session.check_seconds = -1.0
-        self.connection = uuid.uuid4()
+        self.connection, self.uid = uuid.uuid4(), uid
         self.greeting = self.say(self.hello()) if hello else Answer()
 
     def hello(self) -> Hello:
-        return Hello(connection=self.connection, agent_version="1", cluster_uid="u", nodes=0, gpus=0)
+        return Hello(connection=self.connection, agent_version="1", cluster_uid=self.uid, nodes=0, gpus=0)
 
     def heartbeat(self, generation: int = 0) -> Heartbeat:
         return Heartbeat(connection=self.connection, generation=generation)

@@ -3,12 +3,13 @@
 import asyncio
 import time
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from agentlink import actions
 from agentlink.agent.backends.simulated import SimulatedCluster
+from agentlink.agent.link import LinkLost
 from agentlink.agent.runner import Transport, run_agent
 from agentlink.models import AgentToken, Cluster, Device, Node
 from agentlink.tests.agents import (
@@ -115,6 +116,29 @@ async def test_an_agent_that_was_stopped_converges_when_it_starts_again(
             await until(partial(is_released, leaves))
             assert await in_database(status_of, stays) == Status.RUNNING
     assert set(cluster.living_attempts()) == {stays.workload_id, comes.workload_id}
+
+
+async def test_an_agent_with_the_token_of_another_cluster_neither_works_nor_sends_logs(
+    place: Place, transport: Transport, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_socket(url: str, secret: str, path: str) -> NoReturn:
+        opened.append(path)
+        raise LinkLost("Not now.")
+
+    monkeypatch.setattr("agentlink.agent.logs.open_socket", open_socket)
+    await in_database(partial(Cluster.objects.update, uid="another"))
+    secret = await in_database(make_token, place.cluster)
+    attempt = await submit(place, 0, "sleep 60")
+    async with (
+        serving() as url,
+        running(run_agent(url, secret, SimulatedCluster(nodes(2)), transport=transport)),
+    ):
+        await until(lambda: "belongs to the cluster east" in caplog.text)
+        await asyncio.sleep(1.0)
+        assert await in_database(status_of, attempt) == Status.QUEUED
+    assert opened == []
 
 
 async def test_a_revoked_token_ends_the_conversation(

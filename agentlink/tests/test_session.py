@@ -221,6 +221,35 @@ def test_the_newest_hello_is_the_one_that_is_heard(place: Place) -> None:
     assert new.say(new.heartbeat()).closes is None
 
 
+def test_a_token_of_another_cluster_opens_nothing_and_the_clusters_own_agent_goes_on(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = Hand(place.cluster)
+    attempt = start(place)
+    own.say(Observed(reports=(report(attempt, Phase.RUNNING, 1),)))
+    for connected in (True, False):
+        Cluster.objects.update(connected=connected)
+        before = Cluster.objects.values_list("last_seen_at", "connected", "uid", "connection").get()
+        stranger = Hand(place.cluster, uid="v")
+        assert stranger.greeting.closes is ErrorCode.NOT_AUTHORISED
+        assert desired(stranger.greeting) == []
+        assert Cluster.objects.values_list("last_seen_at", "connected", "uid", "connection").get() == before
+    assert "belongs to the cluster east, which is u; this agent runs in v" in caplog.text
+    assert Cluster.objects.get().rejected_messages == 2
+    assert own.say(own.heartbeat()).closes is None
+    assert Workload.objects.get().status == Status.RUNNING
+
+
+def test_a_cluster_that_was_made_anew_is_taken_once_nothing_is_known_to_be_there(place: Place) -> None:
+    Hand(place.cluster)
+    start(place)
+    Cluster.objects.update(connected=False)
+    assert Hand(place.cluster, uid="v").greeting.closes is ErrorCode.NOT_AUTHORISED
+    Assignment.objects.update(given_up=True)
+    assert Hand(place.cluster, uid="v").greeting.closes is None
+    assert Cluster.objects.get().uid == "v"
+
+
 def test_a_heartbeat_goes_on_with_a_conversation_that_it_names(place: Place) -> None:
     first = Hand(place.cluster)
     generation = desired(first.greeting)[-1].generation
