@@ -9,12 +9,14 @@ from django.http import HttpRequest, HttpResponse
 
 from chamber import logs
 from chamber.ids import new_id
+from chamber.serving.outages import outage
 
 logger = logging.getLogger(__name__)
 
 HEADER = "X-Request-ID"
 WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+/@-]{0,127}")
 INTERNAL_ERROR = 1011
+TRY_AGAIN = 1013
 
 Scope = dict[str, Any]
 Application = Callable[[Scope, Callable[..., Any], Callable[..., Any]], Awaitable[None]]
@@ -41,9 +43,11 @@ class RequestIdMiddleware:
 
 
 class SocketRequestId:
-    """The same for a WebSocket, for as long as it is open; a fault in it is one record and the close code 1011.
+    """The same for a WebSocket, for as long as it is open; a fault in it is one record and the close code 1011, or 1013
+    where Redis or the database is away.
 
-    That the other side has left is no fault.
+    A code is told only in a socket that was accepted: refused before that, one would read 403. That the other side has
+    left is no fault.
     """
 
     def __init__(self, application: Application) -> None:
@@ -56,9 +60,11 @@ class SocketRequestId:
         }
         with logs.bind(request_id=request_id(headers.get(HEADER.lower()))):
             left: OSError | None = None
+            answered = False
 
             async def send_on(message: dict[str, Any]) -> None:
-                nonlocal left
+                nonlocal left, answered
+                answered = True
                 try:
                     await send(message)
                 except OSError as error:
@@ -71,4 +77,7 @@ class SocketRequestId:
                 if error is left:
                     return
                 logger.exception("A socket of %s failed and was closed.", scope["path"])
-                await send({"type": "websocket.close", "code": INTERNAL_ERROR})
+                if not answered:
+                    await send({"type": "websocket.accept"})
+                code = INTERNAL_ERROR if outage(error) is None else TRY_AGAIN
+                await send({"type": "websocket.close", "code": code})

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+import redis
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
@@ -77,8 +78,32 @@ async def test_a_fault_in_a_socket_is_one_record_and_a_close(caplog: pytest.LogC
 
     scope = {"type": "websocket", "path": "/ws/live/", "headers": [(b"x-request-id", b"look-for-me")]}
     await SocketRequestId(failing)(scope, send, send)
-    assert sent == [{"type": "websocket.close", "code": 1011}]
+    assert sent == [{"type": "websocket.accept"}, {"type": "websocket.close", "code": 1011}]
     assert [vars(record)["request_id"] for record in caplog.records] == ["look-for-me"]
+
+
+async def test_a_socket_that_a_server_of_ours_ends_is_told_to_try_again_and_not_that_it_is_forbidden(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def without_redis(*_: object) -> None:
+        await asyncio.sleep(0)
+        raise redis.ConnectionError("Connection refused.")
+
+    async def loses_redis(_: object, __: object, send: Any) -> None:
+        await send({"type": "websocket.accept"})
+        raise redis.ConnectionError("Connection refused.")
+
+    scope = {"type": "websocket", "path": "/ws/agent/", "headers": []}
+    for application in (without_redis, loses_redis):
+        sent.clear()
+        await SocketRequestId(application)(scope, send, send)
+        assert sent == [{"type": "websocket.accept"}, {"type": "websocket.close", "code": 1013}]
+    assert len(caplog.records) == 2
 
 
 async def test_who_leaves_while_something_is_sent_to_him_is_no_fault(
