@@ -49,6 +49,9 @@ MOST_SKEW_MS = 2**31 - 1
 CHECK_SECONDS = 1.0
 """How long a token that was valid is taken for valid, unless an announcement has it looked at again."""
 
+_told = logs.Seldom(every_seconds=10)
+"""Of tokens that are unknown, which anybody may try as often as he likes."""
+
 _begun: dict[UUID, UUID] = {}
 """By cluster: the conversation whose hello this process answered. Only that is gone on with by a heartbeat alone:
 whoever restores the database starts the processes anew, and every agent with them."""
@@ -76,6 +79,8 @@ def authenticate(header: str) -> AgentToken | Error:
     token = tokens.filter(token_hash=AgentToken.hash_of(secret.strip())).first()
     now = timezone.now()
     if token is None:
+        if _told.due():
+            logger.warning("An agent came with a token that is unknown: %s…", secret.strip()[:12])
         return _no_entry("The agent token is unknown.")
     if not token.is_valid(now):
         logger.warning("A token of %s that is not valid any more was used: %s…", token.cluster, token.prefix)

@@ -1,6 +1,7 @@
 """Who asks: bearer tokens of the API, what their scope lets through, and how fast a password may be tried."""
 
 import hashlib
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
+from chamber import logs
 from chamber.models import ApiToken, Scope, User
 from chamber.transactions import if_free
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 LAST_USED_EVERY = timedelta(minutes=1)
 SIGN_IN_WINDOW_SECONDS = 300
@@ -125,6 +129,8 @@ def sign_in(request: "HttpRequest", username: str, password: str) -> User | None
     if not _cached(lambda cache: cache.get(known)):
         tries.append((_key("name", window, name), TRIES_PER_NAME_FROM_EVERYWHERE))
     if any(_count(key) > most for key, most in tries):
+        if _told.due():
+            logger.warning("Tries to sign in from %s are refused: there are too many.", address)
         raise exceptions.Throttled(
             wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts to sign in."
         )
@@ -160,6 +166,7 @@ def _authenticate(request: "HttpRequest", username: str, password: str) -> User 
     return user if isinstance(user, User) else None
 
 
+_told = logs.Seldom(every_seconds=10)
 _comparing = threading.BoundedSemaphore(COMPARISONS_AT_ONCE)
 
 

@@ -4,6 +4,9 @@ Which request, cycle, workload or cluster a record is about is bound around the 
 """
 
 import logging
+import math
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +32,24 @@ def bind(**fields: object) -> Iterator[None]:
 def bound(name: str) -> str:
     """Return what is bound to a field here; an empty text where nothing is."""
     return str(_bound.get().get(name, ""))
+
+
+class Seldom:
+    """Says when something may be said again that anybody can cause as often as he likes; of each process."""
+
+    def __init__(self, *, every_seconds: float) -> None:
+        self._every_seconds = every_seconds
+        self._next = -math.inf
+        self._lock = threading.Lock()
+
+    def due(self) -> bool:
+        """Return whether it is time, to one caller."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._next:
+                return False
+            self._next = now + self._every_seconds
+            return True
 
 
 class Bound(logging.Filter):

@@ -31,6 +31,7 @@ from agentlink.session import Answer, authenticate
 from agentlink.tests.agents import Hand, admit, as_dict, cancel, devices_of, make_token, nodes, report
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
+from chamber import logs
 from chamber.ids import new_id
 from workloads.models import Attempt, Status, Workload
 
@@ -59,6 +60,17 @@ def test_without_a_token_that_is_known_nobody_gets_in(header: str) -> None:
     answer = authenticate(header)
     assert isinstance(answer, Error)
     assert answer.code is ErrorCode.NOT_AUTHORISED
+
+
+def test_a_token_that_is_unknown_is_said_once_in_a_while_without_showing_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_told", logs.Seldom(every_seconds=60))
+    for _ in range(5):
+        authenticate("Bearer cha_0123456789abcdef")
+
+    (record,) = caplog.records
+    assert record.getMessage() == "An agent came with a token that is unknown: cha_01234567…"
 
 
 @pytest.mark.parametrize("field", ["expires_at", "revoked_at"])

@@ -1,5 +1,6 @@
 """Bearer tokens, their scopes, and signing in for one."""
 
+import logging
 from datetime import timedelta
 from time import monotonic
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from chamber import authentication
+from chamber import authentication, logs
 from chamber.authentication import (
     COMPARISONS_AT_ONCE,
     TRIES_PER_ADDRESS,
@@ -222,6 +223,18 @@ def test_too_many_names_from_one_address_are_refused(client: Client, ada: User) 
         sign_in(client, username=f"user{number}")
 
     assert sign_in(client).status_code == 429
+
+
+def test_a_flood_of_tries_is_a_sentence_in_the_log_once_in_a_while(
+    client: Client, ada: User, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "_told", logs.Seldom(every_seconds=60))
+    for _ in range(TRIES_PER_NAME + 5):
+        sign_in(client, password="wrong")
+
+    (record,) = [record for record in caplog.records if record.name == "chamber.authentication"]
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == "Tries to sign in from 127.0.0.1 are refused: there are too many."
 
 
 def test_the_addresses_of_one_ipv6_network_count_as_one(client: Client, ada: User) -> None:

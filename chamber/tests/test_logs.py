@@ -72,3 +72,14 @@ def test_what_was_bound_outside_holds_again_after_a_block() -> None:
             assert logs.bound("request_id") == "inner"
         assert logs.bound("request_id") == "outer"
     assert logs.bound("request_id") == ""
+
+
+def test_what_is_said_seldom_is_due_once_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("chamber.logs.time.monotonic", lambda: now[0])
+    seldom = logs.Seldom(every_seconds=10)
+    found = []
+    for now[0] in (0.0, 5.0, 9.9, 10.0, 12.0, 25.0):
+        found.append(seldom.due())
+
+    assert found == [True, False, False, True, False, True]
