@@ -4,9 +4,9 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
@@ -136,9 +136,11 @@ class LongPollLink:
                 params={} if wait else {"wait": "0"},
                 headers={"Content-Type": "application/json"},
             )
-            answers = response.json()
-        except (httpx.HTTPError, ValueError) as error:
+        except httpx.HTTPError as error:
             raise LinkLost(f"The server could not be asked: {error!r}.") from error
+        answers: Any = None
+        with suppress(ValueError):  # a proxy's page, or the server's while its database is away
+            answers = response.json()
         if not isinstance(answers, list):
             raise LinkLost(f"The server answered {response.status_code} and no list of messages.")
         for answer in answers:
