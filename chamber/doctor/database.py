@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.db import DatabaseError
 
@@ -73,6 +74,28 @@ def migrations() -> Iterator[Finding]:
             f"{unknown[0]}.",
             "Start the newer version that applied them, or restore a backup from before.",
         )
+
+
+def tables() -> Iterator[Finding]:
+    """Look whether what the migrations made is there: a list that says more than is true hides one that is half there.
+
+    The first table that differs is named; where there is one, there are more.
+    """
+    advice = "A migration is half there: compare the database with a backup, or restore one."
+    with closing(surroundings.connection_without_pool()) as found, found.cursor() as cursor:
+        there = set(found.introspection.table_names(cursor))
+        for model in apps.get_models(include_auto_created=True):
+            table = model._meta.db_table
+            said = "though every migration counts as applied."
+            if table not in there:
+                yield Finding(f"The table {table} is missing, {said}", advice)
+                return
+            cursor.execute(f"SELECT * FROM {found.ops.quote_name(table)} LIMIT 0")  # noqa: S608 - a name of ours
+            columns = {column[0] for column in cursor.description}
+            for field in model._meta.local_concrete_fields:
+                if field.column not in columns:
+                    yield Finding(f"The table {table} lacks the column {field.column}, {said}", advice)
+                    return
 
 
 def clock() -> Iterator[Finding]:

@@ -10,6 +10,7 @@ class Needs(StrEnum):
 
     NOTHING = "nothing"
     DATABASE = "the database"
+    MIGRATIONS = "the migrations of this version"
     TABLES = "the tables of this version"
     REDIS = "Redis"
 

@@ -119,6 +119,26 @@ def test_a_database_ahead_of_this_version(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
+@pytest.mark.django_db
+def test_tables_that_are_not_as_the_list_of_migrations_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import connection
+
+    monkeypatch.setattr("chamber.serving.surroundings.connection_without_pool", _tests_own)
+    assert list(database.tables()) == []
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE chamber_mark RENAME COLUMN said_by TO elsewhere")
+    found = only(database.tables)
+    assert found.problem == (
+        "The table chamber_mark lacks the column said_by, though every migration counts as applied."
+    )
+    assert "compare the database with a backup" in found.advice
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE chamber_mark RENAME TO elsewhere")
+    assert only(database.tables).problem == (
+        "The table chamber_mark is missing, though every migration counts as applied."
+    )
+
+
 def _tests_own() -> Any:
     from django.db import connection
 
