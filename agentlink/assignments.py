@@ -286,11 +286,11 @@ class _Room:
 
     def take(self, shares: Sequence[PlacedShare]) -> bool:
         """Take all shares where all of them are free; else take nothing and return False."""
-        wanted: dict[UUID, int] = defaultdict(int)
-        for _, device, share in shares:
-            wanted[device] += share
-        if any(self._free.get(device, 0) < share for device, share in wanted.items()):
-            return False
-        for device, share in wanted.items():
-            self._free[device] -= share
+        free = self._free
+        for taken, (_, device, share) in enumerate(shares, start=1):
+            left = free[device] = free.get(device, 0) - share
+            if left < 0:
+                for _, given_back, milli in shares[:taken]:
+                    free[given_back] += milli
+                return False
         return True

@@ -51,5 +51,5 @@ def _writer(column: "Field[Any, Any]") -> Callable[[Any], str]:
     kind = column.get_internal_type()
     if kind != "JSONField":
         return WRITERS[kind]
-    encoder = cast("Any", column).encoder
-    return lambda value: quoted(json.dumps(value, cls=encoder))
+    write = (cast("Any", column).encoder or json.JSONEncoder)().encode
+    return lambda value: quoted(write(value))

@@ -108,6 +108,7 @@ class _Writing:
     def __init__(self, decided: Decided, number: int) -> None:
         self.picture, self.plan, self.number = decided.picture, decided.plan, number
         self.names = narrate.Names.of(self.picture.snapshot)
+        self.pools = {pool.id: UUID(pool.id) for pool in self.picture.snapshot.pools}
         self.placements = {workload.id: workload.placements for workload in self.picture.snapshot.workloads}
         self.at = timezone.now()
         self.starting: dict[UUID, lifecycle.Row] = {}
@@ -266,7 +267,7 @@ class _Writing:
         return lifecycle.Admission(
             workload_id=row.id,
             version=row.version,
-            pool_id=UUID(start.pool),
+            pool_id=self.pools[start.pool],
             allocation=as_json(start.allocation),
             gpus_milli=sum(pod.milli for pod in start.placements),
             message=narrate.started(start, self.names),

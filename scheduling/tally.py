@@ -42,7 +42,10 @@ class Tally:
 
     def add(self, name: str, amount: float, **labels: str) -> Sum:
         """Count one more, and its amount; return the sum."""
-        found = self._sums.setdefault((name, tuple(sorted(labels.items()))), Sum(name, labels))
+        key = name, tuple(sorted(labels.items()))
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = Sum(name, labels)
         found.count += 1
         found.amount += amount
         return found
@@ -93,8 +96,8 @@ class Promises:
 
     def late_seconds(self, workload: str, at: datetime) -> float | None:
         """Return how long after its promise a workload starts, negative before it; None without a promise."""
-        promised, now = self._latest.get(workload), milliseconds(at)
-        return None if promised is None or now is None else (now - promised) / 1000
+        promised = self._latest.get(workload)
+        return None if promised is None else ((milliseconds(at) or 0) - promised) / 1000
 
     def told(self, waits: Iterable[engine.Wait]) -> None:
         """Remember what is told to those who wait after this plan, and forget everybody else."""

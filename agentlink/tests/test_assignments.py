@@ -281,3 +281,13 @@ def test_raw_sql_that_changes_a_placement_is_refereed_too(place: Place) -> None:
         cursor.execute("DELETE FROM agentlink_placement WHERE attempt_id = %s", [new.pk.hex])
     device.refresh_from_db()
     assert (device.occupied_milli, device.allocated_milli) == (0, 0)
+
+
+def test_who_finds_no_room_takes_none_of_it(place: Place) -> None:
+    first, second, *_ = devices_of(place.cluster, "n1")
+    room = assignments._Room([first.pk, second.pk])
+
+    assert room.take([(0, second.pk, 600)])
+    assert not room.take([(0, first.pk, 700), (1, first.pk, 300), (2, second.pk, 500)])
+    assert not room.take([(0, first.pk, 700), (1, new_id(), 100)])
+    assert room.take([(0, first.pk, 1000), (1, second.pk, 400)])
