@@ -6,6 +6,7 @@ once only some tell, at a pace; where somebody yields, each does.
 
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -118,9 +119,13 @@ def _write(decided: Decided, applied: Applied | None, changes: Upkeep) -> int:
     return the cycle's number.
     """
     picture, plan = decided.picture, decided.plan
-    snapshot, vouchers = _kept_of(decided)  # before the transaction: nobody waits for the compression
-    content = told.tell(plan, picture.snapshot)
-    packed = told.pack(content)
+    # Before the transaction: nobody waits for the compression, and this process does something else meanwhile.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        encoded = beside.submit(encode_snapshot, picture.snapshot) if _keeps_snapshot(decided) else None
+        vouchers = signature(plan) if encoded else {}
+        content = told.tell(plan, picture.snapshot)
+        packed = told.pack(content)
+    snapshot = encoded.result() if encoded else b""
     with transaction.atomic():
         if applied is None:
             applied = record(decided, fence(picture.cycle))
@@ -145,17 +150,15 @@ def _hold_turn(cycle: int) -> None:
         raise LostTurn(f"Somebody else has applied a plan since cycle {cycle}.")
 
 
-def _kept_of(decided: Decided) -> tuple[bytes, dict[str, str]]:
-    """Return the snapshot as it is stored, and what vouches for a replay of it; nothing where it is not kept.
+def _keeps_snapshot(decided: Decided) -> bool:
+    """Return whether the snapshot is stored, with what vouches for a replay of it.
 
     A snapshot is large, and what it explains is in the events: it is kept to replay what somebody may dispute, where
     somebody yields, and now and then.
     """
-    plan, at = decided.plan, decided.picture.taken_at
+    at = decided.picture.taken_at
     recent = Cycle.objects.filter(began_at__gt=at - SNAPSHOT_STORED_EVERY, began_at__lte=at)
-    if not is_disputed(plan) and recent.exclude(snapshot=b"").exists():
-        return b"", {}
-    return encode_snapshot(decided.picture.snapshot), signature(plan)
+    return is_disputed(decided.plan) or not recent.exclude(snapshot=b"").exists()
 
 
 def _upkeep(changes: Upkeep) -> int:

@@ -35,7 +35,7 @@ class _Once:
 def tell(plan: engine.Plan, snapshot: engine.Snapshot) -> Json:
     """Return what pages need of the plan: who waits where and why, what is kept for whom, figures, and names."""
     reasons, whys = _Once(), _Once()
-    teams = {workload.id: workload.team for workload in snapshot.workloads}
+    workloads = {workload.id: workload for workload in snapshot.workloads}
     queues: dict[str, list[Row]] = defaultdict(list)
     aside: dict[str, list[Row]] = defaultdict(list)
     waiting: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
@@ -44,19 +44,18 @@ def tell(plan: engine.Plan, snapshot: engine.Snapshot) -> Json:
         row = [wait.workload, reasons.number(wait.reason), eta.earliest, eta.latest, whys.number(eta.why)]
         (aside if wait.position is None else queues)[pool].append(row)
         if wait.position is not None:
-            sums = waiting[pool][teams[wait.workload]]
+            sums = waiting[pool][workloads[wait.workload].team]
             sums[0] += 1
             sums[1] += wait.reason.asked_milli or 0
     placed = [(keep.workload, keep.reason) for keep in plan.keeps if keep.reason is not None]
     placed += [(start.workload, start.reason) for start in plan.starts if start.reason is not None]
-    without = {row[0] for row in aside[""]}
     kept = {node for reservation in plan.reservations for node in reservation.nodes}
     return {
         "form": FORM,
         "queues": queues,
         "aside": aside,
         "waiting": waiting,
-        "accepts": {each.id: each.pools for each in snapshot.workloads if each.id in without},
+        "accepts": {row[0]: workloads[row[0]].pools for row in aside[""]},
         "placed": {workload: reasons.number(reason) for workload, reason in placed},
         "reasons": [astuple(reason) for reason in reasons.numbers],
         "whys": list(whys.numbers),

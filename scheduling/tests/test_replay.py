@@ -5,18 +5,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from chamber.errors import NotVisible, Refusal
 from scheduling import cycle as cycles
 from scheduling import replay as replaying
+from scheduling.codec import decode_snapshot
 from scheduling.cycle import run_cycle
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
 from scheduling.models import Cycle
 from scheduling.replay import replay
-from scheduling.signature import digest, engine_version
+from scheduling.signature import digest, engine_version, plan_bytes, whole
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
+from scheduling.translate import milliseconds
 from workloads.tests.factories import make_workload
 
 Alter = Callable[[engine.Plan], engine.Plan]
@@ -203,3 +206,9 @@ def test_the_digest_of_a_plan_does_not_depend_on_how_it_holds_its_rows(disputed:
 
     assert digest(plan) == digest(dataclasses.replace(plan, findings=list(plan.findings)))
     assert digest(plan) != digest(engine.Plan())
+
+
+def test_a_plan_is_written_with_every_kind_of_row(disputed: Cycle) -> None:
+    plan = schedule(decode_snapshot(disputed.snapshot), milliseconds(disputed.began_at) or 0)
+
+    assert plan_bytes(plan) == TypeAdapter(engine.Plan).dump_json(whole(plan))
