@@ -37,6 +37,7 @@ class Turns:
             pool: Line(board, [each for each in self._candidates() if pool in admission.of(each).pools])
             for pool, board in boards.items()
         }
+        self._ahead: dict[str, Workload] = {}
         self.order: list[Workload] = []
         self.told = True
         """Whether the whole course could be told."""
@@ -72,6 +73,8 @@ class Turns:
                 yield from self._starts(workload, start, board)
             else:
                 self._offered.append(workload)
+                if board.quota_allows(workload, board.asked(workload)):
+                    self._ahead.setdefault(fate.pool, workload)
         for workload in self._offered:
             text = f"{workload.id} starts, although its turn came when it could not, and nothing was left over later."
             yield broken(BrokenRule.ORDER, text, workload=workload.id)
@@ -94,8 +97,7 @@ class Turns:
         may be behind him."""
         if self._boards[pool].pool.policy.queueing is Queueing.BEST_EFFORT_FIFO:
             return False
-        offered = any(self._picture.starts[each.id].pool == pool for each in self._offered)
-        return offered or self.heads[pool] is not None
+        return pool in self._ahead or self.heads[pool] is not None
 
     def _unsure(self, pool: str) -> bool:
         """Whether those who were offered something may have got it earlier than can be told."""
@@ -256,6 +258,12 @@ class Turns:
                     self._offered.remove(workload)
                     self._seat(workload, board)
                     found = True
+        self._ahead.clear()
+        for workload in reversed(self._offered):
+            pool_id = self._picture.starts[workload.id].pool
+            board = self._boards[pool_id]
+            if board.quota_allows(workload, board.asked(workload)):
+                self._ahead[pool_id] = workload
         for pool, board in self._boards.items():
             ready = (each for each in self._waiting[pool] if board.quota_allows(each, board.asked(each)))
             self.heads[pool] = next(ready, None)
