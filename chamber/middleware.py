@@ -1,4 +1,4 @@
-"""Static files without a second server, and refusals that views let through as answers a person can read."""
+"""Static files without a second server, addresses without NUL, and refusals as answers a person can read."""
 
 from collections.abc import Callable
 
@@ -24,6 +24,18 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
             # The file may have been replaced since its length was noted, by an upgrade under a running server.
             response["Content-Length"] = str(len(content))
         return response
+
+
+class NoNulMiddleware:
+    """Leave NUL out of what an address asks for: it means nothing there, and PostgreSQL takes no text with one."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Pass the request on."""
+        request.META["QUERY_STRING"] = request.META.get("QUERY_STRING", "").replace("%00", "")
+        return self.get_response(request)
 
 
 class RefusalMiddleware:

@@ -41,6 +41,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "chamber.middleware.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
+    "chamber.middleware.NoNulMiddleware",
     "chamber.fragments.FragmentMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

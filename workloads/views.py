@@ -213,7 +213,8 @@ def _idempotency(request: HttpRequest) -> tuple[str | None, str]:
 
 def _form_page(request: HttpRequest, form: forms.SubmitForm, *, status: int = 200) -> HttpResponse:
     teams = forms.teams_to_submit_to(_user(request))
-    chosen = teams.filter(slug=form["team"].value() or "").first() or teams.first()
+    slug = str(form["team"].value() or "").replace("\x00", "")  # PostgreSQL takes none
+    chosen = teams.filter(slug=slug).first() or teams.first()
     limits = priority_limits(request.user, chosen) if chosen else None
     context = {
         "form": form,

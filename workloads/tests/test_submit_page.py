@@ -154,6 +154,14 @@ def test_a_viewer_is_told_whom_to_ask(client: Client, team: Team) -> None:
     assert b"ask a lead of a team" in response.content
 
 
+def test_a_team_with_a_nul_in_its_name_is_a_mistake_and_no_fault(signed_in: Client) -> None:
+    assert signed_in.get(URL, {"team": "a\0b"}).context["chosen_team"].slug == "nlp"
+    assert signed_in.post(URL, FILLED | {"team": "a\0b", "propose": "1"}).status_code == 200
+    response = signed_in.post(URL, FILLED | {"team": "a\0b"})
+    assert response.status_code == 422
+    assert b"holds a NUL character" in response.content
+
+
 def test_ten_megabytes_of_yaml_are_refused_with_a_sentence(owner: User, pool: Pool) -> None:
     # As a browser sends it: the token of the form is looked for first, in a body that is too large to be read.
     browser = Client(enforce_csrf_checks=True)
