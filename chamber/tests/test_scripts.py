@@ -216,6 +216,40 @@ def test_without_a_socket_the_page_polls_and_says_since_when(site: Site) -> None
     expect(page.locator("#part")).to_have_text("polled")
 
 
+def test_sockets_that_close_before_anything_is_heard_are_not_called_live(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"body": part("polled")}
+    page = site.page
+    page.clock.install()
+    site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    opened: list[WebSocketRoute] = []
+
+    def end(socket: WebSocketRoute) -> None:
+        opened.append(socket)
+        socket.on_message(lambda _: socket.close(code=1013))
+
+    page.route_web_socket("**/ws/live/", end)
+    site.sockets[-1].close(code=1001)
+    expect(page.locator("#live-status")).to_contain_text("Not live since")
+    said = page.locator("#live-status").inner_text()
+    page.evaluate(
+        """() => {
+            window.told = [];
+            const status = document.getElementById("live-status");
+            new MutationObserver(() => told.push(status.textContent)).observe(status, { childList: true });
+        }"""
+    )
+    for _ in range(20):
+        page.clock.run_for(10_000)
+    assert len(opened) > 1
+    assert set(page.evaluate("told")) <= {said}
+    page.route_web_socket("**/ws/live/", site._connect)
+    while len(site.sockets) < 2:
+        page.clock.run_for(5_000)
+    site.announce("queue:main", 1)
+    expect(page.locator("#live-status")).to_have_text("Live")
+
+
 def test_a_part_one_may_no_longer_see_says_so_and_is_left_alone(site: Site) -> None:
     site.pages["/part/"] = lambda _: {"status": 403, "body": "no"}
     page = site.open(part("old"))

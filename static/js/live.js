@@ -138,10 +138,12 @@ function watch() {
 }
 
 function show() {
+  // Once lost, not before something is heard: a server without its database opens sockets, too.
+  const live = isLive() && !lostAt;
   indicator.hidden = false;
-  indicator.dataset.state = isLive() ? "live" : lostAt ? "off" : "opening";
+  indicator.dataset.state = live ? "live" : lostAt ? "off" : "opening";
   const clock = lostAt?.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  indicator.textContent = isLive() ? "Live" : lostAt ? `Not live since ${clock}` : "Connecting";
+  indicator.textContent = live ? "Live" : lostAt ? `Not live since ${clock}` : "Connecting";
 }
 
 function connect() {
@@ -151,13 +153,16 @@ function connect() {
   const opened = new WebSocket(`${scheme}//${location.host}${path}`);
   socket = opened;
   opened.addEventListener("open", () => {
-    lostAt = null;
     watched = "";
     watch();
     show();
   });
   opened.addEventListener("message", ({ data }) => {
     failures = 0;
+    if (lostAt) {
+      lostAt = null;
+      show();
+    }
     heard(JSON.parse(data));
   });
   opened.addEventListener("close", ({ code }) => {
