@@ -132,7 +132,7 @@ class Session:
         except Exception:
             logger.exception("A %s of the agent of %s could not be taken.", message.type, cluster)
             return self._reject(cluster, _fault(message.type))
-        if answer.closes is None:
+        if answer.closes is None and self._connection is not None:  # before its hello it may be any cluster's
             self._seen(cluster)
             answer.messages += self._news(cluster)
         return answer

@@ -252,6 +252,19 @@ def test_a_token_of_another_cluster_opens_nothing_and_the_clusters_own_agent_goe
     assert Workload.objects.get().status == Status.RUNNING
 
 
+def test_who_has_not_said_hello_is_not_taken_for_the_cluster(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Hand(place.cluster)
+    monkeypatch.setattr(sessions, "_begun", {})  # as after a restart, or in another process
+    Cluster.objects.update(connected=False)
+    before = Cluster.objects.values_list("last_seen_at", "connected").get()
+    stranger = Hand(place.cluster, hello=False, uid="v")
+    assert stranger.say(stranger.heartbeat()).messages
+    assert stranger.say(Observed(reports=())).messages
+    assert Cluster.objects.values_list("last_seen_at", "connected").get() == before
+
+
 def test_a_cluster_that_was_made_anew_is_taken_once_nothing_is_known_to_be_there(place: Place) -> None:
     Hand(place.cluster)
     start(place)
