@@ -26,8 +26,8 @@ class Growing(Candidate):
 def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
     """Give idle GPUs to workloads that have not all their pods; returns the new pods of each.
 
-    Nobody is preempted for them, and nothing grows on GPUs that are being emptied. Under strict FIFO nothing grows
-    while the head is blocked.
+    Nobody is preempted for them, and nothing grows on GPUs that are being emptied. Who waits for victims does not grow
+    before his first pods may exist. Under strict FIFO nothing grows while the head is blocked.
     """
     if cycle.pool.paused or cycle.gate.shut:
         return {}
@@ -48,13 +48,14 @@ def grow(cycle: PoolCycle) -> dict[str, list[PodPlacement]]:
 
 
 def _growing(cycle: PoolCycle) -> Iterator[Growing]:
-    """Those who have not all their pods, and have not just given some away."""
+    """Those who have not all their pods, have not just given some away, and do not wait for victims."""
+    ledger = cycle.ledger
     for id_, entry in cycle.books.growing.items():
         standing = cycle.standings.get(id_)
-        if standing is not None and not standing.shrunk:
+        if standing is not None and not (standing.shrunk or standing.waits_for_victims(ledger)):
             yield Growing(entry, standing)
     for id_, standing in cycle.started.items():
-        if len(standing.pods) < standing.workload.pods:
+        if len(standing.pods) < standing.workload.pods and not standing.waits_for_victims(ledger):
             yield Growing(cycle.candidates[id_], standing)
 
 

@@ -32,7 +32,6 @@ from scheduling.engine.types import (
     Shrink,
     Start,
     StartReservation,
-    Status,
     TeamFigures,
     Wait,
     Workload,
@@ -166,7 +165,7 @@ class _Allocations:
 
 
 def _start(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Start:
-    waits = cycle.ledger.waits(standing.workload, standing.pods)
+    waits = standing.waits_for_victims(cycle.ledger)
     return Start(
         workload=standing.workload.id,
         pool=cycle.pool.id,
@@ -179,7 +178,7 @@ def _start(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, .
 
 
 def _keep(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Keep:
-    waits = standing.workload.status is Status.QUEUED and cycle.ledger.waits(standing.workload, standing.pods)
+    waits = standing.waits_for_victims(cycle.ledger)
     reason = reasons.waiting_for_victims(standing.milli) if waits else None
     return Keep(standing.workload.id, cycle.pool.id, allocation, reason)
 

@@ -11,6 +11,8 @@ from scheduling.engine.rights import Party
 from scheduling.engine.types import GPU_MILLI, RESERVED_PRIORITY, PodPlacement, Policy, Status, Workload
 
 COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
+WITHOUT_PODS = (Status.PENDING, Status.QUEUED)
+"""Statuses of those who are placed, by this plan or before, and whose pods may still be kept back."""
 
 Tier = tuple[bool, int, int]
 """What is dearest about a victim: whether it goes whole, its status, its priority."""
@@ -116,6 +118,10 @@ class Standing:
         if self._spots is None:
             self._spots = {pod.pod_index: spot for pod in self.pods if (spot := ledger.spot(pod)) is not None}
         return self._spots
+
+    def waits_for_victims(self, ledger: Ledger) -> bool:
+        """Whether its pods are kept back, because somebody who is stopping still holds what it was promised."""
+        return self.workload.status in WITHOUT_PODS and ledger.waits(self.workload, self.pods)
 
     def party(self) -> Party:
         """It as a party to the rules: with its minimum of pods, as it would come back."""

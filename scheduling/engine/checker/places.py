@@ -113,6 +113,21 @@ def _capacity(picture: Picture) -> Iterator[Violation]:
         if waits and not everything.short(workload, pods):
             text = f"{workload.id} waits for victims, but nobody holds what it was given."
             yield broken(BrokenRule.WAITS_UNTRUE, text, workload=workload.id)
+        first = (*fate.kept, *fate.at_its_turn)
+        is_held = everything.short(workload, first) and not promised.short(workload, first)
+        if is_held and workload.status in (Status.PENDING, Status.QUEUED):
+            yield from _while_it_waits(fate, told=waits)
+
+
+def _while_it_waits(fate: Fate, *, told: bool) -> Iterator[Violation]:
+    """Who was given what somebody who is stopping still holds is told so, and does not grow."""
+    id_ = fate.workload.id
+    if fate.grown:
+        text = f"{id_} grows, although somebody still holds what it was given first."
+        yield broken(BrokenRule.GROWS_WAITING, text, workload=id_)
+    elif fate.action is Action.KEEP and not told:
+        text = f"{id_} is not told that somebody still holds what it was given."
+        yield broken(BrokenRule.WAITS_UNTRUE, text, workload=id_)
 
 
 def _waits(picture: Picture, fate: Fate) -> bool:

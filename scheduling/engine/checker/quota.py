@@ -20,10 +20,11 @@ def broken_quotas(books: Iterable[Book]) -> Iterator[Violation]:
         yield from _ceilings(book)
 
 
-def admitted(workload: Workload) -> tuple[bool, int, int, str]:
-    """The order in which placed workloads were admitted, as far as a snapshot tells."""
+def admitted(workload: Workload, now: int) -> tuple[bool, int, int, str]:
+    """The order in which placed workloads were admitted, as far as a snapshot tells: who began later than now, by a
+    clock that went back, has just begun."""
     started = workload.started_at
-    return (started is None, started or 0, workload.submitted_at, workload.id)
+    return (started is None, min(started or 0, now), workload.submitted_at, workload.id)
 
 
 class Charging:
@@ -60,7 +61,7 @@ class Book:
         self.charging = Charging(picture, pool)
         self.old: dict[str, Parts] = {}
         placed = [fate.workload for fate in self.fates if fate.workload.status in PLACED]
-        for workload in sorted(placed, key=admitted):
+        for workload in sorted(placed, key=lambda each: admitted(each, picture.now)):
             if workload.reserved:
                 milli = sum(pod.milli for pod in workload.placements)
                 self.old[workload.id] = self.charging.charge(workload.team, milli)

@@ -27,6 +27,7 @@ class BrokenRule(StrEnum):
     TOPOLOGY_REQUIRED = "topology-required"
     TOPOLOGY_PREFERRED = "topology-preferred"
     WAITS_UNTRUE = "waits-untrue"
+    GROWS_WAITING = "grows-waiting"
     # 2 and 3: quotas.
     CEILING = "ceiling"
     BEYOND_GUARANTEE = "beyond-guarantee"

@@ -18,6 +18,7 @@ from scheduling.engine.types import (
     ReasonCode,
     ReasonKind,
     StartReservation,
+    Status,
     Wait,
     Workload,
 )
@@ -187,6 +188,8 @@ class End:
         workload, board = fate.workload, self._board
         pods = (*fate.kept, *fate.new)
         wants = fate.allocated and len(pods) < workload.pods and fate.action is not Action.SHRINK
+        if workload.status in (Status.PENDING, Status.QUEUED) and board.now.short(workload, pods):
+            wants = False  # Somebody still holds what it was given first.
         fit = self._admission.fit(board.pool, workload) if wants else None
         if fit is None or not fit.pod_milli or not board.quota_allows(workload, fit.pod_milli):
             return

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from scheduling.engine import Changes, State, decide, schedule
+from scheduling.engine.checker import check
 from scheduling.engine.types import (
     DeviceShare,
     Fairness,
@@ -119,6 +120,17 @@ def test_who_began_in_the_future_counts_as_just_begun() -> None:
     found = plan([node("n0", 1)], A, rows, pool(min_runtime_ms=10 * MINUTE))
     assert (preempted(found), found.waits[0].eta.latest) == (set(), NOW + 30 * MINUTE)
     assert messages(found.findings) == ["x began later than now; it counts as just begun."]
+
+
+def test_of_those_who_have_just_begun_who_was_submitted_first_was_admitted_first() -> None:
+    """The clock went back an hour after ``x`` began: it and ``y`` began just now, and ``x`` has the team's own part."""
+    x = placed("x", "a", on="n0:0", started=-60, submitted=90, priority=100)
+    y = placed("y", "a", on="n0:1", started=0, submitted=80, priority=100)
+    teams = [team("top", reserved=2), team("a", "top", reserved=1)]
+    world = snapshot([node("n0", 2)], teams, [x, y])
+    found = schedule(world, NOW)
+    assert {row.workload: row.allocation[0].team for row in found.keeps} == {"x": "a", "y": "top"}
+    assert check(world, found, NOW) == ()
 
 
 def test_a_clock_that_goes_back_between_two_cycles_is_noticed() -> None:

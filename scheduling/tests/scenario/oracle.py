@@ -4,7 +4,7 @@ It uses the snapshot and the JSON, none of the engine's decisions or arithmetic.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -170,9 +170,27 @@ def _newcomers(world: _World) -> Iterator[str]:
             yield f"{name}: is in the pool {outcome.pool}"
         if len({_domain(world, workload, node) for node in nodes}) > 1:
             yield f"{name}: spans clusters or domains"
+        if outcome.action == "grow" and _is_kept_back(world, workload):
+            yield f"{name}: grows, but waits for somebody who is stopping"
         for node in nodes:
             if node.id not in old and not _takes(world, node, workload, outcome):
                 yield f"{name}: node {node.id} does not take it"
+
+
+def _is_kept_back(world: _World, workload: Workload) -> bool:
+    """Whether it is promised a device that it cannot share with somebody who is stopping on it."""
+    held = _by_device(each for each in world.workloads.values() if each.status is Status.STOPPING)
+    promised = _by_device([workload])
+    over = any(device in held and held[device] + milli > GPU for device, milli in promised.items())
+    return workload.status is Status.QUEUED and over
+
+
+def _by_device(workloads: Iterable[Workload]) -> Counter[tuple[str, int]]:
+    found: Counter[tuple[str, int]] = Counter()
+    for workload in workloads:
+        for pod in workload.placements:
+            found.update({(pod.node, share.index): share.milli for share in pod.devices})
+    return found
 
 
 def _takes(world: _World, node: Node, workload: Workload, outcome: _Outcome) -> bool:

@@ -92,6 +92,19 @@ def test_going_above_a_ceiling_is_noticed() -> None:
     assert "b: 7000 in main is above its ceiling of 6000" in _broken(result)
 
 
+def test_growing_before_it_is_let_go_is_noticed() -> None:
+    rows = (
+        "name: goes, team: a, status: stopping, nodes: [n0]\n"
+        "name: gang, team: a, pods: 2, min_pods: 1, status: queued, nodes: [n0]"
+    )
+    scenario = loaded(rows, pools='pools: [{name: main, nodes: [{count: 2, name: "n{i}", gpus: 1}]}]\n')
+    result: Result = as_object(scenario.snapshot, scenario.now, schedule(scenario.snapshot, scenario.now))
+    assert broken_rules(scenario.snapshot, scenario.now, result) == []
+    _row(result, "gang").update(action="grow", nodes={"n0": 1.0, "n1": 1.0}, pods=2)
+    sentence = "gang: grows, but waits for somebody who is stopping"
+    assert sentence in broken_rules(scenario.snapshot, scenario.now, result)
+
+
 @pytest.mark.parametrize(
     ("policy", "sentence"),
     [

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from scheduling.engine.candidate import Candidate
 from scheduling.engine.checker import BrokenRule
+from scheduling.engine.growth import Growing
+from scheduling.engine.standing import Standing
 from scheduling.engine.types import (
     Device,
     Memory,
@@ -12,6 +18,7 @@ from scheduling.engine.types import (
 from scheduling.tests.engine.build import node, placed, pool, waiting
 from scheduling.tests.proof.faults.worlds import (
     NEAR,
+    PROMISED,
     RACKS,
     STOPPING,
     Fault,
@@ -21,6 +28,12 @@ from scheduling.tests.proof.faults.worlds import (
     world,
 )
 from scheduling.tests.proof.plants import blind, field, of, wrong
+
+
+def _all_gangs(growing: Mapping[str, Candidate], standings: Mapping[str, Standing]) -> list[Growing]:
+    """All who have not all their pods."""
+    return [Growing(entry, standings[id_]) for id_, entry in growing.items()]
+
 
 PLACES = (
     Fault(
@@ -96,6 +109,18 @@ PLACES = (
         BrokenRule.WAITS_UNTRUE,
         world(node("n", 1), waiting("w", "a")),
         wrong("ledger.Ledger.waits", lambda *_: True),
+    ),
+    Fault(
+        "who waits for victims grows",
+        BrokenRule.GROWS_WAITING,
+        PROMISED,
+        wrong("growth._growing", lambda cycle: _all_gangs(cycle.books.growing, cycle.standings)),
+    ),
+    Fault(
+        "who waits for victims is not told",
+        BrokenRule.WAITS_UNTRUE,
+        PROMISED,
+        each("keeps", lambda row: replace(row, reason=None)),
     ),
     Fault(
         "memory is rounded down",

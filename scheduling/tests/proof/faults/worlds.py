@@ -89,6 +89,11 @@ NEAR = world(
     pools=(pool(topology=["rack"]),),
 )
 STOPPING = world(node("n", 1), placed("s", "a", on="n:0", status=Status.STOPPING), waiting("w", "b"))
+PROMISED = world(
+    node("n", 2),
+    placed("s", "a", on="n:0", status=Status.STOPPING),
+    placed("w", "b", on="n:0", status=Status.QUEUED, pods=2, min_pods=1),
+)
 RESERVE = world(
     node("n", 4),
     placed("r", "b", on="n:0 n:1 n:2 n:3", pods=4, min_pods=4),
