@@ -11,7 +11,7 @@ from scheduling.engine.fleet import Fleet, Kind
 from scheduling.engine.quantities import gpus, in_gpus
 from scheduling.engine.room import empty_room
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import GPU_MILLI, Memory, Reason, Workload
+from scheduling.engine.types import GPU_MILLI, Memory, Node, Pool, Reason, Workload
 
 
 def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -71,10 +71,9 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     nodes = [node for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
     rooms = [empty_room(node) for node in nodes]
     if isinstance(ask.request, Memory):
-        largest = max((device.memory_mib or 0 for node in nodes for device in node.devices), default=0)
-        if ask.request.mib > largest:
-            text = f"A pod asks for {ask.request.mib} MiB of GPU memory, but no GPU it may use has more than {largest}."
-            return reasons.larger_than_any_node(fleet.pool, text, GPU_MILLI, GPU_MILLI)
+        found = _too_much_memory(fleet.pool, ask, ask.request.mib, nodes)
+        if found is not None:
+            return found
     asked = fleet.pod_milli(ask)
     costs = [fleet.kinds[kind].costs(ask) for kind in fleet.kind_of if kind in admitted]
     usable = [
@@ -93,6 +92,27 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     else:
         text = "A pod asks for more GPUs, CPU and memory together than any one node it may use has."
     return reasons.larger_than_any_node(fleet.pool, text, asked, most)
+
+
+def _too_much_memory(pool: Pool, ask: Ask, mib: int, nodes: Iterable[Node]) -> Reason | None:
+    """No device that the ask may use has so much memory, as far as that is known."""
+    usable = [
+        device
+        for node in nodes
+        for device in node.devices
+        if not device.foreign and (not ask.gpu_types or device.gpu_type in ask.gpu_types)
+    ]
+    known = [device.memory_mib for device in usable if device.memory_mib]
+    if not usable or (known and mib <= max(known)):
+        return None
+    text = f"A pod asks for {mib} MiB of GPU memory, but "
+    if not known:
+        text += "of no GPU it may use is it known how much it has."
+        step = "Ask for GPUs, or for a part of one, instead of GPU memory."
+        return reasons.larger_than_any_node(pool, text, GPU_MILLI, GPU_MILLI, next_step=step)
+    has = "has" if len(known) == len(usable) else "is known to have"
+    text += f"no GPU it may use {has} more than {max(known)}."
+    return reasons.larger_than_any_node(pool, text, GPU_MILLI, GPU_MILLI)
 
 
 def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:

@@ -126,12 +126,19 @@ def no_pool() -> Reason:
     )
 
 
-def larger_than_any_node(pool: Pool, message: str, asked: int, limit: int) -> Reason:
+def larger_than_any_node(
+    pool: Pool,
+    message: str,
+    asked: int,
+    limit: int,
+    *,
+    next_step: str = "Ask for less per pod, and for more pods if need be.",
+) -> Reason:
     """One pod is more than an empty node holds."""
     return reason(
         ReasonCode.LARGER_THAN_ANY_NODE,
         message,
-        "Ask for less per pod, and for more pods if need be.",
+        next_step,
         asked=asked,
         available=limit,
         limit=limit,

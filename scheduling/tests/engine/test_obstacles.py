@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scheduling.engine import schedule
-from scheduling.engine.types import Dependency, Share, Snapshot, Team, Topology, Workload
-from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting, waits
+from scheduling.engine.types import (
+    Dependency,
+    Memory,
+    ReasonCode,
+    Share,
+    Snapshot,
+    Team,
+    Topology,
+    Workload,
+)
+from scheduling.tests.engine.build import (
+    NOW,
+    node,
+    placed,
+    plan,
+    pool,
+    snapshot,
+    started,
+    team,
+    waiting,
+    waits,
+)
 
 
 def everything_in_the_way() -> Snapshot:
@@ -103,3 +125,33 @@ def test_after_what_can_never_be_come_limits_then_places() -> None:
         "waiting-for-ceiling",
         "waiting-for-gpus",
     ]
+
+
+@pytest.mark.parametrize(
+    ("memories", "sentence"),
+    [
+        ((40_960, 30_000), "no GPU it may use has more than 40960."),
+        ((40_960, None), "no GPU it may use is known to have more than 40960."),
+        ((None, None), "of no GPU it may use is it known how much it has."),
+    ],
+)
+def test_what_is_told_of_too_much_memory_is_what_is_known(
+    memories: tuple[int | None, ...], sentence: str
+) -> None:
+    """The MI300 has enough, but it is not of the type that is asked for."""
+    nodes = [node(f"n{at}", 1, gpu_memory_mib=memory) for at, memory in enumerate(memories)]
+    nodes.append(node("other", 1, gpu_type="MI300", gpu_memory_mib=196_608))
+    w = waiting("w", "a", request=Memory(60_000), gpu_types=("H100",))
+    found = plan(nodes, [team("a")], [w]).waits[0].reason
+    assert (found.code, found.message) == (
+        ReasonCode.LARGER_THAN_ANY_NODE,
+        f"A pod asks for 60000 MiB of GPU memory, but {sentence}",
+    )
+
+
+def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
+    nodes, w = [node("n0", 1, gpu_memory_mib=None)], waiting("w", "a", request=Memory(1000))
+    assert plan(nodes, [team("a")], [w]).waits[0].reason.next_step == (
+        "Ask for GPUs, or for a part of one, instead of GPU memory."
+    )
+    assert started(plan(nodes, [team("a")], [replace(w, request=Share(500))])) == {"w"}
