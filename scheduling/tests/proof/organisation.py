@@ -177,12 +177,11 @@ class Organisation:
     def add_node(self, chance: Random) -> None:
         """A node joins."""
         id_ = self._name("n")
-        memory = chance.choice((40_960, 81_920))
-        gpu_type = chance.choice(("H100", "H100", "A100"))
-        devices = tuple(Device(index, gpu_type, memory) for index in range(chance.choice((1, 2, 4, 4, 8))))
         labels = {"block": chance.choice("xy"), "rack": chance.choice("123")}
+        if chance.random() < 0.1:
+            del labels[chance.choice(sorted(labels))]
         fields: dict[str, Any] = {"labels": labels_of(labels), **chance.choice(ODD_NODES)}
-        self.nodes[id_] = Node(id_, id_, chance.choice(self.pools).id, devices, **fields)
+        self.nodes[id_] = Node(id_, id_, chance.choice(self.pools).id, _devices(chance), **fields)
 
     def drain(self, chance: Random) -> None:
         """A node is cordoned, or comes back."""
@@ -297,11 +296,13 @@ ODD_WISHES: tuple[dict[str, Any], ...] = (
     *({},) * 6,
     {"gpu_types": ("A100",)},
     {"gpu_types": ("H100",)},
+    {"gpu_types": ("H100", "A100")},
     {"node_selector": (("rack", "1"),)},
     {"partition": "lab"},
     {"tolerations": (Toleration("odd"),)},
     {"topology": Topology(required="rack")},
     {"topology": Topology(required="block", preferred="rack")},
+    {"topology": Topology(required="rack", preferred="node")},
     {"topology": Topology(preferred="node")},
     {"memory_mib": 30},
 )
@@ -342,6 +343,17 @@ def happen(organisation: Organisation, chance: Random, times: int) -> None:
     acts = [act for _, act in HAPPENINGS]
     for act in chance.choices(acts, weights, k=times):
         act(organisation, chance)
+
+
+def _devices(chance: Random) -> tuple[Device, ...]:
+    """The devices of a node: mostly all alike and ours; of some nobody knows the memory."""
+    found = []
+    memory = chance.choice((40_960, 81_920, 81_920, None))
+    gpu_type, mixed = chance.choice(("H100", "H100", "A100")), chance.random() < 0.1
+    for index in range(chance.choice((1, 2, 4, 4, 8))):
+        own_type = chance.choice(("H100", "A100")) if mixed else gpu_type
+        found.append(Device(index, own_type, memory, foreign=chance.random() < 0.03))
+    return tuple(found)
 
 
 def _waiting(workload: Workload, **fields: Any) -> Workload:

@@ -17,7 +17,8 @@ chances = st.randoms(use_true_random=False)
 
 
 class Life(RuleBasedStateMachine):
-    """Submit, start, finish, cancel, fail, drain, lose a node, edit the tree, move the clock, reschedule."""
+    """Submit, start, finish, cancel, fail, drain, lose a node or a cluster, edit the tree, move the clock,
+    reschedule."""
 
     @initialize(chance=chances)
     def found(self, chance: Random) -> None:
@@ -65,6 +66,18 @@ class Life(RuleBasedStateMachine):
     @rule(chance=chances)
     def lose_node(self, chance: Random) -> None:
         self.organisation.lose_node(chance)
+
+    @rule(chance=chances)
+    def disconnect(self, chance: Random) -> None:
+        self.organisation.disconnect(chance)
+
+    @rule(chance=chances)
+    def checkpoint(self, chance: Random) -> None:
+        self.organisation.checkpoint(chance)
+
+    @rule(chance=chances)
+    def book_usage(self, chance: Random) -> None:
+        self.organisation.book_usage(chance)
 
     @rule(chance=chances)
     def edit_tree(self, chance: Random) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduling.engine import schedule
-from scheduling.engine.checker import check
+from scheduling.engine.checker import BrokenRule, check
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.faults import FAULTS, Fault
 
@@ -26,5 +26,6 @@ def test_the_engine_as_it_is_breaks_no_rule_there(fault: Fault) -> None:
     assert check(fault.world, schedule(fault.world, NOW), NOW) == ()
 
 
-def test_there_are_enough_faults_and_each_is_named_once() -> None:
+def test_there_is_a_fault_for_every_rule_and_each_is_named_once() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 30
+    assert {fault.rule for fault in FAULTS} == set(BrokenRule)

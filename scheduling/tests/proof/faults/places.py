@@ -135,6 +135,12 @@ PLACES = (
         blind(nodes=field(devices=(Device(0, "H100", 81920), Device(1, "H100", 81920)))),
     ),
     Fault(
+        "a device is used that is not there",
+        BrokenRule.UNKNOWN_ROW,
+        world(node("n", 1), waiting("w", "a")),
+        blind(nodes=field(devices=(Device(1, "H100", 81920),))),
+    ),
+    Fault(
         "the GPU type is ignored",
         BrokenRule.GPU_TYPE,
         world(

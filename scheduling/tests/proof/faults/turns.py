@@ -8,8 +8,9 @@ from scheduling.engine.checker import BrokenRule
 from scheduling.engine.types import (
     Fairness,
     Queueing,
+    Status,
 )
-from scheduling.tests.engine.build import MINUTE, NOW, node, pool, waiting
+from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, waiting
 from scheduling.tests.proof.faults.worlds import (
     GROWS,
     LARGE_FIRST,
@@ -77,6 +78,12 @@ TURNS = (
         BrokenRule.NOT_ELIGIBLE,
         world(node("n", 1), waiting("w", "a", held=True)),
         blind(workloads=field(held=False)),
+    ),
+    Fault(
+        "one that runs starts again",
+        BrokenRule.WRONG_ACTION,
+        world(node("n", 2), placed("r", "a", on="n:0")),
+        blind(workloads=field(status=Status.PENDING, pool=None, placements=())),
     ),
     Fault(
         "one that backs off starts",
