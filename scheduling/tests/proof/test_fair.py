@@ -7,6 +7,7 @@ from random import Random
 
 from scheduling.engine import schedule
 from scheduling.engine.types import Snapshot, Workload
+from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.fair import lawful_sets, named, shared
 from scheduling.tests.proof.victims import Losses, chosen, fits
@@ -44,4 +45,20 @@ def test_a_newcomer_waits_only_where_no_set_is_lawful() -> None:
         if not fits(world, newcomer, ()):
             assert bool(taken) == bool(lawful), seed
             seen += bool(lawful)
+    assert seen > len(CASES) // 10
+
+
+def test_no_victim_takes_its_place_back_and_chains_end() -> None:
+    seen = 0
+    for seed in CASES:
+        world, taken = shared(Random(seed)), set[tuple[str, str]]()
+        for _ in range(10):
+            plan = schedule(world, NOW)
+            assert not taken & {(gone.workload, gone.by) for gone in plan.preemptions}, seed
+            taken = {(gone.by, gone.workload) for gone in plan.preemptions}
+            if not taken:
+                break
+            seen += 1
+            world = applied(world, plan)
+        assert not taken, seed
     assert seen > len(CASES) // 10
