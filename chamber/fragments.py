@@ -3,14 +3,14 @@
 A thousand open pages fetch their parts again after each change. Whoever holds the same roles on the same teams is shown
 the same, so an answer is kept for ten seconds, by address and kind of viewer, with the versions of the topics that it
 shows. A page says which versions it was told of (`X-Chamber-Heard`); a kept answer that is at least as new is what it
-wants, and costs no query: neither for the part, nor for session, user and roles, which are remembered for thirty
-seconds as long as nothing was announced of the session, the user, or who may do what.
+wants, and costs no query: neither for the part, nor for session, user and roles, which are remembered for a minute as
+long as nothing was announced of the session, the user, or who may do what. Of Redis only these versions are asked,
+where the process has the rest in its memory (`chamber.remembered`).
 
 What is kept holds no cookie and no token. Where the cache is away, everything is rendered as if there were none.
 """
 
 import hashlib
-import logging
 import threading
 import time
 import weakref
@@ -23,17 +23,17 @@ from uuid import UUID
 from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
-from redis import RedisError
 
 from chamber import __version__, live, sessions
 from chamber.http import Watched, wants_fragment
+from chamber.remembered import Remembered, safely
 from teams.permissions import roles_by_path
 
-logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 KEPT_SECONDS = 10
-VIEWER_SECONDS = 30
+VIEWER_SECONDS = 60
+"""As often as sockets are looked at: a change of session, user or roles may have been announced in vain."""
 USER_SECONDS = SHARED_SECONDS = 86_400
 ETAG_SECONDS = 60
 """A page gets its part anew once in this time though no topic changed: an announcement may have been lost."""
@@ -42,7 +42,8 @@ RENDER_SECONDS = 2.0
 LOOK_AGAIN_SECONDS = 0.1
 LONGEST_ADDRESS = 500
 MOST_HEARD = 100
-AWAY_SECONDS = 1.0
+
+_viewers, _parts = Remembered("viewers"), Remembered("parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Kept:
 
 
 class FragmentMiddleware:
-    """Stands before sessions and sign-in: a kept answer is given without either."""
+    """Stands before sessions and sign-in, and what adds headers: a kept answer is given without, and has them."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -120,13 +121,13 @@ class FragmentMiddleware:
     ) -> HttpResponse:
         """Answer what is kept; of those who find nothing, one renders and the others wait for it."""
         heard = _heard(request.headers.get("X-Chamber-Heard", ""))
-        kept, is_shared = _find(address, viewer, heard)
+        kept = _find(address, viewer, heard)
         if kept is not None:
             return kept.answer(request)
-        if not is_shared:
+        if not _parts.find(_shared_key(address)):
             return self._render(request, address, session)
         with _turn(
-            f"rendering:{_digest(address, viewer.kind)}", lambda: _find(address, viewer, heard)[0]
+            f"rendering:{_digest(address, viewer.kind)}", lambda: _find(address, viewer, heard)
         ) as found:
             return found.answer(request) if found else self._render(request, address, session)
 
@@ -159,11 +160,11 @@ def alike(name: str, watched: Watched, read: Callable[[], Answer]) -> Answer:
         return read()
     key = f"alike:{name}:{_digest(watched.heard)}"
     with _alone(key):
-        found: Answer | None = _safely(lambda: cache.get(key), otherwise=None)
+        found: Answer | None = safely(lambda: cache.get(key), otherwise=None)
         if found is not None:
             return found
         answer = read()
-        _safely(lambda: cache.set(key, answer, KEPT_SECONDS), otherwise=None)
+        safely(lambda: cache.set(key, answer, KEPT_SECONDS), otherwise=None)
         return answer
 
 
@@ -178,14 +179,14 @@ def _turn(name: str, look: Callable[[], Kept | None]) -> Iterator[Kept | None]:
     with _alone(name):
         try:
             while not (found := look()) and time.monotonic() < deadline:
-                mine = _safely(lambda: cache.add(name, 1, RENDER_SECONDS), otherwise=True)
+                mine = safely(lambda: cache.add(name, 1, RENDER_SECONDS), otherwise=True)
                 if mine:
                     break
                 time.sleep(LOOK_AGAIN_SECONDS)
             yield found
         finally:
             if mine:
-                _safely(lambda: cache.delete(name), otherwise=False)
+                safely(lambda: cache.delete(name), otherwise=False)
 
 
 @contextmanager
@@ -219,14 +220,13 @@ class _Session:
     def __init__(self, key: str) -> None:
         self._key, self._topic = key, live.session_topic(key)
         self._viewer_key, self._user_key = _viewer_key(self._topic), f"viewer-id:{self._topic}"
-        keys = [self._viewer_key, self._user_key]
-        found: dict[str, Any] = _safely(lambda: cache.get_many(keys), otherwise={})
-        self._user_id: UUID | None = found.get(self._user_key)
+        self._user_id: UUID | None = _viewers.find(self._user_key)
         self.versions = self._versions()
-        viewer: Viewer | None = found.get(self._viewer_key)
-        self.viewer = (
-            viewer if viewer is not None and self._holds and viewer.versions == self.versions else None
-        )
+        self.viewer: Viewer | None = None
+        if self._holds:
+            self.viewer = _viewers.find(
+                self._viewer_key, suits=lambda viewer: viewer.versions == self.versions
+            )
 
     def look(self) -> None:
         """Find out who asks, and remember it (3 queries; 2 more where it was not known whose versions to look at)."""
@@ -234,7 +234,7 @@ class _Session:
             user = sessions.user_of(self._key)
             if user is None:
                 return
-            _safely(lambda: cache.set(self._user_key, user.pk, USER_SECONDS), otherwise=None)
+            _viewers.set(self._user_key, user.pk, USER_SECONDS)
             self._user_id = user.pk
             self.versions = self._versions()
         user = sessions.user_of(self._key) if self._holds else None
@@ -255,32 +255,30 @@ class _Session:
     def remember(self, viewer: Viewer) -> None:
         """Keep who asks; their kind only where it was known before whose versions to look at."""
         if viewer.user_id != self._user_id:
-            _safely(lambda: cache.set(self._user_key, viewer.user_id, USER_SECONDS), otherwise=None)
+            _viewers.set(self._user_key, viewer.user_id, USER_SECONDS)
         elif live.UNKNOWN not in viewer.versions:
-            _safely(lambda: cache.set(self._viewer_key, viewer, VIEWER_SECONDS), otherwise=None)
+            _viewers.set(self._viewer_key, viewer, VIEWER_SECONDS)
 
 
 def forget_session(key: str) -> None:
-    """Drop what is remembered of a session that ends, at once and for all processes."""
-    _safely(lambda: cache.delete(_viewer_key(live.session_topic(key))), otherwise=False)
+    """Drop what is remembered of a session that ends; what other processes have ends with its version."""
+    _viewers.delete(_viewer_key(live.session_topic(key)))
 
 
 def _keep(kept: Kept, address: str, viewer: Viewer) -> None:
     """Keep an answer, and remember for longer that at this address there is something to share."""
     if live.UNKNOWN in kept.watched.versions:
         return
-    _safely(lambda: cache.set(_key(address, viewer, kept.watched.only), kept, KEPT_SECONDS), otherwise=None)
+    _parts.set(_key(address, viewer, kept.watched.only), kept, KEPT_SECONDS)
     if kept.watched.only is None:
-        _safely(lambda: cache.set(_shared_key(address), True, SHARED_SECONDS), otherwise=None)
+        _parts.set(_shared_key(address), True, SHARED_SECONDS)
 
 
-def _find(address: str, viewer: Viewer, heard: Mapping[str, int]) -> tuple[Kept | None, bool]:
-    """Return the kept answer that suits, and whether one may be expected from others who ask at this address."""
-    keys = [_key(address, viewer, viewer.user_id), _key(address, viewer, None), _shared_key(address)]
-    found: dict[str, Any] = _safely(lambda: cache.get_many(keys), otherwise={})
-    answers: list[Kept] = [found[key] for key in keys[:2] if key in found]
-    suiting = next((kept for kept in answers if kept.suits(viewer, heard)), None)
-    return suiting, keys[2] in found
+def _find(address: str, viewer: Viewer, heard: Mapping[str, int]) -> Kept | None:
+    """Return the kept answer that suits."""
+    keys = _key(address, viewer, viewer.user_id), _key(address, viewer, None)
+    found: Kept | None = _parts.find(*keys, suits=lambda kept: kept.suits(viewer, heard))
+    return found
 
 
 def _viewer_key(topic: str) -> str:
@@ -306,21 +304,5 @@ def _heard(text: str) -> dict[str, int]:
 
 
 def _digest(*parts: str) -> str:
-    # While two versions run, neither reads what the other one kept: it may be made otherwise.
+    # While two versions run, neither reads what the other one kept, nor do pages take it for theirs.
     return hashlib.sha256("\0".join((__version__, *parts)).encode()).hexdigest()[:32]
-
-
-_ask_from = 0.0
-
-
-def _safely(ask: Callable[[], Answer], otherwise: Answer) -> Answer:
-    """Return what the cache answers; `otherwise` where it is away, and for a second after."""
-    global _ask_from  # noqa: PLW0603 - one cache serves the process
-    if time.monotonic() < _ask_from:
-        return otherwise
-    try:
-        return ask()
-    except (RedisError, OSError) as error:
-        _ask_from = time.monotonic() + AWAY_SECONDS
-        logger.warning("The cache is away, every part of a page is rendered anew: %s", error)
-        return otherwise

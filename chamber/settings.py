@@ -38,11 +38,11 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "chamber.request_id.RequestIdMiddleware",
     "chamber.serving.proxies.TrustedProxies",
+    "chamber.fragments.FragmentMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "chamber.middleware.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
     "chamber.middleware.NoNulMiddleware",
-    "chamber.fragments.FragmentMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

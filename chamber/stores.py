@@ -168,12 +168,20 @@ def channel_layers(redis: str) -> dict[str, Any]:
 
 
 def caches(redis: str) -> dict[str, Any]:
-    """Return where what may be lost is kept: `default` for all processes (Redis), `process` for this one alone."""
-    process = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"}
+    """Return where what may be lost is kept: `default` for all processes (Redis), the others for this one alone.
+
+    `viewers` and `parts` hold what open pages ask for again and again (`chamber.remembered`).
+    """
+    memory = "django.core.cache.backends.locmem.LocMemCache"
+    own = {
+        "process": {"BACKEND": memory, "LOCATION": "process"},
+        "viewers": {"BACKEND": memory, "LOCATION": "viewers", "OPTIONS": {"MAX_ENTRIES": 20_000}},
+        "parts": {"BACKEND": memory, "LOCATION": "parts", "OPTIONS": {"MAX_ENTRIES": 400}},
+    }
     if not redis:
-        return {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}, "process": process}
+        return {"default": {"BACKEND": memory}, **own}
     shared = {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "chamber.remembered.SharedCache",
         "LOCATION": redis,
         "KEY_PREFIX": "chamber",
         # What may be lost is not waited for: a request goes on without it.
@@ -183,4 +191,4 @@ def caches(redis: str) -> dict[str, Any]:
             "retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
         },
     }
-    return {"default": shared, "process": process}
+    return {"default": shared, **own}

@@ -4,12 +4,12 @@ import re
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import cache, caches
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from chamber import fragments, live
+from chamber import fragments, live, remembered
 from chamber.http import Watched
 from chamber.live import _send
 from chamber.models import User
@@ -21,10 +21,9 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache() -> Any:
-    cache.clear()
-    yield
-    cache.clear()
+def _empty_caches() -> None:
+    for each in ("default", "viewers", "parts"):
+        caches[each].clear()
 
 
 class Page:
@@ -222,6 +221,30 @@ def test_who_signed_out_gets_nothing(mate: User) -> None:
     assert page.fetch("/").status_code == 302
 
 
+def test_who_signed_out_gets_nothing_of_a_process_that_still_remembers_him(
+    mate: User, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Page(mate)
+    page.settle("/")
+    cookie = page.client.cookies["sessionid"].value
+    monkeypatch.setattr("chamber.views_sign_in.forget_session", lambda _: None)
+    with django_capture_on_commit_callbacks(execute=True):
+        page.client.post("/sign-out/")
+    page.client.cookies["sessionid"] = cookie
+    assert page.fetch("/").status_code == 302
+
+
+def test_a_kept_answer_has_the_headers_of_a_rendered_one(mate: User) -> None:
+    page = Page(mate)
+    page.settle("/")
+    kept = page.fetch("/")
+    announce("overview")
+    rendered = page.fetch("/")
+    own = {"ETag", "X-Request-ID"}
+    assert {**kept.headers} | dict.fromkeys(own) == {**rendered.headers} | dict.fromkeys(own)
+    assert "Content-Security-Policy" in kept.headers
+
+
 @pytest.mark.parametrize(
     "change", [{"is_active": False}, {"password": "another"}], ids=["deactivated", "password"]
 )
@@ -302,10 +325,11 @@ def test_where_the_cache_is_away_everything_is_rendered(
 
     for name in ("get_many", "set", "add", "delete"):
         monkeypatch.setattr(cache, name, away, raising=False)
-    monkeypatch.setattr(fragments, "_ask_from", 0.0)
+    monkeypatch.setattr(remembered, "_ask_from", 0.0)
+    announce("overview")
     assert page.queries("/") > 0
     assert caplog.text.count("The cache is away") == 1
-    monkeypatch.setattr(fragments, "_ask_from", 0.0)
+    monkeypatch.setattr(remembered, "_ask_from", 0.0)
 
 
 def test_where_versions_are_not_known_nothing_is_kept(mate: User, monkeypatch: pytest.MonkeyPatch) -> None:

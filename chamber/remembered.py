@@ -1,0 +1,97 @@
+"""What may be lost and is asked for very often: in Redis for all processes, and in the memory of each that asked.
+
+Who reads it has to know whether it still holds, by the versions in it: a process does not hear what another one drops.
+Where the cache is away, nothing is found and nothing is kept.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from django.core.cache import cache, caches
+from django.core.cache.backends.redis import RedisCache, RedisCacheClient
+from redis import Redis, RedisError
+
+from chamber import __version__
+
+logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+Entry = tuple[float, Any]
+"""(until when in seconds since 1970, value)"""
+
+AWAY_SECONDS = 1.0
+
+
+class SharedCache(RedisCache):
+    """Django's cache in Redis with a client that is kept: making one costs more than what it is asked."""
+
+    def __init__(self, server: str, params: dict[str, Any]) -> None:
+        super().__init__(server, params)
+        self._class = _KeptClient
+
+
+class _KeptClient(RedisCacheClient):
+    _kept: Redis | None = None
+
+    def get_client(self, key: Any = None, *, write: bool = False) -> Redis:
+        if self._kept is None:
+            self._kept = super().get_client(key, write=write)
+        return self._kept
+
+
+class Remembered:
+    """Values of one kind, each until a moment of its own; `near` names the cache that holds them in this process."""
+
+    def __init__(self, near: str) -> None:
+        self._near = near
+
+    def find(self, *keys: str, suits: Callable[[Any], bool] = lambda _: True) -> Any:
+        """Return the first value that suits, of this process or else of all (one round trip); None without any."""
+        near, keys = caches[self._near], tuple(map(self._key, keys))
+        found = self._suiting(near.get_many(keys), keys, suits)
+        if found is None:
+            shared: dict[str, Entry] = safely(lambda: cache.get_many(keys), otherwise={})
+            for key, entry in shared.items():
+                near.set(key, entry, entry[0] - time.time())
+            found = self._suiting(shared, keys, suits)
+        return found
+
+    def set(self, key: str, value: object, seconds: float) -> None:
+        """Keep a value for so long."""
+        key, entry = self._key(key), (time.time() + seconds, value)
+        caches[self._near].set(key, entry, seconds)
+        safely(lambda: cache.set(key, entry, seconds), otherwise=None)
+
+    def delete(self, key: str) -> None:
+        """Drop a value, here and for whoever does not have it yet."""
+        key = self._key(key)
+        caches[self._near].delete(key)
+        safely(lambda: cache.delete(key), otherwise=False)
+
+    def _key(self, key: str) -> str:
+        # While two versions of the program run, neither reads what the other one keeps.
+        return f"{self._near}:{__version__}:{key}"
+
+    @staticmethod
+    def _suiting(found: Mapping[str, Entry], keys: Iterable[str], suits: Callable[[Any], bool]) -> Any:
+        now = time.time()
+        entries = (found[key] for key in keys if key in found)
+        return next((value for until, value in entries if now < until and suits(value)), None)
+
+
+_ask_from = 0.0
+
+
+def safely(ask: Callable[[], Answer], otherwise: Answer) -> Answer:
+    """Return what the cache answers; `otherwise` where it is away, and for a second after."""
+    global _ask_from  # noqa: PLW0603 - one cache serves the process
+    if time.monotonic() < _ask_from:
+        return otherwise
+    try:
+        return ask()
+    except (RedisError, OSError) as error:
+        _ask_from = time.monotonic() + AWAY_SECONDS
+        logger.warning("The cache is away, every part of a page is rendered anew: %s", error)
+        return otherwise
