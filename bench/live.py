@@ -123,8 +123,13 @@ class Page:
         while True:
             with suppress(OSError, WebSocketException):
                 headers = {"Cookie": f"sessionid={self.session}"}
+                # Browsers answer pings and send none.
                 async with connect(
-                    url, additional_headers=headers, origin=Origin(origin), compression=None
+                    url,
+                    additional_headers=headers,
+                    origin=Origin(origin),
+                    compression=None,
+                    ping_interval=None,
                 ) as socket:
                     await self._hear(socket)
             self.lost += 1

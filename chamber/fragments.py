@@ -140,7 +140,8 @@ class FragmentMiddleware:
             return response
         # By the roles that the answer was rendered with, whatever was remembered before.
         viewer = Viewer.of(user, session.versions)
-        session.remember(viewer)
+        if viewer != session.viewer:
+            session.remember(viewer)
         watched = watched.seen_by(viewer.user_id)
         minute = str(time.time() // ETAG_SECONDS)
         etag = f'"{_digest(address, viewer.kind, repr(watched), minute)}"'
@@ -270,7 +271,7 @@ def _keep(kept: Kept, address: str, viewer: Viewer) -> None:
     if live.UNKNOWN in kept.watched.versions:
         return
     _parts.set(_key(address, viewer, kept.watched.only), kept, KEPT_SECONDS)
-    if kept.watched.only is None:
+    if kept.watched.only is None and not _parts.find(_shared_key(address)):
         _parts.set(_shared_key(address), True, SHARED_SECONDS)
 
 

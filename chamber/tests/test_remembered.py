@@ -1,5 +1,6 @@
 """What is remembered by each process and by all: what is found, and until when."""
 
+import time
 from typing import Any
 
 import pytest
@@ -55,8 +56,8 @@ def test_the_first_key_goes_before_the_second(viewers: Remembered) -> None:
 def test_nothing_lasts_longer_here_than_it_was_to(viewers: Remembered, monkeypatch: Any) -> None:
     of_another_process(viewers, "who", "rosa", seconds=60)
     assert viewers.find("who") == "rosa"
-    later = remembered.time.time() + 61
-    monkeypatch.setattr(remembered.time, "time", lambda: later)
+    later = time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later)
     assert viewers.find("who") is None
 
 
