@@ -45,6 +45,7 @@ def render_team(
     above = Team.objects.visible_to(user).filter(pk__in=team.ancestor_ids()[:-1]).order_by("depth")
     ancestors = {other.pk: other for other in above}
     context = {
+        "organisation": picture.nodes.get(team.ancestor_ids()[0]),  # which the frame would ask for
         "team": team,
         "ancestors": ancestors.values(),
         "children": team.children.order_by("name"),
