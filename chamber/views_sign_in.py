@@ -12,9 +12,6 @@ from chamber import live
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS, sign_in
 from chamber.fragments import forget_session
 
-SIGN_OUT_SECONDS = 0.5
-"""How long a sign-out waits until all processes can know of it; longer than that takes only while Redis is away."""
-
 
 class SignInForm(AuthenticationForm):
     """User name and password; refused without a look at the password after too many tries."""
@@ -62,5 +59,5 @@ class SignOut(LogoutView):
         if key:
             forget_session(key)
             live.announce(live.session_topic(key))
-            live.flush(SIGN_OUT_SECONDS)
+            live.flush()  # no process may take the session for open once this is answered
         return response

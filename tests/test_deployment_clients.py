@@ -62,6 +62,26 @@ def test_a_client_that_never_reads_holds_up_nobody(team: Deployment) -> None:
             one.close()
 
 
+def test_who_signed_out_gets_no_part_from_any_process_that_had_one_for_him(team: Deployment) -> None:
+    with httpx.Client(base_url=team.web_url, timeout=60) as pages:
+        pages.get("/sign-in/")
+        asked = {"username": "rosa", "password": "chamber-demo"}
+        pages.post("/sign-in/", data={**asked, "csrfmiddlewaretoken": pages.cookies["csrftoken"]})
+        cookies, session = dict(pages.cookies), {"Cookie": f"sessionid={pages.cookies['sessionid']}"}
+
+        def part(_: int) -> int:
+            # A connection of its own each: whichever process takes it up.
+            return httpx.get(
+                f"{team.web_url}/", headers={"X-Chamber-Fragment": "1", **session}, timeout=60
+            ).status_code
+
+        with ThreadPoolExecutor(8) as threads:
+            assert set(threads.map(part, range(40))) == {200}
+            answer = pages.post("/sign-out/", data={"csrfmiddlewaretoken": cookies["csrftoken"]})
+            assert answer.status_code == 302
+            assert set(threads.map(part, range(40))) == {302}
+
+
 @pytest.mark.parametrize(
     ("request_text", "status"),
     [

@@ -230,6 +230,7 @@ def test_who_signed_out_gets_nothing_of_a_process_that_still_remembers_him(
     monkeypatch.setattr("chamber.views_sign_in.forget_session", lambda _: None)
     with django_capture_on_commit_callbacks(execute=True):
         page.client.post("/sign-out/")
+    assert live.flush(60)
     page.client.cookies["sessionid"] = cookie
     assert page.fetch("/").status_code == 302
 
