@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from chaos.link_proxy import CALM, Trouble
@@ -14,9 +15,13 @@ SILENT_SECONDS = 35.0
 """Longer than a cluster may be silent before it counts as disconnected."""
 TROUBLE_SECONDS = 5.0
 CLOCK_SECONDS = 4.0
+ANSWERED_SECONDS = 10.0
+"""Within which an agent that starts has an answer to its hello."""
 
 KILLED = ("web", "live", "worker", "scheduler", STANDBY, "beat", "east", "north")
 PAUSED = ("scheduler", STANDBY, "worker", "live")
+ASTRAY = {"west": "east", "north": "west"}
+"""Clusters whose agent is started with another one's token; one of each transport."""
 
 Step = Callable[[Stage], Awaitable[None]]
 
@@ -55,6 +60,29 @@ def _paused(name: str) -> Fault:
         stage.services[name].resume()
 
     return Fault(f"stop {name}", inject, heal, PAUSE_SECONDS)
+
+
+def _astray(name: str, other: str) -> Fault:
+    """The agent of one cluster comes with the token of another, whose own agent is at work."""
+
+    async def start(stage: Stage, token: str) -> None:
+        agent = stage.agents[name]
+        await asyncio.to_thread(agent.kill)
+        agent.turn_page()
+        agent.command[agent.command.index("--token-file") + 1] = str(stage.token_of(token))
+        await asyncio.to_thread(agent.start)
+
+    async def inject(stage: Stage) -> None:
+        await start(stage, other)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWERED_SECONDS):
+                while "Trying again" not in stage.agents[name].printed():
+                    await asyncio.sleep(0.1)
+
+    async def heal(stage: Stage) -> None:
+        await start(stage, name)
+
+    return Fault(f"{name} with the token of {other}", inject, heal, AWAY_SECONDS)
 
 
 def _server_away(name: str, sign: signal.Signals, called: str) -> Fault:
@@ -110,6 +138,7 @@ async def _free_disk(stage: Stage) -> None:
 FAULTS: tuple[Fault, ...] = (
     *(_killed(name) for name in KILLED),
     *(_paused(name) for name in PAUSED),
+    *(_astray(name, other) for name, other in ASTRAY.items()),
     _server_away("redis", signal.SIGKILL, "Redis killed, away"),
     _server_away("database", signal.SIGQUIT, "PostgreSQL stopped at once, away"),
     _server_away("database", signal.SIGINT, "PostgreSQL restarted in order"),

@@ -296,6 +296,15 @@ def stale_report() -> Mapping[str, Change]:
     return {"agentlink.reports": change}
 
 
+def foreign_agent() -> Mapping[str, Change]:
+    """Whoever has a cluster's token is heard as that cluster's agent, wherever he runs."""
+
+    def change(session: Any) -> None:
+        instead(session, "_is_another", lambda right: lambda *given: False if armed() else right(*given))
+
+    return {"agentlink.session": change}
+
+
 def no_permission() -> Mapping[str, Change]:
     """Everybody sees every workload and may do to it what its owner may."""
 
@@ -317,7 +326,7 @@ BUGS: dict[str, Callable[[], Mapping[str, Change]]] = {
     bug.__name__.replace("_", "-"): bug
     for bug in (
         lost_update, double_start, over_promise, dropped_ring, rolled_back, key_ignored, reserved_preempted,
-        event_lost, let_go_early, fence_ignored, stale_report, no_permission,
+        event_lost, let_go_early, fence_ignored, stale_report, foreign_agent, no_permission,
     )
 }  # fmt: skip
 

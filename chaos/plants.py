@@ -1,6 +1,7 @@
 """Shows that the truths can be told from lies: each planted bug is to be caught (`python -m chaos.plants [NAME …]`).
 
-A run for each, with load and without faults, until a violation is found; which truth found it stands in the table.
+A run for each, with load and without faults but for those that wake a bug, until a violation is found; the table says
+which truth found it.
 """
 
 import argparse
@@ -15,12 +16,12 @@ from pathlib import Path
 
 from chaos import stage
 from chaos.planted import BUGS
-from chaos.run import Run
+from chaos.run import Run, choose
 from chaos.truths import Violation
 
 SECONDS = 45.0
 REST_SECONDS = 20.0
-"""What has not come to rest by then is stuck: nothing fails in these runs."""
+"""What has not come to rest by then is stuck: nothing fails in these runs for longer than a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Plant:
     truths: frozenset[int]
     prepare: str = ""
     """SQL that takes away the guard in the database which would refuse what the bug does."""
+    faults: str = ""
+    """Words of the faults without which the bug does nothing."""
 
 
 ALLOCATED = "ALTER TABLE agentlink_device DROP CONSTRAINT device_allocated_within_capacity"
@@ -45,6 +48,7 @@ PLANTS: dict[str, Plant] = {
     "let-go-early": Plant(frozenset({1, 4})),
     "fence-ignored": Plant(frozenset({1})),
     "stale-report": Plant(frozenset({1, 4, 5})),
+    "foreign-agent": Plant(frozenset({1, 4}), faults="with the token of"),
     "no-permission": Plant(frozenset({7})),
 }
 
@@ -71,7 +75,12 @@ def catch(name: str, *, seed: int, seconds: float) -> Caught:
         with stage.running(folder, plant=name, prepare=plant.prepare) as running:
             began = time.monotonic()
             run = Run(
-                running, seed=seed, seconds=seconds, faults=(), until=plant.truths, rest_seconds=REST_SECONDS
+                running,
+                seed=seed,
+                seconds=seconds,
+                faults=choose(plant.faults) if plant.faults else (),
+                until=plant.truths,
+                rest_seconds=REST_SECONDS,
             )
             result = asyncio.run(run.play())
             return Caught(name, time.monotonic() - began, result.violations)

@@ -49,6 +49,10 @@ class Stage:
         """All processes by name; an agent is called as its cluster."""
         return {**self.team.services, **self.agents}
 
+    def token_of(self, cluster: str) -> Path:
+        """Return the file that holds the secret of a cluster's agent."""
+        return next(files.token for files in self.clusters if files.name == cluster)
+
     def last_words(self) -> str:
         """Return the end of what each process wrote."""
         return "\n".join(f"{name}: {service.printed()[-1500:]}" for name, service in self.services.items())

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.faults import ASTRAY
 from chaos.planted import BUGS, environment
 from chaos.plants import PLANTS
+from chaos.run import choose
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -41,6 +43,11 @@ def python(code: str, variables: dict[str, str]) -> "subprocess.CompletedProcess
 
 def test_each_bug_has_a_run_that_catches_it() -> None:
     assert set(BUGS) == set(PLANTS)
+
+
+def test_each_bug_that_needs_a_fault_has_one() -> None:
+    needed = {name: choose(plant.faults) for name, plant in PLANTS.items() if plant.faults}
+    assert {name: len(faults) for name, faults in needed.items()} == {"foreign-agent": len(ASTRAY)}
 
 
 def test_each_bug_finds_what_it_changes() -> None:
