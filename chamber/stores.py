@@ -4,12 +4,12 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import dj_database_url
 from kombu.entity import Queue
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool, parse_url
+from redis.connection import URL_QUERY_ARGUMENT_PARSERS, ConnectionPool, parse_url
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.retry import Retry
@@ -19,6 +19,8 @@ LOCK_SECONDS = 30
 IDLE_IN_TRANSACTION_SECONDS = 60
 """After which PostgreSQL ends a transaction whose process sleeps (or was stopped) with its locks held."""
 CONNECT_SECONDS = 5
+REDIS_PARAMETERS = {*URL_QUERY_ARGUMENT_PARSERS, "client_name", "username", "password"} - {"retry_on_error"}
+"""Beside those that begin with `ssl_`. redis-py's others are objects; given as text, they fail when it connects."""
 QUOTING = "a password in it is written with %2F for a slash, and so on. What was given is not shown."
 """Where such a URL goes wrong, its password may stand in any part of it."""
 
@@ -130,15 +132,24 @@ def redis_url(url: str) -> str:
             "CHAMBER_REDIS cannot be read as a URL; allowed is redis://host:6379/0, with rediss:// over TLS and "
             f"redis://:password@host:6379/0 with a password; {QUOTING}"
         )
-    if url:
-        try:
-            ConnectionPool.from_url(url).make_connection()  # which connects to nobody yet
-        except (RedisError, TypeError, ValueError):
-            raise SystemExit(
-                "CHAMBER_REDIS has parameters that a Redis at such a URL does not take; after the question mark stand "
-                "those of redis-py's connections, such as ssl_ca_certs=/path with rediss://."
-            ) from None
+    if url and not _takes_parameters(url):
+        raise SystemExit(
+            "CHAMBER_REDIS has parameters that a Redis at such a URL does not take; after the question mark stand "
+            "those of redis-py's connections, such as ssl_ca_certs=/path with rediss://."
+        )
     return url
+
+
+def _takes_parameters(url: str) -> bool:
+    """Return whether a connection can be made of the URL's parameters; nobody is connected to yet."""
+    names = parse_qs(urlsplit(url).query)
+    if any(name not in REDIS_PARAMETERS and not name.startswith("ssl_") for name in names):
+        return False
+    try:
+        ConnectionPool.from_url(url).make_connection()
+    except (RedisError, TypeError, ValueError):
+        return False
+    return True
 
 
 def broker_tls(url: str) -> dict[str, Any] | None:

@@ -27,6 +27,9 @@ def test_a_url_of_redis_with_an_unquoted_password_is_refused_without_showing_it(
         "redis://:secret@host:6379/0?nonsense=1",
         "redis://:secret@host:6379/0?ssl_ca_certs=/etc/ca.pem",
         "redis://:secret@host:6379/0?protocol=9",
+        "redis://:secret@host:6379/0?maint_notifications_config=1",
+        "redis://:secret@host:6379/0?retry_on_error=1",
+        "redis://:secret@host:6379/0?socket_type=1",
         "rediss://:secret@host:6379/0?ssl_cert_reqs=perhaps",
     ],
 )
@@ -40,7 +43,13 @@ def test_a_url_of_redis_with_a_parameter_that_means_nothing_is_refused(url: str)
 
 
 @pytest.mark.parametrize(
-    "url", ["", "redis://host", "rediss://u:p@host:6379/0?ssl_ca_certs=/etc/ca.pem&socket_timeout=5"]
+    "url",
+    [
+        "",
+        "redis://host",
+        "redis://host/0?client_name=chamber&protocol=3",
+        "rediss://u:p@host:6379/0?ssl_ca_certs=/etc/ca.pem&socket_timeout=5",
+    ],
 )
 def test_a_url_of_redis_that_can_be_is_taken_as_it_is(url: str) -> None:
     assert stores.redis_url(url) == url
