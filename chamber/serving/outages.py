@@ -35,9 +35,9 @@ SAY_EVERY_SECONDS = 10.0
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's text as one line that ends with a full stop."""
+    """Return an error's text as one line that ends as a sentence does."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if text.endswith(".") else f"{text}."
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def outage(error: BaseException | None) -> BaseException | None:

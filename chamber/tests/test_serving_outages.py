@@ -38,6 +38,11 @@ def test_an_outage_is_one_line() -> None:
     assert logged(error) == "It failed. connection refused Is the server running."
 
 
+def test_a_question_is_not_followed_by_a_full_stop() -> None:
+    error = raised(OperationalError("refused\n\tIs it accepting TCP/IP connections?\n"))
+    assert logged(error) == "It failed. refused Is it accepting TCP/IP connections?"
+
+
 def test_an_outage_behind_another_error_is_one_line_too() -> None:
     error = raised(RuntimeError("cannot send"), redis.ConnectionError("Error 111"))
     assert logged(error) == "It failed. Error 111."
