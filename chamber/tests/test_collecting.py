@@ -55,14 +55,20 @@ def test_what_is_loaded_is_not_walked_again_and_what_comes_seldom() -> None:
     before = gc.get_threshold()
     kept: list[list[int]] = [[] for _ in range(1000)]
     walks: list[int] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            walks.append(1)
+
+    gc.callbacks.append(note)
     try:
         keep_what_is_loaded()
         assert gc.get_freeze_count() >= len(kept)
-        gc.callbacks.append(lambda phase, _: walks.append(1) if phase == "start" else None)
+        walks.clear()
         of_a_page: list[list[int]] = [[] for _ in range(5000)]
         assert len(of_a_page) == 5000
         assert not walks
     finally:
-        gc.callbacks.clear()
+        gc.callbacks.remove(note)
         gc.set_threshold(*before)
         gc.unfreeze()
