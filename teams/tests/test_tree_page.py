@@ -73,6 +73,14 @@ def test_what_is_not_visible_is_not_found(acme: Acme, sign_in: SignIn, query: st
     assert sign_in(acme.lead).get(f"/teams/?{query}").status_code == 404
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("query", ["", "pool=nowhere", "under=nowhere"])
+def test_without_an_organisation_any_address_says_how_to_begin(sign_in: SignIn, query: str) -> None:
+    answer = sign_in(make_user()).get(f"/teams/?{query}")
+    assert answer.status_code == 200
+    assert "There is no organisation yet" in answer.content.decode()
+
+
 def test_warns_admins_of_what_is_promised_beyond_the_capacity(acme: Acme, sign_in: SignIn) -> None:
     warning = "80 GPUs of Main are guaranteed"
     assert warning in sign_in(acme.org_admin).get("/teams/").content.decode()

@@ -24,7 +24,13 @@ SAVED = "teams-saved"
 def tree(request: HttpRequest) -> HttpResponse:
     """Show the teams with what each may have of a pool; without an organisation, how to set one up."""
     watched = Watched.now("teams", "pools")
-    user, place = person(request), Place.of(request)
+    try:
+        place = Place.of(request)
+    except NotVisible:
+        if Team.objects.exists():
+            raise
+        return _set_up(request)
+    user = person(request)
     shown = table(user, place.pool, under=place.under)
     if not shown.picture.nodes:
         return _set_up(request)
