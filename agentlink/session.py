@@ -203,8 +203,8 @@ class Session:
 
     def _hello(self, cluster: Cluster, message: Hello) -> Answer:
         """Begin, or begin again: the newest hello's connection is the one that counts from now on."""
-        if _is_another(cluster, message.cluster_uid):
-            return self._reject(cluster, _foreign(cluster, message.cluster_uid))
+        if foreign := refusal(cluster, message.cluster_uid):
+            return self._reject(cluster, foreign)
         now = timezone.now()
         begun = {
             "connection": message.connection,
@@ -324,6 +324,11 @@ class Session:
             return []
         self._namespaces_sent = version
         return [spaces.told(cluster.pk, version)]
+
+
+def refusal(cluster: Cluster, uid: str) -> Error | None:
+    """Return why nobody from the cluster with this id is let in by a token of `cluster`; None where he is."""
+    return _foreign(cluster, uid) if _is_another(cluster, uid) else None
 
 
 def _is_another(cluster: Cluster, uid: str) -> bool:

@@ -2,7 +2,8 @@
 
 A request carries a JSON list of messages, the first of them `hello` or `heartbeat`: nothing of a conversation is kept
 between requests but what these two say. The answer is a JSON list too. Where there is nothing to answer, the request
-waits for something new, at most 20 s; `?wait=0` answers at once.
+waits for something new, at most 20 s; `?wait=0` answers at once. `?cluster=ID` asks
+whether an agent of that cluster is let in.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from agentlink import protocol
 from agentlink.consumers import in_thread
 from agentlink.models import AgentToken
 from agentlink.protocol import Error, ErrorCode
-from agentlink.session import Answer, Session, authenticate
+from agentlink.session import Answer, Session, authenticate, refusal
 from chamber import live
 
 WAIT_SECONDS = 20.0
@@ -37,6 +38,10 @@ async def sync(request: HttpRequest) -> HttpResponse:
     token: AgentToken | Error = await in_thread(authenticate)(request.headers.get("Authorization", ""))
     if isinstance(token, Error):
         return _respond(Answer([token]))
+    if uid := request.GET.get("cluster"):
+        foreign = await in_thread(refusal)(token.cluster, uid[:64])
+        if foreign is not None:
+            return _respond(Answer([foreign]))
     session = Session(token, polls=True)
     sent = _texts(request)
     if isinstance(sent, Error):

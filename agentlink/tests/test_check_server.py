@@ -26,6 +26,28 @@ async def test_a_server_that_takes_the_token_is_no_problem_and_no_agent_is_distu
 
 
 @pytest.mark.django_db(transaction=True)
+async def test_a_token_of_another_cluster_is_told_and_nothing_counts_as_refused(place: Place) -> None:
+    secret = await in_database(make_token, place.cluster)
+    await in_database(lambda: Cluster.objects.update(uid="here", connected=True))
+    async with serving() as url:
+        asked = Asked(url=url, token=secret, transport="long-poll")
+        [found] = await server(asked, "there")
+        assert await server(asked, "here") == []
+    assert f"The token belongs to the cluster {place.cluster.name}, which is here" in found.problem
+    assert "this agent runs in there" in found.problem
+    after = await in_database(Cluster.objects.get)
+    assert (after.uid, after.rejected_messages) == ("here", 0)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_cluster_that_was_made_anew_is_no_problem(place: Place) -> None:
+    secret = await in_database(make_token, place.cluster)
+    await in_database(lambda: Cluster.objects.update(uid="before", connected=False))
+    async with serving() as url:
+        assert await server(Asked(url=url, token=secret, transport="long-poll"), "anew") == []
+
+
+@pytest.mark.django_db(transaction=True)
 async def test_a_token_that_is_not_taken_is_said_so(place: Place) -> None:
     async with serving() as url:
         [found] = await server(Asked(url=url, token="cha_wrong"))

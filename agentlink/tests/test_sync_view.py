@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 URL = "/agent/v1/sync?wait=0"
 
 
-def post(secret: str, body: Any) -> Any:
+def post(secret: str, body: Any, url: str = URL) -> Any:
     return Client(enforce_csrf_checks=True).post(
-        URL, body if isinstance(body, bytes) else json.dumps(body), content_type="application/json",
+        url, body if isinstance(body, bytes) else json.dumps(body), content_type="application/json",
         headers={"Authorization": f"Bearer {secret}"},
     )  # fmt: skip
 
@@ -50,6 +50,14 @@ def test_whoever_has_no_valid_token_is_answered_401(place: Place) -> None:
     secret = make_token(place.cluster)
     AgentToken.objects.update(revoked_at="2026-01-01T00:00:00Z")
     assert post(secret, []).status_code == 401
+
+
+@pytest.mark.parametrize("uid", ["there", "a%00b", "x" * 5000, "%ed%a0%80"])
+def test_whoever_asks_for_another_cluster_is_told_whose_the_token_is(place: Place, uid: str) -> None:
+    Cluster.objects.update(uid="here", connected=True)
+    response = post(make_token(place.cluster), [], f"{URL}&cluster={uid}")
+    assert response.status_code == 401
+    assert "which is here" in response.json()[0]["message"]
 
 
 def test_an_older_conversation_is_answered_409(place: Place) -> None:

@@ -1,7 +1,9 @@
 """What an operator must mend before the agent can work in a cluster: `chamber doctor --cluster`. Nothing is written."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
+from agentlink.agent.backends.native.cluster import cluster_uid
 from agentlink.agent.check import cluster, server
 from agentlink.agent.check.found import Asked, Problem, Report
 from agentlink.agent.kube.client import Kube
@@ -31,7 +33,11 @@ async def examine(kube: Kube, asked: Asked) -> Report:
         else:
             report.left_out.append(name)
     if asked.url:
-        await _make(report, "server", server.server(asked))
+        uid = ""
+        if answers:
+            with suppress(KubeError):  # then it is not compared; what the account lacks is told above
+                uid = await cluster_uid(kube)
+        await _make(report, "server", server.server(asked, uid))
     return report
 
 

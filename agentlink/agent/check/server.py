@@ -1,21 +1,25 @@
 """Questions to Chamber's server. No conversation is begun, which would end that of an agent at work."""
 
+import json
+from contextlib import suppress
+
 import httpx
 
+from agentlink import protocol
 from agentlink.agent.check.found import Asked, Problem
 from agentlink.agent.link import LinkLost, open_websocket
+from agentlink.protocol import Error
 
 ANSWER_SECONDS = 10.0
 
 
-async def server(asked: Asked) -> list[Problem]:
-    """Look whether Chamber's server is reached, and lets this token in."""
+async def server(asked: Asked, uid: str = "") -> list[Problem]:
+    """Look whether Chamber's server is reached, and lets this token in, from the cluster whose id is `uid` if known."""
     headers = {"Authorization": f"Bearer {asked.token}"}
+    params = {"wait": "0", "cluster": uid} if uid else {"wait": "0"}
     try:
         async with httpx.AsyncClient(timeout=ANSWER_SECONDS, headers=headers) as client:
-            answer = await client.post(
-                f"{asked.url.rstrip('/')}/agent/v1/sync", params={"wait": "0"}, json=[]
-            )
+            answer = await client.post(f"{asked.url.rstrip('/')}/agent/v1/sync", params=params, json=[])
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         words = str(error) or type(error).__name__
         return [
@@ -25,6 +29,8 @@ async def server(asked: Asked) -> list[Problem]:
             )
         ]
     if answer.status_code == httpx.codes.UNAUTHORIZED:
+        if foreign := _of_another_cluster(answer):
+            return [Problem(foreign, "On the page of each cluster, tokens of its own are made.")]
         return [
             Problem(
                 f"The server {asked.url} does not take the token.",
@@ -39,6 +45,15 @@ async def server(asked: Asked) -> list[Problem]:
             )
         ]
     return await _socket(asked) if asked.transport == "websocket" else []
+
+
+def _of_another_cluster(answer: httpx.Response) -> str:
+    """Return what the server says of a token that is valid, but not here; "" where it says anything else."""
+    with suppress(ValueError, LookupError, TypeError):
+        message = protocol.from_server(json.dumps(answer.json()[0]))
+        if isinstance(message, Error) and message.about == "hello":
+            return message.message
+    return ""
 
 
 async def _socket(asked: Asked) -> list[Problem]:

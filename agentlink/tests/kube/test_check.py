@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentlink.agent.check import Asked, Report, examine
+from agentlink.agent.check import Asked, Problem, Report, examine, server
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.rights import RIGHTS, Where, rules
@@ -90,6 +90,21 @@ def test_exactly_the_rights_of_the_agent_are_enough(namespace: Namespace, agent:
     assert report.made == [
         "api-server", "version", "clock", "namespaces", "rights", "claims", "nodes", "lease",
     ]  # fmt: skip
+
+
+def test_the_server_is_asked_whether_it_lets_this_cluster_in(
+    namespace: Namespace, agent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: list[str] = []
+
+    async def lets_in(_: Asked, uid: str) -> list[Problem]:
+        asked_for.append(uid)
+        return []
+
+    monkeypatch.setattr(server, "server", lets_in)
+    assert "server" in found(agent, url="http://chamber.test", token="cha_x").made
+    system = namespace.admin.get("v1", "namespaces", "kube-system")
+    assert asked_for == [system["metadata"]["uid"]]
 
 
 def test_a_right_that_is_missing_in_one_namespace_is_told_of_that(namespace: Namespace, agent: Path) -> None:

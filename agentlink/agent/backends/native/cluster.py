@@ -33,6 +33,11 @@ from agentlink.agent.kube.resources import JOBS, NAMESPACES, PODS, JsonObject
 from agentlink.protocol import AssignedPod, Assignment, Namespaces, NodeReport, UsageFigure, Verdict
 
 
+async def cluster_uid(kube: Kube) -> str:
+    """Return the cluster's own id, which its agent says hello with; raise `KubeError`."""
+    return str((await kube.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
+
+
 class NativeCluster:
     """The cluster, to be entered with `async with`: from then on it is watched and looked after.
 
@@ -85,7 +90,7 @@ class NativeCluster:
 
     async def __aenter__(self) -> Self:
         """Begin to watch; raise `KubeError` where the API server does not let the agent."""
-        self.uid = (await self.kube.get(NAMESPACES, "kube-system"))["metadata"]["uid"]
+        self.uid = await cluster_uid(self.kube)
         self._marks = await Marks.load(self.kube, self._own_namespace, domain=self.names.domain)
         maker = Maker(self.kube, self.names, self._marks, self.inventory, self.uid)
         adopter = Adopter(self.kube, self.names, self._marks, self.inventory, self.uid)
