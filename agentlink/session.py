@@ -19,8 +19,8 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from agentlink import adoption, assignments, desired, inventory, protocol, reports, spaces, usage
-from agentlink.models import AgentToken, Assignment, Cluster
+from agentlink import adoption, assignments, desired, inventory, protocol, refusals, reports, spaces, usage
+from agentlink.models import AgentToken, Cluster
 from agentlink.protocol import (
     Ack,
     Discovered,
@@ -176,6 +176,8 @@ class Session:
         for error in errors:
             logger.warning("The agent of %s sent what cannot be taken: %s", cluster, error.message)
         Cluster.objects.filter(pk=cluster.pk).update(rejected_messages=F("rejected_messages") + len(errors))
+        if hello := next((error for error in errors if error.about == "hello"), None):
+            refusals.note(cluster, hello)
         return Answer(list(errors))
 
     def _handle(self, cluster: Cluster, message: protocol.Message) -> Answer:
@@ -203,7 +205,7 @@ class Session:
 
     def _hello(self, cluster: Cluster, message: Hello) -> Answer:
         """Begin, or begin again: the newest hello's connection is the one that counts from now on."""
-        if foreign := refusal(cluster, message.cluster_uid):
+        if foreign := refusals.of(cluster, message.cluster_uid):
             return self._reject(cluster, foreign)
         now = timezone.now()
         begun = {
@@ -324,32 +326,6 @@ class Session:
             return []
         self._namespaces_sent = version
         return [spaces.told(cluster.pk, version)]
-
-
-def refusal(cluster: Cluster, uid: str) -> Error | None:
-    """Return why nobody from the cluster with this id is let in by a token of `cluster`; None where he is."""
-    return _foreign(cluster, uid) if _is_another(cluster, uid) else None
-
-
-def _is_another(cluster: Cluster, uid: str) -> bool:
-    """Return whether an agent with this cluster's token runs in another one: there, nothing of what runs here is found.
-
-    A cluster that was made anew has another id too. It is taken once the old one is silent, and nothing is known to be
-    there any more or what is was given up.
-    """
-    if cluster.uid in {"", uid}:
-        return False
-    there = Assignment.objects.filter(cluster=cluster, gone=False, given_up=False)
-    return cluster.connected or there.exists()
-
-
-def _foreign(cluster: Cluster, uid: str) -> Error:
-    return Error(
-        code=ErrorCode.NOT_AUTHORISED,
-        message=f"The token belongs to the cluster {cluster.name}, which is {cluster.uid}; this agent runs in {uid}. "
-        f"Give it a token of its own cluster. Where {cluster.name} was made anew, declare lost what ran there.",
-        about="hello",
-    )
 
 
 def _note_clock(cluster: Cluster, message: Heartbeat) -> None:

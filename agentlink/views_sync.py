@@ -18,11 +18,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
-from agentlink import protocol
+from agentlink import protocol, refusals
 from agentlink.consumers import in_thread
 from agentlink.models import AgentToken
 from agentlink.protocol import Error, ErrorCode
-from agentlink.session import Answer, Session, authenticate, refusal
+from agentlink.session import Answer, Session, authenticate
 from chamber import live
 
 WAIT_SECONDS = 20.0
@@ -39,7 +39,7 @@ async def sync(request: HttpRequest) -> HttpResponse:
     if isinstance(token, Error):
         return _respond(Answer([token]))
     if uid := request.GET.get("cluster"):
-        foreign = await in_thread(refusal)(token.cluster, uid[:64])
+        foreign = await in_thread(refusals.of)(token.cluster, uid[:64])
         if foreign is not None:
             return _respond(Answer([foreign]))
     session = Session(token, polls=True)

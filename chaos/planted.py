@@ -299,10 +299,10 @@ def stale_report() -> Mapping[str, Change]:
 def foreign_agent() -> Mapping[str, Change]:
     """Whoever has a cluster's token is heard as that cluster's agent, wherever he runs."""
 
-    def change(session: Any) -> None:
-        instead(session, "_is_another", lambda right: lambda *given: False if armed() else right(*given))
+    def change(refusals: Any) -> None:
+        instead(refusals, "of", lambda right: lambda *given: None if armed() else right(*given))
 
-    return {"agentlink.session": change}
+    return {"agentlink.refusals": change}
 
 
 def no_permission() -> Mapping[str, Change]:

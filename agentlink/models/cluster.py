@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from agentlink.querysets import ClusterQuerySet
 from chamber.ids import new_id
@@ -16,6 +17,12 @@ DISCONNECTED_AFTER = timedelta(seconds=30)
 
 MOST_CLOCK_SKEW = timedelta(seconds=5)
 """By how much an agent's clock may differ: a heartbeat that was long on its way makes it seem behind."""
+
+
+REFUSED_SHOWN_FOR = timedelta(minutes=5)
+"""An agent that is refused comes again within 30 seconds, until somebody helps it."""
+
+MOST_OF_REFUSAL = 500
 
 
 class Backend(models.TextChoices):
@@ -42,6 +49,10 @@ class Cluster(models.Model):
     seen_generation = models.PositiveBigIntegerField(default=0)
     lost_after_seconds = models.PositiveIntegerField(default=600)
     rejected_messages = models.PositiveBigIntegerField(default=0)
+    refused_at = models.DateTimeField(null=True, help_text="When an agent with its token was last sent away.")
+    refusal = models.CharField(
+        max_length=MOST_OF_REFUSAL, blank=True, db_default="", help_text="Why, as a sentence."
+    )
     connection = models.UUIDField(null=True, help_text="The conversation that counts: the newest hello's.")
     inventory_generation = models.PositiveBigIntegerField(
         default=0, help_text="The agent's number of the last one."
@@ -81,6 +92,12 @@ class Cluster(models.Model):
         if abs(ahead) <= MOST_CLOCK_SKEW:
             return ""
         return f"{abs(ahead).total_seconds():,.0f} s {'ahead of' if ahead > timedelta() else 'behind'} this server's"
+
+    @property
+    def refusal_now(self) -> str:
+        """Return why an agent that still comes with a token of this cluster is sent away; "" where none does."""
+        shown = self.refused_at is not None and timezone.now() - self.refused_at < REFUSED_SHOWN_FOR
+        return self.refusal if shown else ""
 
 
 class AgentToken(models.Model):

@@ -122,7 +122,8 @@ def _invalid(error: ErrorDetails) -> Invalid:
         return Invalid(ErrorCode.INVALID, "A message is an object that names its type.")
     value = _plain_value(error["input"])
     if place[1:] == ["protocol"]:
-        return Invalid(ErrorCode.INVALID, f"Protocol {value} is not spoken here, only {VERSION}.", about)
+        text = f"Protocol {value} is not spoken here, only {VERSION}. Bring agent and server to the same version."
+        return Invalid(ErrorCode.INVALID, text, about)
     where = _plain_value(".".join(place[1:]))[1:-1] or about
     return Invalid(ErrorCode.INVALID, f"{where}: {error['msg'][:200]} (not {value}).", about)
 

@@ -252,6 +252,30 @@ def test_a_token_of_another_cluster_opens_nothing_and_the_clusters_own_agent_goe
     assert Workload.objects.get().status == Status.RUNNING
 
 
+def test_the_clusters_page_says_who_was_refused_and_what_to_do(place: Place, client: Client) -> None:
+    Hand(place.cluster)
+    client.force_login(place.owner)
+    path = f"/clusters/{place.cluster.name}/"
+    assert "was refused" not in client.get(path).content.decode()
+    Hand(place.cluster, uid="v")
+    page = client.get(path).content.decode()
+    assert "An agent that came with a token of this cluster was refused" in page
+    assert "this agent runs in v. Give it a token of its own cluster." in page
+    Cluster.objects.update(refused_at=timezone.now() - timedelta(minutes=6))
+    assert "was refused" not in client.get(path).content.decode()
+
+
+def test_open_pages_are_told_once_that_an_agent_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced: list[str] = []
+    Hand(place.cluster)
+    monkeypatch.setattr("chamber.live.announce", lambda *topics: announced.extend(topics))
+    Hand(place.cluster, uid="v")
+    Hand(place.cluster, uid="v")
+    assert announced == ["pools"]
+
+
 def test_who_has_not_said_hello_is_not_taken_for_the_cluster(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

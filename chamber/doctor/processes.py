@@ -68,6 +68,11 @@ def clusters() -> Iterator[Finding]:
                 f"The clock of the agent of the cluster {cluster.name} is {cluster.clock_problem}.",
                 "Have all machines keep the time by NTP: the times that it reports are as wrong.",
             )
+        if cluster.refusal_now:
+            yield Finding(
+                f"An agent that comes with a token of the cluster {cluster.name} is refused: {cluster.refusal_now}",
+                "Put that agent right, or revoke the token that it has on the cluster's page.",
+            )
         if cluster.protocol not in {None, protocol.VERSION}:
             yield Finding(
                 f"The agent of the cluster {cluster.name} speaks protocol {cluster.protocol}, "

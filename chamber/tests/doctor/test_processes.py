@@ -128,6 +128,16 @@ def test_an_agent_of_another_protocol() -> None:
     )
 
 
+def test_an_agent_that_is_refused() -> None:
+    seen = {"connected": True, "last_seen_at": timezone.now(), "protocol": 1}
+    Cluster.objects.create(name="east", refusal="It is west.", refused_at=timezone.now(), **seen)
+    assert only(processes.clusters).problem == (
+        "An agent that comes with a token of the cluster east is refused: It is west."
+    )
+    Cluster.objects.update(refused_at=timezone.now() - timedelta(minutes=6))
+    assert list(processes.clusters()) == []
+
+
 def test_a_cluster_in_touch() -> None:
     Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now(), protocol=1)
     assert list(processes.clusters()) == []
