@@ -82,6 +82,17 @@ def test_who_signed_out_gets_no_part_from_any_process_that_had_one_for_him(team:
             assert set(threads.map(part, range(40))) == {302}
 
 
+def test_connections_that_say_nothing_occupy_nobody(team: Deployment) -> None:
+    port = int(team.services["web"].environment["CHAMBER_LISTEN_PORT"])
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+    try:
+        # With a thread for each, five seconds long, this one's turn comes after a minute.
+        assert httpx.get(f"{team.web_url}/livez", timeout=30).status_code == 200
+    finally:
+        for one in idle:
+            one.close()
+
+
 @pytest.mark.parametrize(
     ("request_text", "status"),
     [

@@ -3,11 +3,13 @@
 import errno
 import logging
 import os
+import selectors
 import signal
 import socket
 import struct
 import threading
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -96,7 +98,18 @@ class _Log(Logger):
 
 
 class _Worker(ThreadWorker):
-    """Gunicorn's worker with threads that refuses new connections while it finishes the ones it has."""
+    """Gunicorn's worker with threads. A connection on which nothing was sent yet has none of them, and new connections
+    are refused while it finishes the ones it has.
+    """
+
+    def enqueue_req(self, conn: Any) -> None:
+        """Hand a connection to a thread; a new one once its first bytes are there, for which it has `keepalive`."""
+        if conn.initialized or conn.data_ready:
+            super().enqueue_req(conn)
+            return
+        conn.set_timeout()
+        self.pending_conns.append(conn)
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.on_pending_socket_readable, conn))
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """When it stops, shut the socket that all workers share: nobody waits in a queue that is never taken up."""
