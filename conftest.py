@@ -17,6 +17,7 @@ from xdist.remote import Producer
 
 from chamber import live
 from chamber.live import shared
+from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
 from workloads import known
 
@@ -171,6 +172,23 @@ def _leaked_connections() -> Iterator[None]:
 def _quick_passwords(settings: object) -> None:
     """Passwords hashed quickly: tests sign in often and guard no secrets."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _static_files_are_listed_once() -> Iterator[None]:
+    """Every test client makes its middleware anew: the list of static files is that of the first one."""
+    listing = StaticFilesMiddleware.add_files_from_finders
+    files: dict[str, object] = {}
+
+    def listed(self: Any) -> None:
+        if not files:
+            listing(self)
+            files.update(self.files)
+        self.files.update(files)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StaticFilesMiddleware, "add_files_from_finders", listed)
+        yield
 
 
 @pytest.fixture(scope="session")
