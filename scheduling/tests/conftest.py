@@ -7,7 +7,7 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import cycle, decide, memory, recent, snapshot, turn, usage
+from scheduling import cycle, decide, memory, recent, snapshot, turn, usage, views, views_what_if
 from scheduling.tests.factories import make_cluster, make_nodes
 from scheduling.whatif import asking, freed
 from teams.models import Pool, Role, Team
@@ -27,6 +27,15 @@ def _scheduler_without_memory() -> Iterator[None]:
     asking.forget()
     freed.forget()
     decide.forget()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _pages_wait_for_their_answers() -> Iterator[None]:
+    """A loaded machine may take longer for an answer than somebody at a page is let wait for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for pages in (views, views_what_if):
+            patch.setattr(pages, "WAIT_SECONDS", 60.0)
+        yield
 
 
 @dataclass
