@@ -191,7 +191,7 @@ class Oddities:
         )
         for (pool, node), count in sorted(counts.items()):
             who = "1 workload lies" if count == 1 else f"{count} workloads lie"
-            text = f"{who} on devices of the node {node} that are not there; what they have counts for their teams."
+            text = f"{who} on devices of the node {node} that the pool has not; what they have counts for their teams."
             yield Finding(FindingCode.MISSING_NODE, pool, None, text)
 
 

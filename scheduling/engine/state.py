@@ -110,8 +110,8 @@ class State:
         if workload.status is not PENDING:
             if books is not None:
                 books.settle(workload)
-                if missing := books.ledger.missing(workload):
-                    self.oddities.lose(workload, missing)
+                if books.ledger.missing(workload):
+                    self._lose(workload, books)
             return
         for pool_id, rows in self._sort([workload]).items():
             for row in rows.values():
@@ -126,11 +126,24 @@ class State:
             books = self.books.get(workload.pool or "")
             if books is not None:
                 books.clear(workload)
+            for host in self._hosts.pop(id_, ()):
+                host.ledger.remove(workload)
             return
         self._backing_off.pop(id_, None)
         if self.out.pop(id_, None) is None:
             for candidate in self.entries.pop(id_, None) or self._waiting(workload):
                 self.books[candidate.footprint.pool].strike(candidate)
+
+    def _lose(self, workload: Workload, books: Books) -> None:
+        """Note who lies on nodes that his pool has not; of a pool that has them he holds his devices there."""
+        missing = books.ledger.missing(workload)
+        self.oddities.lose(workload, missing)
+        there = {self._nodes[node].pool for node in missing if node in self._nodes}
+        hosts = [host for pool_id, host in self.books.items() if pool_id in there and host is not books]
+        if hosts:
+            self._hosts[workload.id] = hosts
+        for host in hosts:
+            host.ledger.add(workload)
 
     def _waiting(self, workload: Workload) -> Candidacies:
         """A workload as the candidate it is in some pool's queue."""
@@ -225,9 +238,10 @@ class State:
         self.books: dict[str, Books] = {
             pool.id: self._books_of(pool, nodes[pool.id], placed[pool.id]) for pool in self.pools
         }
+        self._hosts: dict[str, list[Books]] = {}
         for books in self.books.values():
             for workload in books.ledger.lost:
-                self.oddities.lose(workload, books.ledger.missing(workload))
+                self._lose(workload, books)
         self._intake = Intake(self.books, self.tree, self.asks)
         self.entries: Entries = {}
         self.out: dict[str, Out] = {}

@@ -1,10 +1,12 @@
 """Snapshot, decide, apply on the tables."""
 
-from agentlink.models import Device, Hold, Placement
+from agentlink.models import Device, Hold, Node, Placement
 from scheduling.cycle import run_cycle
 from scheduling.models import Clock, Cycle
 from scheduling.tests.conftest import Acme
-from scheduling.tests.factories import pods_gone, run_pods
+from scheduling.tests.factories import make_nodes, pods_gone, run_pods
+from teams.models import Pool
+from teams.tests.factories import make_pool
 from workloads.models import Attempt, EndReason, Event, EventKind, Status, Workload
 from workloads.tests.factories import finish, make_workload
 
@@ -117,3 +119,26 @@ def sizes(workload: Workload) -> tuple[int, int]:
     attempt = Attempt.objects.get(workload=workload, ended_at=None)
     pods = attempt.placements.filter(hold=Hold.HELD).values("pod_index").distinct().count()
     return attempt.gpus_milli, pods
+
+
+def test_who_runs_on_a_node_that_moves_to_another_pool_keeps_his_devices_there(acme: Acme) -> None:
+    """Another pool picks the first node now, where four run; who asks for that pool starts on the one that is idle."""
+    running = fill(acme, 4)
+    nodes = Node.objects.filter(devices__occupied_milli__gt=0).distinct()
+    assert nodes.count() == 1
+    (idle,) = make_nodes(nodes[0].cluster, acme.pool, 1, labels={"for": "lab"})
+    nodes.update(labels={"for": "lab"})
+    Pool.objects.update(order=1)
+    lab = make_pool("Lab", order=0, node_selector={"for": "lab"})
+    newcomers = [
+        make_workload(acme.research, acme.owner, pool_choice=[str(lab.pk)], gpu_milli=2000) for _ in range(3)
+    ]
+
+    result = run_cycle()
+
+    assert result is not None
+    assert (result.decisions, result.left_out) == (2, 0)
+    assert {placed.device.node_id for placed in Placement.objects.filter(attempt__pool=lab)} == {idle.pk}
+    waiting = Workload.objects.get(pk__in=[each.pk for each in newcomers], status=Status.PENDING)
+    assert waiting.reason_code == "waiting-for-gpus"
+    assert Attempt.objects.filter(workload__in=running, ended_at=None).count() == 4

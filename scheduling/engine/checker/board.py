@@ -39,12 +39,11 @@ class Board:
         self.lent: Counter[str] = Counter()
         for id_, parts in book.old.items():
             self.lent.update(book.above(picture.workloads[id_].team, parts))
-        for fate in book.fates:
-            workload = fate.workload
+        for workload in [*(fate.workload for fate in book.fates), *picture.guests(book.pool)]:
             self.now.take(workload, workload.placements)
             if workload.status is not Status.STOPPING:
                 self.later.take(workload, workload.placements)
-            if workload.status in PLACED:
+            if workload.status in PLACED and workload.pool == book.pool:
                 self._use(workload, milli_of(workload.placements))
                 if not workload.reserved:
                     self.elastic[workload.id] = (workload, workload.placements)

@@ -39,6 +39,8 @@ def _of_pool(picture: Picture, book: Book) -> Numbers:
     for fate in book.fates:
         exists = fate.workload.status is not Status.QUEUED
         rooms.take(fate.workload, (*fate.kept, *fate.new, *(fate.lost if exists else ())))
+    for workload in picture.guests(book.pool):
+        rooms.take(workload, workload.placements)
     capacity = capacity_of(picture, book.pool)
     return {
         "capacity_milli": capacity,

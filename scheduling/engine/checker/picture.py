@@ -190,6 +190,17 @@ class Picture:
             key=lambda fate: fate.workload.id,
         )
 
+    def guests(self, pool: str) -> list[Workload]:
+        """Those of other pools who lie on nodes that are this one's by now."""
+        there = {node.id for node in self.nodes.values() if node.pool == pool}
+        return [
+            workload
+            for workload in self.workloads.values()
+            if workload.pool in self.pools
+            and workload.pool != pool
+            and any(pod.node in there for pod in workload.placements)
+        ]
+
     def taken(self, start: Start) -> list[Preemption | Shrink]:
         """The rows of those who go, or shrink, for a newcomer first of all."""
         rows: list[Preemption | Shrink] = [*self.plan.preemptions, *self.plan.shrinks]

@@ -65,7 +65,7 @@ def test_who_runs_on_a_missing_node_counts_and_holds_nothing() -> None:
     assert ({row.workload for row in found.keeps}, started(found)) == ({"x", "y"}, {"v"})
     assert waits(found) == {"w": "waiting-for-ceiling"}
     assert messages(found.findings) == [
-        "2 workloads lie on devices of the node gone that are not there; what they have counts for their teams."
+        "2 workloads lie on devices of the node gone that the pool has not; what they have counts for their teams."
     ]
 
 
@@ -73,6 +73,49 @@ def test_a_missing_node_is_no_reason_to_take_him_as_a_victim_of_no_use() -> None
     rows = [placed("x", "a", 2, on="gone:0,1", priority=1), waiting("w", "a", 2, priority=100)]
     found = plan([node("n0", 1)], (team("a", reserved=4),), rows)
     assert (preempted(found), waits(found)) == (set(), {"w": "larger-than-any-node"})
+
+
+def moved(status: Status = Status.RUNNING) -> Snapshot:
+    """x lies on a node that is another pool's by now, where w would like to run; y is left in the old one."""
+    old, new = pool(), replace(pool(), id="new", name="new")
+    nodes = [node("n0", 1), replace(node("n1", 2), pool="new")]
+    rows = [
+        placed("x", "a", on="n1:0", status=status, priority=1),
+        placed("y", "a", on="n0:0"),
+        replace(waiting("w", "a", priority=90), pools=("new",)),
+        replace(waiting("v", "a"), pools=("new",)),
+    ]
+    return replace(snapshot(nodes, A, rows), pools=(old, new))
+
+
+def test_who_lies_on_a_node_that_is_another_pools_by_now_holds_his_devices_there() -> None:
+    """He is no victim there: he is of the old pool, and counts in it."""
+    world = moved()
+    found = schedule(world, NOW)
+    assert (started(found), preempted(found), waits(found)) == ({"w"}, set(), {"v": "waiting-for-gpus"})
+    assert [share.index for pod in found.starts[0].placements for share in pod.devices] == [1]
+    assert [(row.pool, row.in_use_milli, row.free_milli) for row in found.pools] == [
+        ("main", 2_000, 0),
+        ("new", 1_000, 0),
+    ]
+    assert messages(found.findings) == [
+        "1 workload lies on devices of the node n1 that the pool has not; what they have counts for their "
+        "teams."
+    ]
+    assert check(world, found, NOW) == ()
+
+
+def test_what_he_held_there_is_free_when_he_is_gone() -> None:
+    """Stopping he holds it still; a kept state sees it as one that is made anew does."""
+    state = State.of(moved())
+    for status in (Status.RUNNING, Status.STOPPING, None):
+        rows = tuple(row for row in moved(status or Status.RUNNING).workloads if status or row.id != "x")
+        state.apply(Changes.between(state.snapshot, replace(moved(), workloads=rows)))
+        found = decide(state, NOW)
+        assert found == schedule(state.snapshot, NOW)
+        assert {start.workload for start in found.starts if not start.waits_for_victims} == (
+            {"w"} if status else {"w", "v"}
+        )
 
 
 def test_two_on_one_device_are_kept_and_nothing_is_put_beside_them() -> None:
