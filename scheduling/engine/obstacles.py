@@ -40,7 +40,7 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
 
 
 def _has_type(kind: Kind, ask: Ask) -> bool:
-    return any(not ask.gpu_types or gpu_type in ask.gpu_types for gpu_type, _ in kind.devices)
+    return not ask.gpu_types or any(gpu_type in ask.gpu_types for gpu_type, _ in kind.devices)
 
 
 def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:

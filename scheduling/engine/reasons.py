@@ -251,16 +251,23 @@ def waiting_for_ceiling(tree: Tree, ceiling: Ceiling, asked: int) -> Reason:
     )
 
 
-def behind_reservation(asked: int, available: int, ahead: str) -> Reason:
-    """It would delay the first blocked workload."""
-    return reason(
-        ReasonCode.BEHIND_RESERVATION,
-        f"It asks for {gpus(asked)} of {in_gpus(available)} free, but would delay the start of {ahead}, which is ahead "
-        "of it.",
-        "Wait, or give it a time limit short enough to end before that start.",
-        asked=asked,
-        available=available,
-    )
+def behind_reservation(asked: int, available: int, ahead: str, *, strict: bool, timed: bool) -> Reason:
+    """It would delay the first blocked workload, or nobody may pass that (``strict``); ``timed``: that one is
+    known to start later than now."""
+    if strict:
+        message = f"It asks for {gpus(asked)}; {are(available)} free, but nobody passes {ahead}, which is ahead of it."
+        next_step = "Nothing to do; its turn comes when that one has started."
+    else:
+        free = f" of {in_gpus(available)} free" if available >= asked else ""
+        message = (
+            f"It asks for {gpus(asked)}{free}, but would delay the start of {ahead}, which is ahead of it."
+        )
+        next_step = (
+            "Wait, or give it a time limit short enough to end before that start."
+            if timed
+            else "Nothing to do; it is not known when that one starts."
+        )
+    return reason(ReasonCode.BEHIND_RESERVATION, message, next_step, asked=asked, available=available)
 
 
 def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | None) -> Reason:

@@ -256,7 +256,9 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:
     if blocked.cause is Cause.CEILING and blocked.ceiling is not None:
         return reasons.waiting_for_ceiling(cycle.tree, blocked.ceiling, asked)
     if blocked.cause is Cause.BEHIND:
-        return reasons.behind_reservation(asked, free, blocked.ahead)
+        at = cycle.head.kept.at if cycle.head is not None else None
+        timed = at is not None and at > cycle.now
+        return reasons.behind_reservation(asked, free, blocked.ahead, strict=cycle.gate.shut, timed=timed)
     return reasons.waiting_for_place(cycle.pool, asked, free, level=candidate.ask.topology.required)
 
 

@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 
 from scheduling.engine.reasons import kind_of
-from scheduling.engine.types import Dependency, Node, Reason, ReasonCode, ReasonKind, Team, Topology, Workload
+from scheduling.engine.types import (
+    HOUR_MS,
+    Dependency,
+    Node,
+    Queueing,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    Status,
+    Team,
+    Topology,
+    Workload,
+)
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, team, waiting
 
 A = (team("a"),)
@@ -148,3 +160,50 @@ def test_victims_are_told_by_whom_and_what_to_do() -> None:
     reason = found.preemptions[0].reason
     assert reason.message == "It gave its 2 GPUs to a reserved workload of b inside its guarantee."
     assert "raise its priority" in reason.next_step
+
+
+def test_who_is_behind_a_start_reservation_is_told_what_would_help() -> None:
+    """A time limit lets him pass where it is known when the one ahead starts, and the pool lets anybody pass."""
+    head, w = waiting("head", "a", 8, submitted=90), waiting("w", "a", 2)
+    for limit, policy, next_step in (
+        (HOUR_MS, {}, "Wait, or give it a time limit short enough to end before that start."),
+        (None, {}, "Nothing to do; it is not known when that one starts."),
+        (
+            HOUR_MS,
+            {"queueing": Queueing.STRICT_FIFO},
+            "Nothing to do; its turn comes when that one has started.",
+        ),
+    ):
+        reason = why(
+            [node("n0")],
+            A,
+            placed("x", "a", 4, on="n0:0,1,2,3", started=30, time_limit_ms=limit),
+            head,
+            w,
+            **policy,
+        )
+        assert (reason.code, reason.next_step) == ("behind-reservation", next_step)
+        assert (
+            "nobody passes head" if "queueing" in policy else "would delay the start of head"
+        ) in reason.message
+
+
+def test_who_is_behind_a_start_reservation_is_not_told_that_less_is_free_than_he_asks() -> None:
+    """What x leaves the head waits for; none is free yet."""
+    stopping = placed("x", "a", 4, on="n0:0,1,2,3", status=Status.STOPPING)
+    busy = placed("y", "a", 4, on="n0:4,5,6,7", limit=60)
+    reason = why([node("n0")], A, stopping, busy, waiting("head", "a", 8, submitted=90), waiting("w", "a", 2))
+    assert (reason.message, reason.available_milli) == (
+        "It asks for 2 GPUs, but would delay the start of head, which is ahead of it.",
+        0,
+    )
+
+
+def test_a_node_without_gpus_is_the_largest_there_is() -> None:
+    """It has the label that is asked for, and nothing that could run there."""
+    nodes = [node("n0", 0, labels={"k": "v"}), node("n1", 4)]
+    reason = why(nodes, A, waiting("w", "a", 1, node_selector=(("k", "v"),)))
+    assert (reason.code, reason.message) == (
+        "larger-than-any-node",
+        "A pod asks for 1 GPU, but the largest node it may use has 0.",
+    )
