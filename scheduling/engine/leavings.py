@@ -248,12 +248,13 @@ class Register:
 
     # --- What could be more than before ----------------------------------------------------------------------
 
-    def catch_up(self) -> None:
-        """Mark where something was given back, and where those lie who have joined the roster."""
+    def catch_up(self) -> bool:
+        """Mark where something was given back, and where those lie who have joined the roster; whether there was any
+        of that."""
         freed, joined = self._ledger.freed, self._roster.joined
         seen = (len(freed), len(joined))
         if seen == self._seen:
-            return
+            return False
         before, self._seen = self._seen, seen
         if seen[1] - before[1] > MOST_NEWCOMERS:
             self._forget()
@@ -263,6 +264,7 @@ class Register:
                     each.mark(rank)
             for standing in joined[before[1] :]:
                 self._welcome(standing)
+        return True
 
     def _welcome(self, standing: Standing) -> None:
         """Mark where somebody lies who has joined the roster."""
@@ -280,7 +282,8 @@ class Register:
                 if each.mark(rank):
                     self._lying.setdefault(rank, {})[each] = None
 
-    def note_excess(self, branch: int) -> None:
-        """Mark those who go by how much a branch is above what is due to it: that has changed."""
-        for each in self._through.get(branch, ()):
-            each.mark_excess(branch)
+    def note_excess(self, branch: int) -> bool:
+        """Mark those who go by how much a branch is above what is due to it: that has changed. Whether some may give
+        more."""
+        marked = [each for each in self._through.get(branch, ()) if each.mark_excess(branch)]
+        return bool(marked)

@@ -56,18 +56,21 @@ class Taking:
 
     def might_preempt(self, candidate: Candidate) -> bool:
         """Whether a candidate might find victims as things stand; false only if he certainly finds none."""
-        cycle, vain = self._cycle, self._cycle.vain
-        if cycle.is_over or (self._never and not candidate.reserved) or vain.finds_nobody(candidate):
+        cycle, leaf, priority = self._cycle, candidate.leaf, candidate.priority
+        if cycle.is_over or (self._never and not candidate.reserved):
             return False
-        court, party = self.court(reserved=candidate.reserved), candidate.party()
-        if not court.prospects.any_at_once(party):
-            vain.found_nobody(candidate)
-            return False
+        court = self.court(reserved=candidate.reserved)
         # With the next search it may be worked out what the next cycle entitles to: what is kept for the head does not
         # put it off.
         anywhere = self._reserved_started and not candidate.reserved
         closed = nowhere if anywhere else partial(self._closed_to, candidate)
-        return court.might_take(party, candidate.ask, candidate.pods, closed) and not vain.has_failed(
+        vain = court.prospects.in_vain(leaf, priority, candidate.next_milli, candidate.ask, candidate.pods)
+        if vain is not None and (not vain or vain <= closed()):
+            return False
+        party = candidate.party()
+        if not court.prospects.any_at_once(party):
+            return False
+        return court.might_take(party, candidate.ask, candidate.pods, closed) and not cycle.vain.has_failed(
             candidate, self._closed_to(candidate)
         )
 

@@ -18,15 +18,12 @@ class Vain:
 
     def __init__(self) -> None:
         self._causes: dict[Kind, Cause] = {}
-        self._alone: dict[tuple[int, int], int] = {}
-        """By leaf and priority: who takes so much, or more, finds nobody whom he may take as things stand."""
         self._searched: set[Sort] = set()
         self._helpless: tuple[Level, frozenset[int]] | None = None
 
     def forget(self) -> None:
         """Something has changed: nothing is known any more."""
         self._causes.clear()
-        self._alone.clear()
         self._searched.clear()
         self._helpless = None
 
@@ -45,15 +42,6 @@ class Vain:
         return self._causes.get(candidate.kind)
 
     # --- Victims ---------------------------------------------------------------------------------------------
-
-    def found_nobody(self, candidate: Candidate) -> None:
-        """Note that there is nobody whom a candidate may take as things stand."""
-        self._alone[candidate.leaf, candidate.priority] = candidate.next_milli
-
-    def finds_nobody(self, candidate: Candidate) -> bool:
-        """Whether that is so for the candidate: who takes more may take no more."""
-        least = self._alone.get((candidate.leaf, candidate.priority))
-        return least is not None and least <= candidate.next_milli
 
     def failed_search(self, candidate: Candidate, closed: Iterable[int]) -> None:
         """Note that a search for victims, on nodes that are not ``closed``, was in vain."""

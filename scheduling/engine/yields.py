@@ -234,12 +234,14 @@ class Yields:
         self._tell()
         return True
 
-    def mark_excess(self, branch: int) -> None:
-        """Have all nodes looked at again, if a fair branch may give more."""
+    def mark_excess(self, branch: int) -> bool:
+        """Have all nodes looked at again, if a fair branch may give more; whether it may."""
         known = self._excess[branch]
-        if known < GPU_MILLI and self._rights.excess(branch, self._by[branch]) > known:
-            self._is_all_stale = True
-            self._tell()
+        if known >= GPU_MILLI or self._rights.excess(branch, self._by[branch]) <= known:
+            return False
+        self._is_all_stale = True
+        self._tell()
+        return True
 
     def _tell(self) -> None:
         for heir in self.heirs:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
 from scheduling.engine import schedule
+from scheduling.engine.capacity import Tally
 from scheduling.engine.preempt import Search
 from scheduling.engine.prospects import Prospects
+from scheduling.engine.rights import Party
 from scheduling.engine.standing import Tier, Unit
-from scheduling.engine.types import ElasticPreemption, Status
+from scheduling.engine.types import RESERVED_PRIORITY, ElasticPreemption, Status
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.fair import shared
 
@@ -94,13 +97,14 @@ def test_who_makes_the_others_lawful_is_told_as_by_judging_them_anew(monkeypatch
 
 
 def test_answers_that_are_remembered_are_those_of_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, remembered = Prospects.might_take, {True: 0, False: 0}
+    original, remembered = Prospects.might_take, 0
 
     def judged(prospects: Prospects, *plea: object) -> bool:
+        nonlocal remembered
         before = (dict(prospects._vain), dict(prospects._found))
         found = original(prospects, *plea)  # type: ignore[arg-type]
         kept = (prospects._vain, prospects._found)
-        remembered[found] += kept == before
+        remembered += kept == before
         prospects._vain, prospects._found = {}, {}
         assert found is original(prospects, *plea)  # type: ignore[arg-type]
         prospects._vain, prospects._found = kept
@@ -112,4 +116,32 @@ def test_answers_that_are_remembered_are_those_of_another_look(monkeypatch: pyte
         pending = [row for row in world.workloads if row.status is Status.PENDING]
         more = [replace(row, id=f"{row.id}-{number}") for row in pending for number in range(5)]
         schedule(replace(world, workloads=(*world.workloads, *more)), NOW)
-    assert min(remembered.values()) > 20
+    assert remembered > 20
+
+
+def test_who_is_known_to_find_nobody_finds_nobody_at_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, known = Prospects.in_vain, {"no place": 0, "nobody": 0}
+
+    def judged(prospects: Prospects, *kind: Any) -> frozenset[int] | None:
+        closed = original(prospects, *kind)
+        leaf, priority, milli, ask, pods = kind
+        if closed is None:
+            return None
+        fresh = Prospects(prospects._ledger, prospects._reaches._rights, prospects._roster)
+        party = Party("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
+        if fresh.any_at_once(party):
+            ledger = prospects._ledger
+            tally = Tally.of_level(ledger, ask, ledger.fleet.domains(ask)[-1])
+            assert not fresh.might_take(party, ask, pods, lambda _: tally, closed)
+            known["no place"] += 1
+        else:
+            known["nobody"] += 1
+        return closed
+
+    monkeypatch.setattr(Prospects, "in_vain", judged)
+    for seed in range(300):
+        world = shared(Random(seed))
+        pending = [row for row in world.workloads if row.status is Status.PENDING]
+        more = [replace(row, id=f"{row.id}-{number}") for row in pending for number in range(5)]
+        schedule(replace(world, workloads=(*world.workloads, *more)), NOW)
+    assert min(known.values()) > 5, known

@@ -147,7 +147,7 @@ def test_looked_at_anew_it_is_as_if_made_now() -> None:
 
 
 def test_what_is_kept_of_what_would_be_left_is_never_too_little() -> None:
-    refused = granted = 0
+    refused = granted = remembered = 0
     for seed in range(40):
         chance = Random(seed)
         mode = chance.choice((ElasticPreemption.PRIORITY, ElasticPreemption.FAIR_SHARE))
@@ -159,9 +159,14 @@ def test_what_is_kept_of_what_would_be_left_is_never_too_little() -> None:
             kept, now = court.prospects, Prospects(books.ledger, books.rights, court.roster)
             for leaf, priority, (ask, gpus, pods) in product(moves.leaves, (20, 50, 70), asks):
                 party = Party("new", leaf, priority, reserved=False, milli=int(gpus * pods * GPU_MILLI))
+                closed = kept.in_vain(leaf, priority, party.milli, ask, pods)
+                if closed is not None and now.any_at_once(party):
+                    remembered += 1
+                    assert not now.might_take(party, ask, pods, court.tally, closed), (seed, party, pods)
                 if chance.random() < 0.3 and now.any_at_once(party):
                     might = kept.might_take(party, ask, pods, court.tally)
                     assert might or not now.might_take(party, ask, pods, court.tally), (seed, party, pods)
                     granted, refused = granted + might, refused + (not might)
     assert refused > 1000
     assert granted > 1000
+    assert remembered > 100

@@ -69,13 +69,6 @@ def test_what_keeps_one_from_a_place_keeps_all_of_his_kind() -> None:
     assert vain.keeps_from_place(candidate("shorter", limit=MINUTE)) is None
 
 
-def test_who_takes_more_finds_nobody_where_one_who_takes_less_found_nobody() -> None:
-    vain = Vain()
-    vain.found_nobody(candidate(gpus=2))
-    assert [vain.finds_nobody(candidate(gpus=gpus)) for gpus in (1, 2, 4)] == [False, True, True]
-    assert not vain.finds_nobody(candidate(gpus=4, leaf=2))
-
-
 def test_a_search_fails_again_for_the_same_team_and_pods_on_the_same_side_of_the_head() -> None:
     vain = Vain()
     vain.failed_search(candidate("first"), ())
@@ -87,13 +80,11 @@ def test_a_search_fails_again_for_the_same_team_and_pods_on_the_same_side_of_the
 def test_all_is_forgotten_when_something_changes() -> None:
     vain = Vain()
     vain.found_no_place(candidate(), Cause.PLACE)
-    vain.found_nobody(candidate())
     vain.failed_search(candidate(), ())
     vain.are_helpless((True, -50), frozenset())
     assert vain.is_helpless((True, -50), candidate().leaf)
     vain.forget()
     assert vain.keeps_from_place(candidate()) is None
-    assert not vain.finds_nobody(candidate())
     assert not vain.has_failed(candidate(), ())
     assert not vain.is_helpless((True, -50), candidate().leaf)
 
