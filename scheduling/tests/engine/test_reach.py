@@ -170,3 +170,24 @@ def test_what_is_kept_of_what_would_be_left_is_never_too_little() -> None:
     assert refused > 1000
     assert granted > 1000
     assert remembered > 100
+
+
+def test_where_a_branch_may_give_more_than_before_nothing_is_known_any_more() -> None:
+    """u is half a GPU above its due: of its two halves of a device only one may go. When it has another half GPU
+    elsewhere, both may."""
+    rows = [placed(f"u{at}", "u", 0.5, on="n0:0") for at in range(2)]
+    rows += [placed("r", "r", on="n0:1", priority=100)]
+    teams = (team("r", reserved=1), team("s", reserved=1), team("u", reserved=0.5))
+    state = State.of(Snapshot((pool(),), teams, (node("n0", 2),), tuple(rows)))
+    decide(state, NOW)
+    (books,) = state.books.values()
+    s, u = (books.tree.leaf_of[team_id] for team_id in ("s", "u"))
+    books.entitled[s], books.entitled[u] = GPU_MILLI, GPU_MILLI // 2
+    court, ask = books.court(reserved=False), books.asks.of(waiting("w", "s"))
+    court.prospects.renew()
+    party = Party("w", s, 50, reserved=False, milli=GPU_MILLI)
+    assert not court.prospects.might_take(party, ask, 1, court.tally)
+    assert court.prospects.in_vain(s, 50, GPU_MILLI, ask, 1) == frozenset()
+    books.accounts.usage.add(u, GPU_MILLI // 2, reserved=False)
+    assert court.prospects.in_vain(s, 50, GPU_MILLI, ask, 1) is None
+    assert court.prospects.might_take(party, ask, 1, court.tally)
