@@ -2,7 +2,8 @@
 
 The transaction begins with the fence: raising the clock from the number the picture was taken at. Whoever
 comes second has lost his turn. The number of queries does not depend on the number of decisions, but for the
-batches in which a database takes rows, and a few for each gang that grows or shrinks.
+batches in which a database takes rows, and a few for each gang that grows or shrinks. PostgreSQL stores and checks
+rows while the next ones are made (`chamber.overlap`).
 """
 
 import logging
@@ -19,6 +20,7 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.assignments import NewAssignment
 from chamber import live
+from chamber.overlap import check_at_once, overlapping
 from scheduling import narrate, turn
 from scheduling.decide import Decided
 from scheduling.engine import types as engine
@@ -63,6 +65,7 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
     """
     with transaction.atomic():
         number = fence(decided.picture.cycle)
+        check_at_once()
         writing = _Writing(decided, number)
         standing = settle(decided.plan, writing.unchanged(piecemeal=piecemeal))
         undone = writing.write_parts(standing) if piecemeal else writing.write(standing)
@@ -147,10 +150,11 @@ class _Writing:
 
     def write(self, standing: Standing) -> int:
         """Write all of it; return how many decisions could not be."""
-        self.yields(standing)
-        admitted = self.starts(standing.starts)
-        undone = len(standing.starts) - len(admitted) + self.grows(standing.grows)
-        self.count(admitted, standing.preemptions)
+        with overlapping():
+            self.yields(standing)
+            admitted = self.starts(standing.starts)
+            undone = len(standing.starts) - len(admitted) + self.grows(standing.grows)
+            self.count(admitted, standing.preemptions)
         return undone
 
     def write_parts(self, standing: Standing) -> int:
