@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, IntegerField
+from django.db.models import F, IntegerField, QuerySet
 from django.db.models.functions import Cast
 
 from agentlink.models import Device, Node
 from scheduling import translate
-from scheduling.columns import Lines, Quoted, ids, json_of, lines_of, or_empty, texts
+from scheduling.columns import Lines, Quoted, as_lines, ids, json_of, or_empty, texts
 from scheduling.engine import types as engine
 from scheduling.picture import UNREADABLE, LeftAside, Place, unread
 
@@ -51,19 +51,21 @@ class Fleet:
     seen: tuple[Set[Columns], Lines] = (frozenset(), frozenset())
 
 
-def read(before: Fleet) -> Fleet:
-    """Return the fleet as the tables have it now; `before` itself where nothing of it has changed (2 queries)."""
+def read(before: Fleet, present: Lines) -> Fleet:
+    """Return the fleet as the tables have it now, its devices being these; `before` itself where nothing of it has
+    changed (1 query).
+    """
     nodes = Node.objects.filter(gone_at__isnull=True, pool__isnull=False).order_by()
     columns: Columns = (*ids("id", "pool_id", "cluster_id"), *texts("labels", "taints"), *PLAIN)
-    seen = set(nodes.values_list(*columns)), _devices()
+    seen = set(nodes.values_list(*columns)), present
     return before if seen == before.seen else _fleet(before, *seen)
 
 
-def _devices() -> Lines:
-    """Return the nodes' devices: node, id, index, type, memory, whether it is foreign (1 query)."""
+def device_lines() -> QuerySet[Device]:
+    """Return the nodes' devices as lines: node, id, index, type, memory, whether it is foreign."""
     found = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False)
     foreign = Cast(F("foreign"), IntegerField())
-    return lines_of(
+    return as_lines(
         found, *ids("node_id", "id"), F("index"), Quoted(F("gpu_type")), *or_empty("memory_mib"), foreign
     )
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from chamber.overlap import overlapping
 from scheduling import fleet, translate, typical, work
+from scheduling.columns import lines_of
 from scheduling.engine import types as engine
 from scheduling.fleet import Fleet
 from scheduling.models import Clock
@@ -51,14 +53,24 @@ class Reading:
         by_usage = {key: read for key, read in rules.items() if read and read.fairness is Fairness.USAGE}
         usage = decayed_usage(by_usage, self.now) if by_usage else {}
         tree, teams = self._teams(usage)
-        nodes = fleet.read(self.before.fleet)
-        open_now = work.read(self.before.work, nodes, self.now)
+        nodes, open_now = self._nodes_and_work()
         often = typical.read(self.before.typical, self.now)
         self.left = Memory(open_now, nodes, tree, teams, often)
         self.left_aside += [*nodes.problems, *open_now.problems]
         workloads = (*open_now.workloads.values(), *open_now.stopping)
         snapshot = engine.Snapshot(translate.pools(pools, rules, often), teams, nodes.nodes, workloads)
         return Picture(cycle, self.now, snapshot, open_now.known, nodes.devices, tuple(self.left_aside))
+
+    def _nodes_and_work(self) -> tuple[Fleet, Work]:
+        """Read what is large (at most 8 queries); the open workloads are compared while the rest is being written."""
+        before = self.before
+        with overlapping():
+            open_ones = lines_of(work.open_lines())
+            others = lines_of(fleet.device_lines(), work.attempt_lines(), work.lying_lines())
+            opened = work.opened(before.work, open_ones()[0])
+            devices, attempts, lying = others()
+        nodes = fleet.read(before.fleet, devices)
+        return nodes, work.read(before.work, opened, attempts, lying, nodes=nodes, now=self.now)
 
     def _rules(self, pool: Pool) -> PoolPolicy | None:
         try:

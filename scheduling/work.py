@@ -9,15 +9,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, F
+from django.db.models import Count, F, QuerySet
 
 from agentlink.models import Hold, Placement
 from scheduling import asked, fleet, translate
 from scheduling.asked import NOTHING, Asked
-from scheduling.columns import Lines, Quoted, ids, json_of, lines_of, milliseconds_of, or_empty, texts
+from scheduling.columns import Lines, Quoted, as_lines, ids, json_of, milliseconds_of, or_empty, texts
 from scheduling.engine import types as engine
 from scheduling.fleet import ID, At, Fleet
 from scheduling.picture import Known, LeftAside
@@ -60,12 +60,26 @@ class Work:
         return [each.problem for each in self.asked.values() if each.problem is not None]
 
 
-def read(before: Work, nodes: Fleet, now: datetime) -> Work:
-    """Return the open workloads as the tables have them now (at most 8 queries)."""
-    seen = _open(), _attempts(), _lying()
-    rows, stepped = _brought_up_to(seen[0], before.seen[0], before.open)
-    attempts, went_on = _brought_up_to(seen[1], before.seen[1], before.attempts)
-    lying, around = seen[2], _circumstances(now)
+class Opened(NamedTuple):
+    """The open workloads' lines and rows, and the rows that came or went since they were read before."""
+
+    lines: Lines
+    rows: Rows
+    stepped: list[Row]
+
+
+def opened(before: Work, lines: Lines) -> Opened:
+    """Return the open workloads of these lines, compared with those before."""
+    return Opened(lines, *_brought_up_to(lines, before.seen[0], before.open))
+
+
+def read(before: Work, opened: Opened, present: Lines, lying: Lines, *, nodes: Fleet, now: datetime) -> Work:
+    """Return the open workloads as the tables have them now: `present` are the attempts, `lying` where their pods lie
+    (at most 5 queries).
+    """
+    seen, rows, stepped = (opened.lines, present, lying), opened.rows, opened.stepped
+    attempts, went_on = _brought_up_to(present, before.seen[1], before.attempts)
+    around = _circumstances(now)
     placed = {each[1]: each for each in attempts.values() if not each[6]}
     moved = {line[:ID] for line in lying ^ before.seen[2]}
     other = _differing(before.around, around)
@@ -90,26 +104,26 @@ def read(before: Work, nodes: Fleet, now: datetime) -> Work:
     return Work(seen, rows, attempts, around, asks, known, workloads, stopping)
 
 
-def _open() -> Lines:
-    """Return the open workloads: id, version, status, reason (1 query)."""
+def open_lines() -> QuerySet[Workload]:
+    """Return the open workloads as lines: id, version, status, reason."""
     found = Workload.objects.filter(status__in=OPEN)
-    return lines_of(found, *ids("id"), F("version"), F("status"), Quoted(F("reason_code")))
+    return as_lines(found, *ids("id"), F("version"), F("status"), Quoted(F("reason_code")))
 
 
-def _attempts() -> Lines:
-    """Return the attempts whose pods may still hold devices: id, workload, pool, allocation, three times, number,
-    phase (1 query).
+def attempt_lines() -> QuerySet[Attempt]:
+    """Return the attempts whose pods may still hold devices as lines: id, workload, pool, allocation, three times,
+    number, phase.
     """
     found = Attempt.objects.filter(released_at__isnull=True)
     times = or_empty("running_at", "checkpointed_at", "ended_at")
     columns = (*ids("id", "workload_id", "pool_id"), *texts("allocation"), *times, F("number"), F("phase"))
-    return lines_of(found, *columns)
+    return as_lines(found, *columns)
 
 
-def _lying() -> Lines:
-    """Return where pods lie, or are to lie: attempt, device, pod index, share, hold (1 query)."""
+def lying_lines() -> QuerySet[Placement]:
+    """Return where pods lie, or are to lie, as lines: attempt, device, pod index, share, hold."""
     found = Placement.objects.exclude(hold=Hold.RELEASED)
-    return lines_of(found, *ids("attempt_id", "device_id"), F("pod_index"), F("share_milli"), F("hold"))
+    return as_lines(found, *ids("attempt_id", "device_id"), F("pod_index"), F("share_milli"), F("hold"))
 
 
 def _brought_up_to(now: Lines, before: Lines, rows: Rows) -> tuple[Rows, list[Row]]:

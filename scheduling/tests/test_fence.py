@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agentlink.models import Device, Hold, Placement
-from scheduling import turn, work
+from scheduling import fleet, turn
 from scheduling.cycle import run_cycle
 from scheduling.models import Clock, Cycle, Turn
 from scheduling.snapshot import take
@@ -205,7 +205,7 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
     acme: Acme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_workload(acme.research, acme.owner)
-    rows = work.read
+    devices = fleet.device_lines
     writers: list[threading.Thread] = []
 
     def submit_and_admit() -> None:
@@ -214,15 +214,15 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
         Workload.objects.exclude(pk=late.pk).update(held=True, version=9)
         connection.close()
 
-    def rows_after_a_write(*args: object) -> object:
+    def devices_after_a_write() -> object:
         writer = threading.Thread(target=submit_and_admit)
         writer.start()
         # PostgreSQL lets it commit; on SQLite it waits until the picture is done.
         writer.join(0.3 if connection.vendor == "sqlite" else 30)
         writers.append(writer)
-        return rows(*args)  # type: ignore[arg-type]
+        return devices()
 
-    monkeypatch.setattr(work, "read", rows_after_a_write)
+    monkeypatch.setattr(fleet, "device_lines", devices_after_a_write)
 
     picture = take(timezone.now())
 
