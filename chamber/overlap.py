@@ -57,8 +57,10 @@ class _Overlap:
         self._under_way = then
         return None
 
-    def collect(self) -> None:
-        """Take the answer of what is under way, if anything is; raise what it failed with."""
+    def collect(self, *, tell: bool = True) -> None:
+        """Take the answer of what is under way, if anything is; raise what it failed with. Where nothing counts any
+        more, who asked for it is not told.
+        """
         from psycopg import errors, generators, pq
 
         then, self._under_way = self._under_way, None
@@ -69,7 +71,8 @@ class _Overlap:
             answer = raw.wait(generators.fetch_many(raw.pgconn))[-1]
             if answer.status == pq.ExecStatus.FATAL_ERROR:
                 raise errors.error_from_result(answer, encoding=raw.info.encoding)
-        then(answer)
+        if tell:
+            then(answer)
 
 
 def _nothing(_: Answer) -> None:
@@ -94,7 +97,7 @@ def overlapping() -> Iterator[None]:
         except BaseException:
             # The connection is of use again only once it was answered; the transaction is lost anyway.
             with suppress(Error):
-                block.collect()
+                block.collect(tell=False)
             raise
         finally:
             _block.reset(held)
@@ -125,10 +128,13 @@ def update(rows: QuerySet[Any], changed: Callable[[int], object], **columns: Any
         changed(rows.update(**columns))
         return
     block.then = lambda answer: changed(answer.command_tuples or 0)
-    rows.update(**columns)
-    if block.then is not None:
-        # Django asks nothing of the database where it sees that there are no such rows.
+    try:
+        rows.update(**columns)
+        unsent = block.then is not None
+    finally:
         block.then = None
+    if unsent:
+        # Django asks nothing of the database where it sees that there are no such rows.
         changed(0)
 
 

@@ -154,7 +154,7 @@ class _Writing:
             self.yields(standing)
             admitted = self.starts(standing.starts)
             undone = len(standing.starts) - len(admitted) + self.grows(standing.grows)
-            self.count(admitted, standing.preemptions)
+        self.count(admitted, standing.preemptions)  # once the database has taken all of it
         return undone
 
     def write_parts(self, standing: Standing) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.core.exceptions import FieldDoesNotExist
 from django.db import IntegrityError, OperationalError, connection, transaction
 from psycopg.pq import TransactionStatus
 
@@ -155,6 +156,34 @@ def test_what_else_is_raised_in_a_block_comes_first(sent: Callable[[], None]) ->
     with pytest.raises(LookupError if connection.vendor == "postgresql" else (LookupError, IntegrityError)):
         do(sent, raises)
     assert Pool.objects.get().name == "One"
+
+
+@pytest.mark.django_db
+def test_what_is_raised_in_a_block_comes_before_a_count_that_is_refused() -> None:
+    make_pool("One")
+    counts: list[int] = []
+
+    def refuse(count: int) -> None:
+        counts.append(count)
+        if connection.vendor == "postgresql":
+            raise ValueError(count)
+
+    def raises() -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        do(lambda: update(Pool.objects.all(), refuse, name="Two"), raises)
+    assert Pool.objects.get().name == "One"
+
+
+@pytest.mark.django_db
+def test_an_update_that_is_never_sent_leaves_what_follows_alone() -> None:
+    make_pool("One")
+    with transaction.atomic(), overlapping():
+        with pytest.raises(FieldDoesNotExist), transaction.atomic():
+            update(Pool.objects.all(), lambda _: pytest.fail("was told"), nothing="Two")
+        rename("Three")
+    assert Pool.objects.get().name == "Three"
 
 
 @pytest.mark.django_db

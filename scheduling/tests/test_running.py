@@ -307,3 +307,4 @@ def test_a_start_that_the_database_refuses_does_not_stop_the_others(
     assert (result.decisions, result.left_out) == (1, 1)
     assert sorted(Workload.objects.values_list("status", flat=True)) == ["pending", "queued"]
     assert "is left out" in caplog.text
+    assert [(each["name"], each["count"]) for each in Cycle.objects.get().figures["tally"]] == [("wait", 1)]
