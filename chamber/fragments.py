@@ -22,6 +22,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.cache import cache
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 
 from chamber import __version__, live, sessions
@@ -105,9 +106,8 @@ class FragmentMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer from what is kept, or keep what is answered."""
         session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
-        address = f"{request.scheme}://{request.get_host()}{request.get_full_path()}"
-        part = request.method == "GET" and wants_fragment(request) and len(address) <= LONGEST_ADDRESS
-        if not part or not session_key:
+        address = _address(request) if request.method == "GET" and wants_fragment(request) else ""
+        if not address or not session_key:
             return self.get_response(request)
         session = _Session(session_key)
         if session.viewer is None:
@@ -282,8 +282,17 @@ def _find(address: str, viewer: Viewer, heard: Mapping[str, int]) -> Kept | None
     return found
 
 
+def _address(request: HttpRequest) -> str:
+    """Return what a part is kept by; "" where nothing is, as of a host that is refused further on."""
+    try:
+        address = f"{request.scheme}://{request.get_host()}{request.get_full_path()}"
+    except DisallowedHost:
+        return ""
+    return address if len(address) <= LONGEST_ADDRESS else ""
+
+
 def _viewer_key(topic: str) -> str:
-    return f"viewer:{__version__}:{topic}"
+    return f"viewer:{topic}"
 
 
 def _shared_key(address: str) -> str:

@@ -1,7 +1,7 @@
 """What may be lost and is asked for very often: in Redis for all processes, and in the memory of each that asked.
 
 Who reads it has to know whether it still holds, by the versions in it: a process does not hear what another one drops.
-Where the cache is away, nothing is found and nothing is kept.
+Where the cache is away, nothing is found but what this process has.
 """
 
 import logging

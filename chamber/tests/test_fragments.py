@@ -246,6 +246,15 @@ def test_a_kept_answer_has_the_headers_of_a_rendered_one(mate: User) -> None:
     assert "Content-Security-Policy" in kept.headers
 
 
+@pytest.mark.parametrize("headers", [{}, {"x-chamber-fragment": "1"}], ids=["page", "part"])
+def test_who_asks_an_unknown_host_is_refused_with_the_headers_of_any_answer(
+    mate: User, headers: dict[str, str]
+) -> None:
+    refused = Page(mate).client.get("/", headers={"host": "evil.example", **headers})
+    assert refused.status_code == 400
+    assert {"Content-Security-Policy", "X-Content-Type-Options"} <= refused.headers.keys()
+
+
 @pytest.mark.parametrize(
     "change", [{"is_active": False}, {"password": "another"}], ids=["deactivated", "password"]
 )
