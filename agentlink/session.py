@@ -176,7 +176,8 @@ class Session:
         for error in errors:
             logger.warning("The agent of %s sent what cannot be taken: %s", cluster, error.message)
         Cluster.objects.filter(pk=cluster.pk).update(rejected_messages=F("rejected_messages") + len(errors))
-        if hello := next((error for error in errors if error.about == "hello"), None):
+        sent_away = (error for error in errors if error.about == "hello" and error.code != ErrorCode.FAULT)
+        if hello := next(sent_away, None):
             refusals.note(cluster, hello)
         return Answer(list(errors))
 

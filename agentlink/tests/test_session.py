@@ -265,6 +265,19 @@ def test_the_clusters_page_says_who_was_refused_and_what_to_do(place: Place, cli
     assert "was refused" not in client.get(path).content.decode()
 
 
+def test_a_fault_of_the_server_is_no_refusal_of_an_agent(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentlink.refusals.of", fail)
+        Hand(place.cluster)
+    cluster = Cluster.objects.get()
+    assert (cluster.rejected_messages, cluster.refusal_now) == (1, "")
+
+
 def test_open_pages_are_told_once_that_an_agent_is_refused(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
