@@ -1,6 +1,8 @@
 """Kept fragments: whom they are shown to, until when, and what they cost."""
 
 import re
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from chamber import fragments, live, remembered
 from chamber.http import Watched
 from chamber.live import _send
+from chamber.live.shared import Shared
 from chamber.models import User
 from teams.models import Binding, Pool, Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, member
@@ -231,6 +234,26 @@ def test_who_signed_out_gets_nothing_of_a_process_that_still_remembers_him(
     with django_capture_on_commit_callbacks(execute=True):
         page.client.post("/sign-out/")
     assert live.flush(60)
+    page.client.cookies["sessionid"] = cookie
+    assert page.fetch("/").status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sign_out_is_answered_once_no_process_can_take_the_session_for_open(
+    mate: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Page(mate)
+    page.settle("/")
+    cookie = page.client.cookies["sessionid"].value
+    monkeypatch.setattr("chamber.views_sign_in.forget_session", lambda _: None)
+    send = Shared._announce
+
+    def late(shared: Shared, topics: Sequence[str]) -> bool:
+        time.sleep(0.3)
+        return send(shared, topics)
+
+    monkeypatch.setattr(Shared, "_announce", late)
+    page.client.post("/sign-out/")
     page.client.cookies["sessionid"] = cookie
     assert page.fetch("/").status_code == 302
 
