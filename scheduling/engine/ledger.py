@@ -26,7 +26,8 @@ class Ledger:
     those has room. As long as nobody is stopping, ``now`` and ``later`` are one and the same. ``positions`` says for
     each node at which position the device with an index stands. ``held`` is what each of the first ``workloads`` holds,
     in their order; who is stopping counts for nobody any more. ``lost`` are those of them who lie on devices that are
-    not there.
+    not there. ``guests`` are those of other pools who lie on nodes of this one, ``hosts`` the ledgers of other pools on
+    whose nodes somebody of this one lies, both by id.
     """
 
     def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
@@ -36,6 +37,8 @@ class Ledger:
         self.positions = _positions(fleet.nodes)
         self.held: list[int] = []
         self.lost: list[Workload] = []
+        self.guests: dict[str, Workload] = {}
+        self.hosts: dict[str, list[Ledger]] = {}
         ranks, positions = fleet.rank, self.positions
         stopping = []
         for workload in workloads:
@@ -99,6 +102,18 @@ class Ledger:
             self._hold_for_now(workload, -1)
         else:
             self._change(workload, workload.placements, -1)
+
+    def host(self, workload: Workload, home: Ledger) -> None:
+        """Take in somebody of another pool, whose ledger is his ``home``."""
+        self.add(workload)
+        self.guests[workload.id] = workload
+        home.hosts.setdefault(workload.id, []).append(self)
+
+    def see_off(self, workload: Workload) -> None:
+        """Take out somebody who may have lain on nodes of other pools, whose home this is: out of their ledgers."""
+        for host in self.hosts.pop(workload.id, ()):
+            host.remove(workload)
+            del host.guests[workload.id]
 
     def remove(self, workload: Workload) -> None:
         """Take out somebody who was placed or stopping."""
@@ -254,6 +269,10 @@ class Ledger:
 
     def waits(self, of: Workload, pods: Iterable[PodPlacement]) -> bool:
         """Whether something that these pods of a workload are promised is still held by somebody who is stopping."""
+        hosts = self.hosts.get(of.id, ())
+        return any(ledger._waits_here(of, pods) for ledger in (self, *hosts))
+
+    def _waits_here(self, of: Workload, pods: Iterable[PodPlacement]) -> bool:
         for pod in pods:
             spot = self.spot(pod)
             if spot is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.quantities import gpus
@@ -34,9 +35,11 @@ def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
 def _promised(cycle: PoolCycle) -> Counter[tuple[int, int]]:
     """What of each device is promised to those whose pods do not exist yet."""
     found: Counter[tuple[int, int]] = Counter()
-    for standing in cycle.standings.values():
-        if standing.workload.status in (Status.QUEUED, Status.PENDING):
-            for pod in standing.pods:
+    of_pool = ((standing.workload, standing.pods) for standing in cycle.standings.values())
+    guests = ((guest, guest.placements) for guest in cycle.ledger.guests.values())
+    for workload, pods in chain(of_pool, guests):
+        if workload.status in (Status.QUEUED, Status.PENDING):
+            for pod in pods:
                 rank, picks = cycle.ledger.spot(pod) or (0, ())
                 for at, milli in picks:
                     found[rank, at] += milli

@@ -126,8 +126,7 @@ class State:
             books = self.books.get(workload.pool or "")
             if books is not None:
                 books.clear(workload)
-            for host in self._hosts.pop(id_, ()):
-                host.ledger.remove(workload)
+                books.ledger.see_off(workload)
             return
         self._backing_off.pop(id_, None)
         if self.out.pop(id_, None) is None:
@@ -139,11 +138,9 @@ class State:
         missing = books.ledger.missing(workload)
         self.oddities.lose(workload, missing)
         there = {self._nodes[node].pool for node in missing if node in self._nodes}
-        hosts = [host for pool_id, host in self.books.items() if pool_id in there and host is not books]
-        if hosts:
-            self._hosts[workload.id] = hosts
-        for host in hosts:
-            host.ledger.add(workload)
+        for pool_id, host in self.books.items():
+            if pool_id in there and host is not books:
+                host.ledger.host(workload, books.ledger)
 
     def _waiting(self, workload: Workload) -> Candidacies:
         """A workload as the candidate it is in some pool's queue."""
@@ -238,7 +235,6 @@ class State:
         self.books: dict[str, Books] = {
             pool.id: self._books_of(pool, nodes[pool.id], placed[pool.id]) for pool in self.pools
         }
-        self._hosts: dict[str, list[Books]] = {}
         for books in self.books.values():
             for workload in books.ledger.lost:
                 self._lose(workload, books)

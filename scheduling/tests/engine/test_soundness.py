@@ -165,6 +165,27 @@ def test_who_began_in_the_future_counts_as_just_begun() -> None:
     assert messages(found.findings) == ["x began later than now; it counts as just begun."]
 
 
+def test_who_waits_on_a_node_that_is_another_pools_by_now_is_told_so_and_does_not_grow() -> None:
+    """Somebody stops where his first pod is to be; nothing lies there twice."""
+    old, new = pool(), replace(pool(), id="new", name="new")
+    leaving = placed("leaving", "a", on="n1:0", status=Status.STOPPING)
+    gang = placed("gang", "a", on="n0:0 n1:0", status=Status.QUEUED, pods=3, min_pods=2)
+    nodes = [node("n0", 2), replace(node("n1", 1), pool="new")]
+    for rows in ([leaving, gang], [replace(leaving, pool="new"), gang]):
+        world = replace(snapshot(nodes, A, rows), pools=(old, new))
+        found = schedule(world, NOW)
+        told = {keep.workload: keep.reason.code for keep in found.keeps if keep.reason}
+        assert (told, found.grows) == ({"gang": "waiting-for-victims"}, ())
+        assert {finding.code for finding in found.findings} == {"missing-node"}
+        assert check(world, found, NOW) == ()
+    state = State.of(world)
+    decide(state, NOW)
+    state.apply(Changes.between(state.snapshot, replace(world, workloads=(gang,))))
+    found = decide(state, NOW)
+    assert [grow.workload for grow in found.grows] == ["gang"]
+    assert found == schedule(state.snapshot, NOW)
+
+
 def test_of_those_who_have_just_begun_who_was_submitted_first_was_admitted_first() -> None:
     """The clock went back an hour after ``x`` began: it and ``y`` began just now, and ``x`` has the team's own part."""
     x = placed("x", "a", on="n0:0", started=-60, submitted=90, priority=100)
