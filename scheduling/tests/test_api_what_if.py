@@ -170,7 +170,7 @@ def test_who_would_be_ahead_of_it_is_named_only_to_who_may_see_it(acme: Acme) ->
     told = ask(acme.owner, {"workload": asked})["outcome"]
 
     assert told.startswith("It would wait. It asks for 4 GPUs")
-    assert "the start of an elastic workload of Production (priority 90)" in told
+    assert "nobody passes an elastic workload of Production (priority 90), which is ahead of it" in told
 
 
 def test_several_edits_are_tried_together(full: Acme) -> None:
