@@ -162,6 +162,7 @@ async def test_devices_that_others_claimed_are_theirs_until_they_let_go_of_them(
     spec = {
         "containers": [{"name": "a", "image": "a", "resources": {"claims": [{"name": "gpu"}]}}],
         "resourceClaims": [{"name": "gpu", "resourceClaimName": "theirs"}],
+        "nodeSelector": {namespace.label: "true"},  # other tests' nodes have such a device, too
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "theirs"}, "spec": spec}
     async with agent_of(namespace, settings=settings) as agent:

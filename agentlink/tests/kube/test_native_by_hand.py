@@ -184,8 +184,8 @@ async def test_a_job_that_is_put_in_the_place_of_chambers_own_is_nobodys(namespa
         other = (await admin(namespace, "create", copy, "jobs", namespace.name))["metadata"]["uid"]
 
         def all_run(pods: list[dict[str, Any]]) -> bool:
-            own = [pod for pod in pods if pod["metadata"]["ownerReferences"][0]["uid"] == other]
-            return [pod["status"]["phase"] for pod in own] == ["Running"] * 2
+            owners = [pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods]
+            return owners == [other] * 2 and all(pod["status"]["phase"] == "Running" for pod in pods)
 
         await asyncio.to_thread(namespace.until, all_run, "v1", "pods")
         await agent.cluster.stop(gang.attempt, None)
