@@ -2,8 +2,8 @@
 
 A request carries a JSON list of messages, the first of them `hello` or `heartbeat`: nothing of a conversation is kept
 between requests but what these two say. The answer is a JSON list too. Where there is nothing to answer, the request
-waits for something new, at most 20 s; `?wait=0` answers at once. `?cluster=ID` asks
-whether an agent of that cluster is let in.
+waits for something new, at most 20 s; `?wait=0` answers at once. `?cluster=ID` asks whether an agent of that cluster is
+let in.
 """
 
 import asyncio

@@ -96,6 +96,15 @@ def test_who_makes_the_others_lawful_is_told_as_by_judging_them_anew(monkeypatch
     assert min(told.values()) > 0
 
 
+def schedule_crowds() -> None:
+    """Work out plans for worlds where six of each sort wait."""
+    for seed in range(300):
+        world = shared(Random(seed))
+        pending = [row for row in world.workloads if row.status is Status.PENDING]
+        more = [replace(row, id=f"{row.id}-{number}") for row in pending for number in range(5)]
+        schedule(replace(world, workloads=(*world.workloads, *more)), NOW)
+
+
 def test_answers_that_are_remembered_are_those_of_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
     original, remembered = Prospects.might_take, 0
 
@@ -111,11 +120,7 @@ def test_answers_that_are_remembered_are_those_of_another_look(monkeypatch: pyte
         return found
 
     monkeypatch.setattr(Prospects, "might_take", judged)
-    for seed in range(300):
-        world = shared(Random(seed))
-        pending = [row for row in world.workloads if row.status is Status.PENDING]
-        more = [replace(row, id=f"{row.id}-{number}") for row in pending for number in range(5)]
-        schedule(replace(world, workloads=(*world.workloads, *more)), NOW)
+    schedule_crowds()
     assert remembered > 20
 
 
@@ -139,9 +144,5 @@ def test_who_is_known_to_find_nobody_finds_nobody_at_another_look(monkeypatch: p
         return closed
 
     monkeypatch.setattr(Prospects, "in_vain", judged)
-    for seed in range(300):
-        world = shared(Random(seed))
-        pending = [row for row in world.workloads if row.status is Status.PENDING]
-        more = [replace(row, id=f"{row.id}-{number}") for row in pending for number in range(5)]
-        schedule(replace(world, workloads=(*world.workloads, *more)), NOW)
+    schedule_crowds()
     assert min(known.values()) > 5, known
