@@ -7,7 +7,7 @@ worked out once per kind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -315,12 +315,13 @@ class Fleet:
 
     def ranks(self, domain: Domain) -> Iterable[tuple[int, tuple[int, ...]]]:
         """The nodes of a domain with the ask's cost on their devices."""
-        if domain.rank is not None:
-            yield domain.rank, domain.usable[0].costs
-            return
         for usable in domain.usable:
-            for rank in self.members[usable.kind]:
+            for rank in self.members_in(domain, usable):
                 yield rank, usable.costs
+
+    def members_in(self, domain: Domain, usable: Usable) -> Sequence[int]:
+        """The nodes of a domain that are of one of its kinds."""
+        return self.members[usable.kind] if domain.rank is None else (domain.rank,)
 
     def is_in(self, node: Node, domain: Domain) -> bool:
         """Whether a node belongs to a domain, whether or not it takes new pods."""

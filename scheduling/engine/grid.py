@@ -10,6 +10,7 @@ import numpy as np
 
 from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.quantities import MOST_IN_ARRAYS, in_arrays
+from scheduling.engine.rooms import filled
 from scheduling.engine.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ class Grid:
     """What is left on every node, as the space's rooms have it; zeros for one that takes no new pods.
 
     ``alike`` is the number of what is left of its devices among the ``shapes``, ``free`` how much that is.
-    :attr:`fragments` is what of it the pool's typical requests could not use, by their measure. ``stamp`` says how
-    many of the space's changes had been made when a row was read last. It is of no use any more when the fleet's pool
-    is another one.
+    :attr:`gpu` is that device by device, :attr:`fragments` what of it the pool's typical requests could not use, by
+    their measure. ``stamp`` says how many of the space's changes had been made when a row was read last (-1: it never
+    was). It is of no use any more when the fleet's pool is another one.
     """
 
     def __init__(self, space: Space) -> None:
@@ -35,9 +36,10 @@ class Grid:
         self.shapes = Shapes(fleet)
         self._space = space
         self._seen = len(space.changed)
-        self._measured = -1
+        self._measured = self._laid_out = -1
         nodes = len(fleet.nodes)
         self._fragments: Floats = np.zeros(nodes)
+        self._gpu: Ints = np.zeros((nodes, self.shapes.width), np.int64)
         self.alike: Ints = np.zeros(nodes, np.int64)
         self.free: Ints = np.zeros(nodes, np.int64)
         self.cpu: Ints = np.zeros(nodes, np.int64)
@@ -49,9 +51,9 @@ class Grid:
         """The grid of a space that is a copy of this one's, which it must be up to date with."""
         twin = copy(self)
         twin._space, twin._seen = space, len(space.changed)
-        twin._measured = twin._seen
-        twin.stamp = np.zeros_like(self.stamp)
-        twin._fragments = self.fragments.copy()
+        twin._measured, twin._laid_out = twin._seen, -1
+        twin.stamp = np.minimum(self.stamp, 0)
+        twin._fragments, twin._gpu = self.fragments.copy(), np.zeros_like(self._gpu)
         for name in ("alike", "free", "cpu", "memory"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
@@ -82,6 +84,16 @@ class Grid:
         self.cpu[at] = _capped([room.cpu for room in found])
         self.memory[at] = _capped([room.memory for room in found])
         self.stamp[at] = self._seen
+
+    @property
+    def gpu(self) -> Ints:
+        """What is left of each device of each node, 0 beyond the last; for a grid that is up to date."""
+        if self._laid_out < self._seen:
+            at = np.flatnonzero(self.stamp > self._laid_out)
+            rooms = self._space.rooms
+            self._gpu[at] = filled([rooms[rank].gpu for rank in at.tolist()], self.shapes.width)
+            self._laid_out = self._seen
+        return self._gpu
 
     @property
     def fragments(self) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -35,8 +35,8 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods that lie on nodes: the number of their workload, the node, the pod's index, and whether it is one above the
-    minimum; of such a one, what it holds."""
+    """Pods that lie on nodes: the number of their workload, the node, and whether it is one above the minimum; of such
+    a one, its index and what it holds."""
 
     owner: Ints
     rank: Ints
@@ -54,24 +54,29 @@ class Shares:
     milli: Ints
 
 
-NOWHERE: Mapping[int, int] = {}
+NOT_THERE = -1
+"""The rank of a node, or the position of a device, that is not there."""
+NO_DEVICES: Mapping[int, int] = {}
+NEVER = -UNLIMITED
+"""When nothing was saved."""
 T = TypeVar("T", Owners, Pods, Shares)
 
 
 class Holdings:
     """The arrays of some workloads; those who leave keep their number, but are not ``there``."""
 
-    def __init__(self, ledger: Ledger, standings: Iterable[Standing]) -> None:
+    def __init__(self, ledger: Ledger, standings: Mapping[str, Standing]) -> None:
         self._ledger = ledger
-        self._new = list(standings)
-        self._begin()
+        self._begin(standings)
 
-    def _begin(self) -> None:
-        """Have nobody numbered yet."""
+    def _begin(self, standings: Mapping[str, Standing]) -> None:
+        """Have nobody numbered yet; these, by id, are to be."""
+        self._new = dict(standings)
+        self._left: list[str] = []
         self.standings: list[Standing] = []
-        self.numbers: dict[str, int] = {}
         self._ids: list[str] = []
-        self._left: list[int] = []
+        self._numbers: dict[str, int] = {}
+        self._numbered = 0
         none = np.zeros(0, np.int64)
         self.there = np.zeros(0, np.bool_)
         self.owners = Owners(*(8 * [none]))
@@ -86,27 +91,34 @@ class Holdings:
 
     def add(self, standing: Standing) -> None:
         """Put in a workload."""
-        self._new.append(standing)
+        self._new[standing.workload.id] = standing
 
     def drop(self, standing: Standing) -> None:
         """Take out a workload."""
-        number = self.numbers.pop(standing.workload.id, None)
-        if number is None:
-            self._new = [each for each in self._new if each is not standing]
-        else:
-            self._left.append(number)
+        id_ = standing.workload.id
+        if self._new.pop(id_, None) is None:
+            self._left.append(id_)
 
     def refresh(self) -> Holdings:
         """Bring the arrays up to date, and return it."""
-        if len(self._left) > len(self.numbers):
-            self._new = [self.standings[number] for number in self.numbers.values()] + self._new
-            self._begin()
-        if self._new:
-            new, self._new = self._new, []
-            self._read(new)
         if self._left:
-            self.there[self._left] = False
+            self._strike_out()
+        if self._new:
+            new, self._new = self._new, {}
+            self._read(new)
         return self
+
+    def _strike_out(self) -> None:
+        """Have those who left not be there; where hardly anybody else is, begin anew with the others."""
+        first, self._numbered = self._numbered, len(self._ids)
+        self._numbers.update(zip(self._ids[first:], range(first, self._numbered), strict=True))
+        self.there[[self._numbers[id_] for id_ in self._left]] = False
+        self._left.clear()
+        if 2 * np.count_nonzero(self.there) < len(self.there):
+            stay = {
+                self._ids[number]: self.standings[number] for number in np.flatnonzero(self.there).tolist()
+            }
+            self._begin(stay | self._new)
 
     def by_id(self) -> Ints:
         """For each workload how many come before it by id."""
@@ -116,26 +128,25 @@ class Holdings:
             self._by_id[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
         return self._by_id
 
-    def by_node(self) -> dict[int, list[int]]:
-        """What is held of each device on the nodes where anybody lies, by rank; the rows are as long as the longest."""
-        width = max([len(room.gpu) for room in self._ledger.later.rooms], default=0)
+    def by_node(self, nodes: int, width: int) -> tuple[NDArray[np.bool_], Ints]:
+        """On which of so many nodes anybody lies, and what is held of each of their devices, up to so many of a
+        node."""
         there = self.there[self.pods.owner]
-        held = np.flatnonzero(there[self.shares.pod])
-        ranks, row = np.unique(self.pods.rank, return_inverse=True)
-        found = np.zeros((len(ranks), width), np.int64)
-        np.add.at(found, (row[self.shares.pod[held]], self.shares.at[held]), self.shares.milli[held])
-        lain_on = np.unique(row[there])
-        return dict(zip(ranks[lain_on].tolist(), found[lain_on].tolist(), strict=True))
+        held = np.flatnonzero(there[self.shares.pod] & (self.shares.at < width))
+        lain_on, found = np.zeros(nodes, np.bool_), np.zeros((nodes, width), np.int64)
+        lain_on[self.pods.rank[there]] = True
+        np.add.at(
+            found, (self.pods.rank[self.shares.pod[held]], self.shares.at[held]), self.shares.milli[held]
+        )
+        return lain_on, found
 
-    def _read(self, standings: Sequence[Standing]) -> None:
+    def _read(self, new: Mapping[str, Standing]) -> None:
         """Take over workloads that are not numbered yet."""
-        first = len(self.standings)
+        first, standings = len(self.standings), list(new.values())
         self.standings.extend(standings)
-        owners = _owners(standings)
-        ids = [standing.workload.id for standing in standings]
-        self._ids.extend(ids)
-        self.numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
+        self._ids.extend(new)
         self.there = np.concatenate((self.there, np.ones(len(standings), np.bool_)))
+        owners = _owners(standings)
         self.owners = _joined(self.owners, owners)
         self._read_pods(first, standings, owners.pods)
         self._by_id = None
@@ -143,49 +154,53 @@ class Holdings:
     def _read_pods(self, first: int, standings: Sequence[Standing], counts: Ints) -> None:
         """Take over where workloads lie that are numbered from ``first`` on, as far as nodes and devices are there;
         ``counts`` says how many pods each has."""
-        ranks, positions = self._ledger.fleet.rank, self._ledger.positions
+        ranks, positions = self._ledger.fleet.rank, [*self._ledger.positions, NO_DEVICES]
         pods = [pod for standing in standings for pod in standing.pods]
-        nodes, held = [pod.node for pod in pods], [pod.devices for pod in pods]
-        rank = np.array([ranks.get(node, -1) for node in nodes], np.int64)
-        index = np.array([pod.pod_index for pod in pods], np.int64)
+        on = [ranks.get(pod.node, NOT_THERE) for pod in pods]
+        held = [pod.devices for pod in pods]
+        stand = [positions[rank] for rank in on]
+        at = np.array(
+            [
+                where.get(share.index, NOT_THERE)
+                for where, devices in zip(stand, held, strict=True)
+                for share in devices
+            ],
+            np.int64,
+        )
+        milli = np.array([share.milli for devices in held for share in devices], np.int64)
+        of_pod = np.repeat(np.arange(len(pods)), [len(devices) for devices in held])
         owner = np.repeat(np.arange(first, first + len(standings)), counts)
-        shares = [share for devices in held for share in devices]
-        of_pod = np.repeat(np.arange(len(pods)), np.array([len(devices) for devices in held], np.int64))
-        there = [positions[at] if at >= 0 else NOWHERE for at in rank[of_pod].tolist()]
-        at = np.array([on.get(share.index, -1) for on, share in zip(there, shares, strict=True)], np.int64)
-        milli = np.array([share.milli for share in shares], np.int64)
-        row = np.arange(len(self.pods.owner), len(self.pods.owner) + len(pods))
-        if (rank < 0).any():
-            kept = rank >= 0
-            row = len(self.pods.owner) + np.cumsum(kept) - 1
-            owner, rank, index = owner[kept], rank[kept], index[kept]
-        none = np.zeros(len(owner), np.int64)
-        more = Pods(owner, rank, index, none, none > 0)
-        self._mark_spare(more, first, standings)
-        self.pods = _joined(self.pods, more)
-        held_there = at >= 0
-        self.shares = _joined(self.shares, Shares(row[of_pod[held_there]], at[held_there], milli[held_there]))
+        rank = np.array(on, np.int64)
+        lies, there = rank != NOT_THERE, at != NOT_THERE
+        row = len(self.pods.owner) + np.cumsum(lies) - 1
+        spare = [each[lies] for each in self._spare(standings, counts)]
+        self.pods = _joined(self.pods, Pods(owner[lies], rank[lies], *spare))
+        self.shares = _joined(self.shares, Shares(row[of_pod[there]], at[there], milli[there]))
 
-    def _mark_spare(self, pods: Pods, first: int, standings: Sequence[Standing]) -> None:
-        """Note which of the pods are above the minimum."""
-        for at in np.flatnonzero(self.owners.pods[first:] > 1).tolist():
-            standing, number = standings[at], first + at
+    def _spare(self, standings: Sequence[Standing], counts: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        """The index of each pod above a minimum, what it holds, and which these are."""
+        spare = np.zeros(counts.sum(), np.bool_)
+        index, milli = np.zeros((2, len(spare)), np.int64)
+        begins = np.cumsum(counts) - counts
+        for at in np.flatnonzero(counts > 1).tolist():
+            standing = standings[at]
             if len(standing.pods) > standing.workload.min_pods:
-                *spare, _ = standing.units(self._ledger)
-                milli = {unit.pods[0].pod_index: unit.milli for unit in spare}
-                for row in range(*np.searchsorted(pods.owner, (number, number + 1)).tolist()):
-                    index = int(pods.index[row])
-                    pods.spare[row] = index in milli
-                    pods.milli[row] = milli.get(index, 0)
+                *units, _ = standing.units(self._ledger)
+                held = {unit.pods[0].pod_index: unit.milli for unit in units}
+                for row, pod in enumerate(standing.pods, begins[at]):
+                    if pod.pod_index in held:
+                        index[row], milli[row], spare[row] = pod.pod_index, held[pod.pod_index], True
+        return index, milli, spare
 
 
 def _owners(standings: Sequence[Standing]) -> Owners:
     workloads = [standing.workload for standing in standings]
+    cost = np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64)
     return Owners(
         np.array([standing.leaf for standing in standings], np.int64),
-        np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64),
+        cost,
         np.array([workload.priority for workload in workloads], np.int64),
-        np.array(_since(workloads), np.int64),
+        np.where(cost == COST_OF_STATUS[Status.RUNNING], _since(workloads), UNLIMITED),
         np.array([standing.milli for standing in standings], np.int64),
         np.array([len(standing.pods) for standing in standings], np.int64),
         capped([workload.cpu_milli for workload in workloads]),
@@ -193,19 +208,20 @@ def _owners(standings: Sequence[Standing]) -> Owners:
     )
 
 
-def _since(workloads: Sequence[Workload]) -> list[int]:
-    """What :attr:`~scheduling.engine.standing.Standing.working_since` says of each, without asking each standing."""
-    since = []
-    for workload in workloads:
-        started, saved = workload.started_at, workload.checkpointed_at
-        if started is None or workload.status is not Status.RUNNING:
-            since.append(UNLIMITED)
-        else:
-            since.append(saved if saved is not None and saved > started else started)
-    return since
+def _since(workloads: Sequence[Workload]) -> Ints:
+    """What :attr:`~scheduling.engine.standing.Standing.working_since` says of each, as if it ran, without asking each
+    standing."""
+    started = [UNLIMITED if workload.started_at is None else workload.started_at for workload in workloads]
+    saved = [
+        NEVER if workload.checkpointed_at is None else workload.checkpointed_at for workload in workloads
+    ]
+    return np.maximum(np.array(started, np.int64), np.array(saved, np.int64))
 
 
 def _joined(before: T, more: T) -> T:
+    """The rows of both."""
+    if not len(getattr(before, fields(before)[0].name)):
+        return more
     parts = [
         np.concatenate((getattr(before, each.name), getattr(more, each.name))) for each in fields(before)
     ]

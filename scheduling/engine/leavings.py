@@ -35,11 +35,12 @@ class _Count:
         self._need = need
         self._kind_of = kind_of
         self.totals = list(tally.totals)
-        for rank, devices in most.items():
-            if rank in tally.where:
-                more = need.pods(kind_of[rank], devices) - tally.pods[rank]
-                if more > 0:
-                    self.totals[tally.where[rank][0]] += more
+        lying = [rank for rank in most if rank in tally.where]
+        pods = need.pods_on([kind_of[rank] for rank in lying], [most[rank] for rank in lying])
+        for rank, count in zip(lying, pods.tolist(), strict=True):
+            more = count - tally.pods[rank]
+            if more > 0:
+                self.totals[tally.where[rank][0]] += more
         self._risen = list(tally.risen)
         self._rises: int | None = tally.rises
         self._most = max(self.totals, default=0)

@@ -10,7 +10,6 @@ import numpy as np
 from scheduling.engine.ask import Ask
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.quantities import MOST_IN_ARRAYS, in_arrays
-from scheduling.engine.room import Room
 from scheduling.engine.types import GPU_MILLI
 
 
@@ -24,18 +23,6 @@ class Rooms:
     gpu: Ints
     cpu: Ints
     memory: Ints
-
-    @classmethod
-    def of(cls, ask: Ask, rooms: Sequence[Room], costs: Sequence[Sequence[int]]) -> Rooms:
-        """Those rooms, with the ask's cost on the devices of each."""
-        width = max(map(len, costs), default=0)
-        return cls(
-            ask,
-            _filled(costs, width),
-            _filled([room.gpu for room in rooms], width),
-            capped([room.cpu for room in rooms]),
-            capped([room.memory for room in rooms]),
-        )
 
     def on(self, nodes: Ints) -> Rooms:
         """The rooms of these nodes, as often as they are named."""
@@ -67,7 +54,7 @@ def capped(amounts: list[int]) -> Ints:
     return np.array(amounts, np.int64)
 
 
-def _filled(rows: Sequence[Sequence[int]], width: int) -> Ints:
+def filled(rows: Sequence[Sequence[int]], width: int) -> Ints:
     """The rows as an array, filled up with zeros."""
     if all(len(row) == width for row in rows):
         return np.array(rows, np.int64).reshape(len(rows), width)

@@ -44,9 +44,6 @@ class Roster:
         self.changed: list[int] = []
         self.joined: list[Standing] = []
 
-    def __iter__(self) -> Iterator[Standing]:
-        return iter(self._standings.values())
-
     def drop(self, standing: Standing) -> bool:
         """Take out a workload that is to go, or is added again when it has given something away; whether it was
         there."""
@@ -211,7 +208,7 @@ class Roster:
     def holdings(self) -> Holdings:
         """What they hold, as arrays."""
         if self._holdings is None:
-            self._holdings = Holdings(self._ledger, self)
+            self._holdings = Holdings(self._ledger, self._standings)
         return self._holdings.refresh()
 
     def on(self, rank: int) -> Sequence[list[Lying]]:

@@ -25,17 +25,18 @@ class Shapes:
 
     ``kinds`` and ``gpu`` say what they are (0 beyond a node's last device and where less than nothing is left),
     ``devices`` counts the devices, ``free`` adds up what is left of them, ``usable`` is how much of it a typical
-    request of each size could use. The arrays are at least as long as there are numbers.
+    request of each size could use. The arrays are at least as long as there are numbers. ``width`` is how many devices
+    a node has at most.
     """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._is_even = [len(set(kind.devices)) < 2 for kind in fleet.kinds]
-        self._width = max((len(kind.devices) for kind in fleet.kinds), default=0)
+        self.width = max((len(kind.devices) for kind in fleet.kinds), default=0)
         self._numbers: dict[Shape, int] = {}
         self._fragments: dict[tuple[Shape, tuple[int, int]], float] = {}
         self.kinds: Ints = np.zeros(0, np.int64)
-        self.gpu: Ints = np.zeros((self._width, 0), np.int64)
+        self.gpu: Ints = np.zeros((self.width, 0), np.int64)
         self.devices: Ints = np.zeros(0, np.int64)
         self.free: Ints = np.zeros(0, np.int64)
         self.usable: Ints = np.zeros((fleet.typical.sizes, 0), np.int64)
@@ -90,7 +91,7 @@ class Shapes:
 
     def _columns(self, shapes: Iterable[Shape]) -> Ints:
         """What is left of each device, 0 beyond the last."""
-        rows = [[max(left, 0) for left in gpu] + [0] * (self._width - len(gpu)) for _, gpu in shapes]
+        rows = [[max(left, 0) for left in gpu] + [0] * (self.width - len(gpu)) for _, gpu in shapes]
         return np.array(rows, np.int64).T
 
 

@@ -16,7 +16,7 @@ from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.room import Room, pods_in
-from scheduling.engine.rooms import Rooms
+from scheduling.engine.rooms import Rooms, filled
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
 from scheduling.engine.takeable import NEVER, Ground, Locals
 from scheduling.engine.turns import Leavers, in_turn, paths_of
@@ -132,13 +132,13 @@ class Sweep:
         needed = np.sort(self._all.needed[self._all.ground.place == self._at])
         return int(needed[: max(0, len(needed) - self._more)].sum())
 
-    @property
+    @cached_property
     def standings(self) -> list[Standing]:
         """The workloads that are touched."""
         all_ = self._all.holdings.standings
         return [all_[owner] for owner in dict.fromkeys(self._locals.owner[self.chosen].tolist())]
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """What the victims cost."""
         found, chosen = self._locals, self.chosen
@@ -254,17 +254,19 @@ class Sweep:
 
 def _ground(court: Court, plea: Plea, places: Sequence[Domain]) -> Ground:
     """The nodes of the places that are not closed, as they are left when all who stop are gone."""
-    fleet, rooms = court.ledger.fleet, court.ledger.later.rooms
-    rows = [
-        (rank, at, costs)
-        for at, place in enumerate(places)
-        for rank, costs in fleet.ranks(place)
-        if rank not in plea.closed
-    ]
-    ranks, numbers, costs = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+    fleet, grid = court.ledger.fleet, court.ledger.later.grid.refresh()
+    ranks: list[int] = []
+    kinds = [(number, usable) for number, place in enumerate(places) for usable in place.usable]
+    counts = []
+    for number, usable in kinds:
+        open_ = [rank for rank in fleet.members_in(places[number], usable) if rank not in plea.closed]
+        counts.append(len(open_))
+        ranks.extend(open_)
+    costs = filled([usable.costs for _, usable in kinds], grid.shapes.width)
+    at = np.array(ranks, np.int64)
     return Ground(
-        np.array(ranks, np.int64),
-        np.array(numbers, np.int64),
-        Rooms.of(plea.ask, [rooms[rank] for rank in ranks], costs),
+        at,
+        np.repeat([number for number, _ in kinds], counts),
+        Rooms(plea.ask, np.repeat(costs, counts, 0), grid.gpu[at], grid.cpu[at], grid.memory[at]),
         np.array([all(usable.uniform for usable in place.usable) for place in places], np.bool_),
     )

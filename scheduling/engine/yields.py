@@ -6,8 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
+from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.rights import Rights
+from scheduling.engine.rooms import filled
 from scheduling.engine.roster import Cell, Roster
 from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT, Tree
@@ -93,6 +97,21 @@ class Need:
             free = [1 for left, cost in zip(most, costs, strict=True) if left >= GPU_MILLI and cost]
             return len(free) // self.whole
         return sum([left // cost for left, cost in zip(most, costs, strict=True) if cost and left > 0])
+
+    def pods_on(self, kinds: Sequence[int], most: Sequence[Sequence[int]]) -> Ints:
+        """The same for many nodes, of these kinds, in one step."""
+        width = max(map(len, most), default=0)
+        number = {kind: at for at, kind in enumerate(self.costs)}
+        table = filled([*[costs[:width] for costs in self.costs.values()], ()], width)
+        costs = table[
+            [number.get(kind, -1) for kind in kinds]
+        ]  # the last row is that of kinds that let no pod in
+        left = np.maximum(filled(most, width), 0)
+        if self.whole:
+            free: Ints = ((left >= GPU_MILLI) & (costs > 0)).sum(1)
+            return free // self.whole
+        pods: Ints = np.where(costs > 0, left // np.maximum(costs, 1), 0).sum(1)
+        return pods
 
 
 class Heir(Protocol):
@@ -212,12 +231,11 @@ class Yields:
 
     def _most_of_all(self) -> dict[int, list[int]]:
         """What all nodes would have where anybody lies."""
-        held, rooms = self._roster.holdings.by_node(), self._ledger.later.rooms
-        return {
-            rank: [left + more for left, more in zip(rooms[rank].gpu, held_there, strict=False)]
-            for rank, held_there in held.items()
-            if self.kind_of[rank] >= 0
-        }
+        left, rooms = self._ledger.later.grid.refresh().gpu, self._ledger.later.rooms
+        lain_on, held = self._roster.holdings.by_node(*left.shape)
+        ranks = np.flatnonzero(lain_on & (np.array(self.kind_of) >= 0))
+        most = (left + held)[ranks].tolist()
+        return {rank: row[: len(rooms[rank].gpu)] for rank, row in zip(ranks.tolist(), most, strict=True)}
 
     def _excesses(self) -> dict[int, int]:
         """By how much each fair branch is above what is due to it, as far as that matters for one device."""

@@ -54,7 +54,7 @@ class Searching:
                 for cell in sorted(self.roster.cells(leaf))
             ],
             [self.roster.milli(leaf, 50) for leaf in leaves],
-            sorted((rank, held) for rank, held in self.roster.holdings.by_node().items()),
+            [each.tolist() for each in self.roster.holdings.by_node(len(self.ledger.fleet.nodes), 4)],
             self.held(),
             [
                 (tier, leaf, [unit.key for unit in units])
@@ -81,7 +81,7 @@ class Searching:
             for row, owner in enumerate(found.pods.owner.tolist())
             if found.there[owner]
         ]
-        return sorted(rows, key=lambda row: (row[0], row[10]))
+        return sorted(rows, key=str)
 
     def let_go(self, standing: Standing, pods: int) -> None:
         """Let the last pods of a workload go, and the workload with its last."""
