@@ -289,11 +289,9 @@ class Ledger:
 
     def free_milli(self) -> int:
         """What is neither held nor promised, on nodes that count as capacity."""
-        return sum(
-            sum(left for left in room.gpu if left > 0)
-            for node, room in zip(self.fleet.nodes, self.now.rooms, strict=True)
-            if node.ready and not node.cordoned
-        )
+        rooms = zip(self.fleet.nodes, self.now.rooms, strict=True)
+        counting = [room.gpu for node, room in rooms if node.ready and not node.cordoned]
+        return sum([left for gpu in counting for left in gpu if left > 0])
 
 
 def _positions(nodes: Iterable[Node]) -> list[dict[int, int]]:

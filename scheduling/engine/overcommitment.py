@@ -35,7 +35,8 @@ def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
 def _promised(cycle: PoolCycle) -> Counter[tuple[int, int]]:
     """What of each device is promised to those whose pods do not exist yet."""
     found: Counter[tuple[int, int]] = Counter()
-    of_pool = ((standing.workload, standing.pods) for standing in cycle.standings.values())
+    kept_back = chain(cycle.books.not_running.items(), cycle.started.items())
+    of_pool = ((each.workload, each.pods) for id_, each in kept_back if id_ in cycle.standings)
     guests = ((guest, guest.placements) for guest in cycle.ledger.guests.values())
     for workload, pods in chain(of_pool, guests):
         if workload.status in (Status.QUEUED, Status.PENDING):

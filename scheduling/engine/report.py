@@ -39,6 +39,7 @@ from scheduling.engine.types import (
 
 by_id = attrgetter("workload")
 Grown = Mapping[str, list[PodPlacement]]
+Parts = tuple[Allocation, ...]
 
 
 def plan_of(
@@ -134,37 +135,47 @@ class _Allocations:
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
-        self._elastic: dict[int, dict[str, tuple[Allocation, ...]]] = {}
+        self._elastic: dict[int, dict[str, Parts]] = {}
+        self._alike: dict[tuple[str, int, int], Parts] = {}
         self._started: dict[int, list[Standing]] = {}
         for standing in cycle.started.values():
             self._started.setdefault(standing.leaf, []).append(standing)
 
-    def of(self, standing: Standing) -> tuple[Allocation, ...]:
+    def of(self, standing: Standing) -> Parts:
         """That of a workload."""
-        if standing.workload.reserved:
+        if standing.reserved:
             return tuple(self._cycle.allocations.get(standing.workload.id, ()))
         found = self._elastic.get(standing.leaf)
         if found is None:
             found = self._elastic[standing.leaf] = self._in_team(standing.leaf, standing.workload.team)
         return found[standing.workload.id]
 
-    def _in_team(self, leaf: int, team: str) -> dict[str, tuple[Allocation, ...]]:
+    def _in_team(self, leaf: int, team: str) -> dict[str, Parts]:
         """Those of all elastic workloads of a team."""
         cycle = self._cycle
+        there, on_leaf = cycle.standings, cycle.books.on_leaf[leaf]
         left = cycle.charges.left[cycle.tree.team_branch[team]]
-        kept = [each for id_, each in cycle.books.on_leaf[leaf].items() if id_ in cycle.standings]
-        kept.sort(key=lambda each: admission_order(each.workload))
+        elastic = [each for id_, each in on_leaf.items() if not each.reserved and id_ in there]
+        if left:  # else all burst, whoever was first
+            elastic.sort(key=lambda each: admission_order(each.workload))
+        elastic += [each for each in self._started.get(leaf, ()) if not each.reserved]
         found = {}
-        for standing in [*kept, *self._started.get(leaf, ())]:
-            if not standing.workload.reserved:
-                inside = min(standing.milli, left)
-                left -= inside
-                parts = (Allocation(team, inside), Allocation(None, standing.milli - inside))
-                found[standing.workload.id] = tuple(part for part in parts if part.milli)
+        for standing in elastic:
+            inside = min(standing.milli, left)
+            left -= inside
+            found[standing.workload.id] = self._parts(team, inside, standing.milli - inside)
+        return found
+
+    def _parts(self, team: str, inside: int, bursts: int) -> Parts:
+        """So much inside a team's own part, and so much that bursts: one object for all with the same."""
+        found = self._alike.get((team, inside, bursts))
+        if found is None:
+            parts = (Allocation(team, inside), Allocation(None, bursts))
+            found = self._alike[team, inside, bursts] = tuple([part for part in parts if part.milli])
         return found
 
 
-def _start(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Start:
+def _start(cycle: PoolCycle, standing: Standing, allocation: Parts) -> Start:
     waits = standing.waits_for_victims(cycle.ledger)
     return Start(
         workload=standing.workload.id,
@@ -177,13 +188,13 @@ def _start(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, .
     )
 
 
-def _keep(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Keep:
+def _keep(cycle: PoolCycle, standing: Standing, allocation: Parts) -> Keep:
     waits = standing.waits_for_victims(cycle.ledger)
     reason = reasons.waiting_for_victims(standing.milli) if waits else None
     return Keep(standing.workload.id, cycle.pool.id, allocation, reason)
 
 
-def _shrink(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Shrink:
+def _shrink(cycle: PoolCycle, standing: Standing, allocation: Parts) -> Shrink:
     taken = cycle.taken[standing.workload.id]
     first, pods = taken[0], [pod for each in taken for pod in each.pods]
     by = first.by.workload
