@@ -27,7 +27,7 @@ from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths
 from scheduling.engine.rights import Rights
 from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Clock, Standing, protected
+from scheduling.engine.standing import Clock, Standing, protected, protects
 from scheduling.engine.tree import Accounts
 from scheduling.engine.types import GPU_MILLI, Allocation, Status, Workload
 
@@ -127,7 +127,7 @@ class Books:
         """Note who is placed (and holds so much, if that is known); what its team uses is for the caller to count, and
         that its demand is another."""
         leaf, id_ = self.tree.leaf_of[workload.team], workload.id
-        standing = Standing(workload, leaf, list(workload.placements), self.clock, milli=milli)
+        standing = Standing(workload, leaf, workload.placements, self.clock, milli=milli)
         self.standings[id_] = self.on_leaf[leaf][id_] = standing
         if standing.reserved:
             self._uncharged.add(leaf)
@@ -232,12 +232,12 @@ class Books:
     def _unprotected(self, standings: dict[str, Standing]) -> dict[str, Standing]:
         """Those of them whom elastic newcomers may take; the others are kept for later."""
         policy, now = self.pool.policy, self.clock.now
+        if not protects(policy):
+            return standings
         spared = {
             id_: standing for id_, standing in standings.items() if protected(standing.workload, policy, now)
         }
         self._protected.update(spared)
-        if not spared:
-            return standings
         return {id_: standing for id_, standing in standings.items() if id_ not in spared}
 
     def move_clock(self, now: int) -> None:
@@ -337,7 +337,7 @@ class Books:
 
 def shares_a_device(standing: Standing) -> bool:
     """Whether one of its pods takes a part of a device."""
-    if len(standing.pods) == 1:
+    if standing.milli % GPU_MILLI or len(standing.pods) == 1:
         return standing.milli % GPU_MILLI > 0
     return any(pod.milli % GPU_MILLI for pod in standing.pods)
 

@@ -230,7 +230,7 @@ class PoolCycle:
             raise RuntimeError(
                 f"{candidate.id} could have started, but the cycle has stopped before its turn."
             )
-        standing = Standing(candidate.workload, candidate.leaf, list(placed), self.books.clock, fresh=True)
+        standing = Standing(candidate.workload, candidate.leaf, tuple(placed), self.books.clock, fresh=True)
         standing.victims = sorted(set(victims))
         self.standings[candidate.id] = self.started[candidate.id] = standing
         self.candidates[candidate.id] = candidate
@@ -255,13 +255,13 @@ class PoolCycle:
         after = self.figures()
         self.set_figures(self._before_growth if self._grown else after)
         for standing, pod in reversed(self._grown):
-            standing.pods.remove(pod)
+            standing.pods = tuple([each for each in standing.pods if each != pod])
             self.ledger.undo(self.asks.of(standing.workload), [pod])
             self.ledger.note_freed([pod])
             self.queue.touch(standing.leaf)
         yield
         for standing, pod in self._grown:
-            standing.pods.append(pod)
+            standing.pods = (*standing.pods, pod)
             self.ledger.hold(self.asks.of(standing.workload), [pod])
         self.set_figures(after)
 

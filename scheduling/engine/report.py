@@ -180,7 +180,7 @@ def _start(cycle: PoolCycle, standing: Standing, allocation: Parts) -> Start:
     return Start(
         workload=standing.workload.id,
         pool=cycle.pool.id,
-        placements=tuple(standing.pods),
+        placements=standing.pods,
         allocation=allocation,
         victims=tuple(standing.victims),
         waits_for_victims=waits,

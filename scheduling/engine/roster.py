@@ -44,6 +44,9 @@ class Roster:
         self.changed: list[int] = []
         self.joined: list[Standing] = []
 
+    def __iter__(self) -> Iterator[Standing]:
+        return iter(self._standings.values())
+
     def drop(self, standing: Standing) -> bool:
         """Take out a workload that is to go, or is added again when it has given something away; whether it was
         there."""

@@ -57,7 +57,7 @@ class Standing:
         self,
         workload: Workload,
         leaf: int,
-        pods: list[PodPlacement],
+        pods: tuple[PodPlacement, ...],
         clock: Clock,
         *,
         fresh: bool = False,
@@ -94,18 +94,18 @@ class Standing:
 
     def lose(self, gone: frozenset[int]) -> None:
         """Give up the pods with these indexes."""
-        self.pods = [pod for pod in self.pods if pod.pod_index not in gone]
+        self.pods = tuple([pod for pod in self.pods if pod.pod_index not in gone])
         self.shrunk = True
         self._changed()
 
     def grow(self, pod: PodPlacement) -> None:
         """Get one more pod."""
-        self.pods.append(pod)
+        self.pods = (*self.pods, pod)
         self._changed()
 
     def restore(self) -> None:
         """Have it as it was before the cycle."""
-        self.pods = list(self.workload.placements)
+        self.pods = self.workload.placements
         self.shrunk = False
         self._changed()
 
@@ -161,6 +161,11 @@ class Standing:
             return None
         started = self.workload.started_at if self.workload.status is Status.RUNNING else None
         return max(now, (now if started is None else started) + limit)
+
+
+def protects(policy: Policy) -> bool:
+    """Whether a pool's policy spares any elastic workload of those that run by now."""
+    return policy.min_runtime_ms > 0 or policy.max_preemptions is not None
 
 
 def protected(workload: Workload, policy: Policy, now: int) -> bool:

@@ -40,7 +40,7 @@ class Searching:
         self.tallies = [Tally(self.ledger, ask, self.ledger.fleet.domains(ask)[-1]) for ask in (WHOLE, HALF)]
 
     def standing(self, row: Workload) -> Standing:
-        return Standing(row, self.tree.leaf_of[row.team], list(row.placements), self.clock)
+        return Standing(row, self.tree.leaf_of[row.team], row.placements, self.clock)
 
     def figures(self) -> list[object]:
         """All that a search reads of it."""
