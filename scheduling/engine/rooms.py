@@ -49,9 +49,10 @@ class Rooms:
 
 def capped(amounts: list[int]) -> Ints:
     """The amounts as an array, those cut off that are beyond what sums of it can hold."""
-    if max(amounts, default=0) > MOST_IN_ARRAYS or min(amounts, default=0) < -MOST_IN_ARRAYS:
-        amounts = [in_arrays(amount) for amount in amounts]
-    return np.array(amounts, np.int64)
+    try:
+        return np.clip(np.array(amounts, np.int64), -MOST_IN_ARRAYS, MOST_IN_ARRAYS)
+    except OverflowError:
+        return np.array([in_arrays(amount) for amount in amounts], np.int64)
 
 
 def filled(rows: Sequence[Sequence[int]], width: int) -> Ints:
