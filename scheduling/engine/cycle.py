@@ -14,10 +14,10 @@ from scheduling.engine.estimate import estimate
 from scheduling.engine.order import Queue
 from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
-from scheduling.engine.preempt import Victims
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import is_quiet
 from scheduling.engine.roster import Roster
+from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
 from scheduling.engine.taking import Taking
 from scheduling.engine.tree import ROOT

@@ -17,7 +17,7 @@ WITHOUT_PODS = (Status.PENDING, Status.QUEUED)
 Tier = tuple[bool, int, int]
 """What is dearest about a victim: whether it goes whole, its status, its priority."""
 Cost = tuple[Tier, int, int, tuple[str, ...]]
-"""What a set of victims costs, see :attr:`~scheduling.engine.preempt.Victims.cost`."""
+"""What a set of victims costs, see :attr:`~scheduling.engine.search.Victims.cost`."""
 UnitKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
 

@@ -1,6 +1,6 @@
 """Choosing victims for a newcomer who may take any elastic workload: a reserved one under its ceilings (section 7).
 
-What :class:`~scheduling.engine.preempt.Search` does step by step is done here a tier at a time, in all places at once:
+What :class:`~scheduling.engine.search.Search` does step by step is done here a tier at a time, in all places at once:
 a tier that does not make room goes as a whole, whatever the order in it; only in the last one the teams take turns.
 """
 

@@ -9,8 +9,8 @@ import pytest
 
 from scheduling.engine import schedule
 from scheduling.engine.lawful import Lawful
-from scheduling.engine.preempt import Search
 from scheduling.engine.rights import Party, Rights
+from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
 from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import Policy, Status, Team

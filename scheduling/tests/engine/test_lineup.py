@@ -11,9 +11,9 @@ import pytest
 
 from scheduling.engine import schedule
 from scheduling.engine.capacity import Tally
-from scheduling.engine.preempt import Search
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.rights import Party
+from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
 from scheduling.engine.types import RESERVED_PRIORITY, ElasticPreemption, Status
 from scheduling.tests.engine.build import NOW

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scheduling.engine import preempt, schedule, taking
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.search import Victims
 from scheduling.engine.sweep import Mask, Sweep
 from scheduling.engine.takeable import NEVER, Locals
 from scheduling.engine.types import Snapshot, Status, Topology, Workload
@@ -79,7 +80,7 @@ def _dearest(patch: pytest.MonkeyPatch, world: Snapshot) -> list[Any]:
     """The tier of the dearest victim of each newcomer that finds some."""
     dearest: list[Any] = []
 
-    def find_victims(court: Court, plea: Plea) -> preempt.Victims | None:
+    def find_victims(court: Court, plea: Plea) -> Victims | None:
         found = preempt.find_victims(court, plea)
         dearest.append(found and found.cost[0])
         return found

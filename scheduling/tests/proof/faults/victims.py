@@ -73,7 +73,7 @@ VICTIMS = (
         "victims are not given back",
         BrokenRule.NEEDLESS_VICTIM,
         IN_THE_WAY,
-        wrong("preempt.Search._give_back", lambda _: None),
+        wrong("search.Search._give_back", lambda _: None),
     ),
     Fault(
         "somebody goes although a device is idle",
