@@ -154,7 +154,8 @@ class _Writing:
             self.yields(standing)
             admitted = self.starts(standing.starts)
             undone = len(standing.starts) - len(admitted) + self.grows(standing.grows)
-        self.count(admitted, standing.preemptions)  # once the database has taken all of it
+            tally = self._tally_of(admitted, standing.preemptions)
+        self.tally.include(tally)  # once the database has taken all of it
         return undone
 
     def write_parts(self, standing: Standing) -> int:
@@ -191,13 +192,6 @@ class _Writing:
         attempts = lifecycle.admit_many(admissions, by=SCHEDULER, at=self.at, rows=self.starting)
         admitted = [(start, attempts.get(self.picture.rows[start.workload].id)) for start in starts]
         assignments.assign_many([self._assignment(start, attempt) for start, attempt in admitted if attempt])
-        lifecycle.set_reasons(
-            {
-                attempt.workload_id: start.reason.code.value
-                for start, attempt in admitted
-                if attempt and start.reason
-            }
-        )
         return [start for start, attempt in admitted if attempt]
 
     def grows(self, grows: Sequence[engine.Grow]) -> int:
@@ -212,11 +206,12 @@ class _Writing:
             self._resize(attempt_id, milli, grow.allocation, narrate.grown(grow, self.names))
         return undone
 
-    def count(self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]) -> None:
-        """Add what was written to the cycle's tally."""
+    def _tally_of(self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]) -> Tally:
+        """Return the sums of these decisions."""
+        tally = Tally()
         for start in starts:
             row = self.starting[self.picture.rows[start.workload].id]
-            self.tally.started(
+            tally.started(
                 start,
                 waited_seconds=(self.at - self.waited_since[row.pk]).total_seconds(),
                 reserved=row.is_reserved,
@@ -224,9 +219,10 @@ class _Writing:
             )
             late_seconds = promises.late_seconds(start.workload, self.at)
             if late_seconds is not None:
-                self.tally.promised(late_seconds)
+                tally.promised(late_seconds)
         for preemption in preemptions:
-            self.tally.preempted(preemption)
+            tally.preempted(preemption)
+        return tally
 
     def _order(self, preemption: engine.Preemption) -> lifecycle.PreemptionOrder:
         row = self.picture.rows[preemption.workload]
@@ -276,6 +272,7 @@ class _Writing:
             gpus_milli=sum(pod.milli for pod in start.placements),
             message=narrate.started(start, self.names),
             data=data | {"eta": promised.isoformat()} if promised else data,
+            reason_code=start.reason.code.value if start.reason else "",
         )
 
     def _assignment(self, start: engine.Start, attempt: lifecycle.Opened) -> NewAssignment:

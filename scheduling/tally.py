@@ -57,6 +57,15 @@ class Tally:
         bound = str(bounds[at]) if at < len(bounds) else "+Inf"
         found.buckets[bound] = found.buckets.get(bound, 0) + 1
 
+    def include(self, other: "Tally") -> None:
+        """Add all sums of another tally."""
+        for key, each in other._sums.items():
+            found = self._sums.setdefault(key, Sum(each.name, each.labels))
+            found.count += each.count
+            found.amount += each.amount
+            for bound, count in each.buckets.items():
+                found.buckets[bound] = found.buckets.get(bound, 0) + count
+
     def started(self, start: engine.Start, *, waited_seconds: float, reserved: bool, job_class: str) -> None:
         """Count the end of a wait, by what the start is charged to."""
         charge = "reserved" if reserved else "burst" if _bursts(start.allocation) else "elastic"

@@ -151,9 +151,9 @@ class PoolCycle:
             return None
         cause = self.vain.keeps_from_place(candidate)
         if cause is None:
-            if self.gate.shut or not self.gate.fails_again(candidate.ask, candidate.pods, masked=False):
+            cause = self.gate.keeps_out_again(candidate)
+            if cause is None:
                 return None
-            cause = Cause.PLACE
             self.vain.found_no_place(candidate, cause)
         helpless = self.vain.is_helpless(self.queue.level, candidate.leaf)
         if not helpless and self.might_preempt(candidate):

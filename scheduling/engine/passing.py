@@ -107,8 +107,7 @@ class Gate:
                 self._too_near.clear()
                 return placed
             self._remember(ask, len(indexes), masked=True, use=remembered)
-        too_near = self._is_too_near(ask, len(indexes))
-        if remembered and head is not None and (too_near or self._finds_place_again(ask, len(indexes))):
+        if remembered and head is not None and self._is_held_back_again(ask, len(indexes)):
             return Cause.BEHIND
         placed = ledger.place(ask, indexes, domains=domains, emptying=emptying)
         if placed is None:
@@ -124,6 +123,19 @@ class Gate:
                 self._found_there[ask] = self._ledger.fleet.rank[placed[0].node]
         head.held_back[ask] = None
         return Cause.BEHIND
+
+    def keeps_out_again(self, candidate: Candidate) -> Cause | None:
+        """What certainly keeps a candidate from a place, as it has kept others who ask the same; ``None`` where it has
+        to be tried."""
+        ask, pods = candidate.ask, candidate.pods
+        if self.shut:
+            return None
+        if self.fails_again(ask, pods, masked=False):
+            return Cause.PLACE
+        if self.head is None or self.in_time(candidate.workload):
+            return None
+        behind = self.fails_again(ask, pods, masked=True) and self._is_held_back_again(ask, pods)
+        return Cause.BEHIND if behind else None
 
     def might_fit(self, ask: Ask, pods: int) -> bool:
         """Whether so many pods of the ask might find a place, whoever it is for."""
@@ -150,6 +162,10 @@ class Gate:
             self._too_near_at = len(self._ledger.freed)
             self._too_near.clear()
         return (ask, pods) in self._too_near
+
+    def _is_held_back_again(self, ask: Ask, pods: int) -> bool:
+        """Whether such pods, who find no place but on the nodes of the head, certainly are not let past there."""
+        return self._is_too_near(ask, pods) or self._finds_place_again(ask, pods)
 
     def _finds_place_again(self, ask: Ask, pods: int) -> bool:
         """Whether one pod still has a place where the one before found his, and was not let past. Then it is not let

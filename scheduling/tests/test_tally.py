@@ -44,6 +44,18 @@ def test_a_value_counts_in_the_first_bucket_that_it_does_not_exceed(value: float
     assert entry == {"name": "wait", "labels": {}, "count": 1, "amount": value, "buckets": {bucket: 1}}
 
 
+def test_two_tallies_are_added_up_by_their_labels() -> None:
+    first, second = Tally(), Tally()
+    first.promised(30)
+    second.promised(90)
+    second.promised(-5)
+    first.include(second)
+    late, early = sorted(first.as_json(), key=lambda entry: -entry["count"])
+    assert (late["count"], late["amount"], late["buckets"]) == (2, 120, {"60": 1, "300": 1})
+    assert (early["count"], early["amount"], early["buckets"]) == (1, 5, {"60": 1})
+    assert [entry["count"] for entry in second.as_json()] == [1, 1]
+
+
 def test_what_has_the_same_labels_is_one_sum(acme: Acme) -> None:
     counted = Tally()
     counted.promised(30)

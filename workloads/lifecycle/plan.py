@@ -1,12 +1,12 @@
 """What a plan does to workloads: admit, preempt, grow and shrink, tell why they wait, give up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import F, Max, OuterRef, Subquery
+from django.db.models import Case, F, Max, OuterRef, Subquery, Value, When
 from django.utils import timezone
 
 from chamber.bulk import insert_each, update_each
@@ -30,7 +30,9 @@ OPENED = (
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """One start of a plan. `version` is the workload's when the snapshot was taken."""
+    """One start of a plan. `version` is the workload's when the snapshot was taken, `reason_code` says why it does not
+    run at once, if it does not.
+    """
 
     workload_id: UUID
     version: int
@@ -39,6 +41,7 @@ class Admission:
     gpus_milli: int
     message: str
     data: dict[str, Any] = field(default_factory=dict)
+    reason_code: str = ""
 
 
 class Opened(NamedTuple):
@@ -110,7 +113,7 @@ def admit_many(
         at=at,
         attempt=Subquery(opened.values("pk")[:1]),
         pool=Subquery(opened.values("pool")[:1]),
-        reason_code="",
+        reason_code=_reason_codes(order for order, _ in chosen),
         reason={},
         backoff_until=None,
     )
@@ -120,6 +123,16 @@ def admit_many(
         journal.add_change(row, order.message, number=attempt.number, data=order.data)
     journal.write()
     return attempts
+
+
+def _reason_codes(orders: Iterable[Admission]) -> Case | Value:
+    """Return what is written as the reason of each of these: most have none."""
+    by_code: dict[str, list[UUID]] = {}
+    for order in orders:
+        if order.reason_code:
+            by_code.setdefault(order.reason_code, []).append(order.workload_id)
+    cases = [When(pk__in=ids, then=Value(code)) for code, ids in sorted(by_code.items())]
+    return Case(*cases, default=Value("")) if cases else Value("")
 
 
 def _open(orders: Sequence[Admission], at: datetime) -> dict[UUID, Opened]:

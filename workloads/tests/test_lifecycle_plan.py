@@ -1,5 +1,6 @@
 """What a plan does: admit, preempt, resize, tell reasons, give up."""
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -48,6 +49,17 @@ def test_who_changed_since_the_snapshot_is_left_out(
     changed.refresh_from_db()
     assert changed.status == Status.PENDING
     assert not changed.attempts.exists()
+
+
+def test_who_cannot_run_at_once_has_the_reason_and_nobody_else(team: Team, owner: User, pool: Pool) -> None:
+    codes = ("waiting-for-victims", "", "waiting-for-cluster", "waiting-for-victims")
+    orders = [
+        replace(admission(make_workload(team, owner, reason_code="held"), pool), reason_code=code)
+        for code in codes
+    ]
+    assert len(lifecycle.admit_many(orders, by=SCHEDULER, at=timezone.now())) == len(codes)
+    stored = dict(Workload.objects.values_list("pk", "reason_code"))
+    assert tuple(stored[order.workload_id] for order in orders) == codes
 
 
 def test_admitting_many_takes_as_many_queries_as_admitting_two(team: Team, owner: User, pool: Pool) -> None:

@@ -42,6 +42,7 @@ def test_no_short_cut_shows_in_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr("scheduling.engine.cycle.is_quiet", lambda _: False)
             patch.setattr("scheduling.engine.court.Court.might_take", lambda *_: True)
+            patch.setattr("scheduling.engine.passing.Gate.keeps_out_again", lambda *_: None)
             slow = as_bytes(schedule(snapshot, now))
         assert found == slow, seed
     assert victims > 10
