@@ -1,7 +1,8 @@
 """The pools and how many GPUs each has, as each process knew them some seconds ago.
 
-A submission names pools and is measured against their size, and each announcement goes to their queues: counting
-devices for each of them would cost more than storing it. What is refused by old knowledge is looked at again.
+A submission names pools and is measured against their size: counting devices for each would cost more than storing it.
+What is refused by old knowledge is looked at again. Each announcement goes to the pools' queues, which have to be named
+only: nobody who announces, maybe with rows locked, counts anything.
 """
 
 import time
@@ -17,18 +18,26 @@ KEPT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownPools:
-    """All pools by slug, and their slugs by id. `devices` counts their GPUs by slug, those of nodes that are down
-    included: they may come back. `gpu_types` are those of all pools together.
+    """All pools by slug. `devices` counts their GPUs by slug, those of nodes that are down included: they may come back.
+    `gpu_types` are those of all pools together.
     """
 
     by_slug: Mapping[str, Pool]
-    slugs: Mapping[str, str]
     devices: Mapping[str, int]
     gpu_types: frozenset[str]
     read_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """The slugs of the pools by id."""
+
+    slugs: Mapping[str, str]
+    read_at: float
+
+
 _known: KnownPools | None = None
+_named: _Named | None = None
 
 
 def pools(*, fresh: bool = False) -> KnownPools:
@@ -40,10 +49,20 @@ def pools(*, fresh: bool = False) -> KnownPools:
     return known
 
 
+def slugs() -> Mapping[str, str]:
+    """Return the slugs of the pools by id, as they were at most 10 seconds ago (1 query)."""
+    global _named  # noqa: PLW0603 - one per process
+    named = _named
+    if named is None or time.monotonic() - named.read_at > KEPT_SECONDS:
+        found = Pool.objects.order_by().values_list("pk", "slug")
+        named = _named = _Named({str(pk): slug for pk, slug in found}, time.monotonic())
+    return named.slugs
+
+
 def forget() -> None:
     """Have the next to ask look at the tables."""
-    global _known  # noqa: PLW0603 - one per process
-    _known = None
+    global _known, _named  # noqa: PLW0603 - one per process
+    _known = _named = None
 
 
 def _read() -> KnownPools:
@@ -57,7 +76,6 @@ def _read() -> KnownPools:
         devices[slug] = devices.get(slug, 0) + count
     return KnownPools(
         by_slug={pool.slug: pool for pool in rows},
-        slugs={str(pool.pk): pool.slug for pool in rows},
         devices=devices,
         gpu_types=frozenset(gpu_type for _, gpu_type, _ in counted if gpu_type),
         read_at=time.monotonic(),

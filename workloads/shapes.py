@@ -87,7 +87,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
 
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""
-        slugs = known.pools().slugs
+        slugs = known.slugs()
         return [slugs[pool] for pool in workload.pool_choice if pool in slugs]
 
     def get_priority_class(self, workload: Workload) -> str:

@@ -113,7 +113,7 @@ def announce(rows: Iterable[Row | Shown]) -> None:
     rows = list(rows)
     if not rows:
         return
-    named = known.pools().slugs
+    named = known.slugs()
     chosen: set[str] = set()
     for row in rows:
         chosen.update(row.pool_choice)

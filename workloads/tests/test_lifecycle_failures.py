@@ -53,7 +53,7 @@ def test_who_runs_is_not_refused(team: Team, owner: User, pool: Pool) -> None:
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_many_take_as_many_queries_as_two(team: Team, owner: User, pool: Pool, refused: bool) -> None:
-    known.pools()
+    known.slugs()
     counts = []
     for size in (2, 20):
         rows = [make_workload(team, owner, max_retries=n % 2) for n in range(size)]
