@@ -140,15 +140,16 @@ class Bucket(Generic[C]):
         head = self.head()
         if head is None:
             return
+        yield head
         row, ratio = self._rows[head.leaf], self._ratio
         rivals = [(branch, min(heap[1:3])) for branch, heap in self._ways[head.leaf] if len(heap) > 1]
         most = -1
-        for at in range(self._at[head.leaf], len(row)):
+        for at in range(self._at[head.leaf] + 1, len(row)):
             each = row[at]
             if each.id in self._gone:
                 continue
             milli = each.next_milli
-            if milli > most and each is not head:
+            if milli > most:
                 if not all(ratio(branch, milli) < rival[0] for branch, rival in rivals):
                     return
                 most = milli

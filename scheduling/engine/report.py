@@ -135,30 +135,35 @@ class _Allocations:
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
-        self._elastic: dict[int, dict[str, Parts]] = {}
+        self._elastic: dict[tuple[int, bool], dict[str, Parts]] = {}
         self._alike: dict[tuple[str, int, int], Parts] = {}
         self._started: dict[int, list[Standing]] = {}
         for standing in cycle.started.values():
-            self._started.setdefault(standing.leaf, []).append(standing)
+            if not standing.reserved:
+                self._started.setdefault(standing.leaf, []).append(standing)
 
     def of(self, standing: Standing) -> Parts:
         """That of a workload."""
         if standing.reserved:
             return tuple(self._cycle.allocations.get(standing.workload.id, ()))
-        found = self._elastic.get(standing.leaf)
+        key = (standing.leaf, standing.fresh)
+        found = self._elastic.get(key)
         if found is None:
-            found = self._elastic[standing.leaf] = self._in_team(standing.leaf, standing.workload.team)
+            found = self._elastic[key] = self._in_team(standing)
         return found[standing.workload.id]
 
-    def _in_team(self, leaf: int, team: str) -> dict[str, Parts]:
-        """Those of all elastic workloads of a team."""
-        cycle = self._cycle
-        there, on_leaf = cycle.standings, cycle.books.on_leaf[leaf]
+    def _in_team(self, one: Standing) -> dict[str, Parts]:
+        """Those of all elastic workloads of a team that have just started, if that is one of them, or of all that were
+        there before."""
+        cycle, team = self._cycle, one.workload.team
+        there, on_leaf = cycle.standings, cycle.books.on_leaf[one.leaf]
         left = cycle.charges.left[cycle.tree.team_branch[team]]
         elastic = [each for id_, each in on_leaf.items() if not each.reserved and id_ in there]
-        if left:  # else all burst, whoever was first
+        if one.fresh:
+            left = max(0, left - sum([each.milli for each in elastic]))
+            elastic = self._started[one.leaf]
+        elif left:  # else all burst, whoever was first
             elastic.sort(key=lambda each: admission_order(each.workload))
-        elastic += [each for each in self._started.get(leaf, ()) if not each.reserved]
         found = {}
         for standing in elastic:
             inside = min(standing.milli, left)
