@@ -73,6 +73,8 @@ class Bucket(Generic[C]):
         self._seen = [list(each) for each in figures]
         self._at = {leaf: _next(row, 0, gone) for leaf, row in line.items()}
         self._renewed = {leaf for leaf, at in self._at.items() if at}
+        self._stale: dict[int, None] = {}
+        """The leaves whose way up has to be renewed, since they or what they use have changed."""
         self._some_leaf = {branch: leaf for leaf in line for branch in tree.paths[leaf]}
         self._stamps = dict.fromkeys(sorted(self._some_leaf), 0)
         self._beside = Counter(tree.parents[branch] for branch in self._stamps)
@@ -118,6 +120,10 @@ class Bucket(Generic[C]):
 
     def head(self) -> C | None:
         """The first candidate of the whole tree."""
+        if self._stale:
+            stale, self._stale = self._stale, {}
+            for leaf in stale:
+                self._climb(leaf)
         return self._first[0][-1] if self._first else None
 
     def remove(self, candidate: C) -> bool:
@@ -163,7 +169,7 @@ class Bucket(Generic[C]):
         self.renew(leaf)
 
     def renew(self, leaf: int) -> None:
-        """Renew the heads and ratios on the way from a leaf up to the root."""
+        """Renew the heads and ratios on the way from a leaf up to the root, before anybody asks for the first one."""
         if leaf not in self._ways:
             nearest = next(
                 (each for each in reversed(self._tree.paths[leaf]) if each in self._some_leaf), None
@@ -172,6 +178,10 @@ class Bucket(Generic[C]):
                 return
             leaf = self._some_leaf[nearest]
         self._renewed.add(leaf)
+        self._stale[leaf] = None
+
+    def _climb(self, leaf: int) -> None:
+        """Put the head of a leaf where it stands now, and so at each branch up to the root."""
         head = self._head_of(leaf)
         stamps = self._stamps
         for branch, heap in self._ways[leaf]:
