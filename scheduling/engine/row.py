@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Mapping
 from operator import attrgetter
+from typing import TypeVar
 
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.types import Workload
 
 by_key = attrgetter("key")
+T = TypeVar("T")
 
 
 class Row:
     """Those of one leaf and class who wait at one level; they become candidates when somebody asks for these.
 
     Most cycles look at candidates of the first levels only. What is asked of the others, what they take, is the same
-    for many and known before: ``footprints`` are theirs, in any order.
+    for many and known before. How many take the same is counted when somebody asks first, and kept from then on: a
+    cycle after which few come and go is not to count all who wait.
     """
 
-    __slots__ = ("_candidates", "_footprints", "_workloads", "leaf", "reserved")
+    __slots__ = ("_candidates", "_footprints", "_sorts", "_takes", "_workloads", "leaf", "reserved")
 
     def __init__(self, leaf: int, *, reserved: bool) -> None:
         self.leaf = leaf
@@ -26,6 +31,8 @@ class Row:
         self._workloads: list[Workload] = []
         self._footprints: list[Footprint] = []
         self._candidates: list[Candidate] = []
+        self._takes: Counter[Footprint] | None = None
+        self._sorts: Counter[tuple[int, Footprint]] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -35,18 +42,33 @@ class Row:
         """Have somebody wait who is in no other queue."""
         self._workloads.append(workload)
         self._footprints.append(footprint)
+        self._takes = self._sorts = None
 
-    def add(self, candidate: Candidate) -> None:
-        """Put in a candidate."""
+    def add(self, candidate: Candidate) -> bool:
+        """Put in a candidate; false if others have his priority and take the same, as far as anybody has asked."""
         insort(self._candidates, candidate, key=by_key)
+        return self._count(candidate, 1)
 
-    def remove(self, candidate: Candidate) -> None:
-        """Take out a candidate."""
+    def remove(self, candidate: Candidate) -> bool:
+        """Take out a candidate; false if others are left who have his priority and take the same, as far as anybody
+        has asked."""
         row = self.candidates()
         del row[bisect_left(row, candidate.key, key=by_key)]
+        return self._count(candidate, -1)
+
+    def _count(self, candidate: Candidate, by: int) -> bool:
+        """Count one more (or, negative, less); whether he is the only one of his sort."""
+        footprint, sort = candidate.footprint, (candidate.priority, candidate.footprint)
+        only = self._takes is None and self._sorts is None
+        if self._takes is not None:
+            only = _counted(self._takes, footprint, by)
+        if self._sorts is not None:
+            only = _counted(self._sorts, sort, by) or only
+        return only
 
     def merge(self, other: Row) -> None:
         """Put in those of another row."""
+        self._takes = self._sorts = None
         self._workloads += other._workloads
         self._footprints += other._footprints
         self._candidates = sorted(self._candidates + other._candidates, key=by_key)
@@ -61,9 +83,19 @@ class Row:
         return self._candidates
 
     @property
-    def footprints(self) -> list[Footprint]:
-        """What each of them takes."""
-        return [*self._footprints, *[each.footprint for each in self._candidates]]
+    def takes(self) -> Mapping[Footprint, int]:
+        """How many of them take what."""
+        if self._takes is None:
+            self._takes = Counter(self._footprints)
+            self._takes.update([each.footprint for each in self._candidates])
+        return self._takes
+
+    @property
+    def sorts(self) -> Mapping[tuple[int, Footprint], int]:
+        """How many of them have which priority and take what."""
+        if self._sorts is None:
+            self._sorts = Counter([(each.priority, each.footprint) for each in self.candidates()])
+        return self._sorts
 
     @property
     def several(self) -> int:
@@ -75,3 +107,13 @@ class Row:
         row = self.candidates()
         at = bisect_left(row, (-workload.priority, workload.submitted_at, workload.id), key=by_key)
         return row[at] if at < len(row) and row[at].id == workload.id else None
+
+
+def _counted(counts: Counter[T], what: T, by: int) -> bool:
+    """Count one more (or, negative, less) of something; whether it is the only one, or was."""
+    now = counts[what] + by
+    if now:
+        counts[what] = now
+        return by > 0 and now == by
+    del counts[what]
+    return True
