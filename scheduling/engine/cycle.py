@@ -22,7 +22,7 @@ from scheduling.engine.standing import Standing
 from scheduling.engine.taking import Taking
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import Allocation, PodPlacement, Queueing
-from scheduling.engine.vain import Vain
+from scheduling.engine.vain import Turn, Vain
 from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group
 
@@ -147,6 +147,28 @@ class PoolCycle:
             available = self.charges.available(candidate.leaf)
             short = available < candidate.next_milli
             return Blocked(candidate, Cause.RESERVATION, available) if short else None
+        turn = self._turn_of(candidate)
+        cause = self.vain.is_in_vain(turn)
+        if cause is None:
+            cause = self._known_to_keep(candidate)
+            if cause is None:
+                return None
+            self.vain.had_turn(turn, cause)
+        return Blocked(candidate, cause, ahead=self._ahead())
+
+    def _turn_of(self, candidate: Candidate) -> Turn:
+        """What decides whether the turn of an elastic candidate is in vain, as things stand."""
+        most, head = self.pool.policy.max_preemptions, self.gate.head
+        return (
+            candidate.leaf,
+            candidate.priority,
+            candidate.footprint,
+            most is not None and candidate.workload.preemptions_24h >= most,
+            head is not None and bool(head.held_back),
+        )
+
+    def _known_to_keep(self, candidate: Candidate) -> Cause | None:
+        """What keeps an elastic candidate from a place, if it is known that neither that nor victims are for him."""
         if candidate.leaf in self.books.limited:
             return None
         cause = self.vain.keeps_from_place(candidate)
@@ -156,9 +178,7 @@ class PoolCycle:
             cause = Cause.PLACE
             self.vain.found_no_place(candidate, cause)
         helpless = self.vain.is_helpless(self.queue.level, candidate.leaf)
-        if not helpless and self.might_preempt(candidate):
-            return None
-        return Blocked(candidate, cause, ahead=self._ahead())
+        return None if not helpless and self.might_preempt(candidate) else cause
 
     # --- Figures ---------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ class Waiting:
         self._limited = limited
         self._rows: dict[str, Blocked] = {}
         self._alike: dict[WaitKind, dict[str, Blocked]] = {}
+        self._new: list[Blocked] = []
+        """Those of them who are not there yet: in most cycles nobody asks for kinds."""
         self._mixed: set[WaitKind] = set()
         """Kinds to which somebody came after others whose first turns were later."""
         self._turns = 0
@@ -41,22 +43,31 @@ class Waiting:
 
     def add(self, blocked: Blocked) -> None:
         """Let a candidate wait. Who has waited already keeps his place."""
-        id_, kind = blocked.candidate.id, self._kind(blocked)
+        id_ = blocked.candidate.id
         before = self._rows.get(id_)
         self._rows[id_] = blocked
         if before is None:
             self._turns += 1
             blocked.number = self._turns
-        else:
-            blocked.number = before.number
-            if self._kind(before) != kind:
-                self._forget_alike(before)
-                self._mixed.add(kind)
-        alike = self._alike.get(kind)
-        if alike is None:
-            self._alike[kind] = {id_: blocked}
-        else:
-            alike[id_] = blocked
+            self._new.append(blocked)
+            return
+        blocked.number = before.number
+        kind = self._kind(blocked)
+        if self._kind(before) != kind:
+            self._forget_alike(before)
+            self._mixed.add(kind)
+        self._by_kind().setdefault(kind, {})[id_] = blocked
+
+    def _by_kind(self) -> dict[WaitKind, dict[str, Blocked]]:
+        """Who waits, by what stops him: those of a kind by their first turns, but for the ``mixed`` ones."""
+        for blocked in self._new:
+            kind = self._kind(blocked)
+            alike = self._alike.get(kind)
+            if alike is None:
+                alike = self._alike[kind] = {}
+            alike[blocked.candidate.id] = blocked
+        self._new.clear()
+        return self._alike
 
     def forget(self, workload: str) -> bool:
         """Take a workload off those who wait; whether it was one of them."""
@@ -73,10 +84,10 @@ class Waiting:
         self._rows = {blocked.candidate.id: blocked for blocked in rows}
 
     def _forget_alike(self, blocked: Blocked) -> None:
-        kind = self._kind(blocked)
-        del self._alike[kind][blocked.candidate.id]
-        if not self._alike[kind]:
-            del self._alike[kind]
+        alike, kind = self._by_kind(), self._kind(blocked)
+        del alike[kind][blocked.candidate.id]
+        if not alike[kind]:
+            del alike[kind]
 
     def _kind(self, blocked: Blocked) -> WaitKind:
         candidate = blocked.candidate
@@ -88,7 +99,7 @@ class Waiting:
 
     def any_might_start(self) -> bool:
         """Whether what stops somebody may be gone now that something was given back."""
-        kinds = dict.fromkeys([kind[:3] for kind in self._alike])
+        kinds = dict.fromkeys([kind[:3] for kind in self._by_kind()])
         return any(self._might_start(*kind) for kind in kinds)
 
     def _might_start(self, cause: Cause, ask: Ask, pods: int) -> bool:
@@ -113,7 +124,7 @@ class Waiting:
         """
         found: list[Blocked] = []
         stuck: list[Blocked] = []
-        for kind, those in self._alike.items():
+        for kind, those in self._by_kind().items():
             cause, ask, pods, quota = kind
             if cause is Cause.PLACE and self._gate.fails_again(ask, pods, masked=False):
                 first = self._first(kind)
