@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Kind
 from scheduling.engine.order import Level, level_at, level_of
-from scheduling.engine.row import Row
+from scheduling.engine.row import Row, Takes
 from scheduling.engine.types import Policy, Workload
 
 Rows = Mapping[tuple[int, int], Row]
@@ -99,6 +99,10 @@ class Line:
             if rows.keys() != set(self._sorts.get(leaf, ())):
                 self._sorts[leaf] = tuple(rows)
         return self._sorts[leaf]
+
+    def by_sort(self, leaf: int) -> Mapping[Takes, Sequence[Candidate]]:
+        """The candidates of a leaf who have the same priority and take the same, by their own keys."""
+        return self.rows[leaf].sorts
 
     def least(self) -> Mapping[int, int]:
         """By leaf the least that one of them needs to start."""

@@ -6,13 +6,13 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TypeVar
 
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.types import Workload
 
 by_key = attrgetter("key")
-T = TypeVar("T")
+Takes = tuple[int, Footprint]
+"""A priority, and what those who have it take."""
 
 
 class Row:
@@ -32,7 +32,7 @@ class Row:
         self._footprints: list[Footprint] = []
         self._candidates: list[Candidate] = []
         self._takes: Counter[Footprint] | None = None
-        self._sorts: Counter[tuple[int, Footprint]] | None = None
+        self._sorts: dict[Takes, list[Candidate]] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -58,13 +58,28 @@ class Row:
 
     def _count(self, candidate: Candidate, by: int) -> bool:
         """Count one more (or, negative, less); whether he is the only one of his sort."""
-        footprint, sort = candidate.footprint, (candidate.priority, candidate.footprint)
         only = self._takes is None and self._sorts is None
         if self._takes is not None:
-            only = _counted(self._takes, footprint, by)
+            self._takes[candidate.footprint] += by
+            count = self._takes[candidate.footprint]
+            only = count in (0, by)
+            if not count:
+                del self._takes[candidate.footprint]
         if self._sorts is not None:
-            only = _counted(self._sorts, sort, by) or only
+            only = self._sort(self._sorts, candidate, by) or only
         return only
+
+    def _sort(self, sorts: dict[Takes, list[Candidate]], candidate: Candidate, by: int) -> bool:
+        """Put a candidate among those of his sort (or, negative, take him out); whether he is the only one."""
+        sort = (candidate.priority, candidate.footprint)
+        those = sorts.setdefault(sort, [])
+        if by > 0:
+            insort(those, candidate, key=by_key)
+            return len(those) == 1
+        del those[bisect_left(those, candidate.key, key=by_key)]
+        if not those:
+            del sorts[sort]
+        return not those
 
     def merge(self, other: Row) -> None:
         """Put in those of another row."""
@@ -91,10 +106,12 @@ class Row:
         return self._takes
 
     @property
-    def sorts(self) -> Mapping[tuple[int, Footprint], int]:
-        """How many of them have which priority and take what."""
+    def sorts(self) -> Mapping[Takes, list[Candidate]]:
+        """Those of them who have the same priority and take the same, by their own keys."""
         if self._sorts is None:
-            self._sorts = Counter([(each.priority, each.footprint) for each in self.candidates()])
+            self._sorts = {}
+            for each in self.candidates():
+                self._sorts.setdefault((each.priority, each.footprint), []).append(each)
         return self._sorts
 
     @property
@@ -107,13 +124,3 @@ class Row:
         row = self.candidates()
         at = bisect_left(row, (-workload.priority, workload.submitted_at, workload.id), key=by_key)
         return row[at] if at < len(row) and row[at].id == workload.id else None
-
-
-def _counted(counts: Counter[T], what: T, by: int) -> bool:
-    """Count one more (or, negative, less) of something; whether it is the only one, or was."""
-    now = counts[what] + by
-    if now:
-        counts[what] = now
-        return by > 0 and now == by
-    del counts[what]
-    return True

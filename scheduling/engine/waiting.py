@@ -12,6 +12,7 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.order import Level
 from scheduling.engine.passing import Gate
 from scheduling.engine.place import NOTHING_KEPT
+from scheduling.engine.stretch import Stretch
 
 WaitKind = tuple[Cause, Ask, int, tuple[int, bool] | None]
 """What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, and, if a
@@ -26,6 +27,8 @@ class Waiting:
         self._gate = gate
         self._ledger = ledger
         self._limited = limited
+        self._late: list[Blocked | Stretch] = []
+        """Who was added and is not among the others yet: most cycles never ask who waits."""
         self._rows: dict[str, Blocked] = {}
         self._alike: dict[WaitKind, dict[str, Blocked]] = {}
         self._new: list[Blocked] = []
@@ -35,14 +38,29 @@ class Waiting:
         self._turns = 0
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self._all())
 
     def values(self) -> ValuesView[Blocked]:
         """Those who wait, in the order of their first turns."""
-        return self._rows.values()
+        return self._all().values()
 
     def add(self, blocked: Blocked) -> None:
         """Let a candidate wait. Who has waited already keeps his place."""
+        self._late.append(blocked)
+
+    def add_all(self, stretch: Stretch) -> None:
+        """Let some wait who have not waited yet; who they are is looked at when somebody asks."""
+        self._late.append(stretch)
+
+    def _all(self) -> dict[str, Blocked]:
+        """Who waits, by id, in the order of their first turns."""
+        late, self._late = self._late, []
+        for each in late:
+            for blocked in (each,) if isinstance(each, Blocked) else each.blocked():
+                self._add(blocked)
+        return self._rows
+
+    def _add(self, blocked: Blocked) -> None:
         id_ = blocked.candidate.id
         before = self._rows.get(id_)
         self._rows[id_] = blocked
@@ -56,10 +74,10 @@ class Waiting:
         if self._kind(before) != kind:
             self._forget_alike(before)
             self._mixed.add(kind)
-        self._by_kind().setdefault(kind, {})[id_] = blocked
+        self._sorted().setdefault(kind, {})[id_] = blocked
 
-    def _by_kind(self) -> dict[WaitKind, dict[str, Blocked]]:
-        """Who waits, by what stops him: those of a kind by their first turns, but for the ``mixed`` ones."""
+    def _sorted(self) -> dict[WaitKind, dict[str, Blocked]]:
+        """Those who have been looked at, by what stops them."""
         for blocked in self._new:
             kind = self._kind(blocked)
             alike = self._alike.get(kind)
@@ -69,9 +87,14 @@ class Waiting:
         self._new.clear()
         return self._alike
 
+    def _by_kind(self) -> dict[WaitKind, dict[str, Blocked]]:
+        """Who waits, by what stops him: those of a kind by their first turns, but for the ``mixed`` ones."""
+        self._all()
+        return self._sorted()
+
     def forget(self, workload: str) -> bool:
         """Take a workload off those who wait; whether it was one of them."""
-        blocked = self._rows.pop(workload, None)
+        blocked = self._all().pop(workload, None)
         if blocked is None:
             return False
         self._forget_alike(blocked)
@@ -80,11 +103,11 @@ class Waiting:
     def line_up(self, late: list[Blocked], place: Callable[[Candidate], tuple[Level, int]]) -> None:
         """Put in those too whose turns were left out, and have all in the order of their ``place``, else in that of
         their turns."""
-        rows = sorted([*self._rows.values(), *late], key=lambda blocked: place(blocked.candidate))
+        rows = sorted([*self._all().values(), *late], key=lambda blocked: place(blocked.candidate))
         self._rows = {blocked.candidate.id: blocked for blocked in rows}
 
     def _forget_alike(self, blocked: Blocked) -> None:
-        alike, kind = self._by_kind(), self._kind(blocked)
+        alike, kind = self._sorted(), self._kind(blocked)
         del alike[kind][blocked.candidate.id]
         if not alike[kind]:
             del alike[kind]
