@@ -134,7 +134,7 @@ class _Allocations:
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
-        self._elastic: dict[int, dict[str, tuple[Allocation, ...]]] = {}
+        self._elastic: dict[tuple[int, bool], dict[str, tuple[Allocation, ...]]] = {}
         self._started: dict[int, list[Standing]] = {}
         for standing in cycle.started.values():
             self._started.setdefault(standing.leaf, []).append(standing)
@@ -143,25 +143,42 @@ class _Allocations:
         """That of a workload."""
         if standing.workload.reserved:
             return tuple(self._cycle.allocations.get(standing.workload.id, ()))
-        found = self._elastic.get(standing.leaf)
+        key = (standing.leaf, standing.fresh)
+        found = self._elastic.get(key)
         if found is None:
-            found = self._elastic[standing.leaf] = self._in_team(standing.leaf, standing.workload.team)
+            in_team = self._of_started if standing.fresh else self._of_kept
+            found = self._elastic[key] = in_team(standing.leaf, standing.workload.team)
         return found[standing.workload.id]
 
-    def _in_team(self, leaf: int, team: str) -> dict[str, tuple[Allocation, ...]]:
-        """Those of all elastic workloads of a team."""
-        cycle = self._cycle
-        left = cycle.charges.left[cycle.tree.team_branch[team]]
-        kept = [each for id_, each in cycle.books.on_leaf[leaf].items() if id_ in cycle.standings]
-        kept.sort(key=lambda each: admission_order(each.workload))
-        found = {}
-        for standing in [*kept, *self._started.get(leaf, ())]:
-            if not standing.workload.reserved:
-                inside = min(standing.milli, left)
-                left -= inside
-                parts = (Allocation(team, inside), Allocation(None, standing.milli - inside))
-                found[standing.workload.id] = tuple(part for part in parts if part.milli)
-        return found
+    def _of_kept(self, leaf: int, team: str) -> dict[str, tuple[Allocation, ...]]:
+        """Those of all elastic workloads of a team that were there before."""
+        kept = sorted(self._kept(leaf), key=lambda each: admission_order(each.workload))
+        return _in_order(team, self._left(team), kept)
+
+    def _of_started(self, leaf: int, team: str) -> dict[str, tuple[Allocation, ...]]:
+        """Those of all elastic workloads of a team that start: whatever the order of the others, they come first."""
+        left = max(0, self._left(team) - sum([each.milli for each in self._kept(leaf)]))
+        return _in_order(team, left, [each for each in self._started[leaf] if not each.reserved])
+
+    def _left(self, team: str) -> int:
+        """What reserved workloads leave of a team's own part."""
+        return self._cycle.charges.left[self._cycle.tree.team_branch[team]]
+
+    def _kept(self, leaf: int) -> list[Standing]:
+        """The elastic workloads of a leaf that were there before and stay."""
+        standings, there = self._cycle.standings, self._cycle.books.on_leaf[leaf]
+        return [each for id_, each in there.items() if not each.reserved and id_ in standings]
+
+
+def _in_order(team: str, left: int, standings: Iterable[Standing]) -> dict[str, tuple[Allocation, ...]]:
+    """What each of these uses of what is ``left`` of their team's own part, and bursts with."""
+    found = {}
+    for standing in standings:
+        inside = min(standing.milli, left)
+        left -= inside
+        parts = (Allocation(team, inside), Allocation(None, standing.milli - inside))
+        found[standing.workload.id] = tuple(part for part in parts if part.milli)
+    return found
 
 
 def _start(cycle: PoolCycle, standing: Standing, allocation: tuple[Allocation, ...]) -> Start:
