@@ -178,17 +178,19 @@ class Search:
         given by the depth at which they part from the newcomer's way down."""
         for depth, mine in enumerate(self._tree.paths[self._newcomer.leaf]):
             branch = self._most_above(lineup, lawful[depth])
+            if branch is None:
+                continue
             deeper = [each for level in lawful[depth + 1 :] for each in level]
             if not (deeper and self._is_more_above(lineup, mine, deeper, branch)):
-                return None if branch is None else self._descend(lineup, branch)
+                return self._descend(lineup, branch)
         return None
 
-    def _is_more_above(self, lineup: Lineup, mine: int, deeper: Sequence[int], other: int | None) -> bool:
+    def _is_more_above(self, lineup: Lineup, mine: int, deeper: Sequence[int], other: int) -> bool:
         """Whether a branch of the newcomer's own, of which only those ``deeper`` are lawful, is more above its
         entitlement than another beside it, or their unit comes first."""
         if not any(map(lineup.any_in, deeper)):
             return False
-        if other is None or self._above(mine) > self._above(other):
+        if self._above(mine) > self._above(other):
             return True
         return self._above(mine) == self._above(other) and lineup.lowest(deeper) < lineup.lowest((other,))
 

@@ -21,6 +21,9 @@ Cost = tuple[Tier, int, int, tuple[str, ...]]
 UnitKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
 
+NOT_ASKED = -1
+"""In place of a time that nobody has asked for yet."""
+
 
 @dataclass(slots=True)
 class Clock:
@@ -39,6 +42,7 @@ class Standing:
 
     __slots__ = (
         "_party",
+        "_since",
         "_spots",
         "_units",
         "_units_at",
@@ -74,13 +78,16 @@ class Standing:
         self.milli = milli_of(pods) if milli is None else milli
         self._units: tuple[Unit, ...] | None = None
         self._units_at = 0
+        self._since: int | None = NOT_ASKED
         self._party: Party | None = None
         self._spots: Mapping[int, Spot] | None = None
 
     @property
     def lost_ms(self) -> int:
         """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
-        since = self.working_since
+        since = self._since
+        if since == NOT_ASKED:
+            since = self._since = self.working_since
         return 0 if since is None else max(0, self.clock.now - since)
 
     @property
