@@ -21,6 +21,7 @@ from scheduling.engine.lawful import Lawful, Sizes
 from scheduling.engine.lineup import Lineup
 from scheduling.engine.places import Hearing
 from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.rights import Step, fair_now
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
@@ -75,6 +76,7 @@ class Search:
         self._gone: set[str] = set()
         self._depths: dict[int, int] = {}
         self._above_by: dict[int, float] = {}
+        self._ways: list[list[Step]] | None = None
         self._fair: list[list[int]] | None = None
         self._under_ceilings = False
         self._under_ceilings = self._passed() is None
@@ -159,7 +161,9 @@ class Search:
         if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
             return self._descend(lineup, ROOT)
         if self._fair is None:
-            self._fair = self._by_depth(self._court.rights.fair_branches(newcomer, self._leaving))
+            if self._ways is None:
+                self._ways = self._court.rights.fair_steps(newcomer)
+            self._fair = self._by_depth(fair_now(self._ways, self._leaving))
         if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority:
             *above, own = self._fair
             return self._first_of(lineup, [*above, [*own, newcomer.leaf]])
@@ -175,7 +179,10 @@ class Search:
 
     def _first_of(self, lineup: Lineup, lawful: Sequence[Sequence[int]]) -> Unit | None:
         """The first unit of that one of these branches which is most above its entitlement, level by level. They are
-        given by the depth at which they part from the newcomer's way down."""
+        given by the depth at which they part from the newcomer's way down. Often it is one alone."""
+        some = [branch for level in lawful for branch in level]
+        if len(some) == 1:
+            return self._descend(lineup, some[0])
         for depth, mine in enumerate(self._tree.paths[self._newcomer.leaf]):
             branch = self._most_above(lineup, lawful[depth])
             if branch is None:
