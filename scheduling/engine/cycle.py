@@ -32,8 +32,8 @@ FIRST_LOOK = 64
 NEXT_LOOK = 256
 """The same, where it was looked before and somebody could."""
 FEW_TURNS = 8
-"""When so many of a leaf have had their turns in vain, one after the other, it is looked how many more there are of each
-sort; if there are so many of each."""
+"""When so many of a leaf have had their turns in vain, one after the other, those after them are looked at by sort, if
+there are so many of each."""
 
 
 class PoolCycle:

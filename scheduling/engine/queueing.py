@@ -136,9 +136,9 @@ def _spare_where_least_is_missing(
     """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
     best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
     costs: dict[int, Sequence[int]] = {}
-    lacks = _Lacks(ask)
+    lacks = _Lacks(ask, tally.empties)
     for domain in tally.domains:
-        found = _least_missing(ledger, pods, domain, rooms, lacks, tally.empties)
+        found = _least_missing(ledger, pods, domain, rooms, lacks)
         if found is not None and (best is None or (found[0], domain.key) < best[:2]):
             best = (found[0], domain.key, found[1])
             costs = dict(ledger.fleet.ranks(domain))
@@ -152,11 +152,12 @@ def _spare_where_least_is_missing(
 
 class _Lacks(dict[tuple[tuple[int, ...], Sequence[int], int, int], int]):
     """What rooms lack for a first pod of an ask, worked out once for all that have as much left: where many wait, most
-    have nothing."""
+    have nothing. ``empties`` says how many of its pods each node would hold at most."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, empties: Mapping[int, int]) -> None:
         super().__init__()
         self.ask = ask
+        self.empties = empties
 
     def of(self, room: Room, costs: Sequence[int]) -> int:
         """What a room lacks."""
@@ -173,13 +174,13 @@ def _least_missing(
     domain: Domain,
     rooms: Sequence[Room],
     lacks: _Lacks,
-    empties: Mapping[int, int],
 ) -> tuple[int, dict[int, int]] | None:
-    """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small.
-    ``empties`` says how many the nodes would hold at most."""
+    """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small."""
     costs = dict(ledger.fleet.ranks(domain))
     heap = [
-        (lacks.of(rooms[rank], each), rank, 1, most) for rank, each in costs.items() if (most := empties[rank])
+        (lacks.of(rooms[rank], each), rank, 1, most)
+        for rank, each in costs.items()
+        if (most := lacks.empties[rank])
     ]
     heapq.heapify(heap)
     total, chosen = 0, {}

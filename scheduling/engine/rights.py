@@ -26,8 +26,8 @@ class Party:
 
 
 class Step(NamedTuple):
-    """One branch of a newcomer's own, at a depth of the tree: by how much it would be above what is due to it, and by how
-    much those beside it that are above are so."""
+    """One branch of a newcomer's own, at a depth of the tree: by how much it would be above what is due to it with him,
+    and by how much those beside it are that are above."""
 
     mine: int
     depth: int
@@ -36,8 +36,8 @@ class Step(NamedTuple):
 
 
 def fair_now(ways: Iterable[Iterable[Step]], leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """The branches, with their depths, that the fair-share rule gives a newcomer when so much is leaving for him: as far
-    up each way as his own branches stay within what is due to them."""
+    """The branches, with their depths, that the fair-share rule gives a newcomer when so much is leaving for him: as
+    far up each way as his own branches stay within what is due to them."""
     for way in ways:
         for step in way:
             if leaving.get(step.mine, 0) < step.excess:
@@ -158,7 +158,9 @@ class Rights:
             way = []
             for depth in range(len(path) - 1, -1, -1):
                 mine = path[depth]
-                beside = [other for other in tree.children[path[depth - 1] if depth else ROOT] if other != mine]
+                beside = [
+                    other for other in tree.children[path[depth - 1] if depth else ROOT] if other != mine
+                ]
                 above = [(other, used[other] - due[other]) for other in beside if used[other] > due[other]]
                 way.append(Step(mine, depth, used[mine] + newcomer.milli - due[mine], above))
             ways.append(way)

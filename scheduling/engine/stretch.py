@@ -1,7 +1,8 @@
 """Those of one leaf who follow each other in the queue and whose turns are all in vain (sections 4 to 7).
 
-Where many wait, most of a cycle's turns are of those who ask the same as others before them. It is enough to look at the
-first of each sort: where the stretch ends is looked up, and nobody else is looked at before somebody asks who waits.
+Where many wait, most of a cycle's turns are of those who ask the same as others before them. It is enough to look at
+the first of each sort: where the stretch ends is looked up, and nobody else is looked at before somebody asks who
+waits.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ start, whether some nodes are not for them."""
 
 
 Turn = tuple[int, int, Footprint, bool, bool]
-"""What those have in common whose turns are in vain alike: leaf, priority, what they take and for how long, whether they
-have been preempted too often to be so again, whether somebody was held back for the head."""
+"""What those have in common whose turns are in vain alike: leaf, priority, what they take and for how long, whether
+they have been preempted too often to be so again, whether somebody was held back for the head."""
 
 
 class Vain:
