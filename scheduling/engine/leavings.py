@@ -261,8 +261,8 @@ class Register:
             for rank in dict.fromkeys(freed[before[0] :]):
                 for each in self._lying.get(rank, ()):
                     each.mark(rank)
-            for each in joined[before[1] :]:
-                self._welcome(each)
+            for newcomer in joined[before[1] :]:
+                self._welcome(newcomer)
         return True
 
     def _welcome(self, joined: Joined) -> None:
