@@ -35,7 +35,7 @@ RUNNING, STOPPING = Status.RUNNING, Status.STOPPING
 MOST_NOTES = 2_000_000
 """Numbers of nodes or leaves in one list."""
 MOST_JOINED = 100_000
-"""Workloads that joined a roster: the note keeps them, long after they are gone."""
+"""Workloads that joined a roster: each is a note of several numbers."""
 
 
 class Books:

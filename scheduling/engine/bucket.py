@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
@@ -45,6 +46,21 @@ Line = Mapping[int, Sequence[C]]
 _Entry = tuple[float, int, str, int, int, C]
 MOST_OUT_OF_DATE = 4
 """So many entries a child may a heap have before those that are out of date are thrown away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead(Generic[C]):
+    """Where, in its leaf's row, the first candidate of the whole tree stands; ``leads`` tells whether one after him who
+    takes so much would come before all of other leaves, too, as long as nothing changes."""
+
+    row: Sequence[C]
+    at: int
+    leads: Callable[[int], bool]
+
+    @property
+    def head(self) -> C:
+        """The first candidate."""
+        return self.row[self.at]
 
 
 class Bucket(Generic[C]):
@@ -140,23 +156,37 @@ class Bucket(Generic[C]):
         self.renew(leaf)
         return True
 
+    def lead(self) -> Lead[C] | None:
+        """The first candidate of the whole tree, and who of his leaf follows him for certain."""
+        head = self.head()
+        if head is None:
+            return None
+        ratio, ways = self._ratio, self._ways[head.leaf]
+        rivals: list[tuple[int, float]] | None = None
+
+        def leads(milli: int) -> bool:
+            nonlocal rivals
+            if rivals is None:
+                rivals = [(branch, min(heap[1:3])[0]) for branch, heap in ways if len(heap) > 1]
+            return all(ratio(branch, milli) < rival for branch, rival in rivals)
+
+        return Lead(self._rows[head.leaf], self._at[head.leaf], leads)
+
     def run(self) -> Iterator[C]:
         """The first candidate of the whole tree, and those of its leaf who come next while nothing changes: as far as
         they are for certain before all others at each branch on their way."""
-        head = self.head()
-        if head is None:
+        lead = self.lead()
+        if lead is None:
             return
-        yield head
-        row, ratio = self._rows[head.leaf], self._ratio
-        rivals = [(branch, min(heap[1:3])) for branch, heap in self._ways[head.leaf] if len(heap) > 1]
+        row, head = lead.row, lead.head
         most = -1
-        for at in range(self._at[head.leaf] + 1, len(row)):
+        for at in range(lead.at, len(row)):
             each = row[at]
             if each.id in self._gone:
                 continue
             milli = each.next_milli
-            if milli > most:
-                if not all(ratio(branch, milli) < rival[0] for branch, rival in rivals):
+            if milli > most and each is not head:
+                if not lead.leads(milli):
                     return
                 most = milli
             yield each
@@ -167,6 +197,15 @@ class Bucket(Generic[C]):
         self._gone.update([each.id for each in run])
         self._at[leaf] = _next(self._rows[leaf], self._at[leaf], self._gone)
         self.renew(leaf)
+
+    def skip(self, leaf: int, at: int) -> None:
+        """Take out those of a leaf who stand before some place."""
+        self._at[leaf] = _next(self._rows[leaf], at, self._gone)
+        self.renew(leaf)
+
+    def first_left(self, leaf: int, row: Sequence[C]) -> int:
+        """Where the first one of a row stands who is not taken out, at the earliest."""
+        return self._at[leaf] if self._rows.get(leaf) is row else 0
 
     def renew(self, leaf: int) -> None:
         """Renew the heads and ratios on the way from a leaf up to the root, before anybody asks for the first one."""

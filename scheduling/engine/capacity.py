@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.room import Room, pods_in
+from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.standing import Unit
 
 MANY_NODES = 64
@@ -63,6 +64,13 @@ class Tally:
         inside = np.flatnonzero((numbers >= 0) & (pods > 0))
         self.pods.update(dict(zip(inside.tolist(), pods[inside].tolist(), strict=True)))
         self.totals = np.bincount(numbers[inside], pods[inside], len(level)).astype(np.int64).tolist()
+
+    @cached_property
+    def empties(self) -> dict[int, int]:
+        """How many pods each node would hold if it ran nothing of ours."""
+        nodes = self._later.fleet.nodes
+        rows = self.where.items()
+        return {rank: pods_in(empty_room(nodes[rank]), costs, self._ask) for rank, (_, costs) in rows}
 
     def refresh(self) -> Tally:
         """Bring it up to date, and return it."""

@@ -19,10 +19,11 @@ from scheduling.engine.quiet import is_quiet
 from scheduling.engine.roster import Roster
 from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
+from scheduling.engine.stretch import stretch_of
 from scheduling.engine.taking import Taking
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import Allocation, PodPlacement, Queueing
-from scheduling.engine.vain import Vain
+from scheduling.engine.vain import Turn, Vain
 from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group
 
@@ -30,6 +31,9 @@ FIRST_LOOK = 64
 """After so many turns in vain it is worth to look whether anybody is left who could act."""
 NEXT_LOOK = 256
 """The same, where it was looked before and somebody could."""
+FEW_TURNS = 8
+"""When so many of a leaf have had their turns in vain, one after the other, those after them are looked at by sort, if
+there are so many of each."""
 
 
 class PoolCycle:
@@ -126,9 +130,13 @@ class PoolCycle:
                     self.queue.remove_run(passed)
                     return some or bool(passed)
                 passed.append(each)
+                if len(passed) == FEW_TURNS:
+                    break
             if not passed:
                 return some
             self.queue.remove_run(passed)
+            if len(passed) == FEW_TURNS:
+                self._pass_stretch()
             some = True
 
     def _passes(self, candidate: Candidate) -> bool:
@@ -141,12 +149,58 @@ class PoolCycle:
         self.wait(blocked)
         return True
 
+    def _pass_stretch(self) -> None:
+        """Give all of a leaf their turns who follow each other, as far as it is enough to look at one of each sort."""
+        lead = self.queue.lead()
+        if lead is None or self.queue.level is None or (self._is_look_due() and not self.is_over):
+            return
+        leaf, line = lead.head.leaf, self.books.lines.levels[self.queue.level]
+        head, most = self.gate.head, self.pool.policy.max_preemptions
+        all_alike = most is None or (head is not None and bool(head.held_back))
+        if lead.head.reserved or line.several or not all_alike or (self._heads and head is None):
+            return
+        sorts = line.by_sort(leaf)
+        if FEW_TURNS * len(sorts) > len(lead.row) - lead.at:
+            return
+        stretch = stretch_of(lead, sorts, self._in_vain, self._ahead())
+        if stretch.candidates:
+            self.waiting.add_all(stretch)
+            self._in_vain_since += 1
+            self.queue.skip(lead, lead.at + len(stretch.candidates))
+
     def _known_to_stop(self, candidate: Candidate) -> Blocked | None:
         """What stops a candidate, if it is known, without a try, that neither place nor victims are for him."""
         if candidate.reserved:
             available = self.charges.available(candidate.leaf)
             short = available < candidate.next_milli
             return Blocked(candidate, Cause.RESERVATION, available) if short else None
+        cause = self._in_vain(candidate)
+        return None if cause is None else Blocked(candidate, cause, ahead=self._ahead())
+
+    def _in_vain(self, candidate: Candidate) -> Cause | None:
+        """What keeps an elastic candidate from a place, if it is known that neither that nor victims are for him."""
+        turn = self._turn_of(candidate)
+        cause = self.vain.is_in_vain(turn)
+        if cause is None:
+            cause = self._known_to_keep(candidate)
+            if cause is not None:
+                self.vain.had_turn(turn, cause)
+        return cause
+
+    def _turn_of(self, candidate: Candidate) -> Turn:
+        """What decides whether the turn of an elastic candidate is in vain, as things stand."""
+        most, head = self.pool.policy.max_preemptions, self.gate.head
+        held_back = head is not None and bool(head.held_back)
+        return (
+            candidate.leaf,
+            candidate.priority,
+            candidate.footprint,
+            most is not None and not held_back and candidate.workload.preemptions_24h >= most,
+            held_back,
+        )
+
+    def _known_to_keep(self, candidate: Candidate) -> Cause | None:
+        """The same, worked out."""
         if candidate.leaf in self.books.limited:
             return None
         cause = self.vain.keeps_from_place(candidate)
@@ -156,9 +210,7 @@ class PoolCycle:
                 return None
             self.vain.found_no_place(candidate, cause)
         helpless = self.vain.is_helpless(self.queue.level, candidate.leaf)
-        if not helpless and self.might_preempt(candidate):
-            return None
-        return Blocked(candidate, cause, ahead=self._ahead())
+        return None if not helpless and self.might_preempt(candidate) else cause
 
     # --- Figures ---------------------------------------------------------------------------------------------
 
@@ -234,7 +286,6 @@ class PoolCycle:
         standing.victims = sorted(set(victims))
         self.standings[candidate.id] = self.started[candidate.id] = standing
         self.candidates[candidate.id] = candidate
-        self.waiting.forget(candidate.id)
         self.passed_over.note_start(candidate, standing.milli)
         self.count(standing, standing.milli)
 
@@ -364,6 +415,7 @@ class PoolCycle:
             again = self.try_start(blocked.candidate)
             if again is None:
                 started.append(blocked.candidate.id)
+                self.waiting.forget(blocked.candidate.id)
                 offered = self._to_offer_again(after=blocked.number)
             else:
                 self.wait(again)

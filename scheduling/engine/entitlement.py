@@ -125,15 +125,15 @@ class Demand:
         wanted: set[Footprint] = set()
         self._least_reserved.pop(leaf, None)
         for row in self._rows(leaf):
-            footprints = [each for each in row.footprints if each.counts]
-            if not footprints:
+            takes = {each: count for each, count in row.takes.items() if each.counts}
+            if not takes:
                 continue
             if row.reserved:
-                least = min([each.next_milli for each in footprints])
+                least = min([each.next_milli for each in takes])
                 self._least_reserved[leaf] = min(least, self._least_reserved.get(leaf, least))
             else:
-                milli += sum([each.wanted_milli for each in footprints])
-                wanted.update(footprints)
+                milli += sum([count * each.wanted_milli for each, count in takes.items()])
+                wanted.update(takes)
         whole = not any(each.pod_milli % GPU_MILLI for each in wanted)
         self._elastic[leaf] = _Want(milli, whole, self._next_key(leaf) if wanted else None)
 

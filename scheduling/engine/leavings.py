@@ -13,8 +13,7 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.rights import Rights
-from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Standing
+from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import NOWHERE, Group, Need, Yields
 
 TallyOf = Callable[[Ask], Tally | None]
@@ -263,22 +262,22 @@ class Register:
             for rank in dict.fromkeys(freed[before[0] :]):
                 for each in self._lying.get(rank, ()):
                     each.mark(rank)
-            for standing in joined[before[1] :]:
-                self._welcome(standing)
+            for newcomer in joined[before[1] :]:
+                self._welcome(newcomer)
         return True
 
-    def _welcome(self, standing: Standing) -> None:
+    def _welcome(self, joined: Joined) -> None:
         """Mark where somebody lies who has joined the roster."""
-        cell = (standing.leaf, standing.workload.priority)
+        cell = (joined.leaf, joined.priority)
         found: dict[Yields, None] = {}
         for (below, own), those in self._by_lower.items():
             if Group(below, own).is_lower(cell):
                 found.update(those)
-        for branch in self._paths[standing.leaf]:
+        for branch in self._paths[joined.leaf]:
             for each in self._through.get(branch, ()):
-                if each.group.equal in (None, standing.workload.priority):
+                if each.group.equal in (None, joined.priority):
                     found[each] = None
-        for rank in self._roster.ranks(standing):
+        for rank in joined.ranks:
             for each in found:
                 if each.mark(rank):
                     self._lying.setdefault(rank, {})[each] = None

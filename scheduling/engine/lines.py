@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Kind
 from scheduling.engine.order import Level, level_at, level_of
-from scheduling.engine.row import Row
+from scheduling.engine.row import Row, Takes
 from scheduling.engine.types import Policy, Workload
 
 Rows = Mapping[tuple[int, int], Row]
@@ -46,6 +46,8 @@ class Line:
         self._needs: tuple[Ints, Ints] | None = None
         self._fewest: dict[Ask, int] = {}
         self._sorts: dict[int, tuple[Sort, ...]] = {}
+        self._sorts_known: set[int] = set()
+        """The leaves whose sorts are still those."""
 
     @property
     def leaves(self) -> dict[int, list[Candidate]]:
@@ -73,13 +75,15 @@ class Line:
             row = self.rows[leaf] = Row(leaf, reserved=candidate.reserved)
             if self._leaves is not None:
                 self._leaves[leaf] = row.candidates()
-        row.add(candidate)
+        if row.add(candidate):
+            self._forget(leaf)
         self._count(candidate, 1, limited=limited)
 
     def remove(self, candidate: Candidate, *, limited: bool) -> None:
         """Take out one."""
         leaf = candidate.leaf
-        self.rows[leaf].remove(candidate)
+        if self.rows[leaf].remove(candidate):
+            self._forget(leaf)
         self._count(candidate, -1, limited=limited)
         if not self.rows[leaf]:
             del self.rows[leaf]
@@ -88,20 +92,24 @@ class Line:
 
     def sorts(self, leaf: int) -> tuple[Sort, ...]:
         """The sorts of a leaf's candidates; the same object as long as they are the same."""
-        found = self._sorts.get(leaf)
-        if found is None:
-            rows = [
-                Sort(each.priority, each.ask, each.pods, each.next_milli) for each in self.candidates(leaf)
-            ]
-            found = self._sorts[leaf] = tuple(dict.fromkeys(rows))
-        return found
+        if leaf not in self._sorts_known:
+            self._sorts_known.add(leaf)
+            sorts = self.rows[leaf].sorts
+            rows = {Sort(priority, each.ask, each.pods, each.next_milli): None for priority, each in sorts}
+            if rows.keys() != set(self._sorts.get(leaf, ())):
+                self._sorts[leaf] = tuple(rows)
+        return self._sorts[leaf]
+
+    def by_sort(self, leaf: int) -> Mapping[Takes, Sequence[Candidate]]:
+        """The candidates of a leaf who have the same priority and take the same, by their own keys."""
+        return self.rows[leaf].sorts
 
     def least(self) -> Mapping[int, int]:
         """By leaf the least that one of them needs to start."""
         if len(self._least) < len(self.rows):
             for leaf, row in self.rows.items():
                 if leaf not in self._least:
-                    self._least[leaf] = min([each.next_milli for each in row.footprints])
+                    self._least[leaf] = min([each.next_milli for each in row.takes])
         return self._least
 
     def needs(self) -> tuple[Ints, Ints]:
@@ -123,11 +131,14 @@ class Line:
                     self._fewest[ask] = pods
         return self._fewest
 
+    def _forget(self, leaf: int) -> None:
+        """Forget what was asked of a leaf: others may be of other sorts."""
+        self._least.pop(leaf, None)
+        self._sorts_known.discard(leaf)
+        self._needs = None
+
     def _count(self, candidate: Candidate, by: int, *, limited: bool) -> None:
         """Count one more (or, negative, less)."""
-        self._least.pop(candidate.leaf, None)
-        self._sorts.pop(candidate.leaf, None)
-        self._needs = None
         self.several += by if candidate.several else 0
         if not limited:
             kind = candidate.kind
@@ -168,8 +179,7 @@ class Lines(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
             self._at(level_at(self._policy, priority)).fill(row)
         for line in self.levels.values():
             free = [row for leaf, row in line.rows.items() if not self._limited(leaf)]
-            counts = Counter([footprint for row in free for footprint in row.footprints])
-            for footprint, count in counts.items():
+            for footprint, count in [each for row in free for each in row.takes.items()]:
                 line.kinds[footprint.kind] += count
 
     def _at(self, level: Level) -> Line:

@@ -26,6 +26,7 @@ class Lineup:
         self._tree = tree
         self._shelf = shelf
         self._first = first
+        self._rows: dict[int, Sequence[Unit]] = {}
         self._units: dict[int, Unit | None] = {}
         self._any: dict[int, bool] = {}
         self._lowest: dict[int, UnitKey] = {}
@@ -33,7 +34,10 @@ class Lineup:
     def unit(self, leaf: int) -> Unit | None:
         """The first unit of a leaf."""
         if leaf not in self._units:
-            self._units[leaf] = self._first(leaf, self._shelf.units(leaf))
+            row = self._rows.get(leaf)
+            if row is None:
+                row = self._rows[leaf] = self._shelf.units(leaf)
+            self._units[leaf] = self._first(leaf, row)
         return self._units[leaf]
 
     def any_in(self, branch: int) -> bool:

@@ -11,12 +11,13 @@ Where elastic work is not preempted by priority (``fair-share``, ``never``), 3 c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from math import inf
 from operator import attrgetter
 from typing import Generic
 
-from scheduling.engine.bucket import Bucket, C, Line, Queued, Ratio
+from scheduling.engine.bucket import Bucket, C, Lead, Line, Queued, Ratio
 from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import GPU_MILLI, HOUR_MS, RESERVED_PRIORITY, ElasticPreemption, Fairness, Policy
 
@@ -99,8 +100,8 @@ class Queue(Generic[C]):
     """Candidates of one pool, taken one by one in the order of this page.
 
     :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. ``with_turns`` says, when
-    a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are those who have had their turn,
-    ``last`` is the last of them.
+    a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are those who have had their turn, but
+    for those who were skipped; ``last`` is the last of all.
     """
 
     def __init__(
@@ -151,6 +152,21 @@ class Queue(Generic[C]):
         if run and self._bucket is not None:
             self._bucket.remove_run(run)
             self.last = run[-1]
+
+    def lead(self) -> Lead[C] | None:
+        """Where the next candidate stands in its leaf's row, and who certainly follows it."""
+        return None if self.peek() is None or self._bucket is None else self._bucket.lead()
+
+    def skip(self, lead: Lead[C], at: int) -> None:
+        """Take out those who lead and stand before some place in their row."""
+        if self._bucket is not None:
+            self.last = lead.row[at - 1]
+            self._bucket.skip(self.last.leaf, at)
+
+    def left(self, leaf: int, row: Sequence[C]) -> Iterator[C]:
+        """Those of a row, all of a leaf at some level, who have not had their turn."""
+        at = self._bucket.first_left(leaf, row) if self._bucket is not None else 0
+        return (each for each in islice(row, at, None) if each.id not in self.gone)
 
     def touch(self, leaf: int) -> None:
         """Work out the ratios of a leaf and of the branches above it anew."""

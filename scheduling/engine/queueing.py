@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.room import Room, empty_room, pick_devices, pods_in
+from scheduling.engine.room import Room, pick_devices, pods_in
 from scheduling.engine.types import GPU_MILLI, PodPlacement, Workload
 
 End = tuple[int, Workload, Sequence[PodPlacement]]
@@ -74,7 +74,7 @@ def reserve_start(
             best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
             there = _held_in(best, tally, held)
             return Kept(at, _spare_then(ledger, ask, pods, where=tally.where, rooms=rooms, counts=there))
-    return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, tally.domains, rooms))
+    return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, tally, rooms))
 
 
 def _held_in(domain: int, tally: Tally, held: dict[int, int]) -> dict[int, int]:
@@ -131,13 +131,14 @@ def _take_busy_first(room: Room, now: Room, costs: Sequence[int], ask: Ask) -> N
 
 
 def _spare_where_least_is_missing(
-    ledger: Ledger, ask: Ask, pods: int, domains: Iterable[Domain], rooms: Sequence[Room]
+    ledger: Ledger, ask: Ask, pods: int, tally: Tally, rooms: Sequence[Room]
 ) -> dict[int, Room]:
     """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
     best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
     costs: dict[int, Sequence[int]] = {}
-    for domain in domains:
-        found = _least_missing(ledger, ask, pods, domain, rooms)
+    lacks = _Lacks(ask, tally.empties)
+    for domain in tally.domains:
+        found = _least_missing(ledger, pods, domain, rooms, lacks)
         if found is not None and (best is None or (found[0], domain.key) < best[:2]):
             best = (found[0], domain.key, found[1])
             costs = dict(ledger.fleet.ranks(domain))
@@ -149,16 +150,38 @@ def _spare_where_least_is_missing(
     return spare
 
 
+class _Lacks(dict[tuple[tuple[int, ...], Sequence[int], int, int], int]):
+    """What rooms lack for a first pod of an ask, worked out once for all that have as much left: where many wait, most
+    have nothing. ``empties`` says how many of its pods each node would hold at most."""
+
+    def __init__(self, ask: Ask, empties: Mapping[int, int]) -> None:
+        super().__init__()
+        self.ask = ask
+        self.empties = empties
+
+    def of(self, room: Room, costs: Sequence[int]) -> int:
+        """What a room lacks."""
+        left = (tuple(room.gpu), costs, room.cpu, room.memory)
+        found = self.get(left)
+        if found is None:
+            found = self[left] = _missing(room, costs, self.ask, 1)
+        return found
+
+
 def _least_missing(
-    ledger: Ledger, ask: Ask, pods: int, domain: Domain, rooms: Sequence[Room]
+    ledger: Ledger,
+    pods: int,
+    domain: Domain,
+    rooms: Sequence[Room],
+    lacks: _Lacks,
 ) -> tuple[int, dict[int, int]] | None:
     """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small."""
     costs = dict(ledger.fleet.ranks(domain))
-    heap = []
-    for rank, each in costs.items():
-        most = pods_in(empty_room(ledger.fleet.nodes[rank]), each, ask)
-        if most:
-            heap.append((_missing(rooms[rank], each, ask, 1), rank, 1, most))
+    heap = [
+        (lacks.of(rooms[rank], each), rank, 1, most)
+        for rank, each in costs.items()
+        if (most := lacks.empties[rank])
+    ]
     heapq.heapify(heap)
     total, chosen = 0, {}
     while pods and heap:
@@ -167,9 +190,8 @@ def _least_missing(
         chosen[rank] = number
         pods -= 1
         if number < most:
-            heapq.heappush(
-                heap, (_missing(rooms[rank], costs[rank], ask, number + 1), rank, number + 1, most)
-            )
+            more = _missing(rooms[rank], costs[rank], lacks.ask, number + 1)
+            heapq.heappush(heap, (more, rank, number + 1, most))
     return None if pods else (total, chosen)
 
 

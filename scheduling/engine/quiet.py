@@ -94,11 +94,8 @@ class _Look:
 
     def _left(self, line: Line, leaves: Iterable[int]) -> Iterable[Candidate]:
         """Those who are left of some leaves."""
-        gone = self._cycle.queue.gone
         for leaf in leaves:
-            for each in line.candidates(leaf):
-                if each.id not in gone:
-                    yield each
+            yield from self._cycle.queue.left(leaf, line.candidates(leaf))
 
     def _with_guarantee_left(self, line: Line) -> Iterable[Candidate]:
         """The reserved ones whom their guarantees would admit."""

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from scheduling.engine.leavings import Register
 from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
-from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Standing
+from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.tree import ROOT
 from scheduling.engine.types import ElasticPreemption
 from scheduling.engine.yields import EVERYBODY, Group
@@ -101,15 +100,15 @@ class Reaches:
         if self._register.catch_up():
             self.gains += 1
 
-    def _welcome(self, joined: Iterable[Standing]) -> None:
+    def _welcome(self, joined: Iterable[Joined]) -> None:
         """Note who has joined the roster: he may leave for a newcomer; who takes from his own team only, or where
         nobody had such a priority, has somebody more to take."""
         fresh: Counter[int] = Counter()
-        for standing in joined:
-            fresh[standing.workload.priority] += standing.milli
-            self._changed[standing.leaf] = self.time
-            for branch in self._tree.paths[standing.leaf]:
-                self._joined[branch] += standing.milli
+        for each in joined:
+            fresh[each.priority] += each.milli
+            self._changed[each.leaf] = self.time
+            for branch in self._tree.paths[each.leaf]:
+                self._joined[branch] += each.milli
         if any(self._roster.milli(ROOT, priority) <= milli for priority, milli in fresh.items()):
             self._changed[ROOT] = self.time
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduling.engine.tree import ROOT, Accounts
 from scheduling.engine.types import ElasticPreemption, Policy, Rule
@@ -22,6 +23,28 @@ class Party:
     priority: int
     reserved: bool
     milli: int
+
+
+class Step(NamedTuple):
+    """One branch of a newcomer's own, at a depth of the tree: by how much it would be above what is due to it with him,
+    and by how much those beside it are that are above."""
+
+    mine: int
+    depth: int
+    excess: int
+    above: Sequence[tuple[int, int]]
+
+
+def fair_now(ways: Iterable[Iterable[Step]], leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """The branches, with their depths, that the fair-share rule gives a newcomer when so much is leaving for him: as
+    far up each way as his own branches stay within what is due to them."""
+    for way in ways:
+        for step in way:
+            if leaving.get(step.mine, 0) < step.excess:
+                break
+            for other, excess in step.above:
+                if leaving.get(other, 0) < excess:
+                    yield other, step.depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +147,24 @@ class Rights:
     def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """The branches beside the newcomer's way down whose workloads the fair-share rule gives him, as things stand,
         priorities aside; each with the depth at which it parts from his. Some come by both dues."""
+        return fair_now(self.fair_steps(newcomer), leaving)
+
+    def fair_steps(self, newcomer: Party) -> list[list[Step]]:
+        """The newcomer's way up from his leaf, by each due, while nobody has left for him."""
         tree, used = self.accounts.tree, self.accounts.usage.used
         path = tree.paths[newcomer.leaf]
+        ways = []
         for due in (self.entitled, self.accounts.quotas.guarantee):
+            way = []
             for depth in range(len(path) - 1, -1, -1):
                 mine = path[depth]
-                if used[mine] + newcomer.milli - leaving.get(mine, 0) > due[mine]:
-                    break
-                for other in tree.children[path[depth - 1] if depth else ROOT]:
-                    if other != mine and used[other] - leaving.get(other, 0) > due[other]:
-                        yield other, depth
+                beside = [
+                    other for other in tree.children[path[depth - 1] if depth else ROOT] if other != mine
+                ]
+                above = [(other, used[other] - due[other]) for other in beside if used[other] > due[other]]
+                way.append(Step(mine, depth, used[mine] + newcomer.milli - due[mine], above))
+            ways.append(way)
+        return ways
 
     def returns(self, newcomer: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
         """Whether the victim, once the newcomer has its place, could lawfully take it back from him."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from scheduling.engine.holdings import Holdings
 from scheduling.engine.ledger import Ledger
@@ -21,6 +22,15 @@ Lying = tuple[Standing, int, Picks]
 Cell = tuple[int, int]
 """A leaf of the tree and a priority: no rule tells its workloads apart."""
 NOBODY: Mapping[str, Standing] = {}
+
+
+class Joined(NamedTuple):
+    """What is noted of a workload that joins a roster: the note outlives it by far."""
+
+    leaf: int
+    priority: int
+    milli: int
+    ranks: tuple[int, ...]
 
 
 class Roster:
@@ -42,7 +52,7 @@ class Roster:
         self._on_rank: dict[int, list[list[Lying]]] = {}
         self._holdings: Holdings | None = None
         self.changed: list[int] = []
-        self.joined: list[Standing] = []
+        self.joined: list[Joined] = []
 
     def __iter__(self) -> Iterator[Standing]:
         return iter(self._standings.values())
@@ -69,7 +79,8 @@ class Roster:
     def add(self, standing: Standing) -> None:
         """Put in a workload."""
         self._standings[standing.workload.id] = standing
-        self.joined.append(standing)
+        ranks = tuple(self.ranks(standing))
+        self.joined.append(Joined(standing.leaf, standing.workload.priority, standing.milli, ranks))
         if self._shelves is not None:
             for tier in standing.tiers():
                 self._shelf(tier).put(standing)

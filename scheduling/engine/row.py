@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Mapping
 from operator import attrgetter
 
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.types import Workload
 
 by_key = attrgetter("key")
+Takes = tuple[int, Footprint]
+"""A priority, and what those who have it take."""
 
 
 class Row:
     """Those of one leaf and class who wait at one level; they become candidates when somebody asks for these.
 
     Most cycles look at candidates of the first levels only. What is asked of the others, what they take, is the same
-    for many and known before: ``footprints`` are theirs, in any order.
+    for many and known before. How many take the same is counted when somebody asks first, and kept from then on: a
+    cycle after which few come and go is not to count all who wait.
     """
 
-    __slots__ = ("_candidates", "_footprints", "_workloads", "leaf", "reserved")
+    __slots__ = ("_candidates", "_footprints", "_sorts", "_takes", "_workloads", "leaf", "reserved")
 
     def __init__(self, leaf: int, *, reserved: bool) -> None:
         self.leaf = leaf
@@ -26,6 +31,8 @@ class Row:
         self._workloads: list[Workload] = []
         self._footprints: list[Footprint] = []
         self._candidates: list[Candidate] = []
+        self._takes: Counter[Footprint] | None = None
+        self._sorts: dict[Takes, list[Candidate]] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -35,18 +42,48 @@ class Row:
         """Have somebody wait who is in no other queue."""
         self._workloads.append(workload)
         self._footprints.append(footprint)
+        self._takes = self._sorts = None
 
-    def add(self, candidate: Candidate) -> None:
-        """Put in a candidate."""
+    def add(self, candidate: Candidate) -> bool:
+        """Put in a candidate; false if others have his priority and take the same, as far as anybody has asked."""
         insort(self._candidates, candidate, key=by_key)
+        return self._count(candidate, 1)
 
-    def remove(self, candidate: Candidate) -> None:
-        """Take out a candidate."""
+    def remove(self, candidate: Candidate) -> bool:
+        """Take out a candidate; false if others are left who have his priority and take the same, as far as anybody
+        has asked."""
         row = self.candidates()
         del row[bisect_left(row, candidate.key, key=by_key)]
+        return self._count(candidate, -1)
+
+    def _count(self, candidate: Candidate, by: int) -> bool:
+        """Count one more (or, negative, less); whether he is the only one of his sort."""
+        only = self._takes is None and self._sorts is None
+        if self._takes is not None:
+            self._takes[candidate.footprint] += by
+            count = self._takes[candidate.footprint]
+            only = count in (0, by)
+            if not count:
+                del self._takes[candidate.footprint]
+        if self._sorts is not None:
+            only = self._sort(self._sorts, candidate, by) or only
+        return only
+
+    def _sort(self, sorts: dict[Takes, list[Candidate]], candidate: Candidate, by: int) -> bool:
+        """Put a candidate among those of his sort (or, negative, take him out); whether he is the only one."""
+        sort = (candidate.priority, candidate.footprint)
+        those = sorts.setdefault(sort, [])
+        if by > 0:
+            insort(those, candidate, key=by_key)
+            return len(those) == 1
+        del those[bisect_left(those, candidate.key, key=by_key)]
+        if not those:
+            del sorts[sort]
+        return not those
 
     def merge(self, other: Row) -> None:
         """Put in those of another row."""
+        self._takes = self._sorts = None
         self._workloads += other._workloads
         self._footprints += other._footprints
         self._candidates = sorted(self._candidates + other._candidates, key=by_key)
@@ -61,9 +98,21 @@ class Row:
         return self._candidates
 
     @property
-    def footprints(self) -> list[Footprint]:
-        """What each of them takes."""
-        return [*self._footprints, *[each.footprint for each in self._candidates]]
+    def takes(self) -> Mapping[Footprint, int]:
+        """How many of them take what."""
+        if self._takes is None:
+            self._takes = Counter(self._footprints)
+            self._takes.update([each.footprint for each in self._candidates])
+        return self._takes
+
+    @property
+    def sorts(self) -> Mapping[Takes, list[Candidate]]:
+        """Those of them who have the same priority and take the same, by their own keys."""
+        if self._sorts is None:
+            self._sorts = {}
+            for each in self.candidates():
+                self._sorts.setdefault((each.priority, each.footprint), []).append(each)
+        return self._sorts
 
     @property
     def several(self) -> int:

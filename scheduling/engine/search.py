@@ -16,6 +16,7 @@ from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.lawful import Lawful, Sizes
 from scheduling.engine.lineup import Lineup
+from scheduling.engine.rights import Step, fair_now
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
 from scheduling.engine.tree import ROOT
@@ -68,6 +69,7 @@ class Search:
         self._gone: set[str] = set()
         self._depths: dict[int, int] = {}
         self._above_by: dict[int, float] = {}
+        self._ways: list[list[Step]] | None = None
         self._fair: list[list[int]] | None = None
         self._under_ceilings = False
         self._under_ceilings = self._passed() is None
@@ -152,7 +154,9 @@ class Search:
         if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
             return self._descend(lineup, ROOT)
         if self._fair is None:
-            self._fair = self._by_depth(self._court.rights.fair_branches(newcomer, self._leaving))
+            if self._ways is None:
+                self._ways = self._court.rights.fair_steps(newcomer)
+            self._fair = self._by_depth(fair_now(self._ways, self._leaving))
         if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority:
             *above, own = self._fair
             return self._first_of(lineup, [*above, [*own, newcomer.leaf]])
@@ -168,20 +172,25 @@ class Search:
 
     def _first_of(self, lineup: Lineup, lawful: Sequence[Sequence[int]]) -> Unit | None:
         """The first unit of that one of these branches which is most above its entitlement, level by level. They are
-        given by the depth at which they part from the newcomer's way down."""
+        given by the depth at which they part from the newcomer's way down. Often it is one alone."""
+        some = [branch for level in lawful for branch in level]
+        if len(some) == 1:
+            return self._descend(lineup, some[0])
         for depth, mine in enumerate(self._tree.paths[self._newcomer.leaf]):
             branch = self._most_above(lineup, lawful[depth])
+            if branch is None:
+                continue
             deeper = [each for level in lawful[depth + 1 :] for each in level]
             if not (deeper and self._is_more_above(lineup, mine, deeper, branch)):
-                return None if branch is None else self._descend(lineup, branch)
+                return self._descend(lineup, branch)
         return None
 
-    def _is_more_above(self, lineup: Lineup, mine: int, deeper: Sequence[int], other: int | None) -> bool:
+    def _is_more_above(self, lineup: Lineup, mine: int, deeper: Sequence[int], other: int) -> bool:
         """Whether a branch of the newcomer's own, of which only those ``deeper`` are lawful, is more above its
         entitlement than another beside it, or their unit comes first."""
         if not any(map(lineup.any_in, deeper)):
             return False
-        if other is None or self._above(mine) > self._above(other):
+        if self._above(mine) > self._above(other):
             return True
         return self._above(mine) == self._above(other) and lineup.lowest(deeper) < lineup.lowest((other,))
 

@@ -91,5 +91,7 @@ class Shelf:
         """Whether its leaf was looked at, at this time."""
         return standing.clock.now == self._sorted_at and standing.leaf in self._units
 
-    def _of(self, standing: Standing) -> list[Unit]:
-        return [unit for unit in standing.units(self._ledger) if unit.tier == self._tier]
+    def _of(self, standing: Standing) -> Sequence[Unit]:
+        """What can be taken of a workload, of this tier."""
+        *spare, whole = standing.units(self._ledger)
+        return (whole,) if self._tier[0] else spare

@@ -21,6 +21,9 @@ Cost = tuple[Tier, int, int, tuple[str, ...]]
 UnitKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
 
+NOT_ASKED = -1
+"""In place of a time that nobody has asked for yet."""
+
 
 @dataclass(slots=True)
 class Clock:
@@ -39,6 +42,7 @@ class Standing:
 
     __slots__ = (
         "_party",
+        "_since",
         "_spots",
         "_units",
         "_units_at",
@@ -74,13 +78,16 @@ class Standing:
         self.milli = milli_of(pods) if milli is None else milli
         self._units: tuple[Unit, ...] | None = None
         self._units_at = 0
+        self._since: int | None = NOT_ASKED
         self._party: Party | None = None
         self._spots: Mapping[int, Spot] | None = None
 
     @property
     def lost_ms(self) -> int:
         """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
-        since = self.working_since
+        since = self._since
+        if since == NOT_ASKED:
+            since = self._since = self.working_since
         return 0 if since is None else max(0, self.clock.now - since)
 
     @property
@@ -146,11 +153,15 @@ class Standing:
 
     def units(self, ledger: Ledger) -> tuple[Unit, ...]:
         """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
-        if self._units is None or self._units_at != self.clock.now:
-            self._units_at = self.clock.now
+        if self._units is None:
             pods = sorted(self.pods, key=lambda pod: pod.pod_index)
             spare = [Unit(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
             self._units = (*spare, Unit(ledger, self, tuple(pods), whole=True))
+        elif self._units_at != self.clock.now:
+            lost_ms = self.lost_ms
+            for unit in self._units:
+                unit.count_lost(lost_ms)
+        self._units_at = self.clock.now
         return self._units
 
     def ends_at(self, now: int, default_limit_ms: int | None) -> int | None:
@@ -204,9 +215,14 @@ class Unit:
         self.pods = pods
         self.whole = whole
         self.milli = milli_of(pods)
-        self.lost_gpu_ms = self.milli * standing.lost_ms // GPU_MILLI
         self.tier: Tier = (whole, COST_OF_STATUS[workload.status], workload.priority)
-        self.key: UnitKey = (self.lost_gpu_ms, workload.id, -pods[0].pod_index if pods else 0)
+        self.count_lost(standing.lost_ms)
+
+    def count_lost(self, lost_ms: int) -> None:
+        """Have so much work be lost: whoever is kept from cycle to cycle has more to lose in the next."""
+        self.lost_gpu_ms = self.milli * lost_ms // GPU_MILLI
+        last = -self.pods[0].pod_index if self.pods else 0
+        self.key: UnitKey = (self.lost_gpu_ms, self.standing.workload.id, last)
 
     @property
     def party(self) -> Party:

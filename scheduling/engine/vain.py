@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.candidate import Candidate, Cause, Kind
+from scheduling.engine.candidate import Candidate, Cause, Footprint, Kind
 from scheduling.engine.order import Level
 
 Sort = tuple[int, int, Ask, int, bool]
@@ -13,19 +13,34 @@ Sort = tuple[int, int, Ask, int, bool]
 start, whether some nodes are not for them."""
 
 
+Turn = tuple[int, int, Footprint, bool, bool]
+"""What those have in common whose turns are in vain alike: leaf, priority, what they take and for how long, whether
+they have been preempted too often to be so again, whether somebody was held back for the head."""
+
+
 class Vain:
     """What turns in vain have told about the turns of others, until something starts, goes or is kept for the head."""
 
     def __init__(self) -> None:
         self._causes: dict[Kind, Cause] = {}
+        self._turns: dict[Turn, Cause] = {}
         self._searched: set[Sort] = set()
         self._helpless: tuple[Level, frozenset[int]] | None = None
 
     def forget(self) -> None:
         """Something has changed: nothing is known any more."""
         self._causes.clear()
+        self._turns.clear()
         self._searched.clear()
         self._helpless = None
+
+    def had_turn(self, turn: Turn, cause: Cause) -> None:
+        """Note that a turn is in vain, as there is neither place nor anybody to take, and what keeps from a place."""
+        self._turns[turn] = cause
+
+    def is_in_vain(self, turn: Turn) -> Cause | None:
+        """What keeps from a place in a turn that is in vain; ``None`` where nothing is known."""
+        return self._turns.get(turn)
 
     # --- Places ----------------------------------------------------------------------------------------------
 

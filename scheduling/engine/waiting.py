@@ -12,6 +12,7 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.order import Level
 from scheduling.engine.passing import Gate
 from scheduling.engine.place import NOTHING_KEPT
+from scheduling.engine.stretch import Stretch
 
 WaitKind = tuple[Cause, Ask, int, tuple[int, bool] | None]
 """What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, and, if a
@@ -26,41 +27,74 @@ class Waiting:
         self._gate = gate
         self._ledger = ledger
         self._limited = limited
+        self._late: list[Blocked | Stretch] = []
+        """Who was added and is not among the others yet: most cycles never ask who waits."""
         self._rows: dict[str, Blocked] = {}
         self._alike: dict[WaitKind, dict[str, Blocked]] = {}
+        self._new: list[Blocked] = []
+        """Those of them who are not there yet: in most cycles nobody asks for kinds."""
         self._mixed: set[WaitKind] = set()
         """Kinds to which somebody came after others whose first turns were later."""
         self._turns = 0
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self._all())
 
     def values(self) -> ValuesView[Blocked]:
         """Those who wait, in the order of their first turns."""
-        return self._rows.values()
+        return self._all().values()
 
     def add(self, blocked: Blocked) -> None:
         """Let a candidate wait. Who has waited already keeps his place."""
-        id_, kind = blocked.candidate.id, self._kind(blocked)
+        self._late.append(blocked)
+
+    def add_all(self, stretch: Stretch) -> None:
+        """Let some wait who have not waited yet; who they are is looked at when somebody asks."""
+        self._late.append(stretch)
+
+    def _all(self) -> dict[str, Blocked]:
+        """Who waits, by id, in the order of their first turns."""
+        late, self._late = self._late, []
+        for each in late:
+            for blocked in (each,) if isinstance(each, Blocked) else each.blocked():
+                self._add(blocked)
+        return self._rows
+
+    def _add(self, blocked: Blocked) -> None:
+        id_ = blocked.candidate.id
         before = self._rows.get(id_)
         self._rows[id_] = blocked
         if before is None:
             self._turns += 1
             blocked.number = self._turns
-        else:
-            blocked.number = before.number
-            if self._kind(before) != kind:
-                self._forget_alike(before)
-                self._mixed.add(kind)
-        alike = self._alike.get(kind)
-        if alike is None:
-            self._alike[kind] = {id_: blocked}
-        else:
-            alike[id_] = blocked
+            self._new.append(blocked)
+            return
+        blocked.number = before.number
+        kind = self._kind(blocked)
+        if self._kind(before) != kind:
+            self._forget_alike(before)
+            self._mixed.add(kind)
+        self._sorted().setdefault(kind, {})[id_] = blocked
+
+    def _sorted(self) -> dict[WaitKind, dict[str, Blocked]]:
+        """Those who have been looked at, by what stops them."""
+        for blocked in self._new:
+            kind = self._kind(blocked)
+            alike = self._alike.get(kind)
+            if alike is None:
+                alike = self._alike[kind] = {}
+            alike[blocked.candidate.id] = blocked
+        self._new.clear()
+        return self._alike
+
+    def _by_kind(self) -> dict[WaitKind, dict[str, Blocked]]:
+        """Who waits, by what stops him: those of a kind by their first turns, but for the ``mixed`` ones."""
+        self._all()
+        return self._sorted()
 
     def forget(self, workload: str) -> bool:
         """Take a workload off those who wait; whether it was one of them."""
-        blocked = self._rows.pop(workload, None)
+        blocked = self._all().pop(workload, None)
         if blocked is None:
             return False
         self._forget_alike(blocked)
@@ -69,14 +103,14 @@ class Waiting:
     def line_up(self, late: list[Blocked], place: Callable[[Candidate], tuple[Level, int]]) -> None:
         """Put in those too whose turns were left out, and have all in the order of their ``place``, else in that of
         their turns."""
-        rows = sorted([*self._rows.values(), *late], key=lambda blocked: place(blocked.candidate))
+        rows = sorted([*self._all().values(), *late], key=lambda blocked: place(blocked.candidate))
         self._rows = {blocked.candidate.id: blocked for blocked in rows}
 
     def _forget_alike(self, blocked: Blocked) -> None:
-        kind = self._kind(blocked)
-        del self._alike[kind][blocked.candidate.id]
-        if not self._alike[kind]:
-            del self._alike[kind]
+        alike, kind = self._sorted(), self._kind(blocked)
+        del alike[kind][blocked.candidate.id]
+        if not alike[kind]:
+            del alike[kind]
 
     def _kind(self, blocked: Blocked) -> WaitKind:
         candidate = blocked.candidate
@@ -88,7 +122,7 @@ class Waiting:
 
     def any_might_start(self) -> bool:
         """Whether what stops somebody may be gone now that something was given back."""
-        kinds = dict.fromkeys([kind[:3] for kind in self._alike])
+        kinds = dict.fromkeys([kind[:3] for kind in self._by_kind()])
         return any(self._might_start(*kind) for kind in kinds)
 
     def _might_start(self, cause: Cause, ask: Ask, pods: int) -> bool:
@@ -113,7 +147,7 @@ class Waiting:
         """
         found: list[Blocked] = []
         stuck: list[Blocked] = []
-        for kind, those in self._alike.items():
+        for kind, those in self._by_kind().items():
             cause, ask, pods, quota = kind
             if cause is Cause.PLACE and self._gate.fails_again(ask, pods, masked=False):
                 first = self._first(kind)

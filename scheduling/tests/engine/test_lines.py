@@ -120,7 +120,7 @@ def test_what_a_row_takes_is_known_without_its_candidates() -> None:
     footprint = Footprint("main", Asks().of(workload), 1000, 1, 1, None)
     row.join(workload, footprint)
     assert row._candidates == []
-    assert (row.footprints, len(row), row.several) == ([footprint], 1, 0)
+    assert (row.takes, len(row), row.several) == ({footprint: 1}, 1, 0)
     assert row._candidates == []
     assert [each.id for each in row.candidates()] == ["w"]
-    assert row.footprints == [footprint]
+    assert row.takes == {footprint: 1}
