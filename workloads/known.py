@@ -18,8 +18,8 @@ KEPT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownPools:
-    """All pools by slug. `devices` counts their GPUs by slug, those of nodes that are down included: they may come back.
-    `gpu_types` are those of all pools together.
+    """All pools by slug. `devices` counts their GPUs by slug, those of nodes that are down included: they may come
+    back. `gpu_types` are those of all pools together.
     """
 
     by_slug: Mapping[str, Pool]
