@@ -144,11 +144,6 @@ class Rights:
         """Whether a branch has more than its entitlement, or than its guarantee."""
         return self.excess(branch) > 0
 
-    def fair_branches(self, newcomer: Party, leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """The branches beside the newcomer's way down whose workloads the fair-share rule gives him, as things stand,
-        priorities aside; each with the depth at which it parts from his. Some come by both dues."""
-        return fair_now(self.fair_steps(newcomer), leaving)
-
     def fair_steps(self, newcomer: Party) -> list[list[Step]]:
         """The newcomer's way up from his leaf, by each due, while nobody has left for him."""
         tree, used = self.accounts.tree, self.accounts.usage.used

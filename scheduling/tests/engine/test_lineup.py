@@ -12,7 +12,7 @@ import pytest
 from scheduling.engine import schedule
 from scheduling.engine.capacity import Tally
 from scheduling.engine.prospects import Prospects
-from scheduling.engine.rights import Party
+from scheduling.engine.rights import Party, fair_now
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
 from scheduling.engine.types import RESERVED_PRIORITY, ElasticPreemption, Status
@@ -57,7 +57,7 @@ def _next_of(search: Search, tier: Tier) -> Unit | None:
     mode = rights.policy.elastic_preemption
     if me.reserved or (mode is ElasticPreemption.PRIORITY and tier[2] < me.priority):
         return _down(search, units, units)
-    lawful = {branch for branch, _ in rights.fair_branches(me, search._leaving)}
+    lawful = {branch for branch, _ in fair_now(rights.fair_steps(me), search._leaving)}
     if mode is ElasticPreemption.FAIR_SHARE and tier[2] < me.priority:
         lawful.add(me.leaf)
     return _down(search, units, [leaf for leaf in units if lawful & set(tree.paths[leaf])])
