@@ -41,11 +41,15 @@ _named: _Named | None = None
 
 
 def pools(*, fresh: bool = False) -> KnownPools:
-    """Return the pools as they were at most 10 seconds ago, or as they are now (2 queries)."""
-    global _known  # noqa: PLW0603 - one per process
+    """Return the pools as they were at most 10 seconds ago, or as they are now (2 queries).
+
+    Whoever is read here can be named at once.
+    """
+    global _known, _named  # noqa: PLW0603 - one per process
     known = _known
     if known is None or fresh or time.monotonic() - known.read_at > KEPT_SECONDS:
         known = _known = _read()
+        _named = _Named({str(pool.pk): slug for slug, pool in known.by_slug.items()}, known.read_at)
     return known
 
 

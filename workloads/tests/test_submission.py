@@ -11,8 +11,10 @@ from chamber.models import User
 from teams.actors import Actor
 from teams.models import Pool, Role, Team
 from teams.tests.factories import actor, make_pool, member, set_rules
+from workloads import known
 from workloads.models import EventKind, Status, Workload
 from workloads.requests import SubmissionRequest
+from workloads.shapes import WorkloadShape
 from workloads.submission import submit
 from workloads.tests.factories import make_workload
 
@@ -40,6 +42,18 @@ def test_it_is_pending_with_its_first_event(
     event = workload.events.get()
     assert (event.sequence, event.kind, event.user, workload.last_event) == (1, EventKind.SUBMITTED, owner, 1)
     assert {"workloads", "overview", "queue:main", "ring"} <= set(rung)
+
+
+def test_a_pool_that_is_new_to_this_process_is_named_in_what_is_told(
+    owner: User, pool: Pool, rung: list[str], django_capture_on_commit_callbacks: Any
+) -> None:
+    submit(by=actor(owner), requests=[request()])
+    known.slugs()
+    make_pool("mars")
+    with django_capture_on_commit_callbacks(execute=True):
+        (workload,) = submit(by=actor(owner), requests=[request(pools=["mars"])])
+    assert WorkloadShape(workload).data["pools"] == ["mars"]
+    assert "queue:mars" in rung
 
 
 def test_names_may_come_twice_and_addresses_may_not(owner: User, pool: Pool) -> None:
