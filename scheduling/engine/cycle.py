@@ -28,7 +28,8 @@ from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group
 
 FIRST_LOOK = 64
-"""After so many turns in vain it is worth to look whether anybody is left who could act."""
+"""After so many turns in vain it is worth to look whether anybody is left who could act; a stretch of them counts as
+one, as it takes no longer."""
 NEXT_LOOK = 256
 """The same, where it was looked before and somebody could."""
 FEW_TURNS = 8

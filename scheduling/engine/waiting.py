@@ -32,7 +32,7 @@ class Waiting:
         self._rows: dict[str, Blocked] = {}
         self._alike: dict[WaitKind, dict[str, Blocked]] = {}
         self._new: list[Blocked] = []
-        """Those of them who are not there yet: in most cycles nobody asks for kinds."""
+        """Those of the rows who are not among those alike yet: in most cycles nobody asks for kinds."""
         self._mixed: set[WaitKind] = set()
         """Kinds to which somebody came after others whose first turns were later."""
         self._turns = 0
