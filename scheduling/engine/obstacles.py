@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Charges
 from scheduling.engine.fleet import Fleet, Kind
-from scheduling.engine.quantities import gpus, in_gpus
+from scheduling.engine.quantities import gpus, in_gpus, memory_share
 from scheduling.engine.room import empty_room
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import GPU_MILLI, Memory, Node, Pool, Reason, Workload
+from scheduling.engine.types import GPU_MILLI, Device, Memory, Pool, Reason, Workload
 
 
 def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -19,8 +19,9 @@ def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason 
     found = _of_fleet(fleet, ask, min_pods)
     if found is None or fleet is all_nodes:
         return found
-    if not fleet.kinds or _of_fleet(all_nodes, ask, min_pods) is None:
-        return reasons.cluster_offline(fleet.pool, min_pods * all_nodes.pod_milli(ask))
+    could = _of_fleet(all_nodes, ask, min_pods) is None
+    if could or (all_nodes.kinds and not fleet.kinds):
+        return reasons.cluster_offline(fleet.pool, min_pods * all_nodes.pod_milli(ask) or None, could=could)
     return found
 
 
@@ -66,53 +67,77 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
 
 
 def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
-    """One pod fits on no empty node: say what there is too little of."""
+    """One pod fits on no empty node: say what there is too little of.
+
+    The numbers are given where it is GPUs, or their memory, as parts of the GPU that has most.
+    """
+    pool = fleet.pool
     admitted = {number for number, kind in enumerate(fleet.kinds) if kind.admits(ask)}
     nodes = [node for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
-    rooms = [empty_room(node) for node in nodes]
+    typed = [[each for each in node.devices if _is_of_type(each, ask)] for node in nodes]
+    left = [[device for device in devices if not device.foreign] for devices in typed]
+    if not any(left):
+        return _no_gpu(pool, ask, [device for devices in typed for device in devices])
     if isinstance(ask.request, Memory):
-        found = _too_much_memory(fleet.pool, ask, ask.request.mib, nodes)
+        found = _too_much_memory(pool, ask.request.mib, [device for devices in left for device in devices])
         if found is not None:
             return found
-    asked = fleet.pod_milli(ask)
-    costs = [fleet.kinds[kind].costs(ask) for kind in fleet.kind_of if kind in admitted]
-    usable = [
-        [left for left, cost in zip(room.gpu, each, strict=True) if cost]
-        for room, each in zip(rooms, costs, strict=True)
-    ]
-    most = max(map(sum, usable), default=0)
+    asked, most = fleet.pod_milli(ask), GPU_MILLI * max(map(len, left))
     if asked > most:
-        text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}."
-    elif all(room.cpu < ask.cpu_milli for room in rooms):
-        cpu = max(room.cpu for room in rooms)
+        besides = ", besides those used without Chamber" if left != typed else ""
+        text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
+        return reasons.larger_than_any_node(pool, text, asked, most)
+    rooms = [empty_room(node) for node in nodes]
+    cpu, memory = max(room.cpu for room in rooms), max(room.memory for room in rooms)
+    if cpu < ask.cpu_milli:
         text = f"A pod asks for {ask.cpu_milli / 1000:g} CPUs, but the largest node it may use has {cpu / 1000:g}."
-    elif all(room.memory < ask.memory_mib for room in rooms):
-        memory = max(room.memory for room in rooms)
+    elif memory < ask.memory_mib:
         text = f"A pod asks for {ask.memory_mib} MiB of memory, but the largest node it may use has {memory}."
     else:
-        text = "A pod asks for more GPUs, CPU and memory together than any one node it may use has."
-    return reasons.larger_than_any_node(fleet.pool, text, asked, most)
+        together = {(True, False): "GPUs and CPU", (False, True): "GPUs and memory"}
+        demands = together.get((ask.cpu_milli > 0, ask.memory_mib > 0), "GPUs, CPU and memory")
+        text = f"A pod asks for more {demands} together than any one node it may use has."
+    return reasons.larger_than_any_node(pool, text, asked, None)
 
 
-def _too_much_memory(pool: Pool, ask: Ask, mib: int, nodes: Iterable[Node]) -> Reason | None:
+def _is_of_type(device: Device, ask: Ask) -> bool:
+    return not ask.gpu_types or device.gpu_type in ask.gpu_types
+
+
+def _no_gpu(pool: Pool, ask: Ask, taken: Sequence[Device]) -> Reason:
+    """The nodes that let the ask in have no GPUs, or only such (``taken``) as others use."""
+    if isinstance(ask.request, Memory):
+        what, asked = f"{ask.request.mib} MiB of GPU memory", _part_of_largest(ask.request.mib, taken)
+    else:
+        what, asked = gpus(ask.request.milli), ask.request.milli
+    if taken:
+        text = f"A pod asks for {what}, but all GPUs it may use are used without Chamber."
+        step = "Choose another pool, or ask an admin to free GPUs of this one."
+    else:
+        text, step = f"A pod asks for {what}, but the nodes it may use have no GPUs.", "Choose another pool."
+    return reasons.larger_than_any_node(pool, text, asked, 0, next_step=step)
+
+
+def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason | None:
     """No device that the ask may use has so much memory, as far as that is known."""
-    usable = [
-        device
-        for node in nodes
-        for device in node.devices
-        if not device.foreign and (not ask.gpu_types or device.gpu_type in ask.gpu_types)
-    ]
-    known = [device.memory_mib for device in usable if device.memory_mib]
-    if not usable or (known and mib <= max(known)):
+    asked = _part_of_largest(mib, usable)
+    if asked is not None and asked <= GPU_MILLI:
         return None
     text = f"A pod asks for {mib} MiB of GPU memory, but "
-    if not known:
+    if asked is None:
         text += "of no GPU it may use is it known how much it has."
         step = "Ask for GPUs, or for a part of one, instead of GPU memory."
-        return reasons.larger_than_any_node(pool, text, GPU_MILLI, GPU_MILLI, next_step=step)
+        return reasons.larger_than_any_node(pool, text, None, None, next_step=step)
+    known = [device.memory_mib for device in usable if device.memory_mib]
     has = "has" if len(known) == len(usable) else "is known to have"
     text += f"no GPU it may use {has} more than {max(known)}."
-    return reasons.larger_than_any_node(pool, text, GPU_MILLI, GPU_MILLI)
+    return reasons.larger_than_any_node(pool, text, asked, GPU_MILLI)
+
+
+def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
+    """The share that so much memory is of the device that has most, in milli-GPUs; ``None`` if none is known."""
+    known = max((device.memory_mib or 0 for device in devices), default=0)
+    return memory_share(mib, known) if known else None
 
 
 def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:

@@ -85,11 +85,12 @@ def pool_paused(pool: Pool) -> Reason:
     )
 
 
-def cluster_offline(pool: Pool, asked: int) -> Reason:
-    """Only disconnected clusters could take it."""
+def cluster_offline(pool: Pool, asked: int | None, *, could: bool) -> Reason:
+    """Only disconnected clusters ``could`` take it, or none that takes anything is connected."""
+    which = "could take it" if could else "have nodes for workloads"
     return reason(
         ReasonCode.CLUSTER_OFFLINE,
-        f"The clusters of the pool {pool.name} that could take it are disconnected.",
+        f"The clusters of the pool {pool.name} that {which} are disconnected.",
         "Ask an admin to reconnect them.",
         asked=asked,
         available=0,
@@ -129,12 +130,12 @@ def no_pool() -> Reason:
 def larger_than_any_node(
     pool: Pool,
     message: str,
-    asked: int,
-    limit: int,
+    asked: int | None,
+    limit: int | None,
     *,
     next_step: str = "Ask for less per pod, and for more pods if need be.",
 ) -> Reason:
-    """One pod is more than an empty node holds."""
+    """One pod is more than an empty node holds; ``limit`` is ``None`` where it is not GPUs that are too few."""
     return reason(
         ReasonCode.LARGER_THAN_ANY_NODE,
         message,

@@ -102,10 +102,9 @@ class Need:
         """The same for many nodes, of these kinds, in one step."""
         width = max(map(len, most), default=0)
         number = {kind: at for at, kind in enumerate(self.costs)}
+        # The last row is that of kinds that let no pod in.
         table = filled([*[costs[:width] for costs in self.costs.values()], ()], width)
-        costs = table[
-            [number.get(kind, -1) for kind in kinds]
-        ]  # the last row is that of kinds that let no pod in
+        costs = table[[number.get(kind, -1) for kind in kinds]]
         left = np.maximum(filled(most, width), 0)
         if self.whole:
             free: Ints = ((left >= GPU_MILLI) & (costs > 0)).sum(1)

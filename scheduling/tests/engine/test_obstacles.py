@@ -10,7 +10,9 @@ from scheduling.engine import schedule
 from scheduling.engine.types import (
     Dependency,
     Memory,
+    Node,
     ReasonCode,
+    Request,
     Share,
     Snapshot,
     Team,
@@ -155,3 +157,93 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
         "Ask for GPUs, or for a part of one, instead of GPU memory."
     )
     assert started(plan(nodes, [team("a")], [replace(w, request=Share(500))])) == {"w"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted", "cpu_milli", "told"),
+    [
+        (
+            [node("n0", 1, foreign=1)],
+            Memory(20_000),
+            0,
+            ("20000 MiB of GPU memory, but all GPUs it may use are used without Chamber.", 245, 0),
+        ),
+        (
+            [node("n0", 1, foreign=1), node("n1", 0)],
+            Share(500),
+            0,
+            ("0.5 GPUs, but all GPUs it may use are used without Chamber.", 500, 0),
+        ),
+        (
+            [node("n0", 4, foreign=2), node("n1", 1)],
+            Share(3000),
+            0,
+            (
+                "3 GPUs, but the largest node it may use has 2, besides those used without Chamber.",
+                3000,
+                2000,
+            ),
+        ),
+        ([node("n0", 0)], Share(1000), 0, ("1 GPU, but the nodes it may use have no GPUs.", 1000, 0)),
+        (
+            [node("n0", 0)],
+            Memory(1000),
+            0,
+            ("1000 MiB of GPU memory, but the nodes it may use have no GPUs.", None, 0),
+        ),
+        (
+            [node("n0", 1)],
+            Memory(163_840),
+            0,
+            ("163840 MiB of GPU memory, but no GPU it may use has more than 81920.", 2000, 1000),
+        ),
+        (
+            [node("n0", 1, gpu_memory_mib=None), node("n1", 1, foreign=1)],
+            Memory(1000),
+            0,
+            (
+                "1000 MiB of GPU memory, but of no GPU it may use is it known how much it has.",
+                None,
+                None,
+            ),
+        ),
+        (
+            [node("n0", 4, cpu_milli=500)],
+            Share(1000),
+            1000,
+            ("1 CPUs, but the largest node it may use has 0.5.", 1000, None),
+        ),
+        (
+            [node("n0", 4, cpu_milli=500), node("n1", 0, cpu_milli=8000)],
+            Share(1000),
+            1000,
+            ("more GPUs and CPU together than any one node it may use has.", 1000, None),
+        ),
+    ],
+)
+def test_what_is_told_of_too_large_a_pod_is_what_there_is_too_little_of(
+    nodes: list[Node], wanted: Request, cpu_milli: int, told: tuple[str, int | None, int | None]
+) -> None:
+    """Numbers of GPUs stand only where it is them, or their memory, that are too few."""
+    w = waiting("w", "a", request=wanted, cpu_milli=cpu_milli)
+    found = plan(nodes, [team("a")], [w]).waits[0].reason
+    assert found.code is ReasonCode.LARGER_THAN_ANY_NODE
+    assert found.message.startswith("A pod asks for ")
+    assert (found.message.removeprefix("A pod asks for "), found.asked_milli, found.limit_milli) == told
+    assert found.available_milli == found.limit_milli
+
+
+@pytest.mark.parametrize(
+    ("gpus", "fields", "code", "sentence"),
+    [
+        (2, {}, ReasonCode.CLUSTER_OFFLINE, "that could take it are disconnected."),
+        (8, {}, ReasonCode.CLUSTER_OFFLINE, "that have nodes for workloads are disconnected."),
+        (2, {"cordoned": True}, ReasonCode.NO_MATCHING_NODES, "it has no node that takes workloads."),
+    ],
+)
+def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
+    gpus: int, fields: dict[str, bool], code: ReasonCode, sentence: str
+) -> None:
+    nodes = [node("n0", 4, cluster="gone", cluster_online=False, **fields), node("n1", 4, cordoned=True)]
+    found = plan(nodes, [team("a")], [waiting("w", "a", gpus)]).waits[0].reason
+    assert (found.code, found.message.endswith(sentence)) == (code, True), found.message

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import schedule
 from scheduling.engine.checker import check
-from scheduling.engine.types import (
-    Dependency,
-    Fairness,
-    ReasonCode,
-    ReasonKind,
-    Share,
-    Snapshot,
-    Topology,
-    Wait,
-)
+from scheduling.engine.types import Fairness, Snapshot
 from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW, preempted
 from scheduling.tests.engine.worlds import worlds
@@ -108,42 +98,3 @@ def test_chains_of_preemptions_end(world: Snapshot) -> None:
             return
         world = applied(world, plan)
     raise AssertionError("preemptions go on for twenty cycles")
-
-
-@given(worlds())
-@examples
-def test_who_can_change_what_keeps_him_waiting_is_told_the_truth(world: Snapshot) -> None:
-    """The change that the reason names makes it start, or changes the reason."""
-    for wait in schedule(world, NOW).waits:
-        if wait.reason.kind is ReasonKind.CHANGE:
-            changed = _changed(world, wait)
-            after = next((row for row in schedule(changed, NOW).waits if row.workload == wait.workload), None)
-            assert after is None or after.reason != wait.reason
-
-
-def _changed(world: Snapshot, wait: Wait) -> Snapshot:
-    """The world in which the user has done what the reason tells him."""
-    less = {"request": Share(250), "pods": 1, "min_pods": 1, "cpu_milli": 0, "memory_mib": 0}
-    change: dict[ReasonCode, dict[str, Any]] = {
-        ReasonCode.HELD: {"held": False},
-        ReasonCode.DEPENDENCY_FAILED: {"dependency": Dependency.NONE},
-        ReasonCode.NO_MATCHING_GPU_TYPE: {"gpu_types": ()},
-        ReasonCode.NO_MATCHING_NODES: {
-            "node_selector": (),
-            "request": Share(1000),
-            **_of_a_node(world, wait),
-        },
-        ReasonCode.TOPOLOGY_IMPOSSIBLE: {"topology": Topology()},
-        ReasonCode.EXCEEDS_RESERVATION: {"priority": 50},
-    }
-    rows = tuple(
-        replace(row, **change.get(wait.reason.code, less)) if row.id == wait.workload else row
-        for row in world.workloads
-    )
-    return replace(world, workloads=rows)
-
-
-def _of_a_node(world: Snapshot, wait: Wait) -> dict[str, Any]:
-    """A partition that there is. A pool without nodes takes nobody: then all that is left is to hold it."""
-    usable = [node for node in world.nodes if node.pool == wait.pool and node.ready and not node.cordoned]
-    return {"partition": usable[0].partition} if usable else {"held": True}

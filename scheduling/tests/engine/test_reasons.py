@@ -199,11 +199,11 @@ def test_who_is_behind_a_start_reservation_is_not_told_that_less_is_free_than_he
     )
 
 
-def test_a_node_without_gpus_is_the_largest_there_is() -> None:
+def test_nodes_without_gpus_are_said_to_have_none() -> None:
     """It has the label that is asked for, and nothing that could run there."""
     nodes = [node("n0", 0, labels={"k": "v"}), node("n1", 4)]
     reason = why(nodes, A, waiting("w", "a", 1, node_selector=(("k", "v"),)))
     assert (reason.code, reason.message) == (
         "larger-than-any-node",
-        "A pod asks for 1 GPU, but the largest node it may use has 0.",
+        "A pod asks for 1 GPU, but the nodes it may use have no GPUs.",
     )

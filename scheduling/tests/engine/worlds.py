@@ -56,8 +56,12 @@ def nodes(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
         {"gpu_type": "A100", "gpu_memory_mib": 40960},
         {"labels": {"rack": "r1"}},
         {"partition": "lab"},
+        {"gpu_memory_mib": 16384},
+        {"gpu_memory_mib": None},
         {"cpu_milli": 4000},
+        {"cpu_milli": 500},
         {"foreign": 1},
+        {"foreign": 4},
         {"sharing": False},
     ]
     found = []
