@@ -131,7 +131,8 @@ def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason |
     known = [device.memory_mib for device in usable if device.memory_mib]
     has = "has" if len(known) == len(usable) else "is known to have"
     text += f"no GPU it may use {has} more than {max(known)}."
-    return reasons.larger_than_any_node(pool, text, asked, GPU_MILLI)
+    step = "Ask for less GPU memory, or for several GPUs per pod."
+    return reasons.larger_than_any_node(pool, text, asked, GPU_MILLI, next_step=step)
 
 
 def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
