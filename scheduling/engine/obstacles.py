@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Charges
-from scheduling.engine.fleet import Fleet, Kind
+from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind
 from scheduling.engine.quantities import gpus, in_gpus, memory_share
 from scheduling.engine.room import empty_room
 from scheduling.engine.tree import Tree
@@ -27,14 +27,14 @@ def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     pool, kinds = fleet.pool, fleet.undivided()
+    if not kinds:
+        return reasons.no_matching_nodes(pool, ["it has no node that takes workloads"])
     typed = [kind for kind in kinds if _has_type(kind, ask)]
     if not typed:
-        types = sorted({gpu_type for kind in kinds for gpu_type, _ in kind.devices if gpu_type})
-        if ask.gpu_types:
-            return reasons.no_matching_gpu_type(pool, ask.gpu_types, types)
-        return reasons.no_matching_nodes(pool, ["it has no node that takes workloads"])
+        types = {gpu_type or "GPUs of unknown type" for kind in kinds for gpu_type, _ in kind.devices}
+        return reasons.no_matching_gpu_type(pool, ask.gpu_types, sorted(types))
     if not any(kind.admits(ask) for kind in typed):
-        return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask))
+        return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask), ask.gpu_types)
     if fleet.most_pods(ask, fleet.usable(ask)) == 0:
         return _too_large_a_pod(fleet, ask)
     return _too_many_pods(fleet, ask, min_pods)
@@ -77,14 +77,15 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     typed = [[each for each in node.devices if _is_of_type(each, ask)] for node in nodes]
     left = [[device for device in devices if not device.foreign] for devices in typed]
     if not any(left):
-        return _no_gpu(pool, ask, [device for devices in typed for device in devices])
+        return _no_gpu(fleet, ask, [device for devices in typed for device in devices])
     if isinstance(ask.request, Memory):
         found = _too_much_memory(pool, ask.request.mib, [device for devices in left for device in devices])
         if found is not None:
             return found
     asked, most = fleet.pod_milli(ask), GPU_MILLI * max(map(len, left))
     if asked > most:
-        besides = ", besides those used without Chamber" if left != typed else ""
+        largest = [there for mine, there in zip(left, typed, strict=True) if GPU_MILLI * len(mine) == most]
+        besides = ", besides those used without Chamber" if GPU_MILLI * max(map(len, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
         return reasons.larger_than_any_node(pool, text, asked, most)
     rooms = [empty_room(node) for node in nodes]
@@ -104,18 +105,24 @@ def _is_of_type(device: Device, ask: Ask) -> bool:
     return not ask.gpu_types or device.gpu_type in ask.gpu_types
 
 
-def _no_gpu(pool: Pool, ask: Ask, taken: Sequence[Device]) -> Reason:
+def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     """The nodes that let the ask in have no GPUs, or only such (``taken``) as others use."""
     if isinstance(ask.request, Memory):
         what, asked = f"{ask.request.mib} MiB of GPU memory", _part_of_largest(ask.request.mib, taken)
     else:
         what, asked = gpus(ask.request.milli), ask.request.milli
+    others = any(
+        not device.foreign
+        for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
+        for device in (node.devices if kind >= 0 else ())
+    )
+    step = "Change what it asks of the node, or choose another pool" if others else "Choose another pool"
     if taken:
         text = f"A pod asks for {what}, but all GPUs it may use are used without Chamber."
-        step = "Choose another pool, or ask an admin to free GPUs of this one."
+        step += ", or ask an admin to free GPUs of this one"
     else:
-        text, step = f"A pod asks for {what}, but the nodes it may use have no GPUs.", "Choose another pool."
-    return reasons.larger_than_any_node(pool, text, asked, 0, next_step=step)
+        text = f"A pod asks for {what}, but the nodes it may use have no GPUs."
+    return reasons.larger_than_any_node(fleet.pool, text, asked, 0, next_step=f"{step}.")
 
 
 def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason | None:
@@ -152,6 +159,8 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     if min_pods > most:
         return reasons.larger_than_pool(fleet.pool, min_pods * pod, most * pod, clusters=len(clusters))
     level = ask.topology.required
+    if level is not None and level not in (*fleet.pool.topology, NODE_LEVEL):
+        return reasons.no_such_level(fleet.pool, level, min_pods * pod, (*fleet.pool.topology, NODE_LEVEL))
     if level is not None:
         most = fleet.most_together(ask)
         if min_pods > most:

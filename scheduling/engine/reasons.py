@@ -99,20 +99,23 @@ def cluster_offline(pool: Pool, asked: int | None, *, could: bool) -> Reason:
 
 
 def no_matching_gpu_type(pool: Pool, wanted: Sequence[str], offered: Sequence[str]) -> Reason:
-    """No device of the pool has one of the types."""
+    """No device of a node that takes workloads has one of the types."""
     return reason(
         ReasonCode.NO_MATCHING_GPU_TYPE,
-        f"It asks for {' or '.join(wanted)}, but the pool {pool.name} has {', '.join(offered) or 'no GPUs'}.",
+        f"It asks for {' or '.join(wanted)}, but the nodes of the pool {pool.name} that take workloads have "
+        f"{', '.join(offered) or 'no GPUs'}.",
         "Ask for another GPU type or another pool.",
         level=pool.id,
     )
 
 
-def no_matching_nodes(pool: Pool, obstacles: Sequence[str]) -> Reason:
-    """Labels, partition, taints or sharing keep it out everywhere."""
+def no_matching_nodes(pool: Pool, obstacles: Sequence[str], types: Sequence[str] = ()) -> Reason:
+    """Labels, partition, taints or sharing keep it out everywhere; the obstacles speak of nodes with these ``types``
+    of GPUs only, if some are named."""
+    having = f" with {' or '.join(types)}" if types else ""
     return reason(
         ReasonCode.NO_MATCHING_NODES,
-        f"No node of the pool {pool.name} takes it: {', '.join(obstacles)}.",
+        f"No node of the pool {pool.name}{having} takes it: {', '.join(obstacles)}.",
         "Change what it asks of the node, or choose another pool.",
         level=pool.id,
     )
@@ -149,10 +152,14 @@ def larger_than_any_node(
 
 def larger_than_pool(pool: Pool, asked: int, limit: int, *, clusters: int) -> Reason:
     """All its pods are more than the pool, or each of its clusters, holds when empty."""
-    whole = f"the pool {pool.name}" if clusters < 2 else f"any one cluster of the pool {pool.name}"
+    room = (
+        f"the pool {pool.name} has room for"
+        if clusters < 2
+        else f"no one cluster of the pool {pool.name} has room for more than"
+    )
     return reason(
         ReasonCode.LARGER_THAN_POOL,
-        f"It asks for {gpus(asked)}, but {whole} has room for {in_gpus(limit)} of that kind even when empty.",
+        f"It asks for {gpus(asked)}, but {room} {in_gpus(limit)} of that kind even when empty.",
         "Ask for fewer pods, or a smaller minimum of pods.",
         asked=asked,
         available=limit,
@@ -171,6 +178,19 @@ def topology_impossible(pool: Pool, level: str, asked: int, limit: int) -> Reaso
         asked=asked,
         available=limit,
         limit=limit,
+        level=level,
+    )
+
+
+def no_such_level(pool: Pool, level: str, asked: int, levels: Sequence[str]) -> Reason:
+    """The pool's topology has no such level."""
+    return reason(
+        ReasonCode.TOPOLOGY_IMPOSSIBLE,
+        f"It asks for {gpus(asked)} inside one {level}, but the topology of the pool {pool.name} has no level {level}.",
+        f"Ask for one of its levels ({', '.join(levels)}), for none, or choose another pool.",
+        asked=asked,
+        available=0,
+        limit=0,
         level=level,
     )
 
@@ -285,7 +305,8 @@ def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | No
     if level is not None:
         return reason(
             ReasonCode.WAITING_FOR_TOPOLOGY,
-            f"It asks for {gpus(asked)} inside one {level}; {are(available)} free, but not in one {level}.",
+            f"It asks for {gpus(asked)} inside one {level}; {are(available)} free in the pool {pool.name}, "
+            f"but its pods fit inside no one {level}.",
             "Wait, or ask for a wider level.",
             asked=asked,
             available=available,

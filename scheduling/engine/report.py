@@ -262,9 +262,11 @@ def _alike(blocked: Blocked) -> tuple[Hashable, ...]:
 
 
 def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:
-    """The reason in words, with what is free after the plan."""
+    """The reason in words, with what is free, or left of guarantees and ceilings, after the plan."""
     candidate = blocked.candidate
     asked = candidate.next_milli
+    if blocked.cause in (Cause.RESERVATION, Cause.CEILING):
+        blocked = cycle.quota_stops(candidate) or blocked  # Others may have taken what was left at its turn.
     if blocked.cause is Cause.RESERVATION:
         return reasons.waiting_for_reservation(
             cycle.tree, cycle.charges, candidate.leaf, asked, blocked.available

@@ -184,6 +184,12 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
                 2000,
             ),
         ),
+        (
+            [node("n0", 2), node("n1", 1, foreign=1)],
+            Share(3000),
+            0,
+            ("3 GPUs, but the largest node it may use has 2.", 3000, 2000),
+        ),
         ([node("n0", 0)], Share(1000), 0, ("1 GPU, but the nodes it may use have no GPUs.", 1000, 0)),
         (
             [node("n0", 0)],

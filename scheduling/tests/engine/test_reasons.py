@@ -68,8 +68,39 @@ def test_a_gpu_type_the_pool_has_not() -> None:
     reason = why([node("n0")], A, waiting("w", "a", gpu_types=("B200",)))
     assert (reason.code, reason.message) == (
         "no-matching-gpu-type",
-        "It asks for B200, but the pool main has H100.",
+        "It asks for B200, but the nodes of the pool main that take workloads have H100.",
     )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sentence"),
+    [
+        (
+            [node("n0", cordoned=True), node("n1", gpu_type="A100")],
+            "It asks for H100, but the nodes of the pool main that take workloads have A100.",
+        ),
+        (
+            [node("n0", gpu_type="")],
+            "It asks for H100, but the nodes of the pool main that take workloads have GPUs of unknown type.",
+        ),
+        (
+            [node("n0", 0)],
+            "It asks for H100, but the nodes of the pool main that take workloads have no GPUs.",
+        ),
+        (
+            [node("n0", cordoned=True)],
+            "No node of the pool main takes it: it has no node that takes workloads.",
+        ),
+        (
+            [node("n0"), node("n1", gpu_type="A100", labels={"k": "v"})],
+            "No node of the pool main with H100 takes it: none has the label k=v.",
+        ),
+    ],
+)
+def test_a_pool_is_not_said_to_lack_what_it_has(nodes: list[Node], sentence: str) -> None:
+    """What is cordoned, or of another type, is there all the same."""
+    w = waiting("w", "a", gpu_types=("H100",), node_selector=(("k", "v"),))
+    assert why(nodes, A, w).message == sentence
 
 
 def test_a_pod_larger_than_any_node() -> None:
@@ -87,7 +118,7 @@ def test_a_gang_larger_than_the_pool_or_than_each_of_its_clusters() -> None:
     nodes = [node("n0", 4, cluster="east"), node("n1", 6, cluster="west")]
     reason = why(nodes, A, waiting("w", "a", 2, pods=4))
     assert (reason.code, numbers(reason)) == ("larger-than-pool", (8_000, 6_000, 6_000))
-    assert "any one cluster" in reason.message
+    assert "no one cluster of the pool main has room for more than 6 of that kind" in reason.message
 
 
 def test_a_topology_that_cannot_be() -> None:
@@ -98,6 +129,27 @@ def test_a_topology_that_cannot_be() -> None:
         "topology-impossible",
         (8_000, 4_000, 4_000),
         "rack",
+    )
+
+
+def test_a_level_that_the_topology_has_not() -> None:
+    row = waiting("w", "a", topology=Topology(required="zone"))
+    reason = why([node("n0", labels={"zone": "z"})], A, row, topology=["rack"])
+    assert (reason.code, reason.message, reason.next_step) == (
+        "topology-impossible",
+        "It asks for 1 GPU inside one zone, but the topology of the pool main has no level zone.",
+        "Ask for one of its levels (rack, node), for none, or choose another pool.",
+    )
+
+
+def test_what_is_free_in_one_domain_is_not_said_to_be_in_several() -> None:
+    nodes = [node(f"n{index}", 2, labels={"rack": "r"}) for index in range(2)]
+    busy = [placed(f"x{index}", "a", on=f"n{index}:0") for index in range(2)]
+    row = waiting("w", "a", 2, topology=Topology(required="rack"))
+    reason = why(nodes, A, *busy, row, topology=["rack"])
+    assert (reason.code, reason.message) == (
+        "waiting-for-topology",
+        "It asks for 2 GPUs inside one rack; 2 are free in the pool main, but its pods fit inside no one rack.",
     )
 
 
@@ -136,6 +188,19 @@ def test_a_ceiling_that_is_reached() -> None:
     rows = [placed("x", "a", 3, on="n0:0,1,2"), waiting("w", "a", 2)]
     reason = why([node("n0")], (team("a", maximum=4),), *rows)
     assert (reason.code, numbers(reason)) == ("waiting-for-ceiling", (2_000, 1_000, 4_000))
+
+
+@pytest.mark.parametrize(("priority", "limits"), [(50, {"maximum": 5}), (100, {"reserved": 5})])
+def test_what_is_left_is_told_as_the_plan_leaves_it(priority: int, limits: dict[str, Any]) -> None:
+    """When w had its turn 2 were left; s has taken them since."""
+    rows = [
+        placed("x", "a", on="n0:0,1,2", gpus=3, priority=priority),
+        waiting("w", "a", 4, submitted=90, priority=priority),
+        waiting("s", "a", 2, priority=priority),
+    ]
+    reason = why([node("n0")], (team("a", **limits),), *rows)
+    assert numbers(reason) == (4_000, 0, 5_000)
+    assert "none is left" in reason.message
 
 
 def test_too_few_gpus_or_not_where_the_pods_fit() -> None:
@@ -200,10 +265,13 @@ def test_who_is_behind_a_start_reservation_is_not_told_that_less_is_free_than_he
 
 
 def test_nodes_without_gpus_are_said_to_have_none() -> None:
-    """It has the label that is asked for, and nothing that could run there."""
+    """It has the label that is asked for, and nothing that could run there; another label would do."""
     nodes = [node("n0", 0, labels={"k": "v"}), node("n1", 4)]
-    reason = why(nodes, A, waiting("w", "a", 1, node_selector=(("k", "v"),)))
-    assert (reason.code, reason.message) == (
+    w = waiting("w", "a", 1, node_selector=(("k", "v"),))
+    reason = why(nodes, A, w)
+    assert (reason.code, reason.message, reason.next_step) == (
         "larger-than-any-node",
         "A pod asks for 1 GPU, but the nodes it may use have no GPUs.",
+        "Change what it asks of the node, or choose another pool.",
     )
+    assert why(nodes[:1], A, w).next_step == "Choose another pool."
