@@ -8,10 +8,10 @@ from scheduling.engine import reasons
 from scheduling.engine.ask import Ask
 from scheduling.engine.charges import Charges
 from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind
-from scheduling.engine.quantities import gpus, in_gpus, memory_share
-from scheduling.engine.room import empty_room
+from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus, memory_share
+from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import GPU_MILLI, Device, Memory, Pool, Reason, Workload
+from scheduling.engine.types import GPU_MILLI, Device, Memory, Node, Pool, Reason, Workload
 
 
 def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -88,17 +88,27 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
         besides = ", besides those used without Chamber" if GPU_MILLI * max(map(len, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
         return reasons.larger_than_any_node(pool, text, asked, most)
-    rooms = [empty_room(node) for node in nodes]
-    cpu, memory = max(room.cpu for room in rooms), max(room.memory for room in rooms)
+    rooms = [
+        empty_room(node)
+        for node in nodes
+        if _has_gpus(node, fleet.kinds[fleet.kind_of[fleet.rank[node.id]]], ask)
+    ]
+    cpu = max((room.cpu for room in rooms), default=0)
+    memory = max((room.memory for room in rooms), default=0)
     if cpu < ask.cpu_milli:
-        text = f"A pod asks for {ask.cpu_milli / 1000:g} CPUs, but the largest node it may use has {cpu / 1000:g}."
+        asks, has = in_gpus(ask.cpu_milli), in_gpus(cpu)
+        text = f"A pod asks for {asks} CPUs, but the largest node with GPUs for it has {has}."
     elif memory < ask.memory_mib:
-        text = f"A pod asks for {ask.memory_mib} MiB of memory, but the largest node it may use has {memory}."
+        text = f"A pod asks for {ask.memory_mib} MiB of memory, but the largest node with GPUs for it has {memory}."
     else:
-        together = {(True, False): "GPUs and CPU", (False, True): "GPUs and memory"}
-        demands = together.get((ask.cpu_milli > 0, ask.memory_mib > 0), "GPUs, CPU and memory")
-        text = f"A pod asks for more {demands} together than any one node it may use has."
+        text = "A pod asks for more CPU and memory together than any one node with GPUs for it has."
     return reasons.larger_than_any_node(pool, text, asked, None)
+
+
+def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:
+    """Whether the GPUs of an empty node are enough for a pod, whatever CPU and memory it has."""
+    room = Room(empty_room(node).gpu, UNLIMITED, UNLIMITED)
+    return ask.bare or pods_in(room, kind.costs(ask), ask) > 0
 
 
 def _is_of_type(device: Device, ask: Ask) -> bool:

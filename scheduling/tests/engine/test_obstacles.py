@@ -217,13 +217,13 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
             [node("n0", 4, cpu_milli=500)],
             Share(1000),
             1000,
-            ("1 CPUs, but the largest node it may use has 0.5.", 1000, None),
+            ("1 CPUs, but the largest node with GPUs for it has 0.5.", 1000, None),
         ),
         (
             [node("n0", 4, cpu_milli=500), node("n1", 0, cpu_milli=8000)],
             Share(1000),
             1000,
-            ("more GPUs and CPU together than any one node it may use has.", 1000, None),
+            ("1 CPUs, but the largest node with GPUs for it has 0.5.", 1000, None),
         ),
     ],
 )
@@ -237,6 +237,20 @@ def test_what_is_told_of_too_large_a_pod_is_what_there_is_too_little_of(
     assert found.message.startswith("A pod asks for ")
     assert (found.message.removeprefix("A pod asks for "), found.asked_milli, found.limit_milli) == told
     assert found.available_milli == found.limit_milli
+
+
+def test_only_what_is_too_little_is_named_beside_gpus() -> None:
+    """The node with memory to spare has CPU to spare as well, but too little GPU memory."""
+    nodes = [
+        node("n0", 1, cpu_milli=8000, memory_mib=1024),
+        node("n1", 1, cpu_milli=500, memory_mib=4096),
+        node("n2", 1, cpu_milli=8000, memory_mib=4096, gpu_memory_mib=40_960),
+    ]
+    w = waiting("w", "a", request=Memory(60_000), cpu_milli=1000, memory_mib=2048)
+    assert [plan(nodes[first:], [team("a")], [w]).waits[0].reason.message for first in (0, 1)] == [
+        "A pod asks for more CPU and memory together than any one node with GPUs for it has.",
+        "A pod asks for 1 CPUs, but the largest node with GPUs for it has 0.5.",
+    ]
 
 
 @pytest.mark.parametrize(
