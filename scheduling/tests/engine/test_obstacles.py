@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -262,7 +263,7 @@ def test_only_what_is_too_little_is_named_beside_gpus() -> None:
     ],
 )
 def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
-    gpus: int, fields: dict[str, bool], code: ReasonCode, sentence: str
+    gpus: int, fields: dict[str, Any], code: ReasonCode, sentence: str
 ) -> None:
     nodes = [node("n0", 4, cluster="gone", cluster_online=False, **fields), node("n1", 4, cordoned=True)]
     found = plan(nodes, [team("a")], [waiting("w", "a", gpus)]).waits[0].reason
