@@ -397,14 +397,15 @@ class PoolCycle:
     def withdraw(self, workload: str) -> None:
         """Forget a waiting workload that has started in another pool."""
         if self.waiting.forget(workload) and self.head and self.head.candidate.id == workload:
-            self.offer_again()
+            self.offer_again(head_left=True)
 
-    def offer_again(self, elsewhere: Sequence[Candidate] = ()) -> list[str]:
+    def offer_again(self, elsewhere: Sequence[Candidate] = (), *, head_left: bool = False) -> list[str]:
         """Offer what victims left over to the queue again, from its head, without victims; returns who starts.
 
-        ``elsewhere`` are those who wait in other pools and could use this one too: they come last.
+        ``elsewhere`` are those who wait in other pools and could use this one too: they come last. Where the head has
+        left the queue, somebody else is the head now, even if nobody starts.
         """
-        if not elsewhere and not self.waiting.any_might_start():
+        if not elsewhere and not head_left and not self.waiting.any_might_start():
             return []
         self.vain.forget()
         self.passed_over.note_offer()

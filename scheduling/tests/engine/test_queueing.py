@@ -13,7 +13,7 @@ from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.queueing import reserve_start
 from scheduling.engine.room import pods_in
-from scheduling.engine.types import ElasticPreemption, Plan, Queueing, Workload
+from scheduling.engine.types import ElasticPreemption, Plan, Queueing, Status, Workload
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]
@@ -188,3 +188,23 @@ def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
             assert sum(there) >= pods > sum(there) - min(there)
             return
     assert kept.at is None
+
+
+def test_a_head_that_starts_in_another_pool_keeps_no_start_reservation() -> None:
+    """What taker's victim leaves over in main is given to w, which has been the head of spare until then."""
+    nodes = [node("n0", 4, pool="spare"), node("n1", 4)]
+    rows = [
+        placed("old", "a", on="n1:0 n1:1 n1:2"),
+        placed("rest", "a", 0.5, on="n1:3 n1:3", min_pods=1, status=Status.QUEUED, preemptions_24h=1),
+        placed("x", "c", 0.5, on="n0:2 n0:2 n0:3", min_pods=2, pool="spare"),
+        waiting("first", "b", 2, limit=10),
+        waiting("w", "d", pods=2),
+        waiting("taker", "c", priority=10),
+    ]
+    pools = (
+        pool(elastic_preemption=ElasticPreemption.FAIR_SHARE, max_preemptions=1),
+        pool("spare"),
+    )
+    found = plan(nodes, [team(name) for name in "abcd"], rows, *pools)
+    assert started(found) == {"first", "taker", "w"}
+    assert not found.reservations
