@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from scheduling.engine import schedule
 from scheduling.engine import types as engine
 from scheduling.picture import Picture
 from workloads.lifecycle import WaitingFailure
@@ -30,7 +31,7 @@ GIVEN_UP = frozenset(
         engine.ReasonCode.EXCEEDS_CEILING,
     }
 )
-"""Why a workload that asked to fail where it can never run ends as Failed."""
+"""Why a workload that asked to fail where it can never run ends as Failed, if it is so with all nodes in service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,10 @@ def upkeep(picture: Picture, plan: engine.Plan) -> Upkeep:
     reasons: dict[UUID, str] = {}
     charges: dict[UUID, list[dict[str, Any]]] = {}
     failures: list[WaitingFailure] = []
+    hopeless = _hopeless(picture, plan)
     for wait in plan.waits:
         row, reason = rows[wait.workload], wait.reason
-        if row.fail_if_impossible and reason.code in GIVEN_UP:
+        if wait.workload in hopeless:
             code = reason.code.value
             failures.append(WaitingFailure(row.id, row.version, code, reason.message, reason.next_step))
         elif row.reason_code != reason.code:
@@ -133,6 +135,24 @@ def upkeep(picture: Picture, plan: engine.Plan) -> Upkeep:
         if row.attempt_id is not None and row.allocation != (charged := as_json(keep.allocation)):
             charges[row.attempt_id] = charged
     return Upkeep(reasons, charges, failures)
+
+
+def _hopeless(picture: Picture, plan: engine.Plan) -> set[str]:
+    """Return who asked to fail where it can never run and is told that it cannot, nodes that are out of service now
+    (not ready, cordoned, of a disconnected cluster) counted in.
+    """
+    told = {
+        wait.workload
+        for wait in plan.waits
+        if wait.reason.code in GIVEN_UP and picture.rows[wait.workload].fail_if_impossible
+    }
+    snapshot = picture.snapshot
+    if not told or all(node.ready and not node.cordoned and node.cluster_online for node in snapshot.nodes):
+        return told
+    nodes = tuple(replace(node, ready=True, cordoned=False, cluster_online=True) for node in snapshot.nodes)
+    alone = tuple(workload for workload in snapshot.workloads if workload.id in told)
+    again = schedule(replace(snapshot, nodes=nodes, workloads=alone), picture.now)
+    return {wait.workload for wait in again.waits if wait.reason.code in GIVEN_UP}
 
 
 def as_json(allocation: Iterable[engine.Allocation]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     pool, kinds = fleet.pool, fleet.undivided()
     if not kinds:
-        return reasons.no_matching_nodes(pool, ["it has no node that takes workloads"])
+        return reasons.no_node(pool, ask.gpu_types)
     typed = [kind for kind in kinds if _has_type(kind, ask)]
     if not typed:
         types = {gpu_type or "GPUs of unknown type" for kind in kinds for gpu_type, _ in kind.devices}
@@ -61,8 +61,9 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
     if not ask.whole and not any(kind.sharing for kind in kinds):
         found.append("none shares its GPUs")
     if not any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
-        taints = sorted({taint.key for kind in kinds for taint in kind.taints if not ask.tolerates(taint)})
-        found.append(f"it does not tolerate the taint {' or '.join(taints)}")
+        taints = {taint for kind in kinds for taint in kind.taints if not ask.tolerates(taint)}
+        names = sorted({f"{each.key}={each.value}" if each.value else each.key for each in taints})
+        found.append(f"it does not tolerate the taint {' or '.join(names)}")
     return found or ["no one node meets its labels, partition, taints and sharing together"]
 
 
@@ -96,8 +97,8 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
     if cpu < ask.cpu_milli:
-        asks, has = in_gpus(ask.cpu_milli), in_gpus(cpu)
-        text = f"A pod asks for {asks} CPUs, but the largest node with GPUs for it has {has}."
+        what = f"{in_gpus(ask.cpu_milli)} CPU{'' if ask.cpu_milli == 1000 else 's'}"
+        text = f"A pod asks for {what}, but the largest node with GPUs for it has {in_gpus(cpu)}."
     elif memory < ask.memory_mib:
         text = f"A pod asks for {ask.memory_mib} MiB of memory, but the largest node with GPUs for it has {memory}."
     else:
@@ -117,15 +118,13 @@ def _is_of_type(device: Device, ask: Ask) -> bool:
 
 def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     """The nodes that let the ask in have no GPUs, or only such (``taken``) as others use."""
-    if isinstance(ask.request, Memory):
-        what, asked = f"{ask.request.mib} MiB of GPU memory", _part_of_largest(ask.request.mib, taken)
-    else:
-        what, asked = gpus(ask.request.milli), ask.request.milli
+    asked = _part_of_largest(ask.request.mib, taken) if isinstance(ask.request, Memory) else ask.request.milli
     others = any(
         not device.foreign
         for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
         for device in (node.devices if kind >= 0 else ())
     )
+    what = _in_words(ask)
     step = "Change what it asks of the node, or choose another pool" if others else "Choose another pool"
     if taken:
         text = f"A pod asks for {what}, but all GPUs it may use are used without Chamber."
@@ -133,6 +132,12 @@ def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     else:
         text = f"A pod asks for {what}, but the nodes it may use have no GPUs."
     return reasons.larger_than_any_node(fleet.pool, text, asked, 0, next_step=f"{step}.")
+
+
+def _in_words(ask: Ask) -> str:
+    """What a pod asks for of GPUs."""
+    request = ask.request
+    return f"{request.mib} MiB of GPU memory" if isinstance(request, Memory) else gpus(request.milli)
 
 
 def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason | None:
@@ -160,21 +165,22 @@ def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
 
 def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     """All pods together are too many for the pool, for each cluster, or for each domain they require."""
-    pod = fleet.pod_milli(ask)
+    pool, what, pod = fleet.pool, _in_words(ask), fleet.pod_milli(ask)
     clusters: dict[str, int] = {}
     for usable in fleet.usable(ask):
         cluster = fleet.kinds[usable.kind].cluster
         clusters[cluster] = clusters.get(cluster, 0) + fleet.most_pods(ask, [usable])
     most = max(clusters.values())
     if min_pods > most:
-        return reasons.larger_than_pool(fleet.pool, min_pods * pod, most * pod, clusters=len(clusters))
-    level = ask.topology.required
-    if level is not None and level not in (*fleet.pool.topology, NODE_LEVEL):
-        return reasons.no_such_level(fleet.pool, level, min_pods * pod, (*fleet.pool.topology, NODE_LEVEL))
-    if level is not None:
-        most = fleet.most_together(ask)
-        if min_pods > most:
-            return reasons.topology_impossible(fleet.pool, level, min_pods * pod, most * pod)
+        return reasons.larger_than_pool(pool, min_pods, most, what=what, pod=pod, clusters=len(clusters))
+    level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
+    if level is None:
+        return None
+    if level not in levels:
+        return reasons.no_such_level(pool, level, min_pods * pod, levels)
+    most = fleet.most_together(ask)
+    if min_pods > most:
+        return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
     return None
 
 

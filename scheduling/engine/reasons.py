@@ -98,6 +98,16 @@ def cluster_offline(pool: Pool, asked: int | None, *, could: bool) -> Reason:
     )
 
 
+def no_node(pool: Pool, wanted: Sequence[str]) -> Reason:
+    """No node of the pool takes workloads, so none with GPUs of the types it may want."""
+    return reason(
+        ReasonCode.NO_MATCHING_GPU_TYPE if wanted else ReasonCode.NO_MATCHING_NODES,
+        f"The pool {pool.name} has no node that takes workloads.",
+        "Choose another pool, or ask an admin: this one has no nodes, or they are cordoned or not ready.",
+        level=pool.id,
+    )
+
+
 def no_matching_gpu_type(pool: Pool, wanted: Sequence[str], offered: Sequence[str]) -> Reason:
     """No device of a node that takes workloads has one of the types."""
     return reason(
@@ -150,8 +160,9 @@ def larger_than_any_node(
     )
 
 
-def larger_than_pool(pool: Pool, asked: int, limit: int, *, clusters: int) -> Reason:
-    """All its pods are more than the pool, or each of its clusters, holds when empty."""
+def larger_than_pool(pool: Pool, pods: int, most: int, *, what: str, pod: int, clusters: int) -> Reason:
+    """At most so many of its pods, which ask for ``what`` (``pod`` milli-GPUs each at most), fit into the empty pool,
+    or into each of its clusters."""
     room = (
         f"the pool {pool.name} has room for"
         if clusters < 2
@@ -159,25 +170,26 @@ def larger_than_pool(pool: Pool, asked: int, limit: int, *, clusters: int) -> Re
     )
     return reason(
         ReasonCode.LARGER_THAN_POOL,
-        f"It asks for {gpus(asked)}, but {room} {in_gpus(limit)} of that kind even when empty.",
+        f"It needs {pods} pods of {what} at once, but {room} {most} of them even when empty.",
         "Ask for fewer pods, or a smaller minimum of pods.",
-        asked=asked,
-        available=limit,
-        limit=limit,
+        asked=pods * pod,
+        available=most * pod,
+        limit=most * pod,
         level=pool.id,
     )
 
 
-def topology_impossible(pool: Pool, level: str, asked: int, limit: int) -> Reason:
-    """No domain of the level it requires is large enough."""
+def topology_impossible(pool: Pool, level: str, pods: int, most: int, *, what: str, pod: int) -> Reason:
+    """No domain of the level it requires is large enough; the numbers are those of :func:`larger_than_pool`."""
+    needs = f"{pods} pods of {what}" if pods > 1 else f"a pod of {what}"
+    room = f"has room for more than {most} of them" if most else "has room for any"
     return reason(
         ReasonCode.TOPOLOGY_IMPOSSIBLE,
-        f"It asks for {gpus(asked)} inside one {level}, but no {level} of the pool {pool.name} has room for more than "
-        f"{in_gpus(limit)} of that kind even when empty.",
-        "Ask for fewer pods, or for a wider level.",
-        asked=asked,
-        available=limit,
-        limit=limit,
+        f"It needs {needs} inside one {level}, but no {level} of the pool {pool.name} {room} even when empty.",
+        "Ask for fewer pods, or for a wider level." if most else "Ask for a wider level, or for none.",
+        asked=pods * pod,
+        available=most * pod,
+        limit=most * pod,
         level=level,
     )
 
@@ -199,8 +211,8 @@ def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason
     """Larger than all guarantees it could be charged to."""
     return reason(
         ReasonCode.EXCEEDS_RESERVATION,
-        f"It asks for {gpus(asked)} reserved, but {tree.team_name(leaf)} and the teams above it have {in_gpus(limit)} "
-        "that are not handed to other teams.",
+        f"It asks for {gpus(asked)} reserved, but {_guarantors(tree, leaf)} {'have' if _above(tree, leaf) else 'has'} "
+        f"{in_gpus(limit)} that are not handed to other teams.",
         "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation.",
         asked=asked,
         available=limit,
@@ -243,17 +255,28 @@ def _whose(tree: Tree, ceiling: Ceiling) -> str:
 def waiting_for_reservation(tree: Tree, charges: Charges, leaf: int, asked: int, available: int) -> Reason:
     """Its guarantees are in use."""
     limit = charges.limit(leaf)
+    whose = "charged to these teams" if _above(tree, leaf) else "of the team"
     return reason(
         ReasonCode.WAITING_FOR_RESERVATION,
-        f"It asks for {gpus(asked)} reserved, but of the {in_gpus(limit)} guaranteed to {tree.team_name(leaf)} "
+        f"It asks for {gpus(asked)} reserved, but of the {in_gpus(limit)} guaranteed to {_guarantors(tree, leaf)} "
         f"{none_or_only(available)} left.",
-        "Wait for a reserved workload of the team to end, or run it as elastic (priority below 100).",
+        f"Wait for a reserved workload {whose} to end, or run it as elastic (priority below 100).",
         asked=asked,
         available=available,
         limit=limit,
         team=tree.team_id(leaf),
         level=tree.team_id(leaf),
     )
+
+
+def _above(tree: Tree, leaf: int) -> bool:
+    """Whether the leaf's team has teams above it."""
+    return len(tree.chains[leaf]) > 1
+
+
+def _guarantors(tree: Tree, leaf: int) -> str:
+    """To whose guarantees reserved work of the leaf may be charged."""
+    return f"{tree.team_name(leaf)} and the teams above it" if _above(tree, leaf) else tree.team_name(leaf)
 
 
 def waiting_for_ceiling(tree: Tree, ceiling: Ceiling, asked: int) -> Reason:
@@ -316,7 +339,7 @@ def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | No
         ReasonCode.FRAGMENTED,
         f"It asks for {gpus(asked)}; {are(available)} free in the pool {pool.name}, but not on nodes where its "
         "pods fit.",
-        "Wait, or ask for less per pod.",
+        "Wait; asking for less per pod, or less of the nodes, may help.",
         asked=asked,
         available=available,
         level=pool.id,

@@ -258,7 +258,14 @@ def _alike(blocked: Blocked) -> tuple[Hashable, ...]:
         return (cause, candidate.next_milli, candidate.ask.topology.required)
     if cause is Cause.BEHIND:
         return (cause, candidate.next_milli, blocked.ahead)
-    return (cause, candidate.next_milli, candidate.leaf, blocked.available, blocked.ceiling)
+    return (
+        cause,
+        candidate.next_milli,
+        candidate.leaf,
+        candidate.reserved,
+        blocked.available,
+        blocked.ceiling,
+    )
 
 
 def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:

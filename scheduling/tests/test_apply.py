@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agentlink import assignments
-from agentlink.models import Placement
+from agentlink.models import Node, Placement
 from agentlink.tests.factories import make_cluster
 from scheduling import turn
 from scheduling.apply import LostTurn, apply
@@ -152,6 +152,28 @@ def test_who_asked_to_fail_where_it_can_never_run_does(acme: Acme) -> None:
     waits.refresh_from_db()
     assert (fails.status, fails.reason_code) == (Status.FAILED, "larger-than-any-node")
     assert (waits.status, waits.reason_code) == (Status.PENDING, "larger-than-any-node")
+
+
+@pytest.mark.parametrize("out_of_service", [{"ready": False}, {"cordoned": True}])
+def test_nobody_is_given_up_because_nodes_are_out_of_service(
+    acme: Acme, out_of_service: dict[str, bool]
+) -> None:
+    """No other node has 8 GPUs; one that asks for 16 fails all the same."""
+    large = make_nodes(acme.cluster, acme.pool, 1, gpus=8, **out_of_service)
+    waits = make_workload(acme.research, acme.owner, gpu_milli=8000, fail_if_impossible=True)
+    fails = make_workload(acme.research, acme.owner, gpu_milli=16000, fail_if_impossible=True)
+
+    run_cycle()
+
+    told = Workload.objects.in_bulk([waits.pk, fails.pk])
+    assert (told[waits.pk].status, told[waits.pk].reason_code) == (Status.PENDING, "larger-than-any-node")
+    assert told[fails.pk].status == Status.FAILED
+
+    Node.objects.filter(pk=large[0].pk).update(ready=True, cordoned=False)
+    run_cycle()
+
+    waits.refresh_from_db()
+    assert waits.status == Status.QUEUED
 
 
 def test_charges_are_stored_anew_when_a_guarantee_is_taken_by_somebody_more_important(acme: Acme) -> None:

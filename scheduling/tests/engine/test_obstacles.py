@@ -218,13 +218,13 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
             [node("n0", 4, cpu_milli=500)],
             Share(1000),
             1000,
-            ("1 CPUs, but the largest node with GPUs for it has 0.5.", 1000, None),
+            ("1 CPU, but the largest node with GPUs for it has 0.5.", 1000, None),
         ),
         (
             [node("n0", 4, cpu_milli=500), node("n1", 0, cpu_milli=8000)],
             Share(1000),
             1000,
-            ("1 CPUs, but the largest node with GPUs for it has 0.5.", 1000, None),
+            ("1 CPU, but the largest node with GPUs for it has 0.5.", 1000, None),
         ),
     ],
 )
@@ -250,7 +250,7 @@ def test_only_what_is_too_little_is_named_beside_gpus() -> None:
     w = waiting("w", "a", request=Memory(60_000), cpu_milli=1000, memory_mib=2048)
     assert [plan(nodes[first:], [team("a")], [w]).waits[0].reason.message for first in (0, 1)] == [
         "A pod asks for more CPU and memory together than any one node with GPUs for it has.",
-        "A pod asks for 1 CPUs, but the largest node with GPUs for it has 0.5.",
+        "A pod asks for 1 CPU, but the largest node with GPUs for it has 0.5.",
     ]
 
 
@@ -259,7 +259,12 @@ def test_only_what_is_too_little_is_named_beside_gpus() -> None:
     [
         (2, {}, ReasonCode.CLUSTER_OFFLINE, "that could take it are disconnected."),
         (8, {}, ReasonCode.CLUSTER_OFFLINE, "that have nodes for workloads are disconnected."),
-        (2, {"cordoned": True}, ReasonCode.NO_MATCHING_NODES, "it has no node that takes workloads."),
+        (
+            2,
+            {"cordoned": True},
+            ReasonCode.NO_MATCHING_NODES,
+            "The pool main has no node that takes workloads.",
+        ),
     ],
 )
 def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(

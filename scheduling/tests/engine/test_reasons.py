@@ -10,13 +10,16 @@ from scheduling.engine.reasons import kind_of
 from scheduling.engine.types import (
     HOUR_MS,
     Dependency,
+    Memory,
     Node,
     Queueing,
     Reason,
     ReasonCode,
     ReasonKind,
     Status,
+    Taint,
     Team,
+    Toleration,
     Topology,
     Workload,
 )
@@ -89,7 +92,7 @@ def test_a_gpu_type_the_pool_has_not() -> None:
         ),
         (
             [node("n0", cordoned=True)],
-            "No node of the pool main takes it: it has no node that takes workloads.",
+            "The pool main has no node that takes workloads.",
         ),
         (
             [node("n0"), node("n1", gpu_type="A100", labels={"k": "v"})],
@@ -118,7 +121,7 @@ def test_a_gang_larger_than_the_pool_or_than_each_of_its_clusters() -> None:
     nodes = [node("n0", 4, cluster="east"), node("n1", 6, cluster="west")]
     reason = why(nodes, A, waiting("w", "a", 2, pods=4))
     assert (reason.code, numbers(reason)) == ("larger-than-pool", (8_000, 6_000, 6_000))
-    assert "no one cluster of the pool main has room for more than 6 of that kind" in reason.message
+    assert "no one cluster of the pool main has room for more than 3 of them" in reason.message
 
 
 def test_a_topology_that_cannot_be() -> None:
@@ -275,3 +278,58 @@ def test_nodes_without_gpus_are_said_to_have_none() -> None:
         "Change what it asks of the node, or choose another pool.",
     )
     assert why(nodes[:1], A, w).next_step == "Choose another pool."
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fields", "sentence", "limit"),
+    [
+        (
+            [node("n0", cpu_milli=8000)],
+            {"cpu_milli": 4000},
+            "It needs 4 pods of 1 GPU at once, but the pool main has room for 2 of them even when empty.",
+            2_000,
+        ),
+        (
+            [node("n0", 1), node("n1", 1, gpu_type="A100", gpu_memory_mib=40_960)],
+            {"request": Memory(40_000)},
+            "It needs 4 pods of 40000 MiB of GPU memory at once, but the pool main has room for 3 of them even when "
+            "empty.",
+            2_931,
+        ),
+        (
+            [node("n0", 2, labels={"rack": "r0"}), node("n1", 8)],
+            {"topology": Topology(required="rack")},
+            "It needs 4 pods of 1 GPU inside one rack, but no rack of the pool main has room for more than 2 of them "
+            "even when empty.",
+            2_000,
+        ),
+        (
+            [node("n0"), node("n1", 0, labels={"rack": "r0"})],
+            {"pods": 1, "topology": Topology(required="rack")},
+            "It needs a pod of 1 GPU inside one rack, but no rack of the pool main has room for any even when empty.",
+            0,
+        ),
+    ],
+)
+def test_too_many_pods_are_counted_in_pods(
+    nodes: list[Node], fields: dict[str, Any], sentence: str, limit: int
+) -> None:
+    """There may be GPUs enough, but not CPU; and pods take different parts of different GPUs."""
+    reason = why(nodes, A, waiting("w", "a", **{"pods": 4, **fields}), topology=["rack"])
+    assert (reason.message, reason.limit_milli) == (sentence, limit)
+
+
+def test_guarantees_of_teams_above_are_named_where_they_count() -> None:
+    teams = (team("top", reserved=4), team("a", "top", reserved=1), team("b", "top", reserved=1))
+    rows = [placed("x", "b", 3, on="n0:0,1,2", priority=100), waiting("w", "a", 2, priority=100)]
+    reason = why([node("n0")], teams, *rows)
+    assert (reason.message, reason.next_step) == (
+        "It asks for 2 GPUs reserved, but of the 3 guaranteed to a and the teams above it only 1 is left.",
+        "Wait for a reserved workload charged to these teams to end, or run it as elastic (priority below 100).",
+    )
+
+
+def test_a_taint_is_named_with_its_value() -> None:
+    tainted = node("n0", taints=(Taint("gpu", "x", "NoSchedule"),))
+    reason = why([tainted], A, waiting("w", "a", tolerations=(Toleration("gpu", "y"),)))
+    assert reason.message == "No node of the pool main takes it: it does not tolerate the taint gpu=x."

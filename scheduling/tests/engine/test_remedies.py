@@ -109,12 +109,14 @@ def _fewer(workload: Workload, reason: Reason) -> Workload:
 
 
 def _smaller(workload: Workload, reason: Reason) -> Workload:
-    """It as one pod with less of what there is too little of: of GPUs where a number is named, else of CPU and memory,
-    and where no GPU's memory is known, a whole GPU."""
-    row = replace(workload, pods=1, min_pods=1, cpu_milli=0, memory_mib=0)
+    """It as one pod with less of that which the sentence says there is too little of: of GPUs where a number is named,
+    else of CPU or of memory, and where no GPU's memory is known, a whole GPU."""
+    row = replace(workload, pods=1, min_pods=1)
     if reason.limit_milli is not None:
         return _fewer(row, reason)
-    return replace(row, request=Share(GPU_MILLI)) if reason.asked_milli is None else row
+    if reason.asked_milli is None:
+        return replace(row, request=Share(GPU_MILLI))
+    return replace(row, cpu_milli=0) if " CPU" in reason.message else replace(row, memory_mib=0)
 
 
 def _anywhere(workload: Workload, _: Reason) -> Workload:
