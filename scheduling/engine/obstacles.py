@@ -74,8 +74,8 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     """
     pool = fleet.pool
     admitted = {number for number, kind in enumerate(fleet.kinds) if kind.admits(ask)}
-    nodes = [node for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
-    typed = [[each for each in node.devices if _is_of_type(each, ask)] for node in nodes]
+    nodes = [(node, kind) for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
+    typed = [[each for each in node.devices if _is_of_type(each, ask)] for node, _ in nodes]
     left = [[device for device in devices if not device.foreign] for devices in typed]
     if not any(left):
         return _no_gpu(fleet, ask, [device for devices in typed for device in devices])
@@ -89,11 +89,7 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
         besides = ", besides those used without Chamber" if GPU_MILLI * max(map(len, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
         return reasons.larger_than_any_node(pool, text, asked, most)
-    rooms = [
-        empty_room(node)
-        for node in nodes
-        if _has_gpus(node, fleet.kinds[fleet.kind_of[fleet.rank[node.id]]], ask)
-    ]
+    rooms = [empty_room(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
     if cpu < ask.cpu_milli:

@@ -269,17 +269,16 @@ def _alike(blocked: Blocked) -> tuple[Hashable, ...]:
 
 
 def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:
-    """The reason in words, with what is free, or left of guarantees and ceilings, after the plan."""
+    """The cause in words, with what is free, or left of guarantees and ceilings, after the plan."""
     candidate = blocked.candidate
     asked = candidate.next_milli
-    if blocked.cause in (Cause.RESERVATION, Cause.CEILING):
-        blocked = cycle.quota_stops(candidate) or blocked  # Others may have taken what was left at its turn.
+    charges, leaf = cycle.charges, candidate.leaf
     if blocked.cause is Cause.RESERVATION:
-        return reasons.waiting_for_reservation(
-            cycle.tree, cycle.charges, candidate.leaf, asked, blocked.available
-        )
+        left = min(blocked.available, charges.available(leaf))
+        return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left)
     if blocked.cause is Cause.CEILING and blocked.ceiling is not None:
-        return reasons.waiting_for_ceiling(cycle.tree, blocked.ceiling, asked)
+        passed = charges.ceiling_passed(leaf, asked, reserved=candidate.reserved)
+        return reasons.waiting_for_ceiling(cycle.tree, passed or blocked.ceiling, asked)
     if blocked.cause is Cause.BEHIND:
         at = cycle.head.kept.at if cycle.head is not None else None
         timed = at is not None and at > cycle.now

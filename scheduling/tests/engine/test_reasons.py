@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from scheduling.engine import schedule
+from scheduling.engine.checker import check
 from scheduling.engine.reasons import kind_of
 from scheduling.engine.types import (
     HOUR_MS,
@@ -23,7 +25,7 @@ from scheduling.engine.types import (
     Topology,
     Workload,
 )
-from scheduling.tests.engine.build import NOW, node, placed, plan, pool, team, waiting
+from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 
 A = (team("a"),)
 
@@ -333,3 +335,18 @@ def test_a_taint_is_named_with_its_value() -> None:
     tainted = node("n0", taints=(Taint("gpu", "x", "NoSchedule"),))
     reason = why([tainted], A, waiting("w", "a", tolerations=(Toleration("gpu", "y"),)))
     assert reason.message == "No node of the pool main takes it: it does not tolerate the taint gpu=x."
+
+
+def test_who_is_stopped_by_a_ceiling_is_told_of_it_whatever_has_grown_since() -> None:
+    """At w's turn its guarantee was enough; what first has grown to is no reason to wait, but is in the number."""
+    rows = [
+        placed("x", "a", 0.5, on="n0:0 n0:0"),
+        waiting("first", "a", 0.5, pods=2, min_pods=1, priority=100, submitted=90),
+        waiting("w", "a", 2, priority=100),
+    ]
+    world = snapshot([node("n0", 1), node("n1", 2)], [team("a", reserved=2.5, maximum=3)], rows)
+    found = schedule(world, NOW)
+    assert [(wait.workload, wait.reason.code, numbers(wait.reason)) for wait in found.waits] == [
+        ("w", "waiting-for-ceiling", (2_000, 1_000, 3_000))
+    ]
+    assert check(world, found, NOW) == ()
