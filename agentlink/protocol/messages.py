@@ -175,12 +175,14 @@ class Report(_Part):
 
 
 class DeviceReport(_Part):
-    """One GPU of a node."""
+    """One GPU of a node, or one slice of a GPU, which counts as `share_milli` of it."""
 
     index: Annotated[int, Field(ge=0, le=32767)]
     gpu_type: Word = ""
     memory_mib: Small | None = None
     foreign: bool = False
+    slicing: Literal["whole", "mig", "replicas"] = "whole"
+    share_milli: Annotated[int, Field(ge=1, le=1000)] = 1000
 
 
 def _each_once(devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:

@@ -121,14 +121,28 @@ class Pool:
 # --- Nodes --------------------------------------------------------------------------------------------------------
 
 
+class Slicing(StrEnum):
+    """How a device was cut from a GPU, if it was: a slice is no GPU."""
+
+    WHOLE = "whole"
+    MIG = "mig"
+    REPLICAS = "replicas"
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One GPU of a node. A ``foreign`` one is used by pods Chamber does not manage and is not capacity."""
+    """One GPU of a node, or one slice of a GPU.
+
+    A ``foreign`` one is used by pods Chamber does not manage and is not capacity. ``share_milli`` is the share of a
+    GPU that the device counts as when it is taken whole: 1000 but for slices, which are taken whole or not at all.
+    """
 
     index: int
     gpu_type: str = ""
     memory_mib: int | None = None
     foreign: bool = False
+    slicing: Slicing = Slicing.WHOLE
+    share_milli: int = GPU_MILLI
 
 
 @dataclass(frozen=True, slots=True)
