@@ -3,6 +3,7 @@ PYTHON ?= python3
 PORT ?= 8000
 SECONDS ?= 300
 SEED ?= 1
+ARGS ?= -n auto
 EXAMPLES ?= 20000
 COUNT ?= 10000
 VENV := .venv
@@ -33,7 +34,7 @@ setup-dev: $(VENV)/.dev  ## The same, with what tests and linters need
 demo: setup  ## Run Chamber with an example organisation (PORT=8000, RESET=1 starts afresh)
 	@$(BIN)/chamber demo --port $(PORT) $(if $(RESET),--reset)
 
-test: setup-dev  ## Run all tests; what the machine lacks is skipped by name
+test: setup-dev  ## Run all tests on all cores (ARGS="-k words" chooses); what the machine lacks is skipped by name
 	$(BIN)/python -m pytest $(ARGS)
 
 kube:  ## Build the Kubernetes control plane that some tests run on, into the user's cache (needs Go)

@@ -1,5 +1,6 @@
 """What all tests share: parts of the machine that a test may need, by name, and who is signed in."""
 
+import math
 import os
 import shutil
 from collections import Counter
@@ -28,6 +29,8 @@ PARTS: dict[str, Callable[[], object]] = {
     "nginx": servers.nginx_program,
     "kube": lambda: os.environ.get("CHAMBER_TEST_KUBECONFIG") or kubernetes.programs(),
 }
+CORE_MINUTES = 20
+"""What all tests take of a core, with every part there."""
 PATIENCE_SECONDS = 60.0
 MOST_IN_USE = 3
 """Of the pool's connections between two tests: the test process itself needs one."""
@@ -71,6 +74,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> spreadi
     """Spread the tests over processes by files, in the order in which they are."""
     config.option.loadscopereorder = False
     return spreading.Spreading(config, log)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes `-n auto` starts: one more than there are cores, since many tests wait for servers."""
+    return _cores() + 1
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say before a run of everything how long it takes, and what the machine lacks."""
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS or config.option.markexpr:
+        return []
+    processes = config.option.numprocesses or 1
+    minutes = math.ceil(CORE_MINUTES / min(processes, _cores()))
+    lacking = ", ".join(sorted(part for part, found in PARTS.items() if not found())) or "nothing"
+    return [f"all tests: about {minutes} minutes on {processes} processes; this machine lacks {lacking}"]
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def pytest_configure(config: pytest.Config) -> None:

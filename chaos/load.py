@@ -7,6 +7,7 @@ its idempotency key until it has one. What people choose comes from a seed; when
 import asyncio
 import json
 import random
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from chaos.organisation import EDITOR, LEAD, POOL, TEAMS
 REQUEST_SECONDS = 15.0
 PAUSE_SECONDS = 0.4
 """Mean time between two acts of one person."""
+LONGEST_CAUSE = 120
+"""Characters of an answer that is no problem of the API's."""
 REMEMBERED = 60
 """Workloads that one person has in mind."""
 ACTS = {
@@ -38,6 +41,8 @@ class Journal:
         self._out = path.open("a")
         self._count = 0
         self.answers: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        """Answers of 500 and above, by route and cause."""
 
     def ask(self, **asked: Any) -> int:
         """Note a request before it is sent; return its number."""
@@ -243,6 +248,8 @@ class Person:
             answer = await self.api.request(method, path, json=body, headers=headers)
         made = _slugs(answer.json()) if answer is not None and answer.is_success and names else []
         self.journal.answer(number, None if answer is None else answer.status_code, made)
+        if answer is not None and answer.is_server_error:
+            self.journal.failures[failure(method, path, answer)] += 1
         return answer
 
     def _key(self) -> str:
@@ -317,6 +324,20 @@ def _client(url: str, token: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=REQUEST_SECONDS
     )
+
+
+def failure(method: str, path: str, answer: httpx.Response) -> str:
+    """Return the route and the cause of an answer of 500 or above; the same for all rows of a table."""
+    table, _, rest = path.partition("?")[0].partition("/")
+    _, _, act = rest.partition("/")
+    route = f"{table}/NAME/{act}" if rest else f"{table}/"
+    try:
+        told = answer.json()
+        cause = f"{told['code']}: {told['detail']}" if told.get("code") else str(told["detail"])
+    except (ValueError, KeyError, AttributeError, TypeError):
+        words = " ".join(re.sub(r"<[^>]*>", " ", answer.text).split())
+        cause = words[:LONGEST_CAUSE] or "an empty body"
+    return f"{method} {route} {answer.status_code} ({cause})"
 
 
 def _slugs(body: Any) -> list[str]:

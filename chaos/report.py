@@ -23,5 +23,7 @@ def text(result: Result) -> str:
     last = f" (the last to come to rest: {result.last_to_rest})" if result.last_to_rest else ""
     lines.append(f"At rest {rest} without load{last}; {len(result.at_rest)} violations then.")
     lines.append(f"Requests answered: {answers}.")
+    for failure, count in sorted(result.failures.items()):
+        lines.append(f"  {count} x {failure}")
     lines.append(f"{len(result.violations)} violations.")
     return "\n".join(lines)

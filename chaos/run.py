@@ -49,6 +49,7 @@ class Result:
     last_to_rest: str = ""
     at_rest: list[Violation] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def violations(self) -> list[Violation]:
@@ -95,6 +96,7 @@ class Run:
                 await load.finish()
                 self._result.settled_seconds = await self._settle()
             self._result.answers = dict(load.journal.answers)
+            self._result.failures = dict(load.journal.failures)
         self._reader.shutdown()
         return self._result
 

@@ -28,7 +28,10 @@ class Timer(BaseModel):
 
 
 class Job(BaseModel):
-    """One attempt's pods; times in seconds since the epoch."""
+    """One attempt's pods; times in seconds by the cluster's own clock.
+
+    `calendar_ahead_seconds` is what the calendar showed more when the attempt came: told times are that much later.
+    """
 
     assignment: Assignment
     pods: dict[int, AssignedPod] = {}
@@ -42,11 +45,16 @@ class Job(BaseModel):
     running_at: float | None = None
     stopping_at: float | None = None
     ended_at: float | None = None
+    calendar_ahead_seconds: float = 0.0
 
     @property
     def is_over(self) -> bool:
         """Return whether it runs no more, whatever pods are left."""
         return self.phase in ENDED or self.phase is Phase.GONE
+
+    def last_at(self) -> float:
+        """Return the latest time at which something happened to it."""
+        return max(at or 0.0 for at in (self.created_at, self.running_at, self.stopping_at, self.ended_at))
 
     def living(self) -> list[int]:
         """Return the pods that have their devices."""
@@ -68,11 +76,11 @@ def observation(attempt: UUID, job: Job) -> Observation:
         reason=job.reason,
         message=job.message,
         exit_code=job.exit_code,
-        created_at=_time(job.created_at),
-        running_at=_time(job.running_at),
-        ended_at=_time(job.ended_at),
+        created_at=_told(job, job.created_at),
+        running_at=_told(job, job.running_at),
+        ended_at=_told(job, job.ended_at),
     )
 
 
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(round(seconds, 3), UTC)
+def _told(job: Job, at: float | None) -> datetime | None:
+    return None if at is None else datetime.fromtimestamp(round(at + job.calendar_ahead_seconds, 3), UTC)

@@ -33,7 +33,7 @@ class Script:
                 self._at.append(offset)
 
     def count(self, now: float) -> int:
-        """Return how many lines it has written by `now`, in seconds since the epoch."""
+        """Return how many lines it has written by `now`, a time of the cluster's own clock."""
         job = self._job
         if job.running_at is None:
             return 0

@@ -4,6 +4,9 @@ workload always takes the same time.
 What a command says is played: `sleep N` runs N seconds, `exit K` ends with K. Others run for 30 to 180 seconds, less
 where their time limit is shorter. The cluster refuses what no real one could take (a node that is down or cordoned, a
 device beyond itself), and goes on while no agent is looking; with a `state_file` also over restarts of the process.
+
+Pods live by the machine's monotonic clock, which nobody can set. Only the times that are told to the server come from
+the calendar clock, and are wrong where that is.
 """
 
 import asyncio
@@ -46,11 +49,13 @@ class SimulatedCluster:
         nodes: Iterable[NodeReport],
         *,
         name: str = "simulated",
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        calendar: Callable[[], float] = time.time,
         state_file: Path | None = None,
     ) -> None:
         self.uid = f"simulated-{name}"[:64]
-        self._clock = clock
+        self._monotonic, self._calendar = clock, calendar
+        self._ahead_seconds = 0.0
         self._nodes = {node.name: node for node in nodes}
         self._version = 1
         self._nodes_version = 1
@@ -109,7 +114,8 @@ class SimulatedCluster:
             return
         problem = self._problem(assignment, pods)
         if job is None:
-            job = self._jobs[assignment.attempt] = Job(assignment=assignment)
+            job = Job(assignment=assignment, calendar_ahead_seconds=self._calendar() - now)
+            self._jobs[assignment.attempt] = job
         if problem:
             job.reason, job.message = "unschedulable", problem
             self._end(job, Phase.FAILED, now)
@@ -164,7 +170,7 @@ class SimulatedCluster:
     async def usage(self) -> Sequence[UsageFigure]:
         """Return what the workloads that run make of their GPUs."""
         self.advance()
-        now = self._clock()
+        now = self._calendar()
         found = (effort.figure(job, self._nodes, now) for job in self._jobs.values())
         return [figure for figure in found if figure is not None]
 
@@ -260,6 +266,10 @@ class SimulatedCluster:
         self._unsaved = set()
 
     # Inside
+
+    def _clock(self) -> float:
+        """Return the time by which pods live; it goes on from where the state file left it."""
+        return self._monotonic() + self._ahead_seconds
 
     def _job_with(self, attempt: UUID, pod: int) -> Job | None:
         """Return the attempt's job where it has this pod, as it is now."""
@@ -386,6 +396,9 @@ class SimulatedCluster:
     def _load(self, jobs: dict[UUID, Job]) -> None:
         """Go on with these jobs."""
         self._jobs = jobs
+        # The machine's clock began anew with the machine: no pod waits until that runs as long as it did before.
+        last = max((job.last_at() for job in jobs.values()), default=0.0)
+        self._ahead_seconds = max(0.0, last - self._monotonic())
         for attempt, job in self._jobs.items():
             for index in job.living():
                 for device in job.pods[index].devices:

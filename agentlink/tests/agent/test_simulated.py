@@ -203,6 +203,43 @@ async def test_a_cluster_with_a_state_file_goes_on_where_it_was(tmp_path: Path, 
     assert (await SimulatedCluster(nodes(2), state_file=file).observe(-1))[1] == []
 
 
+async def test_pods_live_on_while_the_calendar_clock_is_moved() -> None:
+    clock, calendar = Clock(), Clock()
+    cluster = SimulatedCluster(nodes(2), clock=clock, calendar=calendar)
+    before = await create(cluster, job("sleep 10"))
+    calendar.now += 3600
+    during = await create(cluster, job("sleep 10", on=(("n2", 0),)))
+    clock.now, calendar.now = clock.now + 0.7, calendar.now + 0.7
+    assert (await seen(cluster, before)).phase is Phase.RUNNING
+    calendar.now -= 3600
+    clock.now, calendar.now = clock.now + 10, calendar.now + 10
+
+    ended, later = await seen(cluster, before), await seen(cluster, during)
+
+    assert (ended.phase, later.phase) == (Phase.SUCCEEDED, Phase.SUCCEEDED)
+    assert cluster.used_milli() == {}
+    # What is told comes from the clock that was wrong when the attempt began, as that of a real node would.
+    assert ended.created_at is not None
+    assert later.created_at is not None
+    assert (later.created_at - ended.created_at).total_seconds() == 3600
+
+
+async def test_pods_live_on_after_the_machine_was_started_again(tmp_path: Path, clock: Clock) -> None:
+    file = tmp_path / "east.json"
+    first = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    made = await create(first, job("sleep 10"))
+    clock.now += 5
+    await first.observe(-1)
+    began_anew = Clock()
+    began_anew.now = 60.0
+    again = SimulatedCluster(nodes(2), clock=began_anew, state_file=file)
+    assert (await seen(again, made)).phase is Phase.RUNNING
+
+    began_anew.now += 10.7
+
+    assert (await seen(again, made)).phase is Phase.SUCCEEDED
+
+
 async def test_a_bound_namespace_is_there_and_empty(cluster: SimulatedCluster) -> None:
     version, found = await cluster.discovered(-1)
     assert found is not None
