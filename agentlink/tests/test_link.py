@@ -68,7 +68,6 @@ async def test_a_workload_runs_to_its_end_and_its_devices_are_free(
     ):
         attempt = await submit(place, 0, "sleep 0.2")
         failing = await submit(place, 1, "sleep 0.1; exit 7")
-        await until(partial(is_status, attempt, Status.RUNNING))
         await until(partial(is_status, attempt, Status.COMPLETED))
         await until(partial(is_status, failing, Status.FAILED))
         await until(partial(is_released, failing))
@@ -76,6 +75,7 @@ async def test_a_workload_runs_to_its_end_and_its_devices_are_free(
     occupied = await in_database(lambda: list(Device.objects.filter(occupied_milli__gt=0)))
     assert occupied == []
     assert (await in_database(lambda: Attempt.objects.get(pk=failing.pk))).exit_code == 7
+    assert (await in_database(lambda: Attempt.objects.get(pk=attempt.pk))).running_at is not None
 
 
 async def test_a_newcomer_is_let_go_when_the_old_pods_are_gone(place: Place, transport: Transport) -> None:
