@@ -12,7 +12,7 @@ from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.room import Picks, Room, pick_devices, pods_in
 from scheduling.engine.space import Space
-from scheduling.engine.types import GPU_MILLI, Placement
+from scheduling.engine.types import GPU_MILLI, Placement, Slicing
 
 Spot = tuple[int, Picks]
 """A node's rank and the devices of it."""
@@ -109,14 +109,19 @@ def _indexed(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]
 
 
 def _scanned(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]]:
-    """(key, rank) of the nodes of a kind with several sorts of device, tightest first, by looking at each."""
+    """(key, rank) of the nodes of a kind with several sorts of device, or with slices, tightest first, by looking at
+    each. Of nodes with a slice for the pod that with the fewest others comes first."""
     found = []
+    is_slice = [device.slicing is not Slicing.WHOLE for device in space.fleet.kinds[usable.kind].devices]
     for rank in space.fleet.members[usable.kind]:
         room = space.rooms[rank]
         picks = pick_devices(room, usable.costs, ask)
         if picks is None:
             continue
         at, milli = picks[0]
+        if is_slice[at]:
+            found.append((pods_in(room, usable.costs, ask) - 1, rank))
+            continue
         breaks_whole = room.gpu[at] == GPU_MILLI
         left = GPU_MILLI * (1 + room.gpu.count(GPU_MILLI) - ask.whole)
         found.append((left if breaks_whole else room.gpu[at] - milli, rank))

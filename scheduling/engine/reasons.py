@@ -119,6 +119,18 @@ def no_matching_gpu_type(pool: Pool, wanted: Sequence[str], offered: Sequence[st
     )
 
 
+def slices_only(pool: Pool, asked: str, offered: Sequence[str]) -> Reason:
+    """A request without a type, where all GPUs of nodes that take workloads are cut into slices that are not for it."""
+    names = " or ".join(offered) or "none that has a name"
+    return reason(
+        ReasonCode.NO_MATCHING_GPU_TYPE,
+        f"It asks for {asked} of no type by name, but all GPUs of the pool {pool.name} are cut into slices, "
+        f"which go only to workloads that name them: {names}.",
+        "Name one of these types, with 1 GPU per pod, or choose another pool.",
+        level=pool.id,
+    )
+
+
 def no_matching_nodes(pool: Pool, obstacles: Sequence[str], types: Sequence[str] = ()) -> Reason:
     """Labels, partition, taints or sharing keep it out everywhere; the obstacles speak of nodes with these ``types``
     of GPUs only, if some are named."""
