@@ -123,7 +123,7 @@ def _spare_then(
 def _take_busy_first(room: Room, now: Room, costs: Sequence[int], ask: Ask) -> None:
     """Take one pod's devices, those first that are in use now, so that others can use the idle ones until then."""
     if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left == costs[at] > 0]
+        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
         free.sort(key=lambda at: (now.gpu[at], at))
         room.change([(at, costs[at]) for at in free[: ask.whole]], ask.cpu_milli, ask.memory_mib, -1)
     else:
@@ -210,7 +210,7 @@ def _missing(room: Room, costs: Sequence[int], ask: Ask, number: int) -> int:
 def _take_what_is_free(room: Room, costs: Sequence[int], ask: Ask) -> None:
     """Take what a pod could use of a room, even where that is not all it needs."""
     if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left == costs[at] > 0]
+        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
         picks = [(at, costs[at]) for at in free[: ask.whole]]
     else:
         fullest = max(range(len(costs)), key=lambda at: (costs[at] > 0, room.gpu[at], -at))

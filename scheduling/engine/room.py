@@ -54,7 +54,7 @@ def empty_room(node: Node) -> Room:
 def pods_in(room: Room, costs: Sequence[int], ask: Ask) -> int:
     """How many pods of the ask the room holds, given its cost on each device."""
     if ask.whole:
-        if min(costs, default=0) == GPU_MILLI:
+        if costs.count(GPU_MILLI) == len(costs):
             free = room.gpu.count(GPU_MILLI)
         else:
             free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if cost and left == cost)
@@ -81,7 +81,7 @@ def pick_devices(room: Room, costs: Sequence[int], ask: Ask) -> Picks | None:
     if ask.bare:
         return []
     if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left == costs[at] > 0]
+        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
         return [(at, costs[at]) for at in free[: ask.whole]] if len(free) >= ask.whole else None
     fitting = [
         (left == GPU_MILLI, left - costs[at], at)
