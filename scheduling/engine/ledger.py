@@ -287,6 +287,18 @@ class Ledger:
                 return True
         return False
 
+    def free_by_kind(self) -> list[list[int]]:
+        """What is neither held nor promised, by kind of node and position of the device: of nodes that take new pods,
+        and all that are of a kind together."""
+        found = [[0] * len(kind.devices) for kind in self.fleet.kinds]
+        for kind, room in zip(self.fleet.kind_of, self.now.rooms, strict=True):
+            if kind >= 0:
+                of_kind = found[kind]
+                for at, left in enumerate(room.gpu):
+                    if left > 0:
+                        of_kind[at] += left
+        return found
+
     def free_milli(self) -> int:
         """What is neither held nor promised, on nodes that count as capacity."""
         rooms = zip(self.fleet.nodes, self.now.rooms, strict=True)

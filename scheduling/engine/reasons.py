@@ -326,21 +326,16 @@ def behind_reservation(asked: int, available: int, ahead: str, *, strict: bool, 
     return reason(ReasonCode.BEHIND_RESERVATION, message, next_step, asked=asked, available=available)
 
 
-def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | None) -> Reason:
-    """Too few GPUs are free, or they are not where it could use them."""
+def waiting_for_place(pool: Pool, asked: int, available: int, free: int, *, level: str | None) -> Reason:
+    """Too few GPUs are free that it may use (``available``, of all that are ``free``), or its pods do not fit on
+    them."""
     if available < asked:
-        return reason(
-            ReasonCode.WAITING_FOR_GPUS,
-            f"It asks for {gpus(asked)}, but {none_or_only(available)} free in the pool {pool.name}.",
-            "Nothing to do; it starts when GPUs come free.",
-            asked=asked,
-            available=available,
-            level=pool.id,
-        )
+        return _too_few_free(pool, asked, available, free)
+    there = f"free{' for it' if free > available else ''} in the pool {pool.name}"
     if level is not None:
         return reason(
             ReasonCode.WAITING_FOR_TOPOLOGY,
-            f"It asks for {gpus(asked)} inside one {level}; {are(available)} free in the pool {pool.name}, "
+            f"It asks for {gpus(asked)} inside one {level}; {are(available)} {there}, "
             f"but its pods fit inside no one {level}.",
             "Wait, or ask for a wider level.",
             asked=asked,
@@ -349,13 +344,24 @@ def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | No
         )
     return reason(
         ReasonCode.FRAGMENTED,
-        f"It asks for {gpus(asked)}; {are(available)} free in the pool {pool.name}, but not on nodes where its "
-        "pods fit.",
-        "Wait; asking for less per pod, or less of the nodes, may help.",
+        f"It asks for {gpus(asked)}; {are(available)} {there}, but not on nodes where its pods fit.",
+        "Wait, or ask for fewer GPUs, less CPU or less memory per pod.",
         asked=asked,
         available=available,
         level=pool.id,
     )
+
+
+def _too_few_free(pool: Pool, asked: int, available: int, free: int) -> Reason:
+    """Too few GPUs are free, or too few of these are of the types and on the nodes that it may use."""
+    text = f"It asks for {gpus(asked)}, but {none_or_only(available)} free in the pool {pool.name}."
+    step = "Nothing to do; it starts when GPUs come free."
+    if free > available:
+        which = f"only {in_gpus(available)}" if available else "none"
+        text = f"It asks for {gpus(asked)}, but of the {in_gpus(free)} free in the pool {pool.name} it may use {which}."
+    if free >= asked > available:
+        step = "Wait, or accept what is free: other GPU types, partitions, labels or taints."
+    return reason(ReasonCode.WAITING_FOR_GPUS, text, step, asked=asked, available=available, level=pool.id)
 
 
 def waiting_for_victims(asked: int) -> Reason:

@@ -147,6 +147,31 @@ def test_a_level_that_the_topology_has_not() -> None:
     )
 
 
+def test_gpus_that_it_cannot_use_are_not_counted_as_free_for_it() -> None:
+    others = [
+        node("a0", 8, gpu_type="A100"),
+        node("p0", 8, partition="lab"),
+        node("z0", 8, cluster="far", cluster_online=False),
+    ]
+    busy = placed("x", "a", on="n0:0 n0:1 n0:2")
+    row = waiting("w", "a", 2, gpu_types=("H100",))
+    reason = why([node("n0", 4), *others], A, busy, row)
+    assert (reason.code, reason.available_milli) == ("waiting-for-gpus", 1000)
+    assert reason.message == "It asks for 2 GPUs, but of the 25 free in the pool main it may use only 1."
+    assert reason.next_step == "Wait, or accept what is free: other GPU types, partitions, labels or taints."
+
+
+def test_parts_of_gpus_that_it_could_use_are_counted_though_they_are_too_small() -> None:
+    busy = [placed(f"x{index}", "a", 0.5, on=f"n0:{index}") for index in range(2)]
+    reason = why(
+        [node("n0", 2), node("a0", 8, gpu_type="A100")], A, *busy, waiting("w", "a", 1, gpu_types=("H100",))
+    )
+    assert (reason.code, reason.available_milli) == ("fragmented", 1000)
+    assert reason.message == (
+        "It asks for 1 GPU; 1 is free for it in the pool main, but not on nodes where its pods fit."
+    )
+
+
 def test_what_is_free_in_one_domain_is_not_said_to_be_in_several() -> None:
     nodes = [node(f"n{index}", 2, labels={"rack": "r"}) for index in range(2)]
     busy = [placed(f"x{index}", "a", on=f"n{index}:0") for index in range(2)]
