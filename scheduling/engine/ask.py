@@ -48,9 +48,10 @@ class Ask:
 
     Asks are keys of many tables, and each is equal to itself only: :class:`Asks` hands out one for all who ask alike.
 
-    ``together``: there are several pods, which must lie in one cluster. ``whole`` is how many whole devices a pod
-    takes, 0 if it shares one. ``bare``: it takes none at all, only CPU and memory; nobody submits that, but traces
-    have it. ``by_preference``: where it names several GPU types, the best first, the same with one of them each.
+    ``together``: there are several pods, which must lie in one cluster; ``close``: and they would like, or have, to
+    lie inside a level. ``whole`` is how many whole devices a pod takes, 0 if it shares one. ``bare``: it takes none at
+    all, only CPU and memory; nobody submits that, but traces have it. ``by_preference``: where it names several GPU
+    types, the best first, the same with one of them each.
     """
 
     request: Request
@@ -65,9 +66,12 @@ class Ask:
     whole: int
     by_preference: tuple[Ask, ...] = field(init=False, repr=False)
     bare: bool = field(init=False, repr=False)
+    close: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bare", self.request == Share(0))
+        named = self.topology.required is not None or self.topology.preferred is not None
+        object.__setattr__(self, "close", self.together and named)
         types = self.gpu_types if len(self.gpu_types) > 1 else ()
         narrower = tuple([replace(self, gpu_types=(each,)) for each in types])
         object.__setattr__(self, "by_preference", narrower)

@@ -32,6 +32,29 @@ def choose_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]
     return _spare_spot(space, domain, ask, kept) if spot is None and kept else spot
 
 
+def fewest_nodes(
+    space: Space, domain: Domain, ask: Ask, pods: int, kept: Mapping[int, Room]
+) -> Iterator[tuple[int, int]]:
+    """The nodes of a domain, as few as hold so many pods or all that have room, and how many pods each takes.
+
+    Nodes are filled one after the other: first those that hold most, and at the end the one that is best by the policy
+    among those that hold the rest. None that is ``kept`` for somebody else.
+    """
+    held, keys = space.outlook(ask).pods, space.outlook(ask).keys
+    ranks = space.fleet.ranks_of(domain.usable)
+    ranks = ranks[held[ranks] > 0]
+    ranks = ranks[np.lexsort((ranks, keys[ranks], -held[ranks]))]
+    if kept:
+        ranks = ranks[[rank not in kept for rank in ranks.tolist()]]
+    for at, rank in enumerate(ranks.tolist()):
+        if held[rank] >= pods:
+            rest = ranks[at:][held[ranks[at:]] >= pods]
+            yield int(rest[np.lexsort((rest, keys[rest]))[0]]), pods
+            return
+        yield rank, int(held[rank])
+        pods -= int(held[rank])
+
+
 def _first_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
     """The best place outside the kept nodes."""
     if domain.rank is not None:

@@ -67,6 +67,18 @@ PLACES = (
         blind(workloads=field(topology=Topology())),
     ),
     Fault(
+        "a gang that names a level takes what is left of several nodes",
+        BrokenRule.MORE_NODES,
+        world(
+            node("e", 4, labels={"rack": "r"}),
+            node("h", 4, labels={"rack": "r"}),
+            placed("r", "a", 2, on="h:0,1"),
+            waiting("w", "b", pods=3, topology=Topology(preferred="rack")),
+            pools=(pool(topology=["rack"]),),
+        ),
+        wrong("ledger.Ledger._packs", property(lambda _: False)),
+    ),
+    Fault(
         "a device is given out twice",
         BrokenRule.OVER_CAPACITY,
         world(node("n", 1), sharing_a_device("r"), waiting("w", "b", 0.75)),
