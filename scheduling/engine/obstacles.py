@@ -25,14 +25,18 @@ from scheduling.engine.types import (
 
 
 def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
-    """What keeps this many pods of an ask out of the empty pool; ``all_nodes`` counts disconnected clusters in."""
+    """What keeps this many pods of an ask out of the empty pool; ``all_nodes`` counts disconnected clusters in.
+
+    What not even these would change is told with them counted in: else a number would be named that is not so.
+    """
     found = _of_fleet(fleet, ask, min_pods)
     if found is None or fleet is all_nodes:
         return found
-    could = _of_fleet(all_nodes, ask, min_pods) is None
-    if could or (all_nodes.kinds and not fleet.kinds):
+    everywhere = _of_fleet(all_nodes, ask, min_pods)
+    could = everywhere is None
+    if everywhere is None or (all_nodes.kinds and not fleet.kinds):
         return reasons.cluster_offline(fleet.pool, min_pods * all_nodes.pod_milli(ask) or None, could=could)
-    return found
+    return everywhere
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduling.engine.charges import Ceiling, Charges
-from scheduling.engine.quantities import are, gpus, in_gpus, none_or_only
+from scheduling.engine.quantities import are, counted, gpus, in_gpus, none_or_only
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import Dependency, Pool, Reason, ReasonCode, ReasonKind, Rule, Workload
+from scheduling.engine.types import (
+    GPU_MILLI,
+    Dependency,
+    Pool,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    Rule,
+    Workload,
+)
 
 ADMIN = frozenset({ReasonCode.POOL_PAUSED, ReasonCode.CLUSTER_OFFLINE, ReasonCode.BURSTING_DISABLED})
 CHANGE = frozenset(
@@ -66,10 +75,10 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
             "Run that one again, or remove the dependency.",
         )
     if workload.backing_off_until is not None and workload.backing_off_until > now:
-        seconds = -(-(workload.backing_off_until - now) // 1000)
+        seconds = counted(-(-(workload.backing_off_until - now) // 1000), "second")
         return reason(
             ReasonCode.BACKING_OFF,
-            f"Its last attempt failed; the next one is due in {seconds} seconds.",
+            f"Its last attempt failed; the next one is due in {seconds}.",
             "Look at the last attempt's logs while it waits.",
         )
     return None
@@ -224,7 +233,7 @@ def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason
     return reason(
         ReasonCode.EXCEEDS_RESERVATION,
         f"It asks for {gpus(asked)} reserved, but {_guarantors(tree, leaf)} {'have' if _above(tree, leaf) else 'has'} "
-        f"{in_gpus(limit)} that are not handed to other teams.",
+        f"{in_gpus(limit)} that {'is' if limit == GPU_MILLI else 'are'} not handed to other teams.",
         "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation.",
         asked=asked,
         available=limit,
@@ -402,7 +411,7 @@ def shrunk(rule: Rule, team_name: str, pods: int, milli: int, level: str | None)
     """It gave pods above its minimum to a newcomer."""
     return reason(
         ReasonCode.SHRUNK,
-        f"It gave {'one pod' if pods == 1 else f'{pods} pods'} above its minimum ({gpus(milli)}) to "
+        f"It gave {counted(pods, 'pod')} above its minimum ({gpus(milli)}) to "
         f"{RIGHT[rule].format(team=team_name)}.",
         "It grows again when GPUs are idle.",
         asked=milli,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.quantities import gpus, in_gpus
+from scheduling.engine.quantities import counted, gpus, in_gpus
 from scheduling.engine.types import (
     GPU_MILLI,
     DeviceShare,
@@ -167,7 +167,7 @@ def _excess(node: Node, pieces: list[Piece]) -> str:
             return f"{who} {in_gpus(cpu_milli)} of its {in_gpus(node.cpu_milli)} CPUs"
         if node.memory_mib is not None and memory_mib > node.memory_mib:
             return f"{who} {memory_mib} of its {node.memory_mib} MiB of memory"
-    return f"its {devices} devices cannot be divided among the pods on it, none of which spans two"
+    return f"its {counted(devices, 'device')} cannot be divided among the pods on it, none of which spans two"
 
 
 def _asked(request: Request) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from scheduling.engine.quantities import counted
 from scheduling.engine.types import (
     GPU_MILLI,
     RESERVED_PRIORITY,
@@ -254,7 +255,9 @@ def _nodes(fields: Fields, workload: Workload, node_names: Names) -> tuple[str, 
     least = 1 if workload.status is Status.STOPPING else workload.min_pods
     if not least <= len(nodes) <= workload.pods:
         count = str(least) if least == workload.pods else f"{least} to {workload.pods}"
-        raise fields.refusal("nodes", f"it names {len(nodes)} nodes: allowed are {count}, one for each pod")
+        raise fields.refusal(
+            "nodes", f"it names {counted(len(nodes), 'node')}: allowed are {count}, one for each pod"
+        )
     return nodes
 
 

@@ -147,6 +147,28 @@ def test_a_level_that_the_topology_has_not() -> None:
     )
 
 
+def test_larger_than_the_pool_counts_clusters_that_are_disconnected() -> None:
+    nodes = [
+        node("n0", 4, cluster="east"),
+        node("n1", 6, cluster="west", cluster_online=False),
+    ]
+    reason = why(nodes, A, waiting("w", "a", 1, pods=8))
+    assert (reason.code, reason.limit_milli) == ("larger-than-pool", 6000)
+    assert (
+        "no one cluster of the pool main has room for more than 6 of them even when empty" in reason.message
+    )
+    assert why(nodes, A, waiting("w", "a", 1, pods=6)).code == "cluster-offline"
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    soon = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 800))
+    assert soon.message == "Its last attempt failed; the next one is due in 1 second."
+    later = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 1800))
+    assert later.message == "Its last attempt failed; the next one is due in 2 seconds."
+    one = why([node("n0")], [team("a", reserved=1)], waiting("w", "a", 2, priority=100))
+    assert "a has 1 that is not handed to other teams." in one.message
+
+
 def test_gpus_that_it_cannot_use_are_not_counted_as_free_for_it() -> None:
     others = [
         node("a0", 8, gpu_type="A100"),
