@@ -184,6 +184,10 @@ class NextShape(serializers.Serializer[Any]):
     gpus = serializers.IntegerField(help_text="So many are freed.")
     idle = GpusField(source="left_milli", help_text="What of them nobody could use.")
     more = serializers.IntegerField(help_text="How many would start beside those listed.")
+    kept_for = NextRowShape(
+        allow_null=True,
+        help_text="The first workload that would still wait, where others may not take what is idle because of it.",
+    )
     results = NextRowShape(source="rows", many=True)
 
 

@@ -92,6 +92,12 @@ def label(code: str) -> str:
     return re.sub(r"\bgpu(s?)\b", r"GPU\1", words)
 
 
+def label_inside(code: str) -> str:
+    """Return a reason's code in words inside a sentence: `waiting for GPUs`."""
+    words = label(code)
+    return words[:1].lower() + words[1:]
+
+
 def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:
     """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain."""
     return explain_many([workload], user, last=memory.last()).get(workload.pk)

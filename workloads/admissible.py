@@ -161,7 +161,8 @@ def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
     slug, size = max(sizes.items(), key=lambda item: (item[1], item[0]))
     name = setting.pools.by_slug[slug].name
     where = f"pool {name} has" if len(sizes) == 1 else f"the largest pool it accepts, {name}, has"
+    pods = "1 pod" if request.starting_pods == 1 else f"{request.starting_pods:,} pods"
     return (
-        f"It starts with {request.starting_pods:,} pods of {gpus_text(request.gpu_milli or 0)}, "
+        f"It starts with {pods} of {gpus_text(request.gpu_milli or 0)}, "
         f"{gpus_text(needs)} at once; {where} {gpus_text(size * WHOLE_MILLI)}."
     )

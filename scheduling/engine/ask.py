@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from scheduling.engine.quantities import memory_share
 from scheduling.engine.types import (
@@ -12,6 +13,7 @@ from scheduling.engine.types import (
     Memory,
     Request,
     Share,
+    Slicing,
     Taint,
     Toleration,
     Topology,
@@ -21,15 +23,35 @@ from scheduling.engine.types import (
 KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 
 
+class DeviceProfile(NamedTuple):
+    """What a request sees of a device: devices with the same are alike to it."""
+
+    gpu_type: str
+    memory_mib: int | None
+    slicing: Slicing = Slicing.WHOLE
+    share_milli: int = GPU_MILLI
+
+
+def takes_slice(device: DeviceProfile, named: bool, whole: int, *, part_milli: int, mib: int) -> bool:
+    """Whether a pod takes such a slice, of a type that it names or of any: one that it names, or, for a part of a GPU
+    or so much of its memory, a replica that has that."""
+    if not named and (whole or device.slicing is Slicing.MIG):
+        return False
+    if mib:
+        return device.memory_mib is not None and mib <= device.memory_mib
+    return whole == 1 or (not whole and 0 < part_milli <= device.share_milli)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
     """Everything about a workload that decides where one of its pods may lie.
 
     Asks are keys of many tables, and each is equal to itself only: :class:`Asks` hands out one for all who ask alike.
 
-    ``together``: there are several pods, which must lie in one cluster. ``whole`` is how many whole devices a pod
-    takes, 0 if it shares one. ``bare``: it takes none at all, only CPU and memory; nobody submits that, but traces
-    have it. ``by_preference``: where it names several GPU types, the best first, the same with one of them each.
+    ``together``: there are several pods, which must lie in one cluster; ``close``: and they would like, or have, to
+    lie inside a level. ``whole`` is how many whole devices a pod takes, 0 if it shares one. ``bare``: it takes none at
+    all, only CPU and memory; nobody submits that, but traces have it. ``by_preference``: where it names several GPU
+    types, the best first, the same with one of them each.
     """
 
     request: Request
@@ -44,9 +66,12 @@ class Ask:
     whole: int
     by_preference: tuple[Ask, ...] = field(init=False, repr=False)
     bare: bool = field(init=False, repr=False)
+    close: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bare", self.request == Share(0))
+        named = self.topology.required is not None or self.topology.preferred is not None
+        object.__setattr__(self, "close", self.together and named)
         types = self.gpu_types if len(self.gpu_types) > 1 else ()
         narrower = tuple([replace(self, gpu_types=(each,)) for each in types])
         object.__setattr__(self, "by_preference", narrower)
@@ -74,14 +99,24 @@ class Ask:
             each.key == taint.key and each.value in (None, taint.value) for each in self.tolerations
         )
 
-    def cost_on(self, gpu_type: str, memory_mib: int | None) -> int:
-        """Milli-GPUs a pod takes of each device of this type it lands on; 0 if it cannot use it."""
-        if self.gpu_types and gpu_type not in self.gpu_types:
+    def cost_on(self, device: DeviceProfile) -> int:
+        """Milli-GPUs a pod takes of each such device it lands on; 0 if it cannot use it.
+
+        Who takes a slice takes all of it, and no other device besides.
+        """
+        if self.gpu_types and device.gpu_type not in self.gpu_types:
             return 0
+        if device.slicing is not Slicing.WHOLE:
+            part = self.request.milli if isinstance(self.request, Share) else 0
+            mib = self.request.mib if isinstance(self.request, Memory) else 0
+            named = bool(self.gpu_types)
+            return (
+                device.share_milli if takes_slice(device, named, self.whole, part_milli=part, mib=mib) else 0
+            )
         if isinstance(self.request, Memory):
-            if not memory_mib or self.request.mib > memory_mib:
+            if not device.memory_mib or self.request.mib > device.memory_mib:
                 return 0
-            return memory_share(self.request.mib, memory_mib)
+            return memory_share(self.request.mib, device.memory_mib)
         return min(self.request.milli, GPU_MILLI)
 
 

@@ -45,10 +45,10 @@ class Bounds:
         return table.refreshed() if among is None else table.refreshed_among(among)
 
     def of_devices(
-        self, ask: Ask, rank: int, costs: Sequence[int], may_go: Callable[[Standing], bool]
+        self, rank: int, costs: Sequence[int], may_go: Callable[[Standing], bool]
     ) -> list[Bound | None]:
-        """What each device of a node costs at least; ``None`` for those that a pod of the ask could not use even if
-        all went that may."""
+        """What each device of a node costs at least, of which a pod takes so much; ``None`` for those that it could not
+        use even if all went that may."""
         free = self._later.rooms[rank].gpu
         most = list(free)
         lying: list[list[Bound]] = [[] for _ in free]
@@ -60,10 +60,7 @@ class Bounds:
                     for at, milli in picks:
                         most[at] += milli
                         lying[at].append((tier, milli * standing.lost_ms // GPU_MILLI))
-        return [
-            _of_device(free[at], most[at], GPU_MILLI if ask.whole and cost else cost, lying[at])
-            for at, cost in enumerate(costs)
-        ]
+        return [_of_device(free[at], most[at], cost, lying[at]) for at, cost in enumerate(costs)]
 
 
 class _Table:
@@ -124,7 +121,7 @@ class _Table:
         kind = self._bounds.fleet.kind_of[rank]
         if kind < 0:
             return None
-        devices = self._bounds.of_devices(self._ask, rank, self._costs[kind], self._may_go)
+        devices = self._bounds.of_devices(rank, self._costs[kind], self._may_go)
         found = sorted([bound for bound in devices if bound is not None])
         needed = max(self._ask.whole, 1)
         if len(found) < needed:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
+from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.fragmentation import Ints, Typical
 from scheduling.engine.room import Room, empty_room, pods_in
-from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Taint
+from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Slicing, Taint
 
 NODE_LEVEL = "node"
 LEVELS_KEPT = 512
@@ -28,35 +28,54 @@ Empty = tuple[tuple[int, ...], int, int]
 
 
 class Kind(NamedTuple):
-    """What nodes of one kind have in common: where they belong, whom they admit, which devices they have."""
+    """What nodes of one kind have in common: where they belong, whom they admit, which devices they have.
+
+    ``parts``: the pool gives parts of GPUs; ``sharing``: and Chamber may have several pods share one of these.
+    """
 
     cluster: str
     labels: Labels
     taints: tuple[Taint, ...]
     partition: str | None
+    parts: bool
     sharing: bool
-    devices: tuple[tuple[str, int | None], ...]
+    devices: tuple[DeviceProfile, ...]
 
     def admits(self, ask: Ask) -> bool:
         """Whether partition, sharing, labels and taints let the ask in."""
         labels = dict(self.labels)
         return (
             self.partition == ask.partition
-            and (self.sharing or ask.whole > 0)
+            and self.gives(ask)
             and all(labels.get(key) == value for key, value in ask.node_selector)
             and all(ask.tolerates(taint) for taint in self.taints)
         )
 
+    def gives(self, ask: Ask) -> bool:
+        """Whether sharing lets the ask in: a replica is taken whole, whether or not other devices may be shared."""
+        if ask.whole or self.sharing:
+            return True
+        return self.parts and self.has_slices
+
+    @property
+    def has_slices(self) -> bool:
+        """Whether some of the devices are slices."""
+        return any(device.slicing is not Slicing.WHOLE for device in self.devices)
+
     def costs(self, ask: Ask) -> tuple[int, ...]:
         """The ask's cost on each device."""
-        return tuple(ask.cost_on(gpu_type, memory_mib) for gpu_type, memory_mib in self.devices)
+        if ask.whole or self.sharing:
+            return tuple([ask.cost_on(device) for device in self.devices])
+        return tuple(
+            [0 if device.slicing is Slicing.WHOLE else ask.cost_on(device) for device in self.devices]
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Usable:
     """What an ask may use of a kind: milli-GPUs per device position, 0 where it cannot use the device.
 
-    ``uniform``: all devices cost the same, so that the kind's index answers for them.
+    ``uniform``: all devices cost the same and none is a slice, so that the kind's index answers for them.
     """
 
     kind: int
@@ -106,6 +125,7 @@ class Fleet:
         self._usable: dict[tuple[Ask, bool], tuple[Usable, ...]] = {}
         self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
         self._most: dict[Ask, int] = {}
+        self._pod_milli: dict[Ask, int] = {}
         self._in_empty: dict[Ask, dict[tuple[Empty, tuple[int, ...]], int]] = {}
         self._costs: dict[Ask, dict[int, tuple[int, ...]]] = {}
         self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
@@ -134,16 +154,24 @@ class Fleet:
                         self._empty[number][empty] += 1
             self.kinds_of.append(kinds)
         self.kind_of = [kinds[0] if kinds else -1 for kinds in self.kinds_of]
+        self.has_slices = any(kind.has_slices for kind in self.kinds)
 
     def _kind(self, node: Node, keys: frozenset[str]) -> Kind:
         taints = node.taints
+        parts = self.pool.policy.sharing is not Sharing.NONE
         return Kind(
             node.cluster,
             tuple([label for label in node.labels if label[0] in keys]) if keys else (),
             tuple(sorted(taints, key=lambda taint: (taint.key, taint.value, taint.effect))) if taints else (),
             node.partition,
-            node.sharing and self.pool.policy.sharing is not Sharing.NONE,
-            tuple([(device.gpu_type, device.memory_mib) for device in node.devices]),
+            parts,
+            node.sharing and parts,
+            tuple(
+                [
+                    DeviceProfile(device.gpu_type, device.memory_mib, device.slicing, device.share_milli)
+                    for device in node.devices
+                ]
+            ),
         )
 
     def _numbered(self, finest: Kind, selected: frozenset[str], *, divided: bool) -> tuple[int, ...]:
@@ -182,7 +210,7 @@ class Fleet:
                 kinds = [(number, self.kinds[number]) for number in self._coarse]
                 costs = [(number, kind.costs(ask)) for number, kind in kinds if kind.admits(ask)]
                 found = tuple(
-                    Usable(number, each, uniform=len(set(each)) == 1)
+                    Usable(number, each, uniform=len(set(each)) == 1 and not self.kinds[number].has_slices)
                     for number, each in costs
                     if any(each) or ask.bare
                 )
@@ -334,20 +362,24 @@ class Fleet:
         ]
 
     def pod_milli(self, ask: Ask) -> int:
-        """Milli-GPUs of one pod, where it takes most, of the devices that others leave; 0 if none of the pool can take
-        it."""
+        """Milli-GPUs of one pod, where it takes most, of the devices that others leave; where none of the pool can take
+        it, what it asks for, and 0 for memory."""
+        asked = ask.request.milli if isinstance(ask.request, Share) else 0
         if ask.whole:
-            return ask.whole * GPU_MILLI
-        if isinstance(ask.request, Share):
-            return ask.request.milli
-        left = [
-            cost
-            for usable in self.usable(ask)
-            for gpu, _, _ in self._empty[usable.kind]
-            for cost, free in zip(usable.costs, gpu, strict=True)
-            if free
-        ]
-        return max(left, default=0)
+            asked = ask.whole * GPU_MILLI
+        if ask.whole > 1 or (asked and not self.has_slices):
+            return asked
+        found = self._pod_milli.get(ask)
+        if found is None:
+            left = [
+                cost
+                for usable in self.usable(ask)
+                for gpu, _, _ in self._empty[usable.kind]
+                for cost, free in zip(usable.costs, gpu, strict=True)
+                if free and cost
+            ]
+            found = self._pod_milli[ask] = max(left, default=asked)
+        return found
 
     def holds(self, ask: Ask, rank: int, room: Room) -> bool:
         """Whether a node with so much room could take a pod of the ask."""

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.engine.ask import DeviceProfile, takes_slice
 from scheduling.engine.quantities import UNLIMITED, in_arrays, memory_share
-from scheduling.engine.types import GPU_MILLI, TypicalRequest
+from scheduling.engine.types import GPU_MILLI, Slicing, TypicalRequest
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Kind
@@ -131,16 +132,23 @@ def _needs(sizes: Sequence[Size], kinds: Sequence[Kind]) -> Ints:
     for number, kind in enumerate(kinds):
         for row, size in enumerate(sizes):
             needs[row, : len(kind.devices), number] = [
-                _need(size, gpu_type, memory_mib, sharing=kind.sharing)
-                for gpu_type, memory_mib in kind.devices
+                _need(size, device, parts=kind.parts, sharing=kind.sharing) for device in kind.devices
             ]
     return needs
 
 
-def _need(size: Size, gpu_type: str, memory_mib: int | None, *, sharing: bool) -> int:
-    _, milli, mib, types = size
-    if (types and gpu_type not in types) or (milli != GPU_MILLI and not sharing):
+def _need(size: Size, device: DeviceProfile, *, parts: bool, sharing: bool) -> int:
+    devices, milli, mib, types = size
+    part = milli != GPU_MILLI
+    if types and device.gpu_type not in types:
+        return NEVER
+    if device.slicing is not Slicing.WHOLE:
+        whole = 0 if part else devices
+        fits = takes_slice(device, bool(types), whole, part_milli=milli, mib=mib) and (parts or not part)
+        return device.share_milli if fits else NEVER
+    if part and not sharing:
         return NEVER
     if mib:
+        memory_mib = device.memory_mib
         return memory_share(mib, memory_mib) if memory_mib and mib <= memory_mib else NEVER
     return milli

@@ -7,14 +7,14 @@ everybody who is stopping is gone. What a cycle preempts is still held, unless i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
-from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot
+from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot, fewest_nodes
 from scheduling.engine.room import Picks, Room, empty_room
 from scheduling.engine.space import Space
-from scheduling.engine.types import DeviceShare, Node, PodPlacement, Status, Workload
+from scheduling.engine.types import DeviceShare, Node, Placement, PodPlacement, Status, Workload
 
 STOPPING = Status.STOPPING
 
@@ -230,11 +230,15 @@ class Ledger:
         spaces: tuple[Space, ...],
         kept: Mapping[int, Room],
     ) -> tuple[PodPlacement, ...] | None:
-        """Place all pods inside one domain, each in the first of the spaces that has room for it."""
+        """Place all pods inside one domain, each in the first of the spaces that has room for it; of those who name a
+        level, as many on one node as it holds."""
         placed: list[PodPlacement] = []
         spare = dict(kept)
+        only: Iterator[Domain] = iter(())
+        if ask.close and len(indexes) > 1 and domain.rank is None and self._packs:
+            only = self._in_order(ask, domain, len(indexes), spaces[-1], kept)
         for index in indexes:
-            spot = self._next_spot(ask, domain, spaces, spare)
+            spot = self._next_spot(ask, next(only, domain), spaces, spare)
             if spot is None:
                 self.undo(ask, placed)
                 return None
@@ -244,6 +248,19 @@ class Ledger:
             self._change_at(spot, ask, -1)
             placed.append(self._pod(index, *spot))
         return tuple(placed)
+
+    @property
+    def _packs(self) -> bool:
+        return self.fleet.pool.policy.placement is Placement.BINPACK
+
+    def _in_order(
+        self, ask: Ask, domain: Domain, pods: int, space: Space, kept: Mapping[int, Room]
+    ) -> Iterator[Domain]:
+        """The node of each pod, where as few nodes as can be take them."""
+        kind_of, usable = self.fleet.kinds_of, {each.kind: each for each in domain.usable}
+        for rank, count in tuple(fewest_nodes(space, domain, ask, pods, kept)):
+            of_node = next(usable[kind] for kind in kind_of[rank] if kind in usable)
+            yield from [Domain((), (of_node,), rank)] * count
 
     def _next_spot(
         self, ask: Ask, domain: Domain, spaces: tuple[Space, ...], kept: Mapping[int, Room]
@@ -286,6 +303,18 @@ class Ledger:
             if of.memory_mib and now.memory < 0 and now.memory < later.memory:
                 return True
         return False
+
+    def free_by_kind(self) -> list[list[int]]:
+        """What is neither held nor promised, by kind of node and position of the device: of nodes that take new pods,
+        and all that are of a kind together."""
+        found = [[0] * len(kind.devices) for kind in self.fleet.kinds]
+        for kind, room in zip(self.fleet.kind_of, self.now.rooms, strict=True):
+            if kind >= 0:
+                of_kind = found[kind]
+                for at, left in enumerate(room.gpu):
+                    if left > 0:
+                        of_kind[at] += left
+        return found
 
     def free_milli(self) -> int:
         """What is neither held nor promised, on nodes that count as capacity."""

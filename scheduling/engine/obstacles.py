@@ -5,24 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scheduling.engine import reasons
-from scheduling.engine.ask import Ask
+from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.charges import Charges
 from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind
 from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import GPU_MILLI, Device, Memory, Node, Pool, Reason, Workload
+from scheduling.engine.types import (
+    GPU_MILLI,
+    Device,
+    Memory,
+    Node,
+    Pool,
+    Reason,
+    Share,
+    Slicing,
+    Workload,
+)
 
 
 def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
-    """What keeps this many pods of an ask out of the empty pool; ``all_nodes`` counts disconnected clusters in."""
+    """What keeps this many pods of an ask out of the empty pool; ``all_nodes`` counts disconnected clusters in.
+
+    What not even these would change is told with them counted in: else a number would be named that is not so.
+    """
     found = _of_fleet(fleet, ask, min_pods)
     if found is None or fleet is all_nodes:
         return found
-    could = _of_fleet(all_nodes, ask, min_pods) is None
-    if could or (all_nodes.kinds and not fleet.kinds):
+    everywhere = _of_fleet(all_nodes, ask, min_pods)
+    could = everywhere is None
+    if everywhere is None or (all_nodes.kinds and not fleet.kinds):
         return reasons.cluster_offline(fleet.pool, min_pods * all_nodes.pod_milli(ask) or None, could=could)
-    return found
+    return everywhere
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -30,9 +44,12 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     if not kinds:
         return reasons.no_node(pool, ask.gpu_types)
     typed = [kind for kind in kinds if _has_type(kind, ask)]
-    if not typed:
-        types = {gpu_type or "GPUs of unknown type" for kind in kinds for gpu_type, _ in kind.devices}
-        return reasons.no_matching_gpu_type(pool, ask.gpu_types, sorted(types))
+    if not typed or _is_left_with_slices(kinds, ask):
+        types = {device.gpu_type for kind in kinds for device in kind.devices}
+        if not ask.gpu_types:
+            return reasons.slices_only(pool, _in_words(fleet, ask), sorted(types - {""}))
+        offered = sorted(gpu_type or "GPUs of unknown type" for gpu_type in types)
+        return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered)
     if not any(kind.admits(ask) for kind in typed):
         return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask), ask.gpu_types)
     if fleet.most_pods(ask, fleet.usable(ask)) == 0:
@@ -41,7 +58,18 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
 
 
 def _has_type(kind: Kind, ask: Ask) -> bool:
-    return not ask.gpu_types or any(gpu_type in ask.gpu_types for gpu_type, _ in kind.devices)
+    """Whether a kind has a device of a type that it asks for; where it names none, whether it has others than slices
+    that go by name only."""
+    if not ask.gpu_types and (ask.bare or not kind.has_slices):
+        return True
+    return any(_is_of_type(device, ask) for device in kind.devices)
+
+
+def _is_left_with_slices(kinds: Iterable[Kind], ask: Ask) -> bool:
+    """Whether it names no type, and all devices that there are are slices that go by name only."""
+    devices = [device for kind in kinds for device in kind.devices]
+    by_name = not (ask.gpu_types or ask.bare)
+    return by_name and bool(devices) and not any(_is_of_type(device, ask) for device in devices)
 
 
 def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
@@ -58,7 +86,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
             if ask.partition
             else "all belong to partitions it does not name"
         )
-    if not ask.whole and not any(kind.sharing for kind in kinds):
+    if not any(kind.gives(ask) for kind in kinds):
         found.append("none shares its GPUs")
     if not any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
         taints = {taint for kind in kinds for taint in kind.taints if not ask.tolerates(taint)}
@@ -75,7 +103,10 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     pool = fleet.pool
     admitted = {number for number, kind in enumerate(fleet.kinds) if kind.admits(ask)}
     nodes = [(node, kind) for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
-    typed = [[each for each in node.devices if _is_of_type(each, ask)] for node, _ in nodes]
+    typed = [
+        [each for each in node.devices if _is_of_type(each, ask) and _is_given(each, fleet.kinds[kind], ask)]
+        for node, kind in nodes
+    ]
     left = [[device for device in devices if not device.foreign] for devices in typed]
     if not any(left):
         return _no_gpu(fleet, ask, [device for devices in typed for device in devices])
@@ -83,10 +114,14 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
         found = _too_much_memory(pool, ask.request.mib, [device for devices in left for device in devices])
         if found is not None:
             return found
-    asked, most = fleet.pod_milli(ask), GPU_MILLI * max(map(len, left))
-    if asked > most:
-        largest = [there for mine, there in zip(left, typed, strict=True) if GPU_MILLI * len(mine) == most]
-        besides = ", besides those used without Chamber" if GPU_MILLI * max(map(len, largest)) > most else ""
+    if all(device.slicing is not Slicing.WHOLE for devices in left for device in devices):
+        found = _more_than_a_slice(fleet, ask, max(each.share_milli for devices in left for each in devices))
+        if found is not None:
+            return found
+    asked, most = fleet.pod_milli(ask), max(map(_in_whole_gpus, left))
+    if asked > max(most, *(device.share_milli for devices in left for device in devices)):
+        largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
+        besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
         return reasons.larger_than_any_node(pool, text, asked, most)
     rooms = [empty_room(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
@@ -108,8 +143,37 @@ def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:
     return ask.bare or pods_in(room, kind.costs(ask), ask) > 0
 
 
-def _is_of_type(device: Device, ask: Ask) -> bool:
-    return not ask.gpu_types or device.gpu_type in ask.gpu_types
+def _is_of_type(device: Device | DeviceProfile, ask: Ask) -> bool:
+    """Whether it is of a type that is asked for; where none is named, a GPU, or for a part of one also a replica."""
+    if ask.gpu_types:
+        return device.gpu_type in ask.gpu_types
+    return device.slicing is Slicing.WHOLE or (device.slicing is Slicing.REPLICAS and not ask.whole)
+
+
+def _is_given(device: Device, kind: Kind, ask: Ask) -> bool:
+    """Whether sharing lets the ask use the device of a node that lets it in."""
+    return bool(ask.whole or ask.bare or kind.sharing) or device.slicing is not Slicing.WHOLE
+
+
+def _in_whole_gpus(devices: Iterable[Device]) -> int:
+    """How many milli-GPUs a pod could have of these in whole GPUs."""
+    return GPU_MILLI * sum(device.slicing is Slicing.WHOLE for device in devices)
+
+
+def _more_than_a_slice(fleet: Fleet, ask: Ask, most: int) -> Reason | None:
+    """A pod asks for more than one slice, or for more of a GPU than the largest one is."""
+    if ask.whole > 1:
+        text = f"A pod asks for {ask.whole} of {' or '.join(ask.gpu_types)}, but takes one slice of a GPU at most."
+        step = "Ask for 1 GPU per pod, and for more pods if need be."
+        return reasons.larger_than_any_node(fleet.pool, text, ask.whole * most, most, next_step=step)
+    if not isinstance(ask.request, Share) or ask.whole or ask.request.milli <= most:
+        return None
+    asked = ask.request.milli
+    text = (
+        f"A pod asks for {gpus(asked)}, but the largest slice of a GPU it may use is {in_gpus(most)} of one."
+    )
+    step = "Ask for a smaller part, for a whole GPU, or name a larger slice."
+    return reasons.larger_than_any_node(fleet.pool, text, asked, most, next_step=step)
 
 
 def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
@@ -120,7 +184,7 @@ def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
         for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
         for device in (node.devices if kind >= 0 else ())
     )
-    what = _in_words(ask)
+    what = _in_words(fleet, ask)
     step = "Change what it asks of the node, or choose another pool" if others else "Choose another pool"
     if taken:
         text = f"A pod asks for {what}, but all GPUs it may use are used without Chamber."
@@ -130,9 +194,11 @@ def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     return reasons.larger_than_any_node(fleet.pool, text, asked, 0, next_step=f"{step}.")
 
 
-def _in_words(ask: Ask) -> str:
+def _in_words(fleet: Fleet, ask: Ask) -> str:
     """What a pod asks for of GPUs."""
     request = ask.request
+    if ask.whole == 1 and fleet.pod_milli(ask) < GPU_MILLI:
+        return f"one {' or '.join(ask.gpu_types)}"
     return f"{request.mib} MiB of GPU memory" if isinstance(request, Memory) else gpus(request.milli)
 
 
@@ -161,7 +227,7 @@ def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
 
 def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     """All pods together are too many for the pool, for each cluster, or for each domain they require."""
-    pool, what, pod = fleet.pool, _in_words(ask), fleet.pod_milli(ask)
+    pool, what, pod = fleet.pool, _in_words(fleet, ask), fleet.pod_milli(ask)
     clusters: dict[str, int] = {}
     for usable in fleet.usable(ask):
         cluster = fleet.kinds[usable.kind].cluster

@@ -214,7 +214,7 @@ class Outlook:
         if self._ask.bare:
             return np.full(gpu.shape[1], MANY, np.int64)
         if self._whole:
-            free: Ints = ((gpu == GPU_MILLI) & (costs > 0)).sum(0)
+            free: Ints = ((gpu == costs) & (costs > 0)).sum(0)
             return free // self._whole
         pods: Ints = np.where(costs > 0, gpu // np.maximum(costs, 1), 0).sum(0)
         return pods
@@ -224,7 +224,7 @@ class Outlook:
         if self._ask.bare:
             return gpu
         if self._whole:
-            free = (gpu == GPU_MILLI) & (costs > 0)
+            free = (gpu == costs) & (costs > 0)
             taken: NDArray[np.bool_] = free & (np.cumsum(free, axis=0) <= self._whole)
             return np.where(taken, 0, gpu)
         fits = (costs > 0) & (gpu >= costs)

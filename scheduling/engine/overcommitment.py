@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.quantities import gpus
-from scheduling.engine.types import GPU_MILLI, Finding, FindingCode, Status
+from scheduling.engine.quantities import gpus, in_gpus
+from scheduling.engine.types import Finding, FindingCode, Status
 
 
 def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
@@ -21,11 +21,11 @@ def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
     for rank in short:
         node = fleet.nodes[rank]
         for at, device in enumerate(node.devices):
-            most = 0 if device.foreign else GPU_MILLI
+            most = 0 if device.foreign else device.share_milli
             held = most - ledger.now.rooms[rank].gpu[at] - promised[rank, at]
             milli = max(held, most - ledger.later.rooms[rank].gpu[at])
             if milli > most:
-                has = "is used by others" if device.foreign else "has 1"
+                has = "is used by others" if device.foreign else f"has {in_gpus(most)}"
                 text = (
                     f"On the device {device.index} of the node {node.name} lie {gpus(milli)}, but it {has}."
                 )

@@ -12,7 +12,7 @@ from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.room import Picks, Room, pick_devices, pods_in
 from scheduling.engine.space import Space
-from scheduling.engine.types import GPU_MILLI, Placement
+from scheduling.engine.types import GPU_MILLI, Placement, Slicing
 
 Spot = tuple[int, Picks]
 """A node's rank and the devices of it."""
@@ -30,6 +30,29 @@ def choose_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]
     """
     spot = _first_spot(space, domain, ask, kept)
     return _spare_spot(space, domain, ask, kept) if spot is None and kept else spot
+
+
+def fewest_nodes(
+    space: Space, domain: Domain, ask: Ask, pods: int, kept: Mapping[int, Room]
+) -> Iterator[tuple[int, int]]:
+    """The nodes of a domain, as few as hold so many pods or all that have room, and how many pods each takes.
+
+    Nodes are filled one after the other: first those that hold most, and at the end the one that is best by the policy
+    among those that hold the rest. None that is ``kept`` for somebody else.
+    """
+    held, keys = space.outlook(ask).pods, space.outlook(ask).keys
+    ranks = space.fleet.ranks_of(domain.usable)
+    ranks = ranks[held[ranks] > 0]
+    ranks = ranks[np.lexsort((ranks, keys[ranks], -held[ranks]))]
+    if kept:
+        ranks = ranks[[rank not in kept for rank in ranks.tolist()]]
+    for at, rank in enumerate(ranks.tolist()):
+        if held[rank] >= pods:
+            rest = ranks[at:][held[ranks[at:]] >= pods]
+            yield int(rest[np.lexsort((rest, keys[rest]))[0]]), pods
+            return
+        yield rank, int(held[rank])
+        pods -= int(held[rank])
 
 
 def _first_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
@@ -109,14 +132,19 @@ def _indexed(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]
 
 
 def _scanned(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]]:
-    """(key, rank) of the nodes of a kind with several sorts of device, tightest first, by looking at each."""
+    """(key, rank) of the nodes of a kind with several sorts of device, or with slices, tightest first, by looking at
+    each. Of nodes with a slice for the pod that with the fewest others comes first."""
     found = []
+    is_slice = [device.slicing is not Slicing.WHOLE for device in space.fleet.kinds[usable.kind].devices]
     for rank in space.fleet.members[usable.kind]:
         room = space.rooms[rank]
         picks = pick_devices(room, usable.costs, ask)
         if picks is None:
             continue
         at, milli = picks[0]
+        if is_slice[at]:
+            found.append((pods_in(room, usable.costs, ask) - 1, rank))
+            continue
         breaks_whole = room.gpu[at] == GPU_MILLI
         left = GPU_MILLI * (1 + room.gpu.count(GPU_MILLI) - ask.whole)
         found.append((left if breaks_whole else room.gpu[at] - milli, rank))

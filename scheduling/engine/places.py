@@ -10,7 +10,6 @@ from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain, Usable
 from scheduling.engine.standing import Standing
 from scheduling.engine.tree import ROOT
-from scheduling.engine.types import GPU_MILLI
 
 Place = tuple[Bound, Domain, list[Standing]]
 """What victims there cost at least, the place, and whom the newcomer might take for it."""
@@ -165,7 +164,7 @@ def _single_places(
     """Where one pod could lie on a node (rank and costs) if these went: on the node, or on any of its devices if it
     needs no more than one."""
     (rank, costs), ask, court = node, hearing.plea.ask, hearing.court
-    bounds = court.bounds.of_devices(ask, rank, costs, nearby.__contains__)
+    bounds = court.bounds.of_devices(rank, costs, nearby.__contains__)
     if sum(bound is not None for bound in bounds) < max(ask.whole, 1):
         return
     key = (*domain.key, court.ledger.fleet.nodes[rank].id)
@@ -174,6 +173,6 @@ def _single_places(
         yield Domain(key, (Usable(kind, tuple(costs), uniform=False),), rank)
     if ask.whole <= 1:
         for at, (cost, bound) in enumerate(zip(costs, bounds, strict=True)):
-            if bound is not None and hearing.serve(rank, at, GPU_MILLI if ask.whole else cost):
+            if bound is not None and hearing.serve(rank, at, cost):
                 only = tuple(cost if each == at else 0 for each in range(len(costs)))
                 yield Domain((*key, f"{at:04d}"), (Usable(kind, only, uniform=False),), rank)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
@@ -106,11 +107,16 @@ def _less(court: Court, plea: Plea, widest: Tally, few: Iterable[Standing]) -> V
     return Search(court, plea, widest, court.among(few)).run()
 
 
+def _all_of(costs: Sequence[int], ask: Ask) -> list[int]:
+    """At least what devices have on which a pod costs so much: who takes whole ones, or a slice, pays for all of it."""
+    return list(costs) if ask.whole else [GPU_MILLI] * len(costs)
+
+
 def _anybody_alone(court: Court, plea: Plea, widest: Tally) -> bool:
     """Whether the departure of one workload could make room for all pods."""
     missing = plea.pods - max(widest.totals)
     most = max(
-        pods_in(Room([GPU_MILLI] * len(costs), UNLIMITED, UNLIMITED), costs, plea.ask)
+        pods_in(Room(_all_of(costs, plea.ask), UNLIMITED, UNLIMITED), costs, plea.ask)
         for costs in {tuple(costs) for _, costs in widest.where.values()}
     )
     holdings = court.roster.holdings

@@ -43,6 +43,11 @@ def are(milli: int) -> str:
     return f"{in_gpus(milli)} {'is' if milli == GPU_MILLI else 'are'}"
 
 
+def counted(number: int, noun: str) -> str:
+    """The number with its noun: ``1 pod``, ``8 pods``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def none_or_only(milli: int) -> str:
     """The too little that there is, with its verb: ``none is``, ``only 1 is``, ``only 8 are``."""
     return f"only {are(milli)}" if milli > 0 else "none is"

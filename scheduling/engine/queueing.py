@@ -11,7 +11,7 @@ from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.room import Room, pick_devices, pods_in
-from scheduling.engine.types import GPU_MILLI, PodPlacement, Workload
+from scheduling.engine.types import PodPlacement, Workload
 
 End = tuple[int, Workload, Sequence[PodPlacement]]
 """When a workload leaves its pods' places."""
@@ -123,9 +123,9 @@ def _spare_then(
 def _take_busy_first(room: Room, now: Room, costs: Sequence[int], ask: Ask) -> None:
     """Take one pod's devices, those first that are in use now, so that others can use the idle ones until then."""
     if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left == GPU_MILLI and costs[at]]
+        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
         free.sort(key=lambda at: (now.gpu[at], at))
-        room.change([(at, GPU_MILLI) for at in free[: ask.whole]], ask.cpu_milli, ask.memory_mib, -1)
+        room.change([(at, costs[at]) for at in free[: ask.whole]], ask.cpu_milli, ask.memory_mib, -1)
     else:
         room.change(pick_devices(room, costs, ask) or (), ask.cpu_milli, ask.memory_mib, -1)
 
@@ -203,15 +203,15 @@ def _missing(room: Room, costs: Sequence[int], ask: Ask, number: int) -> int:
         return max(
             1, max(costs) - max((left for left, cost in zip(room.gpu, costs, strict=True) if cost), default=0)
         )
-    free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == GPU_MILLI and cost)
-    return max(1, GPU_MILLI * min(ask.whole, number * ask.whole - free))
+    free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == cost > 0)
+    return max(1, max(costs) * min(ask.whole, number * ask.whole - free))
 
 
 def _take_what_is_free(room: Room, costs: Sequence[int], ask: Ask) -> None:
     """Take what a pod could use of a room, even where that is not all it needs."""
     if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left == GPU_MILLI and costs[at]]
-        picks = [(at, GPU_MILLI) for at in free[: ask.whole]]
+        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
+        picks = [(at, costs[at]) for at in free[: ask.whole]]
     else:
         fullest = max(range(len(costs)), key=lambda at: (costs[at] > 0, room.gpu[at], -at))
         picks = list(pick_devices(room, costs, ask) or [(fullest, max(0, room.gpu[fullest]))])

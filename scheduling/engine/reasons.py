@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduling.engine.charges import Ceiling, Charges
-from scheduling.engine.quantities import are, gpus, in_gpus, none_or_only
+from scheduling.engine.quantities import are, counted, gpus, in_gpus, none_or_only
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import Dependency, Pool, Reason, ReasonCode, ReasonKind, Rule, Workload
+from scheduling.engine.types import (
+    GPU_MILLI,
+    Dependency,
+    Pool,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    Rule,
+    Workload,
+)
 
 ADMIN = frozenset({ReasonCode.POOL_PAUSED, ReasonCode.CLUSTER_OFFLINE, ReasonCode.BURSTING_DISABLED})
 CHANGE = frozenset(
@@ -66,10 +75,10 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
             "Run that one again, or remove the dependency.",
         )
     if workload.backing_off_until is not None and workload.backing_off_until > now:
-        seconds = -(-(workload.backing_off_until - now) // 1000)
+        seconds = counted(-(-(workload.backing_off_until - now) // 1000), "second")
         return reason(
             ReasonCode.BACKING_OFF,
-            f"Its last attempt failed; the next one is due in {seconds} seconds.",
+            f"Its last attempt failed; the next one is due in {seconds}.",
             "Look at the last attempt's logs while it waits.",
         )
     return None
@@ -115,6 +124,18 @@ def no_matching_gpu_type(pool: Pool, wanted: Sequence[str], offered: Sequence[st
         f"It asks for {' or '.join(wanted)}, but the nodes of the pool {pool.name} that take workloads have "
         f"{', '.join(offered) or 'no GPUs'}.",
         "Ask for another GPU type or another pool.",
+        level=pool.id,
+    )
+
+
+def slices_only(pool: Pool, asked: str, offered: Sequence[str]) -> Reason:
+    """A request without a type, where all GPUs of nodes that take workloads are cut into slices that are not for it."""
+    names = " or ".join(offered) or "none that has a name"
+    return reason(
+        ReasonCode.NO_MATCHING_GPU_TYPE,
+        f"It asks for {asked} of no type by name, but all GPUs of the pool {pool.name} are cut into slices, "
+        f"which go only to workloads that name them: {names}.",
+        "Name one of these types, with 1 GPU per pod, or choose another pool.",
         level=pool.id,
     )
 
@@ -212,7 +233,7 @@ def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason
     return reason(
         ReasonCode.EXCEEDS_RESERVATION,
         f"It asks for {gpus(asked)} reserved, but {_guarantors(tree, leaf)} {'have' if _above(tree, leaf) else 'has'} "
-        f"{in_gpus(limit)} that are not handed to other teams.",
+        f"{in_gpus(limit)} that {'is' if limit == GPU_MILLI else 'are'} not handed to other teams.",
         "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation.",
         asked=asked,
         available=limit,
@@ -314,21 +335,16 @@ def behind_reservation(asked: int, available: int, ahead: str, *, strict: bool, 
     return reason(ReasonCode.BEHIND_RESERVATION, message, next_step, asked=asked, available=available)
 
 
-def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | None) -> Reason:
-    """Too few GPUs are free, or they are not where it could use them."""
+def waiting_for_place(pool: Pool, asked: int, available: int, free: int, *, level: str | None) -> Reason:
+    """Too few GPUs are free that it may use (``available``, of all that are ``free``), or its pods do not fit on
+    them."""
     if available < asked:
-        return reason(
-            ReasonCode.WAITING_FOR_GPUS,
-            f"It asks for {gpus(asked)}, but {none_or_only(available)} free in the pool {pool.name}.",
-            "Nothing to do; it starts when GPUs come free.",
-            asked=asked,
-            available=available,
-            level=pool.id,
-        )
+        return _too_few_free(pool, asked, available, free)
+    there = f"free{' for it' if free > available else ''} in the pool {pool.name}"
     if level is not None:
         return reason(
             ReasonCode.WAITING_FOR_TOPOLOGY,
-            f"It asks for {gpus(asked)} inside one {level}; {are(available)} free in the pool {pool.name}, "
+            f"It asks for {gpus(asked)} inside one {level}; {are(available)} {there}, "
             f"but its pods fit inside no one {level}.",
             "Wait, or ask for a wider level.",
             asked=asked,
@@ -337,13 +353,24 @@ def waiting_for_place(pool: Pool, asked: int, available: int, *, level: str | No
         )
     return reason(
         ReasonCode.FRAGMENTED,
-        f"It asks for {gpus(asked)}; {are(available)} free in the pool {pool.name}, but not on nodes where its "
-        "pods fit.",
-        "Wait; asking for less per pod, or less of the nodes, may help.",
+        f"It asks for {gpus(asked)}; {are(available)} {there}, but not on nodes where its pods fit.",
+        "Wait, or ask for fewer GPUs, less CPU or less memory per pod.",
         asked=asked,
         available=available,
         level=pool.id,
     )
+
+
+def _too_few_free(pool: Pool, asked: int, available: int, free: int) -> Reason:
+    """Too few GPUs are free, or too few of these are of the types and on the nodes that it may use."""
+    text = f"It asks for {gpus(asked)}, but {none_or_only(available)} free in the pool {pool.name}."
+    step = "Nothing to do; it starts when GPUs come free."
+    if free > available:
+        which = f"only {in_gpus(available)}" if available else "none"
+        text = f"It asks for {gpus(asked)}, but of the {in_gpus(free)} free in the pool {pool.name} it may use {which}."
+    if free >= asked > available:
+        step = "Wait, or accept what is free: other GPU types, partitions, labels or taints."
+    return reason(ReasonCode.WAITING_FOR_GPUS, text, step, asked=asked, available=available, level=pool.id)
 
 
 def waiting_for_victims(asked: int) -> Reason:

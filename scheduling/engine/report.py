@@ -8,6 +8,7 @@ from heapq import merge
 from operator import attrgetter
 
 from scheduling.engine import reasons
+from scheduling.engine.ask import Ask
 from scheduling.engine.books import admission_order
 from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
@@ -240,24 +241,46 @@ def _preemptions(cycle: PoolCycle) -> Iterable[Preemption]:
 
 def _waits(cycle: PoolCycle) -> Iterable[Wait]:
     """Those whose turn came in vain, in the order in which it came."""
-    forecast = Forecast(cycle)
-    free = cycle.ledger.free_milli()
+    forecast, free = Forecast(cycle), _Free(cycle)
     known: dict[tuple[Hashable, ...], Reason] = {}
     for position, blocked in enumerate(cycle.waiting.values(), start=1):
-        alike = _alike(blocked)
+        alike = _alike(blocked, free)
         reason = known.get(alike)
         if reason is None:
             reason = known[alike] = _reason(cycle, blocked, free)
         yield Wait(blocked.candidate.id, cycle.pool.id, position, reason, forecast.of(blocked))
 
 
-def _alike(blocked: Blocked) -> tuple[Hashable, ...]:
+class _Free:
+    """What is free in a pool after the plan: ``milli`` in all, and for an ask."""
+
+    def __init__(self, cycle: PoolCycle) -> None:
+        self._fleet = cycle.fleet
+        self._by_kind = cycle.ledger.free_by_kind()
+        self._known: dict[Ask, int] = {}
+        self.milli = cycle.ledger.free_milli()
+
+    def of(self, ask: Ask) -> int:
+        """What is free of the devices that its pods may use, whether or not they fit there."""
+        found = self._known.get(ask)
+        if found is None:
+            found = self._known[ask] = sum(
+                left
+                for usable in self._fleet.usable(ask)
+                for left, cost in zip(self._by_kind[usable.kind], usable.costs, strict=True)
+                if cost
+            )
+        return found
+
+
+def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     """What the reason depends on."""
     candidate, cause = blocked.candidate, blocked.cause
     if cause is Cause.PLACE:
-        return (cause, candidate.next_milli, candidate.ask.topology.required)
+        ask = candidate.ask
+        return (cause, candidate.next_milli, ask.topology.required, free.of(ask))
     if cause is Cause.BEHIND:
-        return (cause, candidate.next_milli, blocked.ahead)
+        return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.ask))
     return (
         cause,
         candidate.next_milli,
@@ -268,8 +291,8 @@ def _alike(blocked: Blocked) -> tuple[Hashable, ...]:
     )
 
 
-def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:
-    """The cause in words, with what is free, or left of guarantees and ceilings, after the plan."""
+def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
+    """The cause in words, with what is free for it, or left of guarantees and ceilings, after the plan."""
     candidate = blocked.candidate
     asked = candidate.next_milli
     charges, leaf = cycle.charges, candidate.leaf
@@ -282,8 +305,10 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: int) -> Reason:
     if blocked.cause is Cause.BEHIND:
         at = cycle.head.kept.at if cycle.head is not None else None
         timed = at is not None and at > cycle.now
-        return reasons.behind_reservation(asked, free, blocked.ahead, strict=cycle.gate.shut, timed=timed)
-    return reasons.waiting_for_place(cycle.pool, asked, free, level=candidate.ask.topology.required)
+        available, strict = free.of(candidate.ask), cycle.gate.shut
+        return reasons.behind_reservation(asked, available, blocked.ahead, strict=strict, timed=timed)
+    level = candidate.ask.topology.required
+    return reasons.waiting_for_place(cycle.pool, asked, free.of(candidate.ask), free.milli, level=level)
 
 
 def _out(workload: Workload, pool_id: str | None, reason: Reason, now: int) -> Wait:

@@ -45,7 +45,7 @@ class Room:
 def empty_room(node: Node) -> Room:
     """The room of a node that runs nothing of ours."""
     return Room(
-        [0 if device.foreign else GPU_MILLI for device in node.devices],
+        [0 if device.foreign else device.share_milli for device in node.devices],
         UNLIMITED if node.cpu_milli is None else node.cpu_milli,
         UNLIMITED if node.memory_mib is None else node.memory_mib,
     )
@@ -54,10 +54,10 @@ def empty_room(node: Node) -> Room:
 def pods_in(room: Room, costs: Sequence[int], ask: Ask) -> int:
     """How many pods of the ask the room holds, given its cost on each device."""
     if ask.whole:
-        if all(costs):
+        if costs.count(GPU_MILLI) == len(costs):
             free = room.gpu.count(GPU_MILLI)
         else:
-            free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == GPU_MILLI and cost)
+            free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if cost and left == cost)
         pods = free // ask.whole
     else:
         pods = 0
@@ -81,8 +81,8 @@ def pick_devices(room: Room, costs: Sequence[int], ask: Ask) -> Picks | None:
     if ask.bare:
         return []
     if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left == GPU_MILLI and costs[at]]
-        return [(at, GPU_MILLI) for at in free[: ask.whole]] if len(free) >= ask.whole else None
+        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
+        return [(at, costs[at]) for at in free[: ask.whole]] if len(free) >= ask.whole else None
     fitting = [
         (left == GPU_MILLI, left - costs[at], at)
         for at, left in enumerate(room.gpu)

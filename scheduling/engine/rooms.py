@@ -10,7 +10,6 @@ import numpy as np
 from scheduling.engine.ask import Ask
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.quantities import MOST_IN_ARRAYS, in_arrays
-from scheduling.engine.types import GPU_MILLI
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Rooms:
         """How many pods each holds."""
         ask, costs, gpu = self.ask, self.costs, self.gpu
         if ask.whole:
-            free: Ints = ((gpu == GPU_MILLI) & (costs > 0)).sum(1)
+            free: Ints = ((gpu == costs) & (costs > 0)).sum(1)
             pods = free // ask.whole
         else:
             pods = np.where(costs > 0, np.maximum(gpu, 0) // np.maximum(costs, 1), 0).sum(1)

@@ -16,7 +16,7 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet, Where
 from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.room import Picks, Room
-from scheduling.engine.types import GPU_MILLI
+from scheduling.engine.types import Node
 
 
 class Stock:
@@ -77,9 +77,10 @@ class Stock:
 class _Machine:
     """One node: when its devices, CPU and memory come free."""
 
-    __slots__ = ("_whole", "cpu", "devices", "memory")
+    __slots__ = ("_sizes", "_whole", "cpu", "devices", "memory")
 
-    def __init__(self, room: Room, now: int) -> None:
+    def __init__(self, node: Node, room: Room, now: int) -> None:
+        self._sizes = [device.share_milli for device in node.devices]
         self.devices = [Stock(now, left) for left in room.gpu]
         self.cpu = Stock(now, room.cpu)
         self.memory = Stock(now, room.memory)
@@ -118,7 +119,8 @@ class _Machine:
     def _whole_devices(self) -> list[tuple[int, int]]:
         """When each device is free as a whole, the soonest first; without those of which nobody can tell."""
         if self._whole is None:
-            times = [(device.when(GPU_MILLI), number) for number, device in enumerate(self.devices)]
+            rows = zip(self.devices, self._sizes, strict=True)
+            times = [(device.when(size), number) for number, (device, size) in enumerate(rows)]
             self._whole = sorted((at, number) for at, number in times if at is not None)
         return self._whole
 
@@ -137,14 +139,14 @@ class _Machine:
         self._whole = None
         early, late = [], []
         for number, (device, cost) in enumerate(zip(self.devices, costs, strict=True)):
-            when = device.when(GPU_MILLI if ask.whole else cost) if cost else at
+            when = device.when(cost) if cost else at
             if cost and when is not None and when <= at:
                 early.append((-when, number))
             elif cost:
                 late.append((when is None, when or 0, number))
         order = [number for _, number in sorted(early)] + [number for *_, number in sorted(late)]
         for number in order[: max(1, ask.whole)]:
-            self.devices[number].take(GPU_MILLI if ask.whole else costs[number], at, until)
+            self.devices[number].take(costs[number], at, until)
         self.cpu.take(ask.cpu_milli, at, until)
         self.memory.take(ask.memory_mib, at, until)
 
@@ -199,7 +201,7 @@ class Timeline:
 
     def only(self, rank: int, room: Room, now: int) -> None:
         """Nothing of a node comes free for others but this."""
-        self._machines[rank] = _Machine(room, now)
+        self._machines[rank] = _Machine(self._fleet.nodes[rank], room, now)
         self._changed(rank)
 
     def _changed(self, rank: int) -> None:
@@ -211,7 +213,8 @@ class Timeline:
         """A node, made when it is first looked at closely."""
         machine = self._machines.get(rank)
         if machine is None:
-            machine = self._machines[rank] = _Machine(self._rooms[rank], self._now)
+            machine = _Machine(self._fleet.nodes[rank], self._rooms[rank], self._now)
+            self._machines[rank] = machine
             for end in self._ends.get(rank, ()):
                 at = self._end(end)
                 if at is not None:

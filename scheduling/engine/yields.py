@@ -94,7 +94,7 @@ class Need:
         if costs is None:
             return 0
         if self.whole:
-            free = [1 for left, cost in zip(most, costs, strict=True) if left >= GPU_MILLI and cost]
+            free = [1 for left, cost in zip(most, costs, strict=True) if cost and left >= cost]
             return len(free) // self.whole
         return sum([left // cost for left, cost in zip(most, costs, strict=True) if cost and left > 0])
 
@@ -107,7 +107,7 @@ class Need:
         costs = table[[number.get(kind, -1) for kind in kinds]]
         left = np.maximum(filled(most, width), 0)
         if self.whole:
-            free: Ints = ((left >= GPU_MILLI) & (costs > 0)).sum(1)
+            free: Ints = ((left >= costs) & (costs > 0)).sum(1)
             return free // self.whole
         pods: Ints = np.where(costs > 0, left // np.maximum(costs, 1), 0).sum(1)
         return pods

@@ -134,7 +134,7 @@ def _capacities(snapshot: Snapshot) -> dict[str, int]:
     found = {pool.id: 0 for pool in snapshot.pools}
     for node in snapshot.nodes:
         if node.ready and not node.cordoned:
-            found[node.pool] += GPU_MILLI * sum(not device.foreign for device in node.devices)
+            found[node.pool] += sum(device.share_milli for device in node.devices if not device.foreign)
     return found
 
 

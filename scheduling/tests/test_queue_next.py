@@ -71,6 +71,39 @@ def test_of_others_only_what_anybody_may_know_is_shown(waiting: Acme, client: Cl
     assert ">40<" in row
 
 
+@pytest.fixture
+def behind(acme: Acme) -> Acme:
+    """Return Acme with its pool full of reserved work: a gang is first, and one that is smaller is behind it."""
+    for team, owner, count in ((acme.research, acme.owner, 2), (acme.production, acme.outsider, 1)):
+        for _ in range(count):
+            make_workload(team, owner, gpu_milli=4000, priority=100)
+    make_workload(
+        acme.production, acme.outsider, slug="their-gang", gpu_milli=2000, pods=2, min_pods=2, priority=60
+    )
+    make_workload(acme.production, acme.outsider, slug="their-small", gpu_milli=1000, priority=60)
+    run_cycle()
+    return acme
+
+
+def test_where_what_is_freed_is_kept_for_somebody_that_one_is_named(behind: Acme, client: Client) -> None:
+    text = ask(client, behind.admin, 2)
+
+    assert "Nobody would start" in text
+    assert "their-gang</a> is first and needs 4 GPUs; others may not take what would delay it." in text
+    told = api(behind.owner, "?pool=main&gpus=2")
+    assert told["results"] == []
+    assert (told["kept_for"]["workload"], told["kept_for"]["team"], told["kept_for"]["gpus"]) == (
+        None,
+        "Production",
+        4,
+    )
+
+
+def test_enough_for_it_keeps_nothing_for_it(behind: Acme, client: Client) -> None:
+    assert "is first" not in ask(client, behind.admin, 8)
+    assert api(behind.owner, "?pool=main&gpus=8")["kept_for"] is None
+
+
 def test_where_nobody_waits_nobody_would_start(acme: Acme, client: Client) -> None:
     assert "Nobody would start" in ask(client, acme.owner, 8)
 

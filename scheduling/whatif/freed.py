@@ -1,4 +1,7 @@
-"""Who would be next if GPUs were freed: the engine's answer with so many more of them idle in the pool."""
+"""Who would be next if GPUs were freed: the engine's answer with so many more of them idle in the pool.
+
+More GPUs may start fewer workloads: what the first blocked one needs is kept for it. Then that one is named.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -24,10 +27,26 @@ if TYPE_CHECKING:
 
 MOST_GPUS = 1024
 SHOWN = 20
+FOR_A_PLACE = frozenset(
+    {
+        engine.ReasonCode.WAITING_FOR_GPUS,
+        engine.ReasonCode.FRAGMENTED,
+        engine.ReasonCode.WAITING_FOR_TOPOLOGY,
+    }
+)
 MORE = "+"
 """Stands in the ids of nodes that are not there; ids of those that are have none."""
 
-_desk: Desk[tuple[engine.Start, ...]] = Desk()
+
+@dataclass(frozen=True, slots=True)
+class FreedPlan:
+    """Who would start, and the first blocked workload for which some of the rest is kept, or behind which all wait."""
+
+    starts: tuple[engine.Start, ...]
+    ahead: engine.Wait | None = None
+
+
+_desk: Desk[FreedPlan] = Desk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +64,17 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """Who would start if so many GPUs were freed, in the order of the queue; `more` are not among the rows."""
+    """Who would start if so many GPUs were freed, in the order of the queue; `more` are not among the rows.
+
+    `kept_for` is the first workload that would still wait for a place, where others may not take what is idle because
+    of it.
+    """
 
     gpus: int
     rows: list[Next]
     more: int
     left_milli: int
+    kept_for: Next | None = None
 
 
 def gpus_asked(typed: str) -> int:
@@ -70,16 +94,22 @@ def who_is_next(user: "User | AnonymousUser", pool: Pool, gpus: int, *, wait_sec
     For who may see the pool's queue. Raises `TooMany` where others ask already.
     """
     key = str(pool.pk)
-    starts = _desk.ask((key, gpus), lambda: _work(key, gpus), wait_seconds=wait_seconds)
-    if starts is None:
+    found = _desk.ask((key, gpus), lambda: _work(key, gpus), wait_seconds=wait_seconds)
+    if found is None:
         return None
+    starts = found.starts
     last = memory.last()
     places = {id_: at for at, id_ in enumerate(last.queue(key), start=1)} if last else {}
     ordered = sorted(starts, key=lambda start: (places.get(start.workload, len(places) + 1), start.workload))
-    rows = _rows(ordered[:SHOWN], places, user)
+    ahead = [found.ahead] if found.ahead is not None else []
+    asked = [_Gets.of(start) for start in ordered[:SHOWN]]
+    asked += [_Gets(wait.workload, wait.reason.asked_milli or 0) for wait in ahead]
+    told = _rows(asked, places, user)
+    rows = [row for row in told if row.key in {start.workload for start in starts}]
     taken = sum(pod.milli for start in starts for pod in start.placements if MORE in pod.node)
     left = max(0, gpus * engine.GPU_MILLI - taken)
-    return Freed(gpus, rows, len(starts) - len(ordered[:SHOWN]), left)
+    kept_for = next((row for row in told if row not in rows), None) if left else None
+    return Freed(gpus, rows, len(starts) - len(ordered[:SHOWN]), left, kept_for)
 
 
 def forget() -> None:
@@ -87,16 +117,24 @@ def forget() -> None:
     _desk.forget()
 
 
-def _work(pool: str, gpus: int) -> Work[tuple[engine.Start, ...]]:
+def _work(pool: str, gpus: int) -> Work[FreedPlan]:
     picture = recent.picture(at_most=PICTURE_KEPT)
-    return lambda: starts_with(picture, pool, gpus)
+    return lambda: with_more(picture, pool, gpus)
 
 
-def starts_with(picture: Picture, pool: str, gpus: int) -> tuple[engine.Start, ...]:
-    """Return who would start in the pool at the next cycle with so many more idle GPUs."""
+def with_more(picture: Picture, pool: str, gpus: int) -> FreedPlan:
+    """Return who would start in the pool at the next cycle with so many more idle GPUs, and behind whom others wait."""
     more = more_nodes(picture.snapshot, pool, gpus)
     plan = schedule(Draft(more_nodes=more).on(picture.snapshot), picture.now)
-    return tuple(start for start in plan.starts if start.pool == pool)
+    behind = engine.ReasonCode.BEHIND_RESERVATION
+    held_back = any(wait.pool == pool and wait.reason.code is behind for wait in plan.waits)
+    kept = {row.workload for row in plan.reservations if row.pool == pool}
+    here = [wait for wait in plan.waits if wait.pool == pool]
+    blocked = [wait for wait in here if wait.workload in kept] or [
+        wait for wait in here if wait.reason.code in FOR_A_PLACE
+    ]
+    ahead = next(iter(blocked), None) if held_back else None
+    return FreedPlan(tuple(start for start in plan.starts if start.pool == pool), ahead)
 
 
 def more_nodes(snapshot: engine.Snapshot, pool: str, gpus: int) -> tuple[engine.Node, ...]:
@@ -129,6 +167,7 @@ def _takes_more(node: engine.Node) -> bool:
         and not node.cordoned
         and node.partition is None
         and bool(node.devices)
+        and all(device.slicing is engine.Slicing.WHOLE for device in node.devices)
     )
 
 
@@ -136,25 +175,35 @@ def _shape(node: engine.Node) -> tuple[int, str]:
     return len(node.devices), node.devices[0].gpu_type
 
 
-def _rows(starts: list[engine.Start], places: dict[str, int], user: "User | AnonymousUser") -> list[Next]:
-    found = Workload.objects.select_related("team", "owner").in_bulk(
-        [UUID(start.workload) for start in starts]
-    )
+@dataclass(frozen=True, slots=True)
+class _Gets:
+    """A workload, and what it would get, or needs to start."""
+
+    key: str
+    gpus_milli: int
+
+    @classmethod
+    def of(cls, start: engine.Start) -> "_Gets":
+        return cls(start.workload, sum(pod.milli for pod in start.placements))
+
+
+def _rows(asked: list[_Gets], places: dict[str, int], user: "User | AnonymousUser") -> list[Next]:
+    found = Workload.objects.select_related("team", "owner").in_bulk([UUID(each.key) for each in asked])
     rows = []
-    for start in starts:
-        workload = found.get(UUID(start.workload))
+    for each in asked:
+        workload = found.get(UUID(each.key))
         if workload is None:
             continue
         visible = may(user, Permission.VIEW_WORKLOADS, workload.team)
         rows.append(
             Next(
-                key=start.workload,
+                key=each.key,
                 workload=workload if visible else None,
                 team=workload.team.name,
                 reserved=workload.is_reserved,
                 priority=workload.priority,
-                gpus_milli=sum(pod.milli for pod in start.placements),
-                position=places.get(start.workload),
+                gpus_milli=each.gpus_milli,
+                position=places.get(each.key),
             )
         )
     return rows

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from scheduling import narrate
 from scheduling.engine import types as engine
-from scheduling.engine.quantities import in_gpus
-from scheduling.explain import Reader, called, eta_in_words, label
+from scheduling.engine.quantities import counted, in_gpus
+from scheduling.explain import Reader, called, eta_in_words, label, label_inside
 from scheduling.narrate import Names
 from scheduling.whatif.asking import Answer
 from scheduling.whatif.effect import Change, Effect, PoolEffect, TeamEffect, WorkloadEffect
@@ -234,7 +234,7 @@ def _team(names: Names, team: str) -> str:
 
 
 def _workloads(count: int) -> str:
-    return "1 workload" if count == 1 else f"{count} workloads"
+    return counted(count, "workload")
 
 
 class _Teller:
@@ -312,7 +312,7 @@ class _Teller:
         sentence = (
             self._reader.read(row.after.reason.message) if shown else f"{label(row.after.reason.code)}."
         )
-        was = f" Without the change: {label(row.before.reason.code).lower()}." if row.before else ""
+        was = f" Without the change: {label_inside(row.before.reason.code)}." if row.before else ""
         return sentence + was
 
     def _why_yields(self, row: WorkloadEffect) -> str:
@@ -333,7 +333,7 @@ class _Teller:
         return f"For {by}. {after}"
 
     def _why_starts(self, row: WorkloadEffect) -> str:
-        was = f"Without the change: {label(row.before.reason.code).lower()}." if row.before else ""
+        was = f"Without the change: {label_inside(row.before.reason.code)}." if row.before else ""
         whom = f"Preempts {_workloads(len(row.start.victims))}. " if row.start and row.start.victims else ""
         return whom + was
 

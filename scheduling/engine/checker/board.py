@@ -9,9 +9,9 @@ from dataclasses import replace
 from scheduling.engine.checker.eligible import Admission, wishes_of
 from scheduling.engine.checker.picture import Picture, milli_of
 from scheduling.engine.checker.quota import Book, Charging
-from scheduling.engine.checker.room import Rooms, domain_of
+from scheduling.engine.checker.room import Rooms, domain_of, refusal
 from scheduling.engine.checker.shares import Shares
-from scheduling.engine.types import PLACED, PodPlacement, Status, Workload
+from scheduling.engine.types import PLACED, Placement, PodPlacement, Status, Workload
 
 ROOT = ""
 
@@ -170,6 +170,30 @@ class Board:
             if self.now.most(self.pool, workload, level, outside) >= workload.min_pods:
                 return level
         return None
+
+    def fewest_nodes(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> int | None:
+        """How few nodes of the domain in which these pods lie had room for as many on idle devices; ``None`` where that
+        is not asked: of whom names no level, and in a pool that spreads pods."""
+        topology, policy = workload.topology, self.pool.policy
+        named = topology.required is not None or topology.preferred is not None
+        if workload.pods < 2 or not named or policy.placement is not Placement.BINPACK:
+            return None
+        nodes = [self.picture.nodes[pod.node] for pod in pods]
+        levels = (None, *self.pool.topology)
+        shared = [
+            level for level in levels if len({domain_of(self.pool, node, level) for node in nodes}) == 1
+        ]
+        level = next((level for level in reversed(shared) if domain_of(self.pool, nodes[0], level)), None)
+        domain, workload = domain_of(self.pool, nodes[0], level), self._of_its_type(workload, pods)
+        held = sorted(
+            self.now.rooms[node.id].pods(node, workload)
+            for node in self.now.nodes.values()
+            if domain_of(self.pool, node, level) == domain and refusal(self.pool, node, workload) is None
+        )
+        left, used = len(pods), 0
+        while left > 0 and held:
+            left, used = left - held.pop(), used + 1
+        return used if left <= 0 else None
 
     def _of_its_type(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> Workload:
         """It as one that asks for the type that all its pods have: which of several comes before where they lie."""

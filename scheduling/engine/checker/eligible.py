@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scheduling.engine.checker.picture import Action, Picture
-from scheduling.engine.checker.room import Rooms, refusal, share_on
+from scheduling.engine.checker.room import Rooms, devices_per_pod, is_offered, is_slice, refusal, share_on
 from scheduling.engine.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import (
     GPU_MILLI,
     Dependency,
-    Memory,
     Node,
     Pool,
     ReasonCode,
@@ -181,6 +180,8 @@ def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
     usable = [node for node in nodes if node.ready and not node.cordoned]
     typed = [node for node in usable if _has_type(node, workload)]
     admitting = [node for node in typed if refusal(pool, node, workload) is None]
+    if not workload.gpu_types and _has_slices_only(usable, workload):
+        return Fit(frozenset({ReasonCode.NO_MATCHING_GPU_TYPE}), 0, 0)
     if not admitting:
         untyped = workload.gpu_types and not typed
         code = ReasonCode.NO_MATCHING_GPU_TYPE if untyped else ReasonCode.NO_MATCHING_NODES
@@ -200,12 +201,17 @@ def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
 
 
 def _has_type(node: Node, workload: Workload) -> bool:
-    return not workload.gpu_types or any(device.gpu_type in workload.gpu_types for device in node.devices)
+    offered = any(is_offered(workload, device) for device in node.devices)
+    return offered or not (workload.gpu_types or any(map(is_slice, node.devices)))
+
+
+def _has_slices_only(nodes: Iterable[Node], workload: Workload) -> bool:
+    """Whether everything there is goes to workloads that name it."""
+    devices = [device for node in nodes for device in node.devices]
+    return bool(devices) and not any(is_offered(workload, device) for device in devices)
 
 
 def _pod_milli(nodes: Iterable[Node], workload: Workload) -> int:
     """What a pod takes where it takes most."""
-    if not isinstance(workload.request, Memory):
-        return workload.request.milli
-    shares = [share_on(workload, device) or 0 for node in nodes for device in node.devices]
-    return min(GPU_MILLI, max(shares, default=0))
+    shares = [share_on(workload, node, device) or 0 for node in nodes for device in node.devices]
+    return devices_per_pod(workload) * min(GPU_MILLI, max(shares, default=0))

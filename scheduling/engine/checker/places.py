@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduling.engine.checker.picture import Action, Fate, Picture
-from scheduling.engine.checker.room import Rooms, devices_per_pod, domain_of, refusal, share_on
+from scheduling.engine.checker.room import Rooms, devices_per_pod, domain_of, is_offered, refusal, share_on
 from scheduling.engine.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import PLACED, PodPlacement, ReasonCode, Status
 
@@ -50,13 +50,12 @@ def _pod(picture: Picture, fate: Fate, pod: PodPlacement) -> Iterator[Violation]
         if device.foreign:
             text = f"{workload.id} gets device {device.index} of {node.id}, which others use."
             yield broken(BrokenRule.FOREIGN_DEVICE, text, **where)
-        elif workload.gpu_types and device.gpu_type not in workload.gpu_types:
-            text = f"{workload.id} gets a {device.gpu_type}, but asks for {' or '.join(workload.gpu_types)}."
+        elif not is_offered(workload, device):
+            types = " or ".join(workload.gpu_types) or "a GPU"
+            text = f"{workload.id} gets a {device.gpu_type}, but asks for {types}."
             yield broken(BrokenRule.GPU_TYPE, text, **where)
-        elif share.milli != share_on(workload, device):
-            text = (
-                f"A pod of {workload.id} holds {share.milli} of a device, not {share_on(workload, device)}."
-            )
+        elif share.milli != (due := share_on(workload, node, device)):
+            text = f"A pod of {workload.id} holds {share.milli} of a device, not {due}."
             yield broken(BrokenRule.POD_SIZE, text, **where)
     pool = picture.pools.get(fate.pool or "")
     why = refusal(pool, node, workload) if pool and node.pool == pool.id else f"it is of {node.pool}"

@@ -13,6 +13,7 @@ from scheduling.engine.types import (
     PodPlacement,
     Pool,
     Sharing,
+    Slicing,
     Taint,
     Workload,
 )
@@ -32,9 +33,27 @@ def devices_per_pod(workload: Workload) -> int:
     return max(1, workload.request.milli // GPU_MILLI)
 
 
-def share_on(workload: Workload, device: Device) -> int | None:
+def is_slice(device: Device) -> bool:
+    """Whether it is no GPU of its own, but was cut from one."""
+    return device.slicing is not Slicing.WHOLE
+
+
+def is_offered(workload: Workload, device: Device) -> bool:
+    """Whether its type is asked for: by its name, or, where none is named, as a GPU, of which a replica is a part."""
+    if workload.gpu_types:
+        return device.gpu_type in workload.gpu_types
+    if is_whole(workload):
+        return device.slicing is Slicing.WHOLE
+    return device.slicing is not Slicing.MIG
+
+
+def share_on(workload: Workload, node: Node, device: Device) -> int | None:
     """What a pod takes of a device if it lands there; ``None`` where it cannot use it."""
-    if device.foreign or (workload.gpu_types and device.gpu_type not in workload.gpu_types):
+    if device.foreign or not is_offered(workload, device):
+        return None
+    if is_slice(device):
+        return device.share_milli if _slice_suffices(workload, device) else None
+    if not (is_whole(workload) or node.sharing):
         return None
     if isinstance(workload.request, Memory):
         if not device.memory_mib or workload.request.mib > device.memory_mib:
@@ -43,10 +62,20 @@ def share_on(workload: Workload, device: Device) -> int | None:
     return min(workload.request.milli, GPU_MILLI)
 
 
+def _slice_suffices(workload: Workload, device: Device) -> bool:
+    """Whether one slice, all of it, is enough for a pod: a pod never has two."""
+    if isinstance(workload.request, Memory):
+        return device.memory_mib is not None and workload.request.mib <= device.memory_mib
+    if is_whole(workload):
+        return devices_per_pod(workload) == 1
+    return workload.request.milli <= device.share_milli
+
+
 def refusal(pool: Pool, node: Node, workload: Workload) -> str | None:
     """Why a node takes no pod of the workload, whatever is free on it; ``None`` if it does."""
     labels = dict(node.labels)
-    shared = node.sharing and pool.policy.sharing is Sharing.FRACTIONS
+    given = node.sharing or any(map(is_slice, node.devices))
+    shared = given and pool.policy.sharing is Sharing.FRACTIONS
     tests = (
         (node.ready and not node.cordoned, "it is not ready or cordoned"),
         (node.cluster_online, "its cluster is disconnected"),
@@ -98,7 +127,7 @@ class Room:
     @classmethod
     def empty(cls, node: Node) -> Room:
         """The room of a node that runs nothing of ours."""
-        devices = {device.index: 0 if device.foreign else GPU_MILLI for device in node.devices}
+        devices = {device.index: 0 if device.foreign else device.share_milli for device in node.devices}
         return cls(devices, node.cpu_milli, node.memory_mib)
 
     def take(self, workload: Workload, pod: PodPlacement, sign: int = 1) -> None:
@@ -124,13 +153,13 @@ class Room:
             free = [
                 device
                 for device in node.devices
-                if self.devices[device.index] == GPU_MILLI and share_on(workload, device)
+                if self.devices[device.index] == device.share_milli and share_on(workload, node, device)
             ]
             found = len(free) // devices_per_pod(workload)
         else:
             found = 0
             for device in node.devices:
-                share = share_on(workload, device)
+                share = share_on(workload, node, device)
                 if share:
                     found += max(0, self.devices[device.index]) // share
         if workload.cpu_milli and self.cpu_milli is not None:

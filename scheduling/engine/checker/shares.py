@@ -39,8 +39,8 @@ def broken_shares(picture: Picture, entitled: dict[str, Shares]) -> Iterator[Vio
 
 def capacity_of(picture: Picture, pool: str) -> int:
     """The GPUs of a pool that are ready, not cordoned and not somebody else's."""
-    return GPU_MILLI * sum(
-        not device.foreign
+    return sum(
+        0 if device.foreign else device.share_milli
         for node in picture.nodes.values()
         if node.pool == pool and node.ready and not node.cordoned
         for device in node.devices

@@ -158,6 +158,8 @@ class Turns:
             if level is not None:
                 text = f"{workload.id} prefers one {level}, and there was room in one."
                 yield broken(BrokenRule.TOPOLOGY_PREFERRED, text, workload=workload.id)
+            elif not start.waits_for_victims:
+                yield from self._more_nodes(workload, board)
         elif board.pool.policy.queueing is Queueing.STRICT_FIFO:
             ahead = self.heads[board.pool.id]
             text = f"{workload.id} passes {ahead.id if ahead else ''}, which waits for a place."
@@ -175,6 +177,14 @@ class Turns:
         board = self._boards[pool]
         quota = not self._held_up(pool) and board.quota_allows(workload, board.asked(workload))
         return quota and board.has_place(workload)
+
+    def _more_nodes(self, workload: Workload, board: Board) -> Iterator[Violation]:
+        """A gang that names a level lies on no more nodes than it needs."""
+        pods = self._pods(workload)
+        used, fewest = len({pod.node for pod in pods}), board.fewest_nodes(workload, pods)
+        if fewest is not None and used > fewest:
+            text = f"{workload.id} names a level and lies on {used} nodes, where {fewest} had room for it."
+            yield broken(BrokenRule.MORE_NODES, text, workload=workload.id)
 
     def _pods(self, workload: Workload) -> tuple[PodPlacement, ...]:
         return self._picture.fates[workload.id].at_its_turn

@@ -26,6 +26,7 @@ class BrokenRule(StrEnum):
     SPANS_CLUSTERS = "spans-clusters"
     TOPOLOGY_REQUIRED = "topology-required"
     TOPOLOGY_PREFERRED = "topology-preferred"
+    MORE_NODES = "more-nodes"
     WAITS_UNTRUE = "waits-untrue"
     GROWS_WAITING = "grows-waiting"
     # 2 and 3: quotas.

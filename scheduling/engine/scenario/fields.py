@@ -233,6 +233,15 @@ def text_of(value: Value, what: str) -> str:
     return value.text
 
 
+def string_of(value: Value, what: str) -> str:
+    """The text of a scalar that is text already; a number or boolean is refused unless it is quoted."""
+    bare = isinstance(value, Scalar) and not value.quoted
+    if number_of(value) is not None or (bare and text_of(value, what).lower() in ("true", "false")):
+        kind = "true or false" if number_of(value) is None else "a number"
+        raise ScenarioError(f"{what} has {show(value)}, {kind}; allowed is text, in quotes", value.line)
+    return text_of(value, what)
+
+
 def number_of(value: Value) -> Decimal | None:
     """The number a scalar writes, None where it is none: text, NaN, a leading zero, too many digits."""
     if not isinstance(value, Scalar) or value.quoted or len(value.text) > MAX_DIGITS:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.quantities import gpus, in_gpus
+from scheduling.engine.quantities import counted, gpus, in_gpus
 from scheduling.engine.types import (
     GPU_MILLI,
     DeviceShare,
@@ -21,6 +21,7 @@ from scheduling.engine.types import (
     Pool,
     Request,
     Sharing,
+    Slicing,
     Status,
     Workload,
 )
@@ -152,20 +153,21 @@ def _does_not_fit(node: Node, pieces: list[Piece], by_order: dict[int, Placed]) 
 
 def _excess(node: Node, pieces: list[Piece]) -> str:
     """What the pods of a node exceed, as a clause."""
-    devices = sum(not device.foreign for device in node.devices)
+    own = [device for device in node.devices if not device.foreign]
+    devices, capacity_milli = len(own), sum(device.share_milli for device in own)
     for layer in BOTH:
         present = [piece for piece in pieces if layer in piece.layers]
         who = f"with it, {LAYER_NAMES[layer]} ones take"
         milli = sum(piece.milli for piece in present)
         cpu_milli = sum(piece.cpu_milli for piece in present)
         memory_mib = sum(piece.memory_mib for piece in present)
-        if milli > devices * GPU_MILLI:
-            return f"{who} {in_gpus(milli)} of its {devices} GPUs"
+        if milli > capacity_milli:
+            return f"{who} {in_gpus(milli)} of its {gpus(capacity_milli)}"
         if node.cpu_milli is not None and cpu_milli > node.cpu_milli:
             return f"{who} {in_gpus(cpu_milli)} of its {in_gpus(node.cpu_milli)} CPUs"
         if node.memory_mib is not None and memory_mib > node.memory_mib:
             return f"{who} {memory_mib} of its {node.memory_mib} MiB of memory"
-    return f"its {devices} devices cannot be divided among the pods on it, none of which spans two"
+    return f"its {counted(devices, 'device')} cannot be divided among the pods on it, none of which spans two"
 
 
 def _asked(request: Request) -> str:
@@ -255,14 +257,17 @@ class _Finder:
     def _accepts(self, node: Node, workload: Workload) -> bool:
         """Whether a newcomer like this would be let onto the node, were it empty."""
         fraction = isinstance(workload.request, Memory) or workload.request.milli % GPU_MILLI > 0
-        shared = node.sharing and self.pools[node.pool].policy.sharing is Sharing.FRACTIONS
+        slicing = node.devices[0].slicing
+        given = node.sharing or slicing is not Slicing.WHOLE
+        shared = given and self.pools[node.pool].policy.sharing is Sharing.FRACTIONS
+        unnamed = slicing is Slicing.WHOLE or (slicing is Slicing.REPLICAS and fraction)
         tolerated = {(toleration.key, toleration.value) for toleration in workload.tolerations}
         return (
             node.ready
             and not node.cordoned
             and node.partition == workload.partition
             and (shared or not fraction)
-            and (not workload.gpu_types or node.devices[0].gpu_type in workload.gpu_types)
+            and (node.devices[0].gpu_type in workload.gpu_types if workload.gpu_types else unnamed)
             and all(
                 taint.effect not in BLOCKING_EFFECTS
                 or (taint.key, None) in tolerated

@@ -13,13 +13,14 @@ from scheduling.engine.types import (
     Pool,
     Queueing,
     Sharing,
+    Slicing,
     Taint,
     TypicalRequest,
     labels_of,
 )
 
 from .document import ScenarioError, Value
-from .fields import Fields, shorten, show, text_of
+from .fields import Fields, shorten, show, string_of
 from .rows import Known, Names, row_name, row_names
 
 MAX_GPUS = 1024
@@ -62,8 +63,11 @@ NODE_KEYS = frozenset(
         "foreign",
         "cluster",
         "sharing",
+        "slices",
+        "slice_milli",
     }
 )
+SLICES = (Slicing.MIG, Slicing.REPLICAS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +96,11 @@ def read_machines(rows: tuple[Value, ...], known: Known) -> Machines:
                 recent=tuple(_recent(item) for item in fields.sequence("recent")),
             )
         )
+        cut: dict[str, bool] = {}
         for item in fields.sequence("nodes"):
             of_row = Fields(item, f"{fields.what}: a node", NODE_KEYS)
             names, node = _node(of_row, name, known.nodes)
+            _check_type(of_row, node, cut)
             all_gpus += len(names) * len(node.devices)
             if all_gpus > MAX_ALL_GPUS:
                 raise of_row.refusal(
@@ -172,15 +178,43 @@ def _node(fields: Fields, pool: str, taken: Names) -> tuple[tuple[str, ...], Nod
 
 
 def _devices(fields: Fields) -> tuple[Device, ...]:
-    """The node's GPUs; those used by others are the last ones."""
+    """The node's GPUs, or slices of GPUs; those used by others are the last ones."""
     fields.require("gpus")
     gpus = fields.integer("gpus", 0, 0, MAX_GPUS)
     foreign = fields.integer("foreign", 0, 0, gpus)
     gpu_type = fields.text("gpu_type") or ""
     memory_mib = fields.optional_integer("gpu_memory_mib", 1, MAX_MIB)
+    slicing, share_milli = _slices(fields)
     return tuple(
-        Device(index, gpu_type, memory_mib, foreign=index >= gpus - foreign) for index in range(gpus)
+        Device(index, gpu_type, memory_mib, index >= gpus - foreign, slicing, share_milli)
+        for index in range(gpus)
     )
+
+
+def _slices(fields: Fields) -> tuple[Slicing, int]:
+    """How the node's devices were cut from GPUs, and the share of a GPU that each counts as."""
+    text = fields.text("slices")
+    share_milli = fields.integer("slice_milli", GPU_MILLI, 1, GPU_MILLI)
+    if text is None:
+        if share_milli != GPU_MILLI:
+            raise fields.refusal("slice_milli", f"it needs slices: allowed are {', '.join(SLICES)}")
+        return Slicing.WHOLE, GPU_MILLI
+    if text not in SLICES:
+        raise fields.refusal("slices", f"allowed are {', '.join(SLICES)}")
+    if text == Slicing.MIG and not fields.has("gpu_type"):
+        raise fields.refusal("slices", "a gpu_type is required: MIG slices go to workloads that name it")
+    return Slicing(text), share_milli
+
+
+def _check_type(fields: Fields, node: Node, cut: dict[str, bool]) -> None:
+    """Refuse a type that whole GPUs and slices of a pool have in common: who names it would not know what he gets."""
+    for device in node.devices[:1]:
+        is_cut = device.slicing is not Slicing.WHOLE
+        if cut.setdefault(device.gpu_type, is_cut) != is_cut and fields.has("gpu_type"):
+            raise fields.refusal(
+                "gpu_type",
+                "whole GPUs and slices of the pool would have one type; allowed is one of its own for each",
+            )
 
 
 def _labels(fields: Fields) -> tuple[tuple[str, str], ...]:
@@ -192,7 +226,7 @@ def _labels(fields: Fields) -> tuple[tuple[str, str], ...]:
 
 def _taint(item: Value, what: str) -> Taint:
     """The taint of ``key=value:Effect``; the value may be left out, and so may an effect of NoSchedule."""
-    text = text_of(item, f"{what}: taints")
+    text = string_of(item, f"{what}: taints")
     pair, colon, effect = text.partition(":")
     key, _, value = pair.partition("=")
     if not key or (colon and effect not in TAINT_EFFECTS):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.quantities import memory_share
-from scheduling.engine.types import GPU_MILLI, DeviceShare, Memory, Node, Request, Status
+from scheduling.engine.types import GPU_MILLI, Device, DeviceShare, Memory, Node, Request, Slicing, Status
 
 HELD, PROMISED = 0, 1
 BOTH = (HELD, PROMISED)
@@ -25,12 +25,22 @@ def layers_of(status: Status) -> Layers:
 
 def share_on(request: Request, node: Node) -> int | None:
     """What the request takes of the node in milli-GPUs, None where no device of it can give that."""
+    first = node.devices[0] if node.devices else None
+    if first is not None and first.slicing is not Slicing.WHOLE:
+        return first.share_milli if _slice_suffices(request, first) else None
     if not isinstance(request, Memory):
         return request.milli
-    memory_mib = node.devices[0].memory_mib if node.devices else None
+    memory_mib = first.memory_mib if first is not None else None
     if memory_mib is None or request.mib > memory_mib:
         return None
     return memory_share(request.mib, memory_mib)
+
+
+def _slice_suffices(request: Request, device: Device) -> bool:
+    """Whether a pod has enough with one slice."""
+    if isinstance(request, Memory):
+        return device.memory_mib is not None and request.mib <= device.memory_mib
+    return request.milli in (GPU_MILLI, *range(1, device.share_milli + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,8 @@ class Room:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.devices = tuple(device.index for device in node.devices if not device.foreign)
-        self.free = tuple(dict.fromkeys(self.devices, GPU_MILLI) for _ in BOTH)
+        sizes = {device.index: device.share_milli for device in node.devices if not device.foreign}
+        self.free = tuple(dict(sizes) for _ in BOTH)
         self.cpu = [node.cpu_milli, node.cpu_milli]
         self.memory = [node.memory_mib, node.memory_mib]
 

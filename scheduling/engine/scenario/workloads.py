@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from scheduling.engine.quantities import counted
 from scheduling.engine.types import (
     GPU_MILLI,
     RESERVED_PRIORITY,
@@ -20,7 +21,7 @@ from scheduling.engine.types import (
 
 from .circles import first_circle
 from .document import ScenarioError, Sequence, Value
-from .fields import Fields, number_of
+from .fields import Fields, number_of, string_of
 from .pools import MAX_CPUS, MAX_GPUS, MAX_MIB, NODE_LEVEL
 from .rows import Known, Names, row_names
 
@@ -131,7 +132,7 @@ def _row(
         memory_mib=fields.integer("memory_mib", 0, 0, MAX_MIB),
         gpu_types=fields.texts("gpu_types"),
         partition=fields.text("partition"),
-        tolerations=tuple(_toleration(fields, text) for text in fields.texts("tolerations")),
+        tolerations=tuple(_toleration(fields, item) for item in fields.sequence("tolerations")),
         topology=_topology(fields, wanted_pools, pools),
         status=status,
         time_limit_ms=fields.duration("time_limit", low=1),
@@ -224,8 +225,8 @@ def _pools(fields: Fields, pool_names: Names) -> tuple[str, ...] | None:
     return tuple(pool_names.check(fields, "pool", pool) for pool in wanted)
 
 
-def _toleration(fields: Fields, text: str) -> Toleration:
-    key, equals, value = text.partition("=")
+def _toleration(fields: Fields, item: Value) -> Toleration:
+    key, equals, value = string_of(item, f"{fields.what}: tolerations").partition("=")
     if not key:
         raise fields.refusal("tolerations", 'allowed are "key" and "key=value"')
     return Toleration(key, value if equals else None)
@@ -254,7 +255,9 @@ def _nodes(fields: Fields, workload: Workload, node_names: Names) -> tuple[str, 
     least = 1 if workload.status is Status.STOPPING else workload.min_pods
     if not least <= len(nodes) <= workload.pods:
         count = str(least) if least == workload.pods else f"{least} to {workload.pods}"
-        raise fields.refusal("nodes", f"it names {len(nodes)} nodes: allowed are {count}, one for each pod")
+        raise fields.refusal(
+            "nodes", f"it names {counted(len(nodes), 'node')}: allowed are {count}, one for each pod"
+        )
     return nodes
 
 

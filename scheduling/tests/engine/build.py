@@ -17,6 +17,7 @@ from scheduling.engine.types import (
     Policy,
     Pool,
     Share,
+    Slicing,
     Snapshot,
     Status,
     Team,
@@ -40,10 +41,13 @@ def pool(name: str = "main", *, topology: Sequence[str] = (), paused: bool = Fal
 
 
 def node(name: str, gpus: int = 8, *, labels: dict[str, str] | None = None, **fields: Any) -> Node:
-    """A node with so many H100s of 80 GiB."""
+    """A node with so many H100s of 80 GiB, or with so many ``slices``, each of a ``share`` in milli-GPUs."""
     gpu_type, foreign = fields.pop("gpu_type", "H100"), fields.pop("foreign", 0)
-    memory = fields.pop("gpu_memory_mib", 81920)
-    devices = tuple(Device(index, gpu_type, memory, index >= gpus - foreign) for index in range(gpus))
+    memory, slicing = fields.pop("gpu_memory_mib", 81920), fields.pop("slices", Slicing.WHOLE)
+    share = fields.pop("share", GPU_MILLI)
+    devices = tuple(
+        Device(index, gpu_type, memory, index >= gpus - foreign, slicing, share) for index in range(gpus)
+    )
     return Node(name, name, fields.pop("pool", "main"), devices, labels=labels_of(labels or {}), **fields)
 
 
@@ -79,9 +83,10 @@ def waiting(
 def placed(
     name: str, team: str, gpus: float = 1, *, on: str, status: Status = Status.RUNNING, **fields: Any
 ) -> Workload:
-    """A placed workload. ``on`` says where each pod lies: ``"n0:0 n0:1,2"`` is device 0 and devices 1 and 2 of n0."""
+    """A placed workload. ``on`` says where each pod lies: ``"n0:0 n0:1,2"`` is device 0 and devices 1 and 2 of n0.
+    ``share``: what it holds of each, where they are slices."""
     started = fields.pop("started", 30)
-    share = milli(gpus) if gpus < 1 else GPU_MILLI
+    share = fields.pop("share", milli(gpus) if gpus < 1 else GPU_MILLI)
     placements = tuple(_pod(index, spot, share) for index, spot in enumerate(on.split()))
     fields.setdefault("pods", len(placements))
     workload = waiting(name, team, gpus, **fields)

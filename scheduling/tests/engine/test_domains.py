@@ -87,7 +87,7 @@ def test_a_preferred_level_outside_the_required_one_leaves_the_required_one() ->
 
 def test_the_domain_that_fits_tightest_comes_first() -> None:
     busy = placed("x", "a", 1, on="b/o/u/0:0")
-    assert lies(TREE, gang(2, 1, required="rack"), busy) == ["b/o/u/0", "b/o/u/1"]
+    assert lies(TREE, gang(3, 1, required="rack"), busy) == ["b/o/u/0", "b/o/u/1"]
 
 
 def test_how_tightly_a_domain_fits_counts_those_who_have_just_started() -> None:

@@ -147,6 +147,53 @@ def test_a_level_that_the_topology_has_not() -> None:
     )
 
 
+def test_larger_than_the_pool_counts_clusters_that_are_disconnected() -> None:
+    nodes = [
+        node("n0", 4, cluster="east"),
+        node("n1", 6, cluster="west", cluster_online=False),
+    ]
+    reason = why(nodes, A, waiting("w", "a", 1, pods=8))
+    assert (reason.code, reason.limit_milli) == ("larger-than-pool", 6000)
+    assert (
+        "no one cluster of the pool main has room for more than 6 of them even when empty" in reason.message
+    )
+    assert why(nodes, A, waiting("w", "a", 1, pods=6)).code == "cluster-offline"
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    soon = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 800))
+    assert soon.message == "Its last attempt failed; the next one is due in 1 second."
+    later = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 1800))
+    assert later.message == "Its last attempt failed; the next one is due in 2 seconds."
+    one = why([node("n0")], (team("a", reserved=1),), waiting("w", "a", 2, priority=100))
+    assert "a has 1 that is not handed to other teams." in one.message
+
+
+def test_gpus_that_it_cannot_use_are_not_counted_as_free_for_it() -> None:
+    others = [
+        node("a0", 8, gpu_type="A100"),
+        node("p0", 8, partition="lab"),
+        node("z0", 8, cluster="far", cluster_online=False),
+    ]
+    busy = placed("x", "a", on="n0:0 n0:1 n0:2")
+    row = waiting("w", "a", 2, gpu_types=("H100",))
+    reason = why([node("n0", 4), *others], A, busy, row)
+    assert (reason.code, reason.available_milli) == ("waiting-for-gpus", 1000)
+    assert reason.message == "It asks for 2 GPUs, but of the 25 free in the pool main it may use only 1."
+    assert reason.next_step == "Wait, or accept what is free: other GPU types, partitions, labels or taints."
+
+
+def test_parts_of_gpus_that_it_could_use_are_counted_though_they_are_too_small() -> None:
+    busy = [placed(f"x{index}", "a", 0.5, on=f"n0:{index}") for index in range(2)]
+    reason = why(
+        [node("n0", 2), node("a0", 8, gpu_type="A100")], A, *busy, waiting("w", "a", 1, gpu_types=("H100",))
+    )
+    assert (reason.code, reason.available_milli) == ("fragmented", 1000)
+    assert reason.message == (
+        "It asks for 1 GPU; 1 is free for it in the pool main, but not on nodes where its pods fit."
+    )
+
+
 def test_what_is_free_in_one_domain_is_not_said_to_be_in_several() -> None:
     nodes = [node(f"n{index}", 2, labels={"rack": "r"}) for index in range(2)]
     busy = [placed(f"x{index}", "a", on=f"n{index}:0") for index in range(2)]
@@ -350,3 +397,30 @@ def test_who_is_stopped_by_a_ceiling_is_told_of_it_whatever_has_grown_since() ->
         ("w", "waiting-for-ceiling", (2_000, 1_000, 3_000))
     ]
     assert check(world, found, NOW) == ()
+
+
+def test_of_two_at_one_ceiling_the_elastic_one_is_told_of_the_limit_that_stops_only_it() -> None:
+    """Both are stopped by the maximum of p when their turns come. Then g grows: t's burst limit is passed too, not by
+    the reserved one, most of which is charged above t."""
+    nodes = [node("a0", 2, gpu_type="A100"), node("b0", 1, gpu_type="B200"), node("h0", 2)]
+    teams = [
+        team("top", reserved=9),
+        team("p", "top", maximum=3),
+        team("t", "p", reserved=1, burst_limit_percent=200),
+        team("t2", "p"),
+        team("o", "top"),
+    ]
+    rows = [
+        placed("g", "t", on="a0:0", pods=2, min_pods=1, gpu_types=("A100",)),
+        placed("in-the-way", "o", 2, on="h0:0,1", priority=100),
+        placed("r", "t2", on="b0:0", priority=100),
+        waiting("reserved", "t", 2, priority=120, gpu_types=("H100",)),
+        waiting("elastic", "t", 2, priority=60, gpu_types=("H100",)),
+    ]
+    found = plan(nodes, teams, rows)
+    told = {wait.workload: wait.reason.message for wait in found.waits}
+    assert [grow.workload for grow in found.grows] == ["g"]
+    assert told == {
+        "reserved": "It asks for 2 GPUs, but none is left of the 3 that the maximum of p allows.",
+        "elastic": "It asks for 2 GPUs, but only 1 is left of the 3 that the burst limit of t allows.",
+    }

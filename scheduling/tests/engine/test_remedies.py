@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import schedule
+from scheduling.engine.checker.room import Rooms, refusal, share_on
 from scheduling.engine.reasons import CHANGE
 from scheduling.engine.types import (
     GPU_MILLI,
@@ -26,6 +27,7 @@ from scheduling.engine.types import (
     ReasonKind,
     Share,
     Snapshot,
+    Status,
     Topology,
     Wait,
     Workload,
@@ -78,20 +80,46 @@ OTHERS_USE_IT = snapshot(
 """The only GPU is used without Chamber."""
 
 
+def free_for(world: Snapshot, plan: Plan, wait: Wait) -> int:
+    """What a plan leaves free of the devices that somebody's pods may use."""
+    workload = next(each for each in world.workloads if each.id == wait.workload)
+    pool = next(each for each in world.pools if each.id == wait.pool)
+    nodes = [node for node in world.nodes if node.pool == pool.id]
+    rooms = Rooms(nodes)
+    placed = {row.id: row.placements for row in world.workloads if row.status is not Status.PENDING}
+    gets = [(row.workload, row.placements) for row in plan.starts]
+    more = dict([*gets, *((row.workload, row.placements) for row in plan.grows)])
+    unmade = {row.workload for row in plan.preemptions} & {
+        row.id for row in world.workloads if row.status is Status.QUEUED
+    }
+    for row in world.workloads:
+        rooms.take(row, () if row.id in unmade else placed.get(row.id, ()))
+        rooms.take(row, more.get(row.id, ()))
+    for shrink in plan.shrinks:
+        row = next(each for each in world.workloads if each.id == shrink.workload)
+        if row.status is Status.QUEUED:
+            rooms.take(row, [pod for pod in row.placements if pod.pod_index in shrink.pods], -1)
+    return sum(
+        max(0, rooms.rooms[node.id].devices[device.index])
+        for node in nodes
+        if refusal(pool, node, workload) is None
+        for device in node.devices
+        if share_on(workload, node, device)
+    )
+
+
 @given(worlds(most_pending=10))
 @example(OTHERS_USE_IT)
 @examples
 def test_everybody_who_waits_has_one_reason_with_true_numbers(world: Snapshot) -> None:
     found = schedule(world, NOW)
-    free = {pool.pool: pool.free_milli for pool in found.pools}
     assert max(Counter(wait.workload for wait in found.waits).values(), default=1) == 1
     for wait in found.waits:
         reason = wait.reason
         if reason.code in NO_PLACE:
-            assert reason.available_milli == free[wait.pool or ""]
-            assert (reason.code is ReasonCode.WAITING_FOR_GPUS) == (
-                free[wait.pool or ""] < (reason.asked_milli or 0)
-            )
+            free = free_for(world, found, wait)
+            assert reason.available_milli == free
+            assert (reason.code is ReasonCode.WAITING_FOR_GPUS) == (free < (reason.asked_milli or 0))
         if reason.code in (ReasonCode.WAITING_FOR_CEILING, ReasonCode.WAITING_FOR_RESERVATION):
             assert (reason.available_milli or 0) < (reason.asked_milli or 0) <= (reason.limit_milli or 0)
         if reason.kind is ReasonKind.CHANGE and reason.limit_milli is not None:

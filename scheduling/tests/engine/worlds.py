@@ -19,6 +19,7 @@ from scheduling.engine.types import (
     Pool,
     Queueing,
     Share,
+    Slicing,
     Snapshot,
     Status,
     Team,
@@ -27,6 +28,7 @@ from scheduling.engine.types import (
 )
 from scheduling.tests.engine.build import MINUTE, NOW, node, pool
 
+TYPES = (("A100",), ("A100",), ("mig",), ("mig",), ("shared",), ("mig", "H100"))
 TEAMS = ("root", "left", "right", "left-a", "left-b")
 PARENTS = {"left": "root", "right": "root", "left-a": "left", "left-b": "left"}
 
@@ -63,6 +65,10 @@ def nodes(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
         {"foreign": 1},
         {"foreign": 4},
         {"sharing": False},
+        {"slices": Slicing.MIG, "gpu_type": "mig", "share": 286, "gpu_memory_mib": 20480},
+        {"slices": Slicing.MIG, "gpu_type": "mig", "share": 143, "gpu_memory_mib": 10240},
+        {"slices": Slicing.REPLICAS, "gpu_type": "shared", "share": 250, "gpu_memory_mib": 20480},
+        {"slices": Slicing.REPLICAS, "gpu_type": "shared", "share": 500, "sharing": False},
     ]
     found = []
     for index in range(draw(st.integers(1, 6))):
@@ -114,7 +120,7 @@ def pending(draw: st.DrawFn, /, index: int, pools: tuple[Pool, ...], **fixed: An
         "min_pods": draw(st.sampled_from([pods, pods, 1])),
         "pools": draw(st.sampled_from([None, (pools[-1].id,), tuple(each.id for each in reversed(pools))])),
         "cpu_milli": draw(st.sampled_from([0, 0, 1000])),
-        "gpu_types": ("A100",) if draw(rare) == 0 else (),
+        "gpu_types": draw(st.sampled_from(TYPES)) if draw(rare) < 2 else (),
         "node_selector": (("rack", "r1"),) if draw(rare) == 0 else (),
         "partition": "lab" if draw(rare) == 0 else None,
         "submitted_at": NOW - draw(st.integers(1, 5)) * MINUTE,
@@ -134,7 +140,9 @@ def worlds(draw: st.DrawFn, *, most_pending: int = 6, several_pools: bool = True
     pools = tuple(Pool(name, name, draw(policies())) for name in names)
     fleet = draw(nodes(pools))
     free = {
-        (each.id, device.index): 0 if device.foreign else 1000 for each in fleet for device in each.devices
+        (each.id, device.index): 0 if device.foreign else device.share_milli
+        for each in fleet
+        for device in each.devices
     }
     workloads = []
     for index in range(draw(st.integers(0, 8))):
@@ -151,19 +159,19 @@ def _put(
 ) -> Workload | None:
     """A placed workload of one to three pods on one node, if there is room."""
     where = draw(st.sampled_from(fleet))
-    milli = draw(st.sampled_from([1000, 1000, 2000, 500]))
+    is_cut = where.devices[0].slicing is not Slicing.WHOLE
+    milli = 1000 if is_cut else draw(st.sampled_from([1000, 1000, 2000, 500]))
+    part = where.devices[0].share_milli if is_cut else min(milli, 1000)
     wanted = draw(st.integers(1, 3))
     placements: list[PodPlacement] = []
     for _ in range(wanted):
-        fitting = [
-            device.index for device in where.devices if free[where.id, device.index] >= min(milli, 1000)
-        ]
+        fitting = [device.index for device in where.devices if free[where.id, device.index] >= part]
         devices = fitting[: max(1, milli // 1000)]
         if len(devices) * 1000 < milli:
             break
         for device in devices:
-            free[where.id, device] -= min(milli, 1000)
-        shares = tuple(DeviceShare(device, min(milli, 1000)) for device in devices)
+            free[where.id, device] -= part
+        shares = tuple(DeviceShare(device, part) for device in devices)
         placements.append(PodPlacement(len(placements), where.id, shares))
     if not placements:
         return None
@@ -178,7 +186,7 @@ def _put(
         "cpu_milli": 0,
         "held": False,
         "dependency": Dependency.NONE,
-        "gpu_types": (),
+        "gpu_types": (where.devices[0].gpu_type,) if is_cut else (),
         "node_selector": (),
         "partition": where.partition,
         "status": status,

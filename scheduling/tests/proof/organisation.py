@@ -30,6 +30,7 @@ from scheduling.engine.types import (
     Request,
     Share,
     Sharing,
+    Slicing,
     Snapshot,
     Status,
     Taint,
@@ -297,6 +298,10 @@ ODD_WISHES: tuple[dict[str, Any], ...] = (
     {"gpu_types": ("A100",)},
     {"gpu_types": ("H100",)},
     {"gpu_types": ("H100", "A100")},
+    {"gpu_types": ("mig-1g",)},
+    {"gpu_types": ("mig-3g", "mig-1g", "mig-7g")},
+    {"gpu_types": ("mig-3g", "H100")},
+    {"gpu_types": ("shared",)},
     {"node_selector": (("rack", "1"),)},
     {"partition": "lab"},
     {"tolerations": (Toleration("odd"),)},
@@ -305,6 +310,16 @@ ODD_WISHES: tuple[dict[str, Any], ...] = (
     {"topology": Topology(required="rack", preferred="node")},
     {"topology": Topology(preferred="node")},
     {"memory_mib": 30},
+)
+Cut = tuple[str, int | None, Slicing, int]
+"""A type of slices: its name, memory, how it was cut, its share."""
+SLICES: tuple[tuple[Cut, ...], ...] = (
+    (("mig-1g", 10_240, Slicing.MIG, 143),),
+    (("mig-1g", 10_240, Slicing.MIG, 143), ("mig-3g", 40_960, Slicing.MIG, 429)),
+    (("mig-7g", 81_920, Slicing.MIG, 1000),),
+    (("shared", 20_480, Slicing.REPLICAS, 250),),
+    (("shared", None, Slicing.REPLICAS, 500),),
+    (("H100", 81_920, Slicing.WHOLE, 1000), ("mig-3g", 40_960, Slicing.MIG, 429)),
 )
 ODD_NODES: tuple[dict[str, Any], ...] = (
     *({},) * 6,
@@ -346,14 +361,30 @@ def happen(organisation: Organisation, chance: Random, times: int) -> None:
 
 
 def _devices(chance: Random) -> tuple[Device, ...]:
-    """The devices of a node: mostly all alike and ours; of some nobody knows the memory."""
+    """The devices of a node: mostly all alike and ours; of some nobody knows the memory. Some are slices."""
     found = []
+    if chance.random() < 0.2:
+        return _slices(chance)
     memory = chance.choice((40_960, 81_920, 81_920, None))
     gpu_type, mixed = chance.choice(("H100", "H100", "A100")), chance.random() < 0.1
     for index in range(chance.choice((1, 2, 4, 4, 8))):
         own_type = chance.choice(("H100", "A100")) if mixed else gpu_type
         found.append(Device(index, own_type, memory, foreign=chance.random() < 0.03))
     return tuple(found)
+
+
+def _slices(chance: Random) -> tuple[Device, ...]:
+    """A node of MIG slices of one or two profiles, or of replicas; or one where whole GPUs are left beside slices."""
+    kinds = chance.choice(SLICES)
+    return tuple(
+        _slice(index, chance.choice(kinds), foreign=chance.random() < 0.03)
+        for index in range(chance.choice((2, 4, 7)))
+    )
+
+
+def _slice(index: int, cut: Cut, *, foreign: bool) -> Device:
+    gpu_type, memory_mib, slicing, share_milli = cut
+    return Device(index, gpu_type, memory_mib, foreign, slicing, share_milli)
 
 
 def _waiting(workload: Workload, **fields: Any) -> Workload:

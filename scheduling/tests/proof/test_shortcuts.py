@@ -14,7 +14,7 @@ from scheduling.tests.proof.fair import shared
 from scheduling.tests.proof.histories import as_bytes
 from scheduling.tests.proof.organisation import Organisation, happen
 
-SEEDS = range(60)
+SEEDS = range(75)
 
 
 def worlds() -> Iterator[tuple[int, Snapshot, int]]:

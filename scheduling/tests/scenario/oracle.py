@@ -15,6 +15,7 @@ from scheduling.engine.types import (
     Node,
     Policy,
     Sharing,
+    Slicing,
     Snapshot,
     Status,
     Team,
@@ -149,11 +150,11 @@ def _nodes(world: _World) -> Iterator[str]:
             cpu[node_id] += pods * workload.cpu_milli
             memory[node_id] += pods * workload.memory_mib
     for node_id, node in world.nodes.items():
-        devices = sum(not device.foreign for device in node.devices)
+        has = sum(device.share_milli for device in node.devices if not device.foreign)
         over_cpu = node.cpu_milli is not None and cpu[node_id] > node.cpu_milli
         over_memory = node.memory_mib is not None and memory[node_id] > node.memory_mib
-        if gpus[node_id] > devices * GPU or over_cpu or over_memory:
-            yield f"node {node_id} is over its capacity: {gpus[node_id]} of {devices * GPU}"
+        if gpus[node_id] > has or over_cpu or over_memory:
+            yield f"node {node_id} is over its capacity: {gpus[node_id]} of {has}"
 
 
 def _newcomers(world: _World) -> Iterator[str]:
@@ -181,7 +182,12 @@ def _is_kept_back(world: _World, workload: Workload) -> bool:
     """Whether it is promised a device that it cannot share with somebody who is stopping on it."""
     held = _by_device(each for each in world.workloads.values() if each.status is Status.STOPPING)
     promised = _by_device([workload])
-    over = any(device in held and held[device] + milli > GPU for device, milli in promised.items())
+    size = {
+        (node.id, device.index): device.share_milli
+        for node in world.nodes.values()
+        for device in node.devices
+    }
+    over = any(device in held and held[device] + milli > size[device] for device, milli in promised.items())
     return workload.status is Status.QUEUED and over
 
 
@@ -196,7 +202,8 @@ def _by_device(workloads: Iterable[Workload]) -> Counter[tuple[str, int]]:
 def _takes(world: _World, node: Node, workload: Workload, outcome: _Outcome) -> bool:
     policy = world.policy(outcome)
     whole = not isinstance(workload.request, Memory) and workload.request.milli % GPU == 0
-    shared = node.sharing and policy.sharing is Sharing.FRACTIONS
+    slicing = node.devices[0].slicing
+    shared = (node.sharing or slicing is not Slicing.WHOLE) and policy.sharing is Sharing.FRACTIONS
     tolerated = {(each.key, each.value) for each in workload.tolerations}
     taints = [taint for taint in node.taints if taint.effect != "PreferNoSchedule"]
     return (
@@ -204,6 +211,12 @@ def _takes(world: _World, node: Node, workload: Workload, outcome: _Outcome) -> 
         and node.partition == workload.partition
         and (whole or shared)
         and (not workload.gpu_types or node.devices[0].gpu_type in workload.gpu_types)
+        and (
+            bool(workload.gpu_types)
+            or slicing is Slicing.WHOLE
+            or (slicing is Slicing.REPLICAS and not whole)
+        )
+        and (slicing is Slicing.WHOLE or not (whole and _asked_milli(workload) > GPU))
         and all({(taint.key, None), (taint.key, taint.value)} & tolerated for taint in taints)
     )
 
@@ -294,7 +307,7 @@ def _figures(world: _World) -> Iterator[str]:
         usable = [
             node for node in world.snapshot.nodes if node.pool == pool and node.ready and not node.cordoned
         ]
-        capacity = sum(not device.foreign for node in usable for device in node.devices) * GPU
+        capacity = sum(device.share_milli for node in usable for device in node.devices if not device.foreign)
         figures = _object(world.pool_figures[pool])
         used = sum(outcome.milli for team in world.children[None] for _, outcome in world.holders(team, pool))
         if (_milli(figures["capacity"]), _milli(figures["in_use"])) != (capacity, used):
@@ -379,10 +392,16 @@ def _milli(value: Json) -> int:
 
 def _pod_milli(workload: Workload, node: Node) -> int | None:
     request = workload.request
+    if node.devices[0].slicing is not Slicing.WHOLE:
+        return node.devices[0].share_milli
     if not isinstance(request, Memory):
         return request.milli
     memory_mib = node.devices[0].memory_mib
     return None if memory_mib is None else -(-request.mib * GPU // memory_mib)
+
+
+def _asked_milli(workload: Workload) -> int:
+    return 0 if isinstance(workload.request, Memory) else workload.request.milli
 
 
 def _domain(world: _World, workload: Workload, node: Node) -> tuple[str | None, ...]:

@@ -16,6 +16,13 @@ Row = dict[str, Any]
 
 RARELY = st.sampled_from((None,) * 7 + ("c",))
 """A fact that most do not have: too many of them at once, and nobody competes with anybody."""
+TYPES: tuple[Row, ...] = (
+    *({"gpu_type": gpu_type} for gpu_type in ("A100", "H100") * 3),
+    {"gpu_type": "mig", "slices": "mig", "slice_milli": 429},
+    {"gpu_type": "shared", "slices": "replicas", "slice_milli": 250},
+)
+"""What the GPUs of a node are."""
+NAMED = (["H100"], ["H100"], ["mig"], ["shared"], ["mig", "A100"])
 QUEUEING = ("backfill", "strict-fifo", "best-effort-fifo")
 ELASTIC = ("priority", "fair-share", "never")
 
@@ -38,7 +45,7 @@ def nodes(draw: st.DrawFn, name: str) -> Row:
     return {
         "name": name,
         "gpus": draw(st.integers(1, 8)),
-        "gpu_type": draw(st.sampled_from(("A100", "H100"))),
+        **draw(st.sampled_from(TYPES)),
         "gpu_memory_mib": 1000,
         "cpu": None if draw(RARELY) is None else 8,
         "cluster": draw(RARELY),
@@ -92,7 +99,7 @@ def workloads(draw: st.DrawFn, name: str, team_count: int, pool_names: list[str]
         "min_pods": draw(st.sampled_from((None, None, 1))),
         draw(st.sampled_from(("gpus", "gpus", "gpus", "gpu_memory_mib"))): 1,
         "cpu": draw(st.sampled_from((0, 0, 2))),
-        "gpu_types": [] if draw(RARELY) is None else ["H100"],
+        "gpu_types": [] if draw(RARELY) is None else draw(st.sampled_from(NAMED)),
         "time_limit": draw(st.sampled_from((None, "30m", "2h"))),
         "preemptions": draw(st.sampled_from((0, 0, 1))),
     }

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
-from scheduling.engine.types import Node, Snapshot
+from scheduling.engine.types import Node, Queueing, Slicing, Snapshot
 from scheduling.picture import Picture
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
-from scheduling.whatif.freed import more_nodes, starts_with
+from scheduling.whatif.freed import more_nodes, with_more
 
 
 def picture(rows: Snapshot) -> Picture:
@@ -25,7 +26,7 @@ def full(*nodes: Node) -> Snapshot:
 
 
 def starts(rows: Snapshot, gpus: int, pool_id: str = "main") -> set[str]:
-    return {start.workload for start in starts_with(picture(rows), pool_id, gpus)}
+    return {start.workload for start in with_more(picture(rows), pool_id, gpus).starts}
 
 
 def test_the_queue_s_order_decides_who_starts_on_what_is_freed() -> None:
@@ -37,6 +38,46 @@ def test_the_queue_s_order_decides_who_starts_on_what_is_freed() -> None:
 def test_too_little_starts_nobody_who_would_delay_the_first() -> None:
     assert starts(full(), 1) <= {"third"}
     assert "first" not in starts(full(), 3)
+
+
+def ahead(rows: Snapshot, gpus: int) -> str | None:
+    wait = with_more(picture(rows), "main", gpus).ahead
+    return wait and wait.workload
+
+
+def holding_up(**policy: Any) -> Snapshot:
+    """Two nodes of four, full of reserved work; a gang of eight is first, two of one GPU are behind it."""
+    run = [placed(f"run-{number}", "acme", 4, on=f"n{number}:0,1,2,3", priority=100) for number in range(2)]
+    rows = [waiting("gang", "acme", 4, pods=2, priority=60), waiting("one", "acme"), waiting("two", "acme")]
+    return snapshot([node("n0", 4), node("n1", 4)], [team("acme")], [*run, *rows], pool(**policy))
+
+
+def test_where_more_gpus_start_fewer_the_workload_is_named_for_which_they_are_kept() -> None:
+    for gpus in range(1, 17):
+        found = with_more(picture(holding_up()), "main", gpus)
+        idle = gpus * 1000 - sum(pod.milli for start in found.starts for pod in start.placements)
+        waits = {"gang", "one", "two"} - {start.workload for start in found.starts}
+        assert ahead(holding_up(), gpus) == (
+            "gang" if "gang" in waits and idle and waits != {"gang"} else None
+        ), gpus
+
+
+def test_under_strict_fifo_the_first_is_named_behind_which_all_wait() -> None:
+    assert starts(holding_up(queueing=Queueing.STRICT_FIFO), 2) == set()
+    assert ahead(holding_up(queueing=Queueing.STRICT_FIFO), 2) == "gang"
+
+
+def test_nobody_is_named_where_nobody_is_held_back() -> None:
+    assert ahead(holding_up(queueing=Queueing.BEST_EFFORT_FIFO), 1) is None
+    assert ahead(holding_up(), 16) is None
+
+
+def test_slices_are_no_model_for_gpus_that_are_freed() -> None:
+    cut = [node(f"s{index}", 7, gpu_type="mig", slices=Slicing.MIG, share=143) for index in range(3)]
+
+    (found,) = more_nodes(full(*cut, node("n0")), "main", 8)
+
+    assert {device.slicing for device in found.devices} == {Slicing.WHOLE}
 
 
 def test_gpus_are_freed_in_whole_nodes_of_the_commonest_kind_and_a_rest() -> None:

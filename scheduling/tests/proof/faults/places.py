@@ -12,6 +12,7 @@ from scheduling.engine.standing import Standing
 from scheduling.engine.types import (
     Device,
     Memory,
+    Slicing,
     Taint,
     Topology,
 )
@@ -35,6 +36,13 @@ def _all_gangs(growing: Mapping[str, Candidate], standings: Mapping[str, Standin
     return [Growing(entry, standings[id_]) for id_, entry in growing.items()]
 
 
+CUT = world(
+    node("n", 1),
+    node("m", 2, gpu_type="mig", slices=Slicing.MIG, share=143),
+    placed("r", "a", on="n:0"),
+    waiting("v", "a"),
+    waiting("w", "b", gpu_types=("mig",)),
+)
 PLACES = (
     Fault(
         "a gang is cut",
@@ -65,6 +73,30 @@ PLACES = (
         BrokenRule.TOPOLOGY_PREFERRED,
         NEAR,
         blind(workloads=field(topology=Topology())),
+    ),
+    Fault(
+        "a gang that names a level takes what is left of several nodes",
+        BrokenRule.MORE_NODES,
+        world(
+            node("e", 4, labels={"rack": "r"}),
+            node("h", 4, labels={"rack": "r"}),
+            placed("r", "a", 2, on="h:0,1"),
+            waiting("w", "b", pods=3, topology=Topology(preferred="rack")),
+            pools=(pool(topology=["rack"]),),
+        ),
+        wrong("ledger.Ledger._packs", property(lambda _: False)),
+    ),
+    Fault(
+        "a whole GPU without a type lands on a slice",
+        BrokenRule.GPU_TYPE,
+        CUT,
+        wrong("ask.takes_slice", lambda *_, **__: True),
+    ),
+    Fault(
+        "a slice counts as a whole GPU",
+        BrokenRule.POD_SIZE,
+        CUT,
+        blind(nodes=lambda row: {"devices": tuple(replace(each, share_milli=1000) for each in row.devices)}),
     ),
     Fault(
         "a device is given out twice",
