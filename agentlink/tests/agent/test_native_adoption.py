@@ -105,7 +105,13 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "another controller": (job(managedBy="kueue.x-k8s.io/multikueue"), "is run by kueue"),
     "no GPUs": (job(container={"resources": {}}), "asks for no GPUs"),
     "parts of GPUs": (
-        job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}), "only whole GPUs"
+        job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "2"}}}),
+        "It asks for 2 of nvidia.com/mig-1g.10gb in a pod; only whole GPUs of one kind can be planned for a Job. "
+        "Slices go one to a pod: submit it to Chamber with GPU type mig-1g.10gb and a pod for each slice.",
+    ),
+    "GPUs and parts of GPUs": (
+        job(container={"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "1"}}}),
+        "It asks for 1 of nvidia.com/gpu and 1 of nvidia.com/mig-1g.10gb in a pod",
     ),
     "claims": (job({"resourceClaims": [{"name": "x"}]}), "by resourceClaims"),
     "a node": (job({"nodeName": "n1"}), "It names its node (n1)"),
