@@ -1,6 +1,7 @@
 """MIG profiles: which part of a GPU a slice of one is, by the names that the device plugin and drivers give it."""
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 Slicing = Literal["whole", "mig", "replicas"]
@@ -54,6 +55,7 @@ def part_milli(parts: int, of: int, *, whole_milli: int = GPU_MILLI) -> int:
     return min(whole_milli, max(1, -(-whole_milli * parts // max(1, of))))
 
 
+@lru_cache(maxsize=4096)
 def sliced_by_name(
     gpu_type: str, *, replicas: int | None = None, gpu_memory_mib: int | None = None
 ) -> tuple[Slicing, int]:
