@@ -1,9 +1,10 @@
 """Machines and their GPUs, as the agents report them."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Count, F, Q, Sum
+from django.db.models.functions import Coalesce
 
 from agentlink.models.cluster import Cluster
 from agentlink.querysets import NodeQuerySet
@@ -113,3 +114,11 @@ class Device(models.Model):
 
     def __str__(self) -> str:
         return f"{self.node}:{self.index}"
+
+
+CUT = ~Q(slicing=Slicing.WHOLE)
+SLICES: dict[str, Any] = {
+    "slices": Count("id", filter=CUT),
+    "slices_milli": Coalesce(Sum("share_milli", filter=CUT), 0),
+}
+"""Aggregates over devices: how many are no GPUs but slices, and what these count as."""
