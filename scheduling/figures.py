@@ -20,6 +20,7 @@ from scheduling.engine import types as engine
 from scheduling.explain import kind_of, label
 from teams.models import Pool, Team
 from teams.permissions import outermost
+from teams.values import devices_text
 from workloads import known
 from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import RESERVED_FROM
@@ -61,6 +62,12 @@ class PoolBar:
     waiting: int = 0
     slices: int = 0
     slices_milli: int = 0
+
+    @property
+    def devices(self) -> str:
+        """Its devices, whatever their state: "24 GPUs and 9 slices worth 1.859 GPUs"."""
+        whole = (self.capacity_milli - self.slices_milli) // engine.GPU_MILLI
+        return devices_text(whole, self.slices, self.slices_milli)
 
     @property
     def in_use_milli(self) -> int:
@@ -203,7 +210,7 @@ def queue_by_reason(user: "User | AnonymousUser") -> list[ReasonCount]:
     )
     milli = Coalesce(Sum(F("pods") * F("gpu_milli")), 0)
     rows = pending.values_list("reason_code", "gpu_types").annotate(
-        count=Count("id"), pods=Sum("pods"), milli=milli
+        count=Count("id"), all_pods=Sum("pods"), milli=milli
     )
     counts: dict[str, ReasonCount] = {}
     for code, gpu_types, count, pods, asked_milli in rows:
