@@ -143,13 +143,12 @@ def _node_cell(
 
 
 def _counted(devices: Sequence[_Seen]) -> str:
-    """Return how many GPUs and slices of which types a node has: "8 × H100 and slices: 7 × mig-1g.10gb"."""
+    """Return how many GPUs of which types a node has, and how many slices: "8 × H100", "2 × H100, 9 slices"."""
     whole = Counter(device.gpu_type or "GPU" for device in devices if not device.cut)
-    cut = Counter(device.gpu_type or "slice" for device in devices if device.cut)
-    told = [", ".join(f"{count} × {name}" for name, count in sorted(each.items())) for each in (whole, cut)]
-    if not cut:
-        return told[0] or "0 × GPU"
-    return f"{told[0]} and slices: {told[1]}" if whole else f"slices: {told[1]}"
+    slices = sum(device.cut for device in devices)
+    told = [f"{count} × {name}" for name, count in sorted(whole.items())]
+    told += [f"{slices} slice{'' if slices == 1 else 's'}"] if slices else []
+    return ", ".join(told) or "no GPUs"
 
 
 def _device_cell(device: _Seen, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> DeviceCell:

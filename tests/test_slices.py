@@ -1,4 +1,4 @@
-"""Slices of GPUs the whole way: a simulated cluster tells of them, pages show them apart, workloads get them by name."""
+"""Slices of GPUs the whole way: a cluster tells of them, pages show them apart, workloads get them by name."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def sliced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     """A demo whose main pool has nine slices of GPUs in a fourth cluster, beside 100 GPUs in two others."""
     folder = tmp_path_factory.mktemp("sliced")
     demo = start_demo(folder / "data", "--no-stream")
-    agent: "subprocess.Popen[bytes] | None" = None
+    agent: subprocess.Popen[bytes] | None = None
     try:
         with demo.api("olga") as api:
             made = api.post("clusters/", json={"name": "cut", "backend": "simulated"}).json()

@@ -65,9 +65,9 @@ def test_slices_are_shown_apart_from_gpus(client: Client, org: Team, pool: Pool)
     signed_in(client, org, Role.VIEWER)
     one = client.get("/pools/main/").content.decode()
     assert told in one
-    assert "H100; slices mig-1g.10gb (0.143 GPUs), mig-3g.40gb (0.429 GPUs)" in one
-    assert "8 × H100" in one
-    assert "slices: 7 × mig-1g.10gb, 2 × mig-3g.40gb" in one
+    assert "and slices mig-1g.10gb (0.143 GPUs), mig-3g.40gb (0.429 GPUs)</dt><dd>H100</dd>" in one
+    assert '<span class="muted">8 × H100</span>' in one
+    assert '<span class="muted">9 slices</span>' in one
     assert one.count('class="device device-free device-slice" title=') == 9
     assert 'title="Slice 8 (mig-3g.40gb, 0.429 GPUs): free"' in one
     assert 'aria-label="n1: slices: 9 free"' in one
@@ -75,6 +75,7 @@ def test_slices_are_shown_apart_from_gpus(client: Client, org: Team, pool: Pool)
     every = client.get("/pools/").content.decode()
     assert told in every
     assert "and 9 slices worth 1.859 GPUs" in every
+    assert "H100; slices mig-1g.10gb (0.143 GPUs), mig-3g.40gb (0.429 GPUs)" in every
     assert "17" not in every.split("Clusters</h2>")[1].split("</table>")[0]
     assert told in client.get("/").content.decode()
     assert 'device-slice"' in client.get("/clusters/east/").content.decode()
