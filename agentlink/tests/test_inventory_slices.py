@@ -57,7 +57,7 @@ def test_a_slice_is_stored_with_its_share(place: Place) -> None:
     [
         {"slicing": "whole", "share_milli": 143},
         {"slicing": "mig", "share_milli": 0},
-        {"slicing": "quartered"},
+        {"slicing": "half"},
     ],
 )
 def test_the_database_refuses_a_share_that_is_not_of_its_slicing(
