@@ -257,7 +257,8 @@ def _at_or_below(teams: Sequence[Team]) -> Q:
 def _capacity_milli(pool: Pool) -> int:
     """Return the pool's capacity as `PoolBar` has it (1 query)."""
     present = Device.objects.filter(node__gone_at__isnull=True, node__pool=pool).order_by()
-    return present.aggregate(milli=Coalesce(Sum("share_milli"), 0))["milli"]
+    milli: int | None = present.aggregate(milli=Sum("share_milli"))["milli"]
+    return milli or 0
 
 
 def _devices() -> PoolSums:

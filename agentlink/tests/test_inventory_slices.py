@@ -1,5 +1,7 @@
 """Slices in inventories: told apart from GPUs, held to their shares, and not used where an agent cannot tell."""
 
+from typing import Any
+
 import pytest
 from django.db import IntegrityError, transaction
 
@@ -14,7 +16,7 @@ from workloads.models import Attempt
 MIG = "mig-1g.10gb"
 
 
-def cut(index: int, share_milli: int = 143, **fields: object) -> DeviceReport:
+def cut(index: int, share_milli: int = 143, **fields: Any) -> DeviceReport:
     return DeviceReport.model_validate(
         {"index": index, "gpu_type": MIG, "slicing": "mig", "share_milli": share_milli, **fields}
     )
@@ -45,8 +47,8 @@ def told(found: Device) -> tuple[str, int, bool]:
 
 
 def test_a_slice_is_stored_with_its_share(place: Place) -> None:
-    replica = {"gpu_type": "T4-SHARED", "slicing": "replicas", "share_milli": 250}
-    take(place.cluster, [report(DeviceReport(index=0, gpu_type="H100"), cut(1), cut(2, **replica))])
+    replica = cut(2, 250, gpu_type="T4-SHARED", slicing="replicas")
+    take(place.cluster, [report(DeviceReport(index=0, gpu_type="H100"), cut(1), replica)])
     assert told(device(place.cluster, 0)) == ("whole", 1000, False)
     assert told(device(place.cluster, 1)) == ("mig", 143, False)
     assert told(device(place.cluster, 2)) == ("replicas", 250, False)

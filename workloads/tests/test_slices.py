@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from agentlink.models import Device
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Refusal
 from chamber.models import User
@@ -24,15 +23,12 @@ def machines(pool: Pool) -> None:
     """Two GPUs, seven small slices, two large ones, and a GPU in four replicas, all in one pool."""
     cluster = make_cluster()
     make_node(cluster, "whole", gpus=2, pool=pool)
-    make_node(cluster, "small", gpus=7, pool=pool, gpu_type=SMALL)
-    make_node(cluster, "large", gpus=2, pool=pool, gpu_type=LARGE)
-    make_node(cluster, "parts", gpus=4, pool=pool, gpu_type=REPLICA)
-    for name, slicing, share_milli in (
-        ("small", "mig", 143),
-        ("large", "mig", 429),
-        ("parts", "replicas", 250),
-    ):
-        Device.objects.filter(node__name=name).update(slicing=slicing, share_milli=share_milli)
+    small = make_node(cluster, "small", gpus=7, pool=pool, gpu_type=SMALL)
+    large = make_node(cluster, "large", gpus=2, pool=pool, gpu_type=LARGE)
+    parts = make_node(cluster, "parts", gpus=4, pool=pool, gpu_type=REPLICA)
+    small.devices.update(slicing="mig", share_milli=143)
+    large.devices.update(slicing="mig", share_milli=429)
+    parts.devices.update(slicing="replicas", share_milli=250)
     known.forget()
 
 
