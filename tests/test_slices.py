@@ -8,10 +8,14 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, expect
 
 from tests.conftest import CHAMBER, Demo, start_demo
+from tests.test_browser import Visitor, browser
 from tests.test_demo import status_of, submit
 from tests.waiting import until
+
+__all__ = ["browser"]
 
 ROOT = Path(__file__).parent.parent
 SMALL, LARGE = "mig-1g.10gb", "mig-3g.40gb"
@@ -94,3 +98,28 @@ def test_a_workload_that_names_no_type_takes_no_slice(sliced: Demo) -> None:
         until(lambda: status_of(api, fits) == "running")
         assert devices_of(api) == []
         api.post(f"workloads/{fits}/cancel/")
+
+
+@pytest.mark.chromium
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (1440, True), (390, False), (390, True)])
+def test_pages_show_gpus_and_slices_apart_and_fit(
+    sliced: Demo, browser: Browser, width: int, dark: bool
+) -> None:
+    visit = Visitor(sliced, browser)
+    page = visit("olga", "/pools/main/", width=width, dark=dark)
+    expect(page.locator("#pool dl.stats")).to_contain_text("100 GPUs and 9 slices worth 1.859 GPUs")
+    expect(page.locator(".node", has_text="cut-0").locator(".device-slice")).to_have_count(9)
+    for address, words in (
+        ("/", "(100 GPUs and 9 slices worth 1.859 GPUs)"),
+        ("/pools/", "and 9 slices worth 1.859 GPUs"),
+        ("/clusters/cut/", "9 slices"),
+        (
+            "/workloads/submit/",
+            "one to a pod, only by name: mig-1g.10gb (0.143 GPUs), mig-3g.40gb (0.429 GPUs)",
+        ),
+    ):
+        page.goto(address)
+        expect(page.locator("main")).to_contain_text(words)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+    page.context.close()
+    assert visit.complaints == []
