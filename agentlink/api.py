@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, cast
 
-from django.db.models import Count, Prefetch, Q
+from django.db.models import Prefetch
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import generics, serializers
@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agentlink import actions
+from agentlink import actions, maps
 from agentlink.models import AgentToken, Backend, Cluster, Device, Node
 from chamber.rest import NewestFirst
 from teams.actors import Actor, Via
@@ -28,7 +28,19 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
     """A cluster as everybody in the organisation may see it."""
 
     nodes = serializers.IntegerField(source="node_count", read_only=True)
-    gpus = serializers.IntegerField(source="gpu_count", read_only=True)
+    gpus = serializers.IntegerField(
+        source="gpu_count", read_only=True, help_text="GPUs; slices of GPUs are not among them."
+    )
+    slices = serializers.IntegerField(
+        source="slice_count", read_only=True, help_text="MIG slices and replicas."
+    )
+    slice_gpus = GpusField(
+        source="slices_milli", read_only=True, help_text="What the slices count as, in GPUs."
+    )
+    unclear_slices = serializers.IntegerField(
+        read_only=True,
+        help_text="Slices that its agent, older than the server, told as GPUs: they are not used.",
+    )
 
     class Meta:
         model = Cluster
@@ -42,6 +54,9 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "protocol",
             "nodes",
             "gpus",
+            "slices",
+            "slice_gpus",
+            "unclear_slices",
             "lost_after_seconds",
             "created_at",
         )
@@ -72,14 +87,29 @@ class NewTokenSerializer(serializers.Serializer[actions.NewToken]):
 
 
 class DeviceSerializer(serializers.ModelSerializer[Device]):
-    """A GPU; `occupied` counts pods that may exist, `allocated` what is given to admitted workloads, in GPUs."""
+    """A GPU, or a slice of one.
 
+    `occupied` counts pods that may exist, `allocated` what is given to admitted workloads, in GPUs.
+    """
+
+    share = GpusField(
+        source="share_milli", help_text="The part of a GPU that it counts as: 1 but for slices."
+    )
     occupied = GpusField(source="occupied_milli")
     allocated = GpusField(source="allocated_milli")
 
     class Meta:
         model = Device
-        fields = ("index", "gpu_type", "memory_mib", "foreign", "occupied", "allocated")
+        fields = (
+            "index",
+            "gpu_type",
+            "memory_mib",
+            "foreign",
+            "slicing",
+            "share",
+            "occupied",
+            "allocated",
+        )
 
 
 class NodeSerializer(serializers.ModelSerializer[Node]):
@@ -109,11 +139,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
 
 
 def _clusters(request: Request) -> Any:
-    present = Q(nodes__gone_at__isnull=True)
-    return Cluster.objects.visible_to(request.user).annotate(
-        node_count=Count("nodes", filter=present, distinct=True),
-        gpu_count=Count("nodes__devices", filter=present, distinct=True),
-    )
+    return maps.with_counts(Cluster.objects.visible_to(request.user))
 
 
 def _cluster(request: Request, name: str) -> Cluster:

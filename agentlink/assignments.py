@@ -22,7 +22,6 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster, Device, Hold, Placement
-from agentlink.models.node import WHOLE_DEVICE_MILLI
 from chamber import live
 from chamber.bulk import insert_each
 from chamber.ids import new_ids
@@ -226,8 +225,8 @@ def _are_left(placements: Sequence[PlacedShare]) -> bool:
         asked[device_id] += share_milli
     left = Device.objects.filter(pk__in=asked, placements__hold=Hold.LEAVING).order_by()
     return any(
-        occupied_milli + asked[pk] > WHOLE_DEVICE_MILLI
-        for pk, occupied_milli in left.values_list("pk", "occupied_milli")
+        occupied_milli + asked[pk] > share_milli
+        for pk, occupied_milli, share_milli in left.values_list("pk", "occupied_milli", "share_milli")
     )
 
 
@@ -281,7 +280,8 @@ class _Room:
     def __init__(self, device_ids: Iterable[UUID]) -> None:
         counters = Device.objects.filter(pk__in=set(device_ids)).order_by()
         self._free = {
-            pk: WHOLE_DEVICE_MILLI - occupied for pk, occupied in counters.values_list("pk", "occupied_milli")
+            pk: share - occupied
+            for pk, share, occupied in counters.values_list("pk", "share_milli", "occupied_milli")
         }
 
     def take(self, shares: Sequence[PlacedShare]) -> bool:

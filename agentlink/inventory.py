@@ -5,7 +5,7 @@ that range and not reported is gone. With each node a digest is kept of what the
 nodes for pools: of who is reported as before, nothing else is read, and nothing written.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
@@ -14,14 +14,15 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from agentlink.models import Cluster, Device, Node
+from agentlink.models import Cluster, Device, Hold, Node, Placement, Slicing
+from agentlink.models.node import WHOLE_DEVICE_MILLI
 from agentlink.protocol import Inventory, NodeReport
 from chamber import live
 from chamber.bulk import update_each
 from teams.models import Pool
 
 PLAIN = ("ready", "cordoned", "cpu_milli", "memory_mib", "labels", "taints", "partition", "sharing")
-DEVICE_FIELDS = ("gpu_type", "memory_mib", "foreign")
+DEVICE_FIELDS = ("gpu_type", "memory_mib", "foreign", "slicing", "share_milli")
 BATCH = 500
 CLUSTER_LABEL = "chamber.internal/cluster"
 """A label that each node has here, whatever it says itself: pools and workloads may name a cluster by it."""
@@ -48,9 +49,13 @@ def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bo
             return False
         cluster.inventory_generation, cluster.inventory_part = message.generation, message.part + 1
         cluster.inventory_upto = message.nodes[-1].name if message.nodes else after
-        cluster.save(update_fields=["inventory_generation", "inventory_part", "inventory_upto"])
+        nodes, unclear = _with_slices_apart(message.nodes)
+        cluster.unclear_slices = unclear if begins else cluster.unclear_slices + unclear
+        cluster.save(
+            update_fields=["inventory_generation", "inventory_part", "inventory_upto", "unclear_slices"]
+        )
         present = _present(cluster_id, message, after=after)
-        changed = _take_nodes(cluster, message.nodes, {name: told for name, (_, told) in present.items()})
+        changed = _take_nodes(cluster, nodes, {name: told for name, (_, told) in present.items()})
         reported = {node.name for node in message.nodes}
         gone = [pk for name, (pk, _) in present.items() if name not in reported]
         if gone:
@@ -59,6 +64,23 @@ def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bo
             live.announce("pools", "overview")
             live.ring()
     return True
+
+
+def _with_slices_apart(reports: Sequence[NodeReport]) -> tuple[list[NodeReport], int]:
+    """Return the nodes with what an old agent told as GPUs and is named as a slice told apart; and how many these are.
+
+    They are not to be used: such an agent would not know the share of a GPU by which they are given to a pod.
+    """
+    found, unclear = [], 0
+    for report in reports:
+        slices = report.slices_by_name()
+        unclear += len(slices)
+        if slices:
+            aside = {index: device.model_copy(update={"foreign": True}) for index, device in slices.items()}
+            devices = tuple(aside.get(device.index, device) for device in report.devices)
+            report = report.model_copy(update={"devices": devices})  # noqa: PLW2901 - the same node
+        found.append(report)
+    return found, unclear
 
 
 def _present(cluster_id: UUID, message: Inventory, *, after: str) -> dict[str, tuple[UUID, str]]:
@@ -118,35 +140,82 @@ def _take_devices(nodes: dict[UUID, NodeReport]) -> None:
     """Store the devices of these nodes. One that is not reported any more stays, not to be used, with what is on it."""
     rows = Device.objects.filter(node__in=nodes).order_by()
     known: dict[tuple[UUID, int], tuple[UUID, DeviceValues]] = {
-        (node_id, index): (pk, (gpu_type, memory_mib, foreign))
-        for pk, node_id, index, gpu_type, memory_mib, foreign in rows.values_list(
-            "pk", "node", "index", *DEVICE_FIELDS
-        )
+        (node_id, index): (pk, values)
+        for pk, node_id, index, *values in rows.values_list("pk", "node", "index", *DEVICE_FIELDS)
     }
     new: list[Device] = []
     changed: list[Device] = []
+    cut_anew: list[Device] = []
     for node_id, report in nodes.items():
         for told in report.devices:
-            values = (told.gpu_type, told.memory_mib, told.foreign)
+            values = [getattr(told, field) for field in DEVICE_FIELDS]
             pk, before = known.pop((node_id, told.index), (None, None))
-            if pk is None:
+            if pk is None or before is None:
                 new.append(_device(node_id, told.index, values))
             elif before != values:
-                changed.append(_device(node_id, told.index, values, pk=pk))
-    for (node_id, index), (pk, (gpu_type, memory_mib, foreign)) in known.items():
-        if not foreign:
-            changed.append(_device(node_id, index, (gpu_type, memory_mib, True), pk=pk))
+                device = _device(node_id, told.index, values, pk=pk)
+                changed.append(device)
+                if before[-2:] != values[-2:]:
+                    cut_anew.append(device)
+    gone = DEVICE_FIELDS.index("foreign")
+    for (node_id, index), (pk, values) in known.items():
+        if not values[gone]:
+            values[gone] = True
+            changed.append(_device(node_id, index, values, pk=pk))
     Device.objects.bulk_create(new, batch_size=BATCH)
+    kept_back = _recount(cut_anew)
     # Only what the agent tells: the counters beside it belong to the triggers.
     update_each(changed, DEVICE_FIELDS)
+    if kept_back:
+        Node.objects.filter(pk__in=kept_back).update(told="")
 
 
-DeviceValues = tuple[str, int | None, bool]
+DeviceValues = list[Any]
 """What an agent tells of a device, in the order of `DEVICE_FIELDS`."""
 
 
 def _device(node_id: UUID, index: int, values: DeviceValues, **columns: Any) -> Device:
     return Device(node_id=node_id, index=index, **dict(zip(DEVICE_FIELDS, values, strict=True)), **columns)
+
+
+def _recount(cut_anew: Collection[Device]) -> set[UUID]:
+    """Have pods that have one of these devices whole have it whole by its new share too, before that is stored (1
+    query, 3 more and one a share where any is in use).
+
+    So it is when an agent that tells slices apart follows one that did not. A device that several pods share cannot be
+    a slice: it stays what it was, not to be used, and its node, which is returned, is looked at again with the next
+    inventory.
+    """
+    used = Device.objects.filter(pk__in=[device.pk for device in cut_anew]).exclude(
+        occupied_milli=0, allocated_milli=0
+    )
+    counters = {
+        pk: ({occupied, allocated} - {0}, share)
+        for pk, occupied, allocated, share in used.values_list(
+            "pk", "occupied_milli", "allocated_milli", "share_milli"
+        )
+    }
+    whole = [device for device in cut_anew if device.pk in counters and _is_whole(*counters[device.pk])]
+    if whole:
+        # Between two shares of slices the counters are neither.
+        Device.objects.filter(pk__in=[device.pk for device in whole]).update(
+            slicing=Slicing.WHOLE, share_milli=WHOLE_DEVICE_MILLI
+        )
+    for share_milli in {device.share_milli for device in whole}:
+        placed = Placement.objects.filter(
+            device__in=[device.pk for device in whole if device.share_milli == share_milli]
+        )
+        placed.exclude(hold=Hold.RELEASED).update(share_milli=share_milli)
+    shared = [device for device in cut_anew if device.pk in counters and device not in whole]
+    shared = [device for device in shared if device.slicing != Slicing.WHOLE]
+    for device in shared:
+        device.slicing, device.share_milli, device.foreign = Slicing.WHOLE, WHOLE_DEVICE_MILLI, True
+    return {device.node_id for device in shared}
+
+
+def _is_whole(counted: set[int], share_milli: int) -> bool:
+    """Return whether counters that are not 0 are the whole of a device."""
+    return counted == {share_milli}
 
 
 def pool_of(labels: dict[str, str], pools: Iterable[Pool]) -> UUID | None:

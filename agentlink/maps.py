@@ -1,15 +1,18 @@
 """Nodes and their devices as the pages draw them: a cell per device, coloured by who has it."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
-from agentlink.models import Device, Hold, Node, Placement
-from agentlink.models.node import WHOLE_DEVICE_MILLI
+from agentlink.models import Cluster, Device, Hold, Node, Placement, Slicing
+from agentlink.models.node import CUT, WHOLE_DEVICE_MILLI
 from teams.models import Pool
+from teams.values import devices_text, gpus
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
 
@@ -21,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCell:
-    """One device: `state` is free, reserved, elastic, shared, foreign or down."""
+    """One device: `state` is free, reserved, elastic, shared, foreign or down; `cut`: it is a slice, no GPU."""
 
     state: str
     title: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,31 @@ class NodeCell:
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """A pool in numbers, in milli-GPUs; `largest_free_milli` is the most that one node has free in whole devices."""
+    """A pool in numbers, in milli-GPUs; `largest_free_milli` is the most that one node has free in whole GPUs.
+
+    `gpus` and `slices` are devices of the capacity, `slices_milli` is what these slices count as. `gpu_types` are those
+    of GPUs, `slice_types` those of slices, each with its share of a GPU.
+    """
 
     nodes: int = 0
-    devices: int = 0
+    gpus: int = 0
+    slices: int = 0
+    slices_milli: int = 0
     capacity_milli: int = 0
     allocated_milli: int = 0
     largest_free_milli: int = 0
     gpu_types: tuple[str, ...] = ()
+    slice_types: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def mixed(self) -> bool:
+        """Return whether its devices are of several types."""
+        return len(self.gpu_types) + len(self.slice_types) > 1
+
+    @property
+    def devices(self) -> str:
+        """Return the capacity in devices: "24 GPUs and 9 slices worth 1.859 GPUs"."""
+        return devices_text(self.gpus, self.slices, self.slices_milli)
 
 
 class _Seen(NamedTuple):
@@ -56,6 +77,20 @@ class _Seen(NamedTuple):
     number: int
     gpu_type: str
     foreign: bool
+    slicing: str
+    share_milli: int
+
+    @property
+    def cut(self) -> bool:
+        """Return whether it is a slice."""
+        return self.slicing != Slicing.WHOLE
+
+    @property
+    def label(self) -> str:
+        """Return the device in words."""
+        if not self.cut:
+            return f"GPU {self.number}"
+        return f"Slice {self.number} ({self.gpu_type or 'no type'}, {gpus(self.share_milli)})"
 
 
 class _Held(NamedTuple):
@@ -70,6 +105,7 @@ class _Held(NamedTuple):
     team: str
 
 
+_SEEN = ("pk", "index", "gpu_type", "foreign", "slicing", "share_milli")
 _HELD = (
     "device_id",
     "share_milli",
@@ -86,7 +122,7 @@ def node_cells(nodes: QuerySet[Node], user: "User | AnonymousUser") -> list[Node
     rows = list(nodes.select_related("cluster"))
     devices: dict[UUID, list[_Seen]] = {node.pk: [] for node in rows}
     found = Device.objects.filter(node__in=list(devices)).order_by("index")
-    for node_id, *columns in found.values_list("node", "pk", "index", "gpu_type", "foreign"):
+    for node_id, *columns in found.values_list("node", *_SEEN):
         devices[node_id].append(_Seen._make(columns))
     placed = Placement.objects.filter(device__node__in=list(devices)).exclude(hold=Hold.RELEASED)
     by_device: dict[UUID, list[_Held]] = {}
@@ -102,33 +138,64 @@ def _node_cell(
 ) -> NodeCell:
     down = not node.ready or not node.cluster.connected or node.gone_at is not None
     state = "down" if down else "cordoned" if node.cordoned else "ready"
-    types = sorted({device.gpu_type for device in devices if device.gpu_type})
     cells = tuple(_device_cell(device, placed.get(device.pk, []), visible, down=down) for device in devices)
-    return NodeCell(node.name, state, f"{len(devices)} × {', '.join(types) or 'GPU'}", cells)
+    return NodeCell(node.name, state, _counted(devices), cells)
+
+
+def _counted(devices: Sequence[_Seen]) -> str:
+    """Return how many GPUs of which types a node has, and how many slices: "8 × H100", "2 × H100, 9 slices"."""
+    whole = Counter(device.gpu_type or "GPU" for device in devices if not device.cut)
+    slices = sum(device.cut for device in devices)
+    told = [f"{count} × {name}" for name, count in sorted(whole.items())]
+    told += [f"{slices} slice{'' if slices == 1 else 's'}"] if slices else []
+    return ", ".join(told) or "no GPUs"
 
 
 def _device_cell(device: _Seen, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> DeviceCell:
-    label = f"GPU {device.number}"
-    holders = "; ".join(_holder(held, visible) for held in placed)
+    state, title = _state(device, placed, visible, down=down)
+    return DeviceCell(state, title, device.cut)
+
+
+def _state(device: _Seen, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> tuple[str, str]:
+    """Return who has a device, as a colour and in words."""
+    label = device.label
+    holders = "; ".join(_holder(held, device, visible) for held in placed)
     if holders:
         label = f"{label}: {holders}"
     if down:
-        return DeviceCell("down", f"{label} (node down)")
+        return "down", f"{label} (node down)"
     if device.foreign:
-        return DeviceCell("foreign", f"{label}: used by pods that Chamber does not manage")
+        return "foreign", f"{label}: used by pods that Chamber does not manage"
     if not placed:
-        return DeviceCell("free", f"{label}: free")
-    if any(held.share_milli < WHOLE_DEVICE_MILLI for held in placed):
-        return DeviceCell("shared", label)
+        return "free", f"{label}: free"
+    if any(held.share_milli < device.share_milli for held in placed):
+        return "shared", label
     reserved = any(held.priority >= RESERVED_FROM for held in placed)
-    return DeviceCell("reserved" if reserved else "elastic", label)
+    return "reserved" if reserved else "elastic", label
 
 
-def _holder(held: _Held, visible: set[UUID]) -> str:
+def _holder(held: _Held, device: _Seen, visible: set[UUID]) -> str:
     name = held.slug if held.workload_id in visible else f"a workload of {held.team}"
-    share = "" if held.share_milli == WHOLE_DEVICE_MILLI else f", {held.share_milli / 1000:g} GPUs"
+    share = "" if held.share_milli == device.share_milli else f", {held.share_milli / 1000:g} GPUs"
     leaving = {Hold.LEAVING: ", stopping", Hold.PROMISED: ", promised"}.get(Hold(held.hold), "")
     return f"{name}{share}{leaving}"
+
+
+def with_counts(clusters: QuerySet[Cluster]) -> QuerySet[Cluster]:
+    """Have clusters tell how many nodes, GPUs and slices they have.
+
+    Each is counted by itself: beside a join with the nodes the database would count all devices again for every node.
+    """
+    nodes = Node.objects.present().filter(cluster=OuterRef("pk")).order_by().values("cluster")
+    devices = Device.objects.filter(node__cluster=OuterRef("pk"), node__gone_at__isnull=True).order_by()
+    whole = devices.filter(slicing=Slicing.WHOLE).values("node__cluster")
+    cut = devices.filter(CUT).values("node__cluster")
+    return clusters.annotate(
+        node_count=Coalesce(Subquery(nodes.values_list(Count("id"))), 0),
+        gpu_count=Coalesce(Subquery(whole.values_list(Count("id"))), 0),
+        slice_count=Coalesce(Subquery(cut.values_list(Count("id"))), 0),
+        slices_milli=Coalesce(Subquery(cut.values_list(Sum("share_milli"))), 0),
+    )
 
 
 def pool_figures(pools: Iterable[Pool]) -> dict[UUID, PoolFigures]:
@@ -138,24 +205,45 @@ def pool_figures(pools: Iterable[Pool]) -> dict[UUID, PoolFigures]:
     ids = [pool.pk for pool in pools]
     present = Device.objects.filter(node__pool__in=ids, node__gone_at__isnull=True).order_by()
     usable = Q(foreign=False, node__ready=True, node__cordoned=False, node__cluster__connected=True)
-    sums = present.values_list("node__pool", "gpu_type").annotate(
-        devices=Count("id"), usable=Count("id", filter=usable), allocated=Sum("allocated_milli")
+    sums = present.values_list("node__pool", "gpu_type", "slicing", "share_milli").annotate(
+        usable=Count("id", filter=usable), allocated=Sum("allocated_milli")
     )
-    by_type: dict[UUID, list[tuple[str, int, int, int]]] = {}
+    by_pool: dict[UUID, list[_Kind]] = {}
     for pool_id, *row in sums:
-        by_type.setdefault(pool_id, []).append(tuple(row))
-    free = Device.objects.filter(node=OuterRef("pk"), foreign=False, occupied_milli=0, allocated_milli=0)
+        by_pool.setdefault(pool_id, []).append(_Kind._make(row))
+    free = Device.objects.filter(
+        node=OuterRef("pk"), foreign=False, occupied_milli=0, allocated_milli=0, slicing=Slicing.WHOLE
+    )
     block = Subquery(free.order_by().values("node").values_list(Count("id")))
     takes = Q(ready=True, cordoned=False, cluster__connected=True)
     nodes = Node.objects.present().filter(pool__in=ids).order_by().annotate(block=block).values_list("pool")
     return {
-        pool_id: PoolFigures(
-            nodes=count,
-            devices=sum(devices for _, devices, _, _ in by_type.get(pool_id, ())),
-            capacity_milli=sum(whole for _, _, whole, _ in by_type.get(pool_id, ())) * WHOLE_DEVICE_MILLI,
-            allocated_milli=sum(allocated for *_, allocated in by_type.get(pool_id, ())),
-            largest_free_milli=(largest or 0) * WHOLE_DEVICE_MILLI,
-            gpu_types=tuple(sorted(gpu_type for gpu_type, *_ in by_type.get(pool_id, ()) if gpu_type)),
-        )
+        pool_id: _figures(by_pool.get(pool_id, ()), nodes=count, largest_free=largest or 0)
         for pool_id, count, largest in nodes.annotate(n=Count("id"), largest=Max("block", filter=takes))
     }
+
+
+class _Kind(NamedTuple):
+    """The devices of a pool that are alike: how many there are to be used, and what is allocated of all."""
+
+    gpu_type: str
+    slicing: str
+    share_milli: int
+    usable: int
+    allocated_milli: int
+
+
+def _figures(kinds: Sequence[_Kind], *, nodes: int, largest_free: int) -> PoolFigures:
+    cut = [kind for kind in kinds if kind.slicing != Slicing.WHOLE]
+    whole = [kind for kind in kinds if kind.slicing == Slicing.WHOLE]
+    return PoolFigures(
+        nodes=nodes,
+        gpus=sum(kind.usable for kind in whole),
+        slices=sum(kind.usable for kind in cut),
+        slices_milli=sum(kind.usable * kind.share_milli for kind in cut),
+        capacity_milli=sum(kind.usable * kind.share_milli for kind in kinds),
+        allocated_milli=sum(kind.allocated_milli for kind in kinds),
+        largest_free_milli=largest_free * WHOLE_DEVICE_MILLI,
+        gpu_types=tuple(sorted({kind.gpu_type for kind in whole if kind.gpu_type})),
+        slice_types=tuple(sorted({(kind.gpu_type, kind.share_milli) for kind in cut if kind.gpu_type})),
+    )

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import messages
-from django.db.models import Count, OuterRef, Q, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
@@ -12,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from agentlink import actions, installing, maps, spaces
 from agentlink.forms import ClusterForm, NamespaceForm
-from agentlink.models import AgentToken, Backend, Cluster, Device, Node
+from agentlink.models import AgentToken, Backend, Cluster, Node
 from chamber.errors import Refusal
 from chamber.http import Watched, page, posted_from
 from teams.actors import Actor, Via
@@ -74,19 +73,7 @@ def pool(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _clusters(request: HttpRequest) -> Any:
-    """Return the clusters with their nodes and GPUs, each counted by itself: beside a join with the nodes the database
-    would count all GPUs again for every node.
-    """
-    nodes = Node.objects.present().filter(cluster=OuterRef("pk")).order_by()
-    devices = Device.objects.filter(node__cluster=OuterRef("pk"), node__gone_at__isnull=True).order_by()
-    return (
-        Cluster.objects.visible_to(request.user)
-        .annotate(
-            node_count=Coalesce(Subquery(nodes.values("cluster").values_list(Count("id"))), 0),
-            gpu_count=Coalesce(Subquery(devices.values("node__cluster").values_list(Count("id"))), 0),
-        )
-        .order_by("name")
-    )
+    return maps.with_counts(Cluster.objects.visible_to(request.user)).order_by("name")
 
 
 @require_http_methods(["GET", "POST"])
@@ -132,6 +119,7 @@ def cluster_page(
     counted = nodes.aggregate(all=Count("pk"), stray=Count("pk", filter=Q(pool__isnull=True)))
     now = timezone.now()
     teams = spaces.teams_to_bind(_actor(request))
+    cells = maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user)
     context = {
         "cluster": found,
         "namespaces": spaces.shown(found, request.user),
@@ -141,7 +129,8 @@ def cluster_page(
         "commands": installing.commands(found, server=request.build_absolute_uri("/").rstrip("/")),
         "loopback": found.backend == Backend.NATIVE and installing.is_loopback(request.get_host()),
         "tokens": [(token, token.is_valid(now)) for token in found.tokens.order_by("-created_at")],
-        "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),
+        "nodes": cells,
+        "has_slices": any(device.cut for node in cells for device in node.devices),
         "more_nodes": max(0, counted["all"] - MOST_NODES_DRAWN),
         "stray": counted["stray"],
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),

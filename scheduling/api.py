@@ -131,7 +131,9 @@ class PoolFiguresShape(serializers.Serializer[Any]):
     """What is held of a pool, and what is left."""
 
     pool = serializers.CharField(source="pool.slug")
-    capacity = GpusField(source="capacity_milli", help_text="Every device.")
+    capacity = GpusField(source="capacity_milli", help_text="Every device, a slice by its share of a GPU.")
+    slices = serializers.IntegerField(help_text="How many of the devices are slices: of MIG, or replicas.")
+    slice_gpus = GpusField(source="slices_milli", help_text="What the slices count as, in GPUs.")
     unavailable = GpusField(source="unavailable_milli", help_text="What nobody can get at the moment.")
     in_use = GpusField(source="in_use_milli")
     reserved = GpusField(source="reserved_milli")

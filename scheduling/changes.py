@@ -41,7 +41,13 @@ def fingerprint() -> tuple[Any, ...]:
             _number(cordoned=True),
             _number(cluster__connected=True),
         ),
-        *_sums(Device.objects.all(), Count("pk"), _number(foreign=True), Sum("occupied_milli")),
+        *_sums(
+            Device.objects.all(),
+            Count("pk"),
+            _number(foreign=True),
+            Sum("occupied_milli"),
+            Sum("share_milli"),
+        ),
         live.version("pools"),
     )
 

@@ -10,16 +10,18 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
+from django.db.models import Case, Count, F, IntegerField, Q, Sum, When
 from django.db.models.functions import Coalesce
 
 from agentlink.models import Device
-from agentlink.models.node import WHOLE_DEVICE_MILLI
+from agentlink.models.node import SLICES
 from scheduling import memory
 from scheduling.engine import types as engine
 from scheduling.explain import kind_of, label
 from teams.models import Pool, Team
 from teams.permissions import outermost
+from teams.values import devices_text
+from workloads import known
 from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import RESERVED_FROM
 
@@ -47,7 +49,8 @@ class Use:
 class PoolBar:
     """A pool as one stacked bar: `capacity_milli` counts every device, `unavailable_milli` what nobody can get.
 
-    `waiting` counts the workloads in its queue.
+    `slices` of its devices are no GPUs and count `slices_milli` of the capacity in sum. `waiting` counts the workloads
+    in its queue.
     """
 
     pool: Pool
@@ -57,6 +60,14 @@ class PoolBar:
     elastic_milli: int = 0
     burst_milli: int = 0
     waiting: int = 0
+    slices: int = 0
+    slices_milli: int = 0
+
+    @property
+    def devices(self) -> str:
+        """Its devices, whatever their state: "24 GPUs and 9 slices worth 1.859 GPUs"."""
+        whole = (self.capacity_milli - self.slices_milli) // engine.GPU_MILLI
+        return devices_text(whole, self.slices, self.slices_milli)
 
     @property
     def in_use_milli(self) -> int:
@@ -152,10 +163,8 @@ def pool_sums() -> PoolSums:
         for charged, milli in group.parts():
             _count(uses[group.pool_id], milli, reserved=group.reserved, covered=charged is not None)
     found: PoolSums = {pool_id: asdict(use) for pool_id, use in uses.items()}
-    for pool_id, (capacity_milli, unavailable_milli) in _devices().items():
-        found.setdefault(pool_id, {}).update(
-            capacity_milli=capacity_milli, unavailable_milli=unavailable_milli
-        )
+    for pool_id, devices in _devices().items():
+        found.setdefault(pool_id, {}).update(devices)
     last = memory.last()
     for key, queue in (last.content["queues"] if last else {}).items():
         found.setdefault(UUID(key), {})["waiting"] = len(queue)
@@ -200,8 +209,17 @@ def queue_by_reason(user: "User | AnonymousUser") -> list[ReasonCount]:
         Workload.objects.visible_to(user).filter(status=Status.PENDING).exclude(reason_code="").order_by()
     )
     milli = Coalesce(Sum(F("pods") * F("gpu_milli")), 0)
-    counts = pending.values_list("reason_code").annotate(count=Count("id"), milli=milli)
-    return sorted((ReasonCount(*row) for row in counts), key=lambda count: (-count.count, count.code))
+    rows = pending.values_list("reason_code", "gpu_types").annotate(
+        count=Count("id"), all_pods=Sum("pods"), milli=milli
+    )
+    counts: dict[str, ReasonCount] = {}
+    for code, gpu_types, count, pods, asked_milli in rows:
+        # Slices count as their share, whatever part of one was asked for.
+        slices = known.asked_slices(gpu_types, pods) if gpu_types else None
+        before = counts.get(code, ReasonCount(code, 0, 0))
+        more = asked_milli if slices is None else slices.milli
+        counts[code] = ReasonCount(code, before.count + count, before.milli + more)
+    return sorted(counts.values(), key=lambda count: (-count.count, count.code))
 
 
 def _count(use: Use, milli: int, *, reserved: bool, covered: bool) -> None:
@@ -238,19 +256,31 @@ def _at_or_below(teams: Sequence[Team]) -> Q:
 
 def _capacity_milli(pool: Pool) -> int:
     """Return the pool's capacity as `PoolBar` has it (1 query)."""
-    return Device.objects.filter(node__gone_at__isnull=True, node__pool=pool).count() * WHOLE_DEVICE_MILLI
+    present = Device.objects.filter(node__gone_at__isnull=True, node__pool=pool).order_by()
+    milli: int | None = present.aggregate(milli=Sum("share_milli"))["milli"]
+    return milli or 0
 
 
-def _devices() -> dict[UUID, tuple[int, int]]:
-    """Return (capacity, unavailable) of each pool, as `PoolBar` has them (1 query)."""
+def _devices() -> PoolSums:
+    """Return what `PoolBar` says of each pool's devices (1 query)."""
     down = Q(foreign=True) | Q(node__ready=False) | Q(node__cordoned=True) | Q(node__cluster__connected=False)
     unavailable = Case(
-        When(down, then=Value(WHOLE_DEVICE_MILLI) - F("allocated_milli")),
+        When(down, then=F("share_milli") - F("allocated_milli")),
         # What those who stop have not given back yet, and nobody was promised.
         When(occupied_milli__gt=F("allocated_milli"), then=F("occupied_milli") - F("allocated_milli")),
         default=0,
         output_field=IntegerField(),
     )
     present = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
-    rows = present.values_list("node__pool").annotate(devices=Count("id"), unavailable=Sum(unavailable))
-    return {pool: (devices * WHOLE_DEVICE_MILLI, down_milli) for pool, devices, down_milli in rows}
+    rows = present.values_list("node__pool").annotate(
+        capacity=Sum("share_milli"), unavailable=Sum(unavailable), **SLICES
+    )
+    return {
+        pool: {
+            "capacity_milli": capacity_milli,
+            "unavailable_milli": down_milli,
+            "slices": slices,
+            "slices_milli": slices_milli,
+        }
+        for pool, capacity_milli, down_milli, slices, slices_milli in rows
+    }

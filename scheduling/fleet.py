@@ -18,7 +18,7 @@ from scheduling.picture import UNREADABLE, LeftAside, Place, unread
 PLAIN = (
     "name", "cluster__connected", "cpu_milli", "memory_mib", "partition", "ready", "cordoned", "sharing",
 )  # fmt: skip
-DEVICE = ("index", "gpu_type", "memory_mib", "foreign")
+DEVICE = ("index", "gpu_type", "memory_mib", "foreign", "slicing", "share_milli")
 ID = len(str(UUID(int=0)))
 """How many characters of a line are the id that it begins with."""
 
@@ -62,18 +62,24 @@ def read(before: Fleet, present: Lines) -> Fleet:
 
 
 def device_lines() -> QuerySet[Device]:
-    """Return the nodes' devices as lines: node, id, index, type, memory, whether it is foreign."""
+    """Return the nodes' devices as lines: node, id, index, type, memory, whether it is foreign, how it was cut."""
     found = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False)
     foreign = Cast(F("foreign"), IntegerField())
-    return as_lines(
-        found, *ids("node_id", "id"), F("index"), Quoted(F("gpu_type")), *or_empty("memory_mib"), foreign
+    told = (
+        F("index"),
+        Quoted(F("gpu_type")),
+        *or_empty("memory_mib"),
+        foreign,
+        F("slicing"),
+        F("share_milli"),
     )
+    return as_lines(found, *ids("node_id", "id"), *told)
 
 
 def _device(line: str) -> dict[str, Any]:
-    _, _, index, gpu_type, memory_mib, foreign = line.split("\t")
+    _, _, index, gpu_type, memory_mib, foreign, slicing, share_milli = line.split("\t")
     told = int(index), json_of(gpu_type), int(memory_mib) if memory_mib else None, foreign == "1"
-    return dict(zip(DEVICE, told, strict=True))
+    return dict(zip(DEVICE, (*told, slicing, int(share_milli)), strict=True))
 
 
 def places_of(devices: Iterable[str]) -> dict[str, At]:

@@ -9,10 +9,16 @@ NODES_NAMED = 4
 
 
 class Names:
-    """What the ids of teams, pools and nodes are called."""
+    """What the ids of teams, pools and nodes are called; and of which type each slice is, by node and index."""
 
-    def __init__(self, teams: Mapping[str, str], pools: Mapping[str, str], nodes: Mapping[str, str]) -> None:
-        self.teams, self.pools, self.nodes = teams, pools, nodes
+    def __init__(
+        self,
+        teams: Mapping[str, str],
+        pools: Mapping[str, str],
+        nodes: Mapping[str, str],
+        slices: Mapping[tuple[str, int], str] | None = None,
+    ) -> None:
+        self.teams, self.pools, self.nodes, self.slices = teams, pools, nodes, slices or {}
 
     @classmethod
     def of(cls, snapshot: engine.Snapshot) -> "Names":
@@ -21,7 +27,22 @@ class Names:
             {team.id: team.name for team in snapshot.teams},
             {pool.id: pool.name for pool in snapshot.pools},
             {node.id: node.name for node in snapshot.nodes},
+            {
+                (node.id, device.index): device.gpu_type
+                for node in snapshot.nodes
+                for device in node.devices
+                if device.slicing is not engine.Slicing.WHOLE
+            },
         )
+
+    def devices(self, placements: Sequence[engine.PodPlacement]) -> str:
+        """Return what these pods have: `4 GPUs`, `4 slices of mig-1g.10gb (0.572 GPUs)`."""
+        told = gpus(sum(pod.milli for pod in placements))
+        cut = [self.slices.get((pod.node, share.index)) for pod in placements for share in pod.devices]
+        if not cut or None in cut:
+            return told
+        names = " and ".join(sorted({name or "no type" for name in cut}))
+        return f"{len(cut)} {'slice' if len(cut) == 1 else 'slices'} of {names} ({told})"
 
     def level(self, level: str | None) -> str:
         """Return what a level of a reason is called: a team, a pool, or a topology level as it stands."""
@@ -62,13 +83,14 @@ def started(start: engine.Start, names: Names) -> str:
 
 def given(start: engine.Start, names: Names) -> str:
     """Return what a start gives: `4 GPUs on n1, of the guarantee of NLP`."""
-    milli = sum(pod.milli for pod in start.placements)
-    return f"{gpus(milli)} on {names.places(start.placements)}{names.charged(start.allocation)}"
+    given_to = names.devices(start.placements)
+    return f"{given_to} on {names.places(start.placements)}{names.charged(start.allocation)}"
 
 
 def grown(grow: engine.Grow, names: Names) -> str:
     """Return what a growth tells its workload."""
     pods = len(grow.placements)
-    milli = sum(pod.milli for pod in grow.placements)
     noun = "pod" if pods == 1 else "pods"
-    return f"Grew by {pods} {noun} ({gpus(milli)}) on {names.places(grow.placements)}."
+    given_to = names.devices(grow.placements)
+    more = f", {given_to}," if given_to.endswith(")") else f" ({given_to})"
+    return f"Grew by {pods} {noun}{more} on {names.places(grow.placements)}."

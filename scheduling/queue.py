@@ -136,14 +136,13 @@ def _rows(
 
 def _row(workload: Workload, explanation: Explanation, user: "User | AnonymousUser") -> QueueRow:
     visible = may(user, Permission.VIEW_WORKLOADS, workload.team)
-    share = workload.gpu_milli
     return QueueRow(
         key=str(workload.pk),
         workload=workload if visible else None,
         team=workload.team.name,
         reserved=workload.is_reserved,
         priority=workload.priority,
-        gpus_milli=explanation.asked_milli if share is None else share * workload.pods,
+        gpus_milli=explanation.asked_milli if workload.size_milli is None else workload.size_milli,
         position=explanation.position,
         code=explanation.code,
         explanation=explanation,

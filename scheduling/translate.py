@@ -114,7 +114,14 @@ def node(row: Row, devices: Sequence[Row]) -> engine.Node:
         name=row["name"],
         pool=str(row["pool_id"]),
         devices=tuple(
-            engine.Device(device["index"], device["gpu_type"], device["memory_mib"], device["foreign"])
+            engine.Device(
+                index=device["index"],
+                gpu_type=device["gpu_type"],
+                memory_mib=device["memory_mib"],
+                foreign=device["foreign"],
+                slicing=engine.Slicing(device["slicing"]),
+                share_milli=device["share_milli"],
+            )
             for device in sorted(devices, key=lambda device: int(device["index"]))
         ),
         cluster=str(row["cluster_id"]),

@@ -6,7 +6,8 @@ Nodes and devices belong to a higher room: they are reached by reverse relations
 from collections.abc import Iterable
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Q, Sum
+from django.db.models.functions import Coalesce
 
 from teams.models import Pool
 from teams.picture import Picture
@@ -16,13 +17,13 @@ from teams.values import gpus
 def capacity_milli(pools: Iterable[Pool] | None = None) -> dict[UUID, int]:
     """Return each pool's capacity in milli-GPUs (one query).
 
-    Counted are devices of nodes that are ready, not cordoned and still reported, but for those that pods use
-    which Chamber does not manage.
+    Counted are devices of nodes that are ready, not cordoned and still reported, slices by their share, but for those
+    that pods use which Chamber does not manage.
     """
     rows = Pool.objects.all() if pools is None else Pool.objects.filter(pk__in=[pool.pk for pool in pools])
     usable = Q(nodes__ready=True, nodes__cordoned=False, nodes__gone_at=None, nodes__devices__foreign=False)
-    counted = rows.annotate(devices=Count("nodes__devices", filter=usable))
-    return {pool_id: devices * 1000 for pool_id, devices in counted.values_list("pk", "devices")}
+    counted = rows.annotate(milli=Coalesce(Sum("nodes__devices__share_milli", filter=usable), 0))
+    return dict(counted.values_list("pk", "milli"))
 
 
 def guaranteed_milli(picture: Picture) -> dict[UUID, int]:

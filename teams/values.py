@@ -40,6 +40,14 @@ def gpus(milli: int) -> str:
     return f"{number} GPU" if milli == 1000 else f"{number} GPUs"
 
 
+def devices_text(whole: int, slices: int, slices_milli: int) -> str:
+    """Return GPUs and slices of GPUs, which are none: "24 GPUs and 9 slices worth 1.859 GPUs", "4 GPUs"."""
+    if not slices:
+        return gpus(whole * 1000)
+    cut = f"{slices:,} slice{'' if slices == 1 else 's'} worth {gpus(slices_milli)}"
+    return f"{gpus(whole * 1000)} and {cut}" if whole else cut
+
+
 def team_problems(changes: TeamChanges) -> dict[str, str]:
     """Return a sentence for each value of a team that cannot be."""
     found = {}

@@ -33,7 +33,7 @@ def _devices() -> Iterator[str]:
         sums = (occupied[device.pk], allocated[device.pk])
         if (device.occupied_milli, device.allocated_milli) != sums:
             yield f"{device.pk} counts {device.occupied_milli}/{device.allocated_milli}, its placements are {sums}"
-        if max(sums) > 1000:
+        if max(sums) > device.share_milli:
             yield f"{device.pk} is over its capacity: {sums}"
 
 

@@ -16,7 +16,7 @@ from teams.models import Team
 from teams.permissions import Permission, may, require, roles_on
 from teams.rules import EffectiveRules, PriorityLimits
 from workloads import known
-from workloads.known import KnownPools
+from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
 from workloads.quantities import WHOLE_MILLI, gpus_text
@@ -92,6 +92,7 @@ def check(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
         else "",
         "time_limit_seconds": _time_limit(request, team, setting.rules[team.slug]),
         "depends_on": _unknown_workload(request, setting),
+        "gpus": _not_of_slices(request, setting.pools),
         "pods": _too_large(request, team, setting),
     }
     return {name: sentence for name, sentence in found.items() if sentence}
@@ -142,11 +143,59 @@ def _time_limit(request: SubmissionRequest, team: Team, allowed: EffectiveRules)
 def _too_large(request: SubmissionRequest, team: Team, setting: Setting) -> str:
     if request.gpu_milli is None:
         return ""
-    whole = request.pods * request.gpu_milli
+    slices = setting.pools.slices_named(request.gpu_types)
+    whole = request.pods * max((each.share_milli for each in slices), default=request.gpu_milli)
     largest = setting.rules[team.slug].largest_workload_milli
     if largest is not None and whole > largest:
         return f"It asks for {gpus_text(whole)} in all; {team.name} allows {gpus_text(largest)} at most."
-    return _larger_than_pools(request, setting)
+    return _too_many_slices(request, slices, setting) if slices else _larger_than_pools(request, setting)
+
+
+def _not_of_slices(request: SubmissionRequest, pools: KnownPools) -> str:
+    """Refuse pods that ask for more than one slice, or for a part of a MIG slice, and take nothing but slices.
+
+    A replica is a part of a GPU by itself: a part of at most its share is one.
+    """
+    slices = pools.slices_named(request.gpu_types)
+    if not slices:
+        return ""
+    names = " or ".join(each.name for each in slices)
+    noun = "a slice of a GPU" if len(slices) == 1 else "slices of a GPU"
+    is_are = f"{names} {'is' if len(slices) == 1 else 'are'} {noun}"
+    if request.gpu_milli is None:
+        return (
+            f"A pod asks for {request.gpu_memory_mib:,} MiB of a GPU, and {is_are}, given out whole: "
+            "ask for 1 GPU per pod, which is one slice, and leave the memory out."
+        )
+    if request.gpu_milli > WHOLE_MILLI:
+        each_pod = request.gpu_milli // WHOLE_MILLI
+        return (
+            f"A pod asks for {gpus_text(request.gpu_milli)}, and {is_are}, of which a pod takes one: ask for "
+            f"{request.pods * each_pod:,} pods of 1 GPU each instead of {request.pods:,} of {each_pod:,}."
+        )
+    fits = [each for each in slices if not each.is_mig and request.gpu_milli <= each.share_milli]
+    if request.gpu_milli < WHOLE_MILLI and not fits:
+        return (
+            f"A pod asks for {gpus_text(request.gpu_milli)}, and {is_are}, given out whole: "
+            "ask for 1 GPU per pod, which is one slice."
+        )
+    return ""
+
+
+def _too_many_slices(request: SubmissionRequest, slices: Sequence[SliceType], setting: Setting) -> str:
+    """Refuse what starts with more slices than any pool that it accepts has, where all are known to have some."""
+    pools = request.pools or list(setting.pools.by_slug)
+    sizes = {slug: sum(each.counts.get(slug, 0) for each in slices) for slug in pools}
+    if not sizes or (request.pools and 0 in sizes.values()):
+        return ""
+    slug, size = max(sizes.items(), key=lambda item: (item[1], item[0]))
+    if size == 0 or request.starting_pods <= size:
+        return ""
+    names = " or ".join(each.name for each in slices)
+    return (
+        f"It starts with {request.starting_pods:,} pods, each on a slice of {names}; pool "
+        f"{setting.pools.by_slug[slug].name} has {size:,} of them."
+    )
 
 
 def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
@@ -154,7 +203,12 @@ def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
     some.
     """
     needs = request.starting_pods * (request.gpu_milli or 0)
-    devices = setting.pools.devices
+    devices = dict(setting.pools.devices)
+    if request.gpu_types or (request.gpu_milli or 0) < WHOLE_MILLI:
+        # A pod may also have a slice; which ones, and how many, is for the cycle to say.
+        for each in setting.pools.slices.values():
+            for slug, count in each.counts.items():
+                devices[slug] = devices.get(slug, 0) + count
     sizes = {slug: devices[slug] for slug in request.pools or devices if slug in devices}
     if not sizes or 0 in sizes.values() or needs <= max(sizes.values()) * WHOLE_MILLI:
         return ""

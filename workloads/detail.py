@@ -8,10 +8,11 @@ from uuid import UUID
 
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
-from workloads import manifests
+from workloads import known, manifests
 from workloads.actions import may_control
 from workloads.models import Attempt, Event, EventKind, Status, Workload
 from workloads.models.workload import ADMITTED
+from workloads.quantities import gpus_text
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -177,12 +178,15 @@ def nodes_of(workload: Workload, attempts: Sequence[Attempt]) -> list[dict[str, 
         device, node = placement.device, placement.device.node
         shown = nodes.setdefault(node.pk, {"name": node.name, "note": node.cluster.name, "devices": []})
         shown["state"] = "ready" if node.ready else "down"
-        part = f"{placement.share_milli / 1000:g} GPU" if placement.share_milli < 1000 else "1 GPU"
+        cut = device.slicing != known.WHOLE
+        name = f"Slice {device.index} ({device.gpu_type})" if cut else f"GPU {device.index}"
         shown["devices"].append(
             {
                 "state": kind,
                 "index": device.index,
-                "title": f"GPU {device.index}: pod {placement.pod_index}, {part}, {placement.get_hold_display()}",
+                "cut": cut,
+                "title": f"{name}: pod {placement.pod_index}, {gpus_text(placement.share_milli)}, "
+                f"{placement.get_hold_display()}",
             }
         )
     for shown in nodes.values():

@@ -15,8 +15,9 @@ from teams.models import Pool, Team
 from teams.permissions import Permission, paths_where
 from teams.querysets import TeamQuerySet
 from teams.rules import TIERS
-from workloads import manifests
+from workloads import known, manifests
 from workloads.models import JobClass, OnPreemption
+from workloads.quantities import gpus_text
 from workloads.requests import SubmissionRequest
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 OTHER = "other"
 """The choice beside the tiers: a priority of one's own."""
+
+MOST_TYPES = 8
+"""GPU types that the form names."""
 
 JOB_CLASS_DEFAULTS: dict[str, dict[str, str]] = {
     JobClass.TRAINING: {"tier": "normal", "time_limit_seconds": "24h", "max_retries": "1"},
@@ -173,6 +177,7 @@ class SubmitForm(forms.Form):
         self.fields["team"].widget.choices = [
             (slug, "\u2003" * (depth - 1) + name) for slug, depth, name in teams
         ]
+        self.fields["gpu_types"].help_text = gpu_types_help(known.pools())
         pools = [("", "Any pool"), *((pool.slug, pool.name) for pool in Pool.objects.visible_to(user))]
         chosen = str(self["pools"].value() or "")
         if "," in chosen:
@@ -202,6 +207,18 @@ class SubmitForm(forms.Form):
             self.add_error(field, sentence)
         if not refusal.fields:
             self.add_error(None, refusal.message)
+
+
+def gpu_types_help(pools: known.KnownPools) -> str:
+    """Return which GPU types there are, slices of GPUs apart: they go only to who names them, one to a pod."""
+    whole = sorted(pools.gpu_types - pools.slices.keys())
+    cut = [f"{each.name} ({gpus_text(each.share_milli)})" for _, each in sorted(pools.slices.items())]
+    told = ["Best first; empty takes any GPU." if cut else "Best first; empty takes any."]
+    for label, names in (("GPUs", whole), ("Slices of a GPU, one to a pod, only by name", cut)):
+        if names:
+            more = f" and {len(names) - MOST_TYPES} more" if len(names) > MOST_TYPES else ""
+            told.append(f"{label}: {', '.join(names[:MOST_TYPES])}{more}.")
+    return " ".join(told)
 
 
 def teams_to_submit_to(user: "User") -> TeamQuerySet:

@@ -6,26 +6,67 @@ only: nobody who announces, maybe with rows locked, counts anything.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
 from teams.models import Pool
+from workloads.quantities import gpus_text
 
 KEPT_SECONDS = 10.0
+WHOLE, MIG = "whole", "mig"
+"""How devices are cut, as the rows above say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceType:
+    """A GPU type that is a slice of a GPU: of a MIG profile, or a replica. `counts` are by the slugs of pools."""
+
+    name: str
+    share_milli: int
+    is_mig: bool
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSlices:
+    """What a workload that takes only slices asks for: one slice of any of these types for each pod."""
+
+    pods: int
+    types: tuple[SliceType, ...]
+
+    @property
+    def milli(self) -> int:
+        """Return the milli-GPUs that they count as, at most."""
+        return self.pods * max(each.share_milli for each in self.types)
+
+    @property
+    def text(self) -> str:
+        """Return it in words: "4 slices of mig-1g.10gb (0.572 GPUs)"."""
+        least = self.pods * min(each.share_milli for each in self.types)
+        upto = "" if least == self.milli else "up to "
+        names = " or ".join(each.name for each in self.types)
+        noun = "slice" if self.pods == 1 else "slices"
+        return f"{self.pods:,} {noun} of {names} ({upto}{gpus_text(self.milli)})"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPools:
     """All pools by slug. `devices` counts their GPUs by slug, those of nodes that are down included: they may come
-    back. `gpu_types` are those of all pools together.
+    back. `gpu_types` are those of all pools together, `slices` those among them that are no GPUs.
     """
 
     by_slug: Mapping[str, Pool]
     devices: Mapping[str, int]
     gpu_types: frozenset[str]
+    slices: Mapping[str, SliceType]
     read_at: float
+
+    def slices_named(self, gpu_types: Iterable[str]) -> list[SliceType]:
+        """Return the slices that these types are; empty where any of them is a GPU, unknown, or none is named."""
+        named = list(gpu_types)
+        return [self.slices[name] for name in named] if all(name in self.slices for name in named) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +94,13 @@ def pools(*, fresh: bool = False) -> KnownPools:
     return known
 
 
+def asked_slices(gpu_types: Iterable[str], pods: int) -> AskedSlices | None:
+    """Return what is asked for by who names only slices; None by who may take a GPU (2 queries at most)."""
+    named = list(gpu_types)
+    types = pools().slices_named(named) if named else []
+    return AskedSlices(pods, tuple(types)) if types else None
+
+
 def slugs() -> Mapping[str, str]:
     """Return the slugs of the pools by id, as they were at most 10 seconds ago (1 query)."""
     global _named  # noqa: PLW0603 - one per process
@@ -72,15 +120,26 @@ def forget() -> None:
 def _read() -> KnownPools:
     """Read them; nodes are only reached by their relation, for they lie above."""
     present = Q(nodes__gone_at__isnull=True, nodes__devices__foreign=False)
-    of_types = Pool.objects.order_by().values_list("slug", "nodes__devices__gpu_type")
+    of_types = Pool.objects.order_by().values_list(
+        "slug", "nodes__devices__gpu_type", "nodes__devices__slicing", "nodes__devices__share_milli"
+    )
     counted = list(of_types.annotate(devices=Count("nodes__devices", filter=present)))
     rows = list(Pool.objects.all())
     devices = dict.fromkeys((pool.slug for pool in rows), 0)
-    for slug, _, count in counted:
-        devices[slug] = devices.get(slug, 0) + count
+    whole = {gpu_type for _, gpu_type, slicing, _, _ in counted if slicing == WHOLE}
+    slices: dict[str, SliceType] = {}
+    for slug, gpu_type, slicing, share_milli, count in counted:
+        if slicing == WHOLE:
+            devices[slug] = devices.get(slug, 0) + count
+        elif gpu_type and gpu_type not in whole:
+            before = slices.get(gpu_type, SliceType(gpu_type, 0, slicing == MIG, {}))
+            counts = {**before.counts, slug: before.counts.get(slug, 0) + count}
+            share = max(before.share_milli, share_milli)
+            slices[gpu_type] = SliceType(gpu_type, share, before.is_mig or slicing == MIG, counts)
     return KnownPools(
         by_slug={pool.slug: pool for pool in rows},
         devices=devices,
-        gpu_types=frozenset(gpu_type for _, gpu_type, _ in counted if gpu_type),
+        gpu_types=frozenset(gpu_type for _, gpu_type, *_ in counted if gpu_type),
+        slices=slices,
         read_at=time.monotonic(),
     )

@@ -21,7 +21,15 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     pools = serializers.SerializerMethodField(help_text="Acceptable pools by slug, best first; empty = any.")
     priority_class = serializers.SerializerMethodField(help_text="reserved from priority 100, else elastic.")
     gpus = GpusField(source="gpu_milli", read_only=True, allow_null=True)
-    total_gpus = GpusField(source="size_milli", read_only=True, allow_null=True, help_text="Of all pods.")
+    total_gpus = GpusField(
+        source="size_milli",
+        read_only=True,
+        allow_null=True,
+        help_text="Of all pods; a slice counts as its share of a GPU.",
+    )
+    slices = serializers.SerializerMethodField(
+        help_text="How many slices it asks for, one a pod; null where it may take whole GPUs."
+    )
     cpu = GpusField(source="cpu_milli", read_only=True, help_text="CPU cores.")
     attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
     adopted_from = serializers.SerializerMethodField(
@@ -44,6 +52,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "gpus",
             "gpu_memory_mib",
             "total_gpus",
+            "slices",
             "cpu",
             "memory_mib",
             "gpu_types",
@@ -84,6 +93,10 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         relation = Workload._meta.get_field("adopted_job")
         job = relation.get_cached_value(workload, None)
         return str(job) if job is not None else None
+
+    def get_slices(self, workload: Workload) -> int | None:
+        """Return how many slices of GPUs it asks for, where it takes nothing else."""
+        return None if workload.slices is None else workload.slices.pods
 
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""

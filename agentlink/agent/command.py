@@ -119,7 +119,10 @@ def read_token(path: Path) -> str:
 
 
 def read_nodes(path: Path) -> list[NodeReport]:
-    """Return the nodes of a file: JSON (a list of nodes as the link carries them) or CSV; raise `BadInput`."""
+    """Return the nodes of a file: JSON (a list of nodes as the link carries them) or CSV; raise `BadInput`.
+
+    A device whose type names a MIG profile (`mig-1g.10gb`) or ends in `-SHARED` is a slice, whether or not it says so.
+    """
     text = _read(path)
     try:
         nodes = nodes_from_csv(text.splitlines()) if path.suffix == ".csv" else _NODES.validate_json(text)
@@ -137,7 +140,14 @@ def read_nodes(path: Path) -> list[NodeReport]:
     )
     if twice is not None:
         raise BadInput(f"{path}: the node {twice!r} comes twice.")
-    return nodes
+    return [_cut(node) for node in nodes]
+
+
+def _cut(node: NodeReport) -> NodeReport:
+    """Return the node with its devices that are named as slices told as such."""
+    slices = node.slices_by_name()
+    devices = tuple(slices.get(device.index, device) for device in node.devices)
+    return node.model_copy(update={"devices": devices}) if slices else node
 
 
 def nodes_from_csv(lines: Iterable[str]) -> list[NodeReport]:

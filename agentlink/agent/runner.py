@@ -213,7 +213,7 @@ class _Conversation:
             agent_version=_version(),
             cluster_uid=self._backend.uid,
             nodes=len(self._nodes),
-            gpus=sum(len(node.devices) for node in self._nodes),
+            gpus=sum(device.slicing == "whole" for node in self._nodes for device in node.devices),
         )
         await link.send([hello, *self._whole_inventory()])
 

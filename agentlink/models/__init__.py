@@ -1,7 +1,7 @@
 """Clusters and what they hold: nodes, devices, and which pod of which attempt lies where."""
 
 from agentlink.models.cluster import AgentToken, Backend, Cluster
-from agentlink.models.node import Device, Node
+from agentlink.models.node import Device, Node, Slicing
 from agentlink.models.placement import Assignment, Hold, Placement
 from agentlink.models.podlog import PodLog
 from agentlink.models.space import AdoptedJob, BoundNamespace
@@ -21,4 +21,5 @@ __all__ = [
     "Node",
     "Placement",
     "PodLog",
+    "Slicing",
 ]

@@ -61,6 +61,11 @@ class Cluster(models.Model):
     inventory_upto = models.CharField(
         max_length=253, blank=True, help_text="The name of the last node that the parts before it had."
     )
+    unclear_slices = models.PositiveIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Slices that its agent, older than this server, told as GPUs: they are not used.",
+    )
     clock_ahead_ms = models.IntegerField(
         null=True,
         help_text="How far the agent's clock was before this server's at a heartbeat; behind: below 0.",

@@ -1,9 +1,10 @@
 """Machines and their GPUs, as the agents report them."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Count, F, Q, Sum
+from django.db.models.functions import Coalesce
 
 from agentlink.models.cluster import Cluster
 from agentlink.querysets import NodeQuerySet
@@ -53,8 +54,17 @@ class Node(models.Model):
         return f"{self.cluster}/{self.name}"
 
 
+class Slicing(models.TextChoices):
+    """How a device was cut from a GPU, if it was; the words of the link and of the engine."""
+
+    WHOLE = "whole", "GPU"
+    MIG = "mig", "MIG slice"
+    REPLICAS = "replicas", "Replica"
+
+
 class Device(models.Model):
-    """One GPU, with two counters that triggers keep equal to its placements; the database holds each to the device.
+    """One GPU, or one slice of a GPU, with two counters that triggers keep equal to its placements; the database holds
+    each to the device: a slice is taken whole or free.
 
     `occupied_milli`: Starting + Running + stopping (pods may exist). `allocated_milli`: Starting + Running + Queued.
     """
@@ -68,6 +78,14 @@ class Device(models.Model):
         default=False,
         help_text="Not capacity: used by pods that Chamber does not manage, or not there any more.",
     )
+    slicing = models.CharField(
+        max_length=8, choices=Slicing.choices, default=Slicing.WHOLE, db_default=Slicing.WHOLE
+    )
+    share_milli = models.PositiveSmallIntegerField(
+        default=WHOLE_DEVICE_MILLI,
+        db_default=WHOLE_DEVICE_MILLI,
+        help_text="The share of a GPU that it counts as; 1000 but for slices.",
+    )
     occupied_milli = models.IntegerField(default=0)
     allocated_milli = models.IntegerField(default=0)
 
@@ -76,14 +94,31 @@ class Device(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["node", "index"], name="device_index_once"),
             models.CheckConstraint(
-                condition=Q(occupied_milli__range=(0, WHOLE_DEVICE_MILLI)),
+                condition=Q(slicing=Slicing.WHOLE, share_milli=WHOLE_DEVICE_MILLI)
+                | Q(slicing__in=(Slicing.MIG, Slicing.REPLICAS), share_milli__range=(1, WHOLE_DEVICE_MILLI)),
+                name="device_share_of_its_slicing",
+            ),
+            models.CheckConstraint(
+                condition=Q(slicing=Slicing.WHOLE, occupied_milli__range=(0, WHOLE_DEVICE_MILLI))
+                | Q(occupied_milli=0)
+                | Q(occupied_milli=F("share_milli")),
                 name="device_occupied_within_capacity",
             ),
             models.CheckConstraint(
-                condition=Q(allocated_milli__range=(0, WHOLE_DEVICE_MILLI)),
+                condition=Q(slicing=Slicing.WHOLE, allocated_milli__range=(0, WHOLE_DEVICE_MILLI))
+                | Q(allocated_milli=0)
+                | Q(allocated_milli=F("share_milli")),
                 name="device_allocated_within_capacity",
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.node}:{self.index}"
+
+
+CUT = ~Q(slicing=Slicing.WHOLE)
+SLICES: dict[str, Any] = {
+    "slices": Count("id", filter=CUT),
+    "slices_milli": Coalesce(Sum("share_milli", filter=CUT), 0),
+}
+"""Aggregates over devices: how many are no GPUs but slices, and what these count as."""

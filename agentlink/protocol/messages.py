@@ -2,10 +2,12 @@
 
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+from agentlink.protocol.profiles import GPU_MILLI, Slicing, is_mig, sliced_by_name
 
 VERSION = 1
 MAX_BYTES = 1024 * 1024
@@ -75,7 +77,7 @@ LIVING = frozenset({PodState.PENDING, PodState.RUNNING})
 
 
 class DeviceShare(_Part):
-    """A share of one GPU of a node."""
+    """A share of one GPU of a node; a slice is taken whole, by the share that it counts as."""
 
     index: Small
     share_milli: Annotated[int, Field(ge=1, le=1000)]
@@ -181,8 +183,14 @@ class DeviceReport(_Part):
     gpu_type: Word = ""
     memory_mib: Small | None = None
     foreign: bool = False
-    slicing: Literal["whole", "mig", "replicas"] = "whole"
-    share_milli: Annotated[int, Field(ge=1, le=1000)] = 1000
+    slicing: Slicing = "whole"
+    share_milli: Annotated[int, Field(ge=1, le=GPU_MILLI)] = GPU_MILLI
+
+    @model_validator(mode="after")
+    def _whole_counts_as_one(self) -> Self:
+        if self.slicing == "whole" and self.share_milli != GPU_MILLI:
+            raise ValueError(f"a whole GPU counts as {GPU_MILLI} milli-GPUs, not as {self.share_milli}")
+        return self
 
 
 def _each_once(devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:
@@ -204,6 +212,29 @@ class NodeReport(_Part):
     partition: Word = ""
     sharing: bool = True
     devices: Annotated[tuple[DeviceReport, ...], Field(max_length=1024), AfterValidator(_each_once)] = ()
+
+    def slices_by_name(self) -> dict[int, DeviceReport]:
+        """Return as slices the devices that are told as whole GPUs and named as slices, by their indexes.
+
+        So they come from an agent that is older than the field, and from files written by hand.
+        """
+        found = {}
+        # Where all GPUs of a node are cut alike, its labels speak of the slices.
+        alike = is_mig(self.labels.get("nvidia.com/gpu.product", ""))
+        memory = "" if alike else self.labels.get("nvidia.com/gpu.memory", "")
+        replicas = self.labels.get("nvidia.com/gpu.replicas", "")
+        for device in self.devices:
+            if device.slicing == "whole":
+                slicing, share_milli = sliced_by_name(
+                    device.gpu_type,
+                    replicas=int(replicas) if replicas.isdecimal() else None,
+                    gpu_memory_mib=int(memory) if memory.isdecimal() else None,
+                )
+                if slicing != "whole":
+                    found[device.index] = device.model_copy(
+                        update={"slicing": slicing, "share_milli": share_milli}
+                    )
+        return found
 
 
 # Agent -> server

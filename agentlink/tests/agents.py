@@ -65,12 +65,15 @@ def nodes(count: int, *, gpus: int = 4, name: str = "n", **fields: Any) -> list[
 def admit(
     team: Team, owner: User, pool: Pool, cluster: Cluster, devices: Iterable[Device], **fields: Any
 ) -> Attempt:
-    """Return the attempt of a new workload that lies on these devices, a pod on each; `share` of each (1000)."""
+    """Return the attempt of a new workload that lies on these devices, a pod on each; `share` of each (1000), which is
+    also what its pods ask for, but where `asked` says otherwise: a slice is asked for as 1000.
+    """
     share = fields.pop("share", 1000)
+    asked = fields.pop("asked", share)
     workload: Workload | None = fields.pop("workload", None)
     found = list(devices)
     if workload is None:
-        workload = make_workload(team, owner, pods=len(found), gpu_milli=share, **fields)
+        workload = make_workload(team, owner, pods=len(found), gpu_milli=asked, **fields)
     workload.refresh_from_db()
     with transaction.atomic():
         order = lifecycle.Admission(

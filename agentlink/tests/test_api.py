@@ -33,10 +33,29 @@ def test_nodes_come_with_their_devices_in_gpus(org: Team) -> None:
         "gpu_type": "H100",
         "memory_mib": 81920,
         "foreign": False,
+        "slicing": "whole",
+        "share": 1,
         "occupied": 0,
         "allocated": 0,
     }
     assert len(api.get("/api/v1/nodes/").json()["results"]) == 2
+
+
+def test_slices_are_told_apart_from_gpus(org: Team) -> None:
+    cluster = make_cluster("east", unclear_slices=2)
+    make_node(cluster, "n0", gpus=2)
+    make_node(cluster, "n1", gpus=7, gpu_type="mig-1g.10gb").devices.update(slicing="mig", share_milli=143)
+    api = signed_in(org, Role.VIEWER)
+    [told] = api.get("/api/v1/clusters/").json()["results"]
+    assert {key: told[key] for key in ("nodes", "gpus", "slices", "slice_gpus", "unclear_slices")} == {
+        "nodes": 2,
+        "gpus": 2,
+        "slices": 7,
+        "slice_gpus": 1.001,
+        "unclear_slices": 2,
+    }
+    node = next(node for node in api.get("/api/v1/nodes/").json()["results"] if node["name"] == "n1")
+    assert (node["devices"][0]["slicing"], node["devices"][0]["share"]) == ("mig", 0.143)
 
 
 def test_connecting_answers_with_the_token_once(org: Team) -> None:

@@ -28,7 +28,7 @@ def test_a_pool_in_numbers_counts_what_can_be_used_and_what_is_given() -> None:
     assert pool_figures([pool]) == {
         pool.pk: PoolFigures(
             nodes=3,
-            devices=14,
+            gpus=6,
             capacity_milli=6000,
             allocated_milli=3000,
             largest_free_milli=2000,
@@ -37,11 +37,27 @@ def test_a_pool_in_numbers_counts_what_can_be_used_and_what_is_given() -> None:
     }
 
 
+def test_slices_count_by_their_share_and_are_no_block_of_gpus() -> None:
+    pool, cluster = make_pool("Main"), make_cluster()
+    make_node(cluster, "whole", gpus=2, pool=pool)
+    cut = make_node(cluster, "cut", gpus=9, pool=pool, gpu_type="mig-1g.10gb")
+    cut.devices.update(slicing="mig", share_milli=143)
+    cut.devices.filter(index=8).update(foreign=True)
+    found = pool_figures([pool])[pool.pk]
+    assert (found.gpus, found.slices, found.slices_milli) == (2, 8, 1144)
+    assert (found.capacity_milli, found.largest_free_milli) == (3144, 2000)
+    assert (found.gpu_types, found.slice_types) == (("H100",), (("mig-1g.10gb", 143),))
+    assert found.devices == "2 GPUs and 8 slices worth 1.144 GPUs"
+    assert found.mixed
+    Node.objects.filter(name="whole").update(cordoned=True)
+    assert pool_figures([pool])[pool.pk].devices == "8 slices worth 1.144 GPUs"
+
+
 def test_all_pools_are_told_of_in_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     cluster, pools = make_cluster(), [make_pool("Main"), make_pool("Other"), make_pool("Empty")]
     for number in range(6):
         make_node(cluster, f"n{number}", gpus=number, pool=pools[number % 2])
     with django_assert_num_queries(2):
         found = pool_figures(pools)
-    assert [found[pool.pk].devices for pool in pools[:2]] == [6, 9]
+    assert [found[pool.pk].gpus for pool in pools[:2]] == [6, 9]
     assert pools[2].pk not in found

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.models import AgentToken, Cluster, Hold
+from agentlink.models import AgentToken, Cluster, Hold, Node
 from agentlink.tests.factories import make_cluster, make_node, place
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_org, make_pool, make_team, make_user, member
@@ -48,6 +48,63 @@ def test_the_map_has_a_cell_per_device_in_the_state_it_is_in(client: Client, org
     for state in ("reserved", "shared", "free", "foreign"):
         assert page.count(f'class="device device-{state}" title=') == 1, state
     assert reserved.slug in page
+
+
+def machines_with_slices(pool: Pool) -> None:
+    """Eight GPUs on one node, nine slices on another."""
+    cluster = make_cluster()
+    make_node(cluster, "n0", gpus=8, pool=pool)
+    cut = make_node(cluster, "n1", gpus=9, pool=pool, gpu_type="mig-1g.10gb")
+    cut.devices.update(slicing="mig", share_milli=143)
+    cut.devices.filter(index__gte=7).update(gpu_type="mig-3g.40gb", share_milli=429)
+
+
+def test_slices_are_shown_apart_from_gpus(client: Client, org: Team, pool: Pool) -> None:
+    machines_with_slices(pool)
+    told = "8 GPUs and 9 slices worth 1.859 GPUs"
+    signed_in(client, org, Role.VIEWER)
+    one = client.get("/pools/main/").content.decode()
+    assert told in one
+    assert "and slices mig-1g.10gb (0.143 GPUs), mig-3g.40gb (0.429 GPUs)</dt><dd>H100</dd>" in one
+    assert '<span class="muted">8 × H100</span>' in one
+    assert '<span class="muted">9 slices</span>' in one
+    assert one.count('class="device device-free device-slice" title=') == 9
+    assert 'title="Slice 8 (mig-3g.40gb, 0.429 GPUs): free"' in one
+    assert 'aria-label="n1: slices: 9 free"' in one
+    assert "Slice of a GPU" in one
+    every = client.get("/pools/").content.decode()
+    assert told in every
+    assert "and 9 slices worth 1.859 GPUs" in every
+    assert "H100; slices mig-1g.10gb (0.143 GPUs), mig-3g.40gb (0.429 GPUs)" in every
+    assert "17" not in every.split("Clusters</h2>")[1].split("</table>")[0]
+    assert told in client.get("/").content.decode()
+    assert 'device-slice"' in client.get("/clusters/east/").content.decode()
+
+
+def test_without_slices_nothing_is_said_of_them(client: Client, org: Team, pool: Pool) -> None:
+    make_node(make_cluster(), "n0", gpus=8, pool=pool)
+    signed_in(client, org, Role.VIEWER)
+    for address in ("/pools/", "/pools/main/", "/clusters/east/", "/"):
+        assert "slice" not in client.get(address).content.decode().lower()
+
+
+def test_a_slice_that_a_pod_has_is_not_shared(client: Client, org: Team, pool: Pool) -> None:
+    machines_with_slices(pool)
+    workload = make_workload(org, make_user(), gpu_types=["mig-1g.10gb"])
+    place(admit(workload, pool), Node.objects.get(name="n1"), 0, share=143)
+    page = signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
+    title = f'"Slice 0 (mig-1g.10gb, 0.143 GPUs): {workload.slug}"'
+    assert f'class="device device-elastic device-slice" title={title}' in page
+
+
+def test_an_agent_that_is_too_old_for_slices_is_told_of(client: Client, org: Team) -> None:
+    make_cluster("east", unclear_slices=9)
+    make_cluster("west", unclear_slices=1)
+    signed_in(client, org, Role.VIEWER)
+    page = client.get("/clusters/east/").content.decode()
+    assert "tells 9 slices of GPUs (MIG, time-slicing or MPS) as GPUs. Nothing new starts on them." in page
+    assert "tells 1 slice of GPUs" in client.get("/clusters/west/").content.decode()
+    assert "9 not used: the agent is too old" in client.get("/pools/").content.decode()
 
 
 def test_a_workload_of_a_team_i_may_not_see_is_not_named(client: Client, org: Team, pool: Pool) -> None:

@@ -12,7 +12,9 @@ def _status(workload: Row) -> str:
 
 
 def _gpus(workload: Row) -> str:
-    """Return what all pods ask for together, as `2 x 4`; memory of a GPU where that is asked for."""
+    """Return what all pods ask for together, as `2 x 4`; memory of a GPU, or slices, where these are asked for."""
+    if slices := workload.get("slices"):
+        return f"{slices} slice{'' if slices == 1 else 's'} ({text(workload['total_gpus'])})"
     one = f"{workload['gpu_memory_mib']} MiB" if workload["gpu_memory_mib"] else text(workload["gpus"])
     return one if workload["pods"] == 1 else f"{workload['pods']} x {one}"
 

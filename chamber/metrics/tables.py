@@ -6,11 +6,11 @@ different depths are not to be added up.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
+from django.db.models import Case, CharField, Count, F, IntegerField, Q, Sum, When
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -18,8 +18,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.samples import Sample
 
-from agentlink.models import Cluster, Device
-from agentlink.models.node import WHOLE_DEVICE_MILLI
+from agentlink.models import Cluster, Device, Slicing
+from agentlink.models.node import CUT, WHOLE_DEVICE_MILLI
 from chamber.models import Mark
 from scheduling.holdings import holdings
 from scheduling.models import Cycle, Turn
@@ -161,7 +161,20 @@ def _pools(names: Names, plan: _LastPlan) -> Iterator[Metric]:
     """Return the pools' families: devices as the tables have them, fragmentation as the last cycle found it."""
     labels = ("pool",)
     total = GaugeMetricFamily(
-        "chamber_pool_gpus", "GPUs of the pool's nodes, whatever their state.", labels=labels
+        "chamber_pool_gpus",
+        "GPUs of the pool's nodes, whatever their state; a slice counts as its share.",
+        labels=labels,
+    )
+    whole = GaugeMetricFamily(
+        "chamber_pool_whole_gpus", "GPUs of the pool's nodes that are not cut into slices.", labels=labels
+    )
+    slices = GaugeMetricFamily(
+        "chamber_pool_slices",
+        "MIG slices and replicas of the pool's nodes, by their type.",
+        labels=("pool", "gpu_type"),
+    )
+    slice_gpus = GaugeMetricFamily(
+        "chamber_pool_slice_gpus", "What these slices count as, in GPUs.", labels=("pool", "gpu_type")
     )
     given = GaugeMetricFamily("chamber_pool_in_use_gpus", "GPUs given to workloads.", labels=labels)
     down = GaugeMetricFamily(
@@ -180,6 +193,10 @@ def _pools(names: Names, plan: _LastPlan) -> Iterator[Metric]:
     for key, pool in _devices().items():
         label = (names.pools.get(key, key),)
         total.add_metric(label, _gpus(pool.capacity_milli))
+        whole.add_metric(label, pool.whole)
+        for gpu_type, (count, milli) in sorted(pool.slices.items()):
+            slices.add_metric((*label, gpu_type), count)
+            slice_gpus.add_metric((*label, gpu_type), _gpus(milli))
         given.add_metric(label, _gpus(pool.allocated_milli))
         down.add_metric(label, _gpus(pool.unavailable_milli))
         idle.add_metric(label, _gpus(pool.capacity_milli - pool.allocated_milli - pool.unavailable_milli))
@@ -192,13 +209,15 @@ def _pools(names: Names, plan: _LastPlan) -> Iterator[Metric]:
     for row in plan.pools:
         if (slug := names.pools.get(_hex(row["pool"]))) is not None:
             fragmentation.add_metric((slug,), row["fragmentation"])
-    yield from (total, given, down, idle, block, fragmentation)
+    yield from (total, whole, slices, slice_gpus, given, down, idle, block, fragmentation)
 
 
 @dataclass(slots=True)
 class _Devices:
-    """A pool's devices, added up."""
+    """A pool's devices, added up; `slices` are their number and milli-GPUs by type."""
 
+    whole: int = 0
+    slices: dict[str, tuple[int, int]] = field(default_factory=dict)
     capacity_milli: int = 0
     allocated_milli: int = 0
     unavailable_milli: int = 0
@@ -209,21 +228,33 @@ def _devices() -> dict[str, _Devices]:
     """Return the devices by pool (2 queries; added up by the database, a few rows for each pool)."""
     down = Q(foreign=True) | Q(node__ready=False) | Q(node__cordoned=True) | Q(node__cluster__connected=False)
     unavailable = Case(
-        When(down, then=Value(WHOLE_DEVICE_MILLI) - F("allocated_milli")),
+        When(down, then=F("share_milli") - F("allocated_milli")),
         # What those who stop have not given back yet, and nobody was promised.
         When(occupied_milli__gt=F("allocated_milli"), then=F("occupied_milli") - F("allocated_milli")),
         default=0,
         output_field=IntegerField(),
     )
     present = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
-    sums = present.values_list("node__pool").annotate(
-        devices=Count("id"), allocated=Sum("allocated_milli"), unavailable=Sum(unavailable)
-    )
-    found = {
-        pool.hex: _Devices(devices * WHOLE_DEVICE_MILLI, allocated, gone)
-        for pool, devices, allocated, gone in sums
-    }
-    whole = present.filter(~down, allocated_milli=0, occupied_milli=0)
+    # GPUs in one row, whatever their type.
+    cut = Case(When(CUT, then=F("gpu_type")), default=None, output_field=CharField())
+    sums = present.annotate(cut=cut).values_list("node__pool", "slicing", "cut")
+    found: dict[str, _Devices] = defaultdict(_Devices)
+    for pool, slicing, gpu_type, devices, capacity, allocated, gone in sums.annotate(
+        devices=Count("id"),
+        capacity=Sum("share_milli"),
+        allocated=Sum("allocated_milli"),
+        unavailable=Sum(unavailable),
+    ):
+        its = found[pool.hex]
+        its.capacity_milli += capacity
+        its.allocated_milli += allocated
+        its.unavailable_milli += gone
+        if slicing == Slicing.WHOLE:
+            its.whole += devices
+        else:
+            count, milli = its.slices.get(gpu_type, (0, 0))
+            its.slices[gpu_type] = (count + devices, milli + capacity)
+    whole = present.filter(~down, allocated_milli=0, occupied_milli=0, slicing=Slicing.WHOLE)
     # Counted by node, and each count that there is told once.
     blocks = whole.values("node__pool", "node").annotate(block=Count("id")).values_list("node__pool", "block")
     for pool, block in blocks.distinct():

@@ -236,17 +236,23 @@ def bar_legend(*, marks: bool = False, idle: bool = True) -> dict[str, object]:
 
 
 @register.inclusion_tag("_components/device_legend.html")
-def device_legend() -> dict[str, object]:
-    """Explain the cells of node maps."""
-    return {"keys": list(DEVICE_STATES.items())}
+def device_legend(*, slices: bool = False) -> dict[str, object]:
+    """Explain the cells of node maps, those of slices where there are any."""
+    return {"keys": list(DEVICE_STATES.items()), "slices": slices}
 
 
 @register.filter
 def device_summary(devices: Sequence[Any]) -> str:
-    """Return how many devices of a node are in which state, in words: "6 reserved, 2 free"."""
-    states = [_attribute(device, "state") for device in devices]
-    counted = [f"{states.count(state)} {state}" for state in DEVICE_STATES if state in states]
-    return ", ".join(counted) or "no GPUs"
+    """Return how many devices of a node are in which state, in words: "6 reserved, 2 free; slices: 7 free"."""
+    whole, cut = (
+        [_attribute(device, "state") for device in devices if bool(_attribute(device, "cut")) is wanted]
+        for wanted in (False, True)
+    )
+    told = [
+        ", ".join(f"{states.count(state)} {state}" for state in DEVICE_STATES if state in states)
+        for states in (whole, cut)
+    ]
+    return "; ".join(part for part in (told[0], f"slices: {told[1]}" if cut else "") if part) or "no GPUs"
 
 
 @register.simple_tag
@@ -257,7 +263,9 @@ def device_cells(devices: Sequence[Any]) -> SafeString:
 
 def _device_cell(device: Any) -> str:
     state, title, url = (escape(_attribute(device, name) or "") for name in ("state", "title", "url"))
-    kind = f"device device-{state}{' device-own' if _attribute(device, 'own') else ''}"
+    kind = f"device device-{state}"
+    for name, of_it in (("own", "device-own"), ("cut", "device-slice")):
+        kind += f" {of_it}" if _attribute(device, name) else ""
     if url:
         return f'<a class="{kind}" href="{url}" title="{title}" aria-label="{title}"></a>'
     return f'<span class="{kind}" title="{title or state}"></span>'

@@ -7,7 +7,7 @@ from math import inf
 from uuid import UUID
 
 from chaos.truths.records import Records
-from chaos.truths.tables import WHOLE_MILLI, Event, Placement, Tables
+from chaos.truths.tables import Event, Placement, Tables
 from chaos.truths.violation import Violation
 
 PODS_MAY_EXIST = frozenset({"held", "leaving"})
@@ -29,8 +29,8 @@ def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG
             counted = [row for row in lying if row.hold in holds]
             total = sum(row.share_milli for row in counted)
             rows = (str(device), *map(str, counted))
-            if total > WHOLE_MILLI:
-                yield Violation(1, f"{name} has {total} milli-GPUs {word}, of {WHOLE_MILLI}.", rows)
+            if total > device.share_milli:
+                yield Violation(1, f"{name} has {total} milli-GPUs {word}, of {device.share_milli}.", rows)
             if total != counter:
                 yield Violation(
                     1, f"{name}: {total} milli-GPUs are {word}, its counter says {counter}.", rows
@@ -54,6 +54,7 @@ def _over_time(tables: Tables, on_device: dict[UUID, list[Placement]]) -> Iterat
     stays = {
         attempt.id: stay for attempt in tables.attempts if (stay := _stay(tables, attempt.id)) is not None
     }
+    whole = {device.id: device.share_milli for device in tables.devices}
     for device_id, placements in on_device.items():
         lying: list[_Stay] = []
         staying = [(stays[row.attempt_id], row) for row in placements if row.attempt_id in stays]
@@ -61,7 +62,7 @@ def _over_time(tables: Tables, on_device: dict[UUID, list[Placement]]) -> Iterat
             lying = [stay for stay in lying if stay.ends > begins]
             lying.append(_Stay(begins, ends, row, proof))
             total = sum(stay.placement.share_milli for stay in lying)
-            if total > WHOLE_MILLI:
+            if total > whole[device_id]:
                 rows = [str(row) for stay in lying for row in (stay.placement, *stay.proof)]
                 name = tables.device_name[device_id]
                 who = tables.called(tables.attempt[row.attempt_id].workload_id)

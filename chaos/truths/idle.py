@@ -106,7 +106,8 @@ class _Floor:
 
     def _free(self, device: Device, going: list[Placement]) -> int:
         staying = [row.share_milli for row in self._lying[device.id] if row not in going]
-        return WHOLE_MILLI - sum(staying)
+        # A slice is no GPU: nobody here names one.
+        return WHOLE_MILLI - sum(staying) if device.slicing == "whole" else 0
 
 
 def _pods_on(free: list[int], milli: int) -> int:

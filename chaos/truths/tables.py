@@ -205,13 +205,15 @@ class Node(Row):
 
 @dataclass(frozen=True, slots=True)
 class Device(Row):
-    """A GPU with its counters."""
+    """A GPU or a slice of one, which counts as `share_milli`, with its counters."""
 
     TABLE = "agentlink_device"
     id: UUID
     node_id: UUID
     index: int
     foreign: bool
+    slicing: str
+    share_milli: int
     occupied_milli: int
     allocated_milli: int
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from chaos.truths.pods import living
 from chaos.truths.records import PodLine, Records
-from chaos.truths.tables import WHOLE_MILLI, Attempt, Tables, Workload
+from chaos.truths.tables import Attempt, Tables, Workload
 from chaos.truths.violation import Violation
 
 SLACK = timedelta(seconds=10)
@@ -69,7 +69,8 @@ def _could_go(tables: Tables, attempt_id: UUID) -> bool:
         if row.attempt_id == attempt_id and row.hold == "promised":
             used[row.device_id] += row.share_milli
     mine = {row.device_id for row in tables.placements if row.attempt_id == attempt_id}
-    return all(used[device_id] <= WHOLE_MILLI for device_id in mine)
+    whole = {device.id: device.share_milli for device in tables.devices}
+    return all(used[device_id] <= whole[device_id] for device_id in mine)
 
 
 def _leaving(

@@ -1,6 +1,7 @@
 """A stored cycle is replayed to the very plan whose words were stored."""
 
 import json
+import zlib
 from datetime import timedelta
 
 from django.db.models import F
@@ -32,7 +33,11 @@ FULL = engine.Snapshot(
             "n",
             "n1",
             "p",
-            (engine.Device(0, "H100", 81_920), engine.Device(1, foreign=True)),
+            (
+                engine.Device(0, "H100", 81_920),
+                engine.Device(1, foreign=True),
+                engine.Device(2, "mig-1g.10gb", slicing=engine.Slicing.MIG, share_milli=143),
+            ),
             labels=(("rack", "a"),),
             taints=(engine.Taint("only", "mig"),),
         ),
@@ -91,3 +96,14 @@ def test_of_cycles_in_which_nobody_yields_a_snapshot_is_kept_now_and_then(acme: 
     run_cycle()
 
     assert Cycle.objects.latest("number").snapshot
+
+
+def test_a_snapshot_stored_before_devices_told_slices_is_read_as_gpus() -> None:
+    body = json.loads(zlib.decompress(encode_snapshot(FULL)))
+    for device in body["nodes"][0]["devices"]:
+        device.pop("slicing", None)
+        device.pop("share_milli", None)
+    read = decode_snapshot(zlib.compress(json.dumps(body).encode()))
+    assert {(device.slicing, device.share_milli) for device in read.nodes[0].devices} == {
+        (engine.Slicing.WHOLE, 1000)
+    }

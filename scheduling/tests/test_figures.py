@@ -2,12 +2,14 @@
 
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.models import Node
+from agentlink.models import Device, Node
 from scheduling.cycle import run_cycle
 from scheduling.figures import TeamBar, pool_bars, queue_by_reason, team_bars
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import pods_gone, run_pods
+from teams.capacity import capacity_milli
 from teams.permissions import roles_by_path
+from workloads import known
 from workloads.models import Attempt
 from workloads.tests.factories import make_workload
 
@@ -28,6 +30,31 @@ def test_a_pool_is_divided_into_reserved_elastic_in_guarantee_burst_idle_and_una
     assert (bar.capacity_milli, bar.unavailable_milli) == (12_000, 4_000)
     assert (bar.reserved_milli, bar.elastic_milli, bar.burst_milli) == (2_000, 2_000, 1_000)
     assert bar.idle_milli == 3_000
+
+
+def test_slices_count_by_their_share(acme: Acme) -> None:
+    cut = Device.objects.filter(node__name="n3")
+    cut.update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
+    Device.objects.filter(node__name="n3", index=0).update(foreign=True)
+
+    (bar,) = pool_bars(acme.owner)
+
+    assert (bar.capacity_milli, bar.unavailable_milli) == (8_000 + 4 * 143, 143)
+    assert (bar.slices, bar.slices_milli) == (4, 572)
+    assert bar.devices == "8 GPUs and 4 slices worth 0.572 GPUs"
+    assert bars_by_team(acme)["research"].pool_milli == bar.capacity_milli
+    assert capacity_milli([acme.pool]) == {acme.pool.pk: 8_000 + 3 * 143}
+
+
+def test_who_waits_for_slices_waits_for_their_share(acme: Acme) -> None:
+    Device.objects.filter(node__name="n3").update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
+    known.forget()
+    for types in (["mig-1g.10gb"], []):
+        make_workload(acme.production, acme.outsider, pods=4, gpu_types=types, reason_code="waiting-for-gpus")
+
+    (count,) = queue_by_reason(acme.admin)
+
+    assert (count.count, count.milli) == (2, 4 * 143 + 4_000)
 
 
 def test_gpus_that_the_preempted_have_not_given_back_and_nobody_was_promised_are_unavailable(

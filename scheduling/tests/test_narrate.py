@@ -66,3 +66,20 @@ def test_a_growth_says_by_how_much() -> None:
 
 def test_a_level_is_a_team_a_pool_or_a_level_of_the_topology() -> None:
     assert [NAMES.level(level) for level in ("t", "p", "rack", None)] == ["NLP", "Main", "rack", ""]
+
+
+def test_slices_are_told_with_their_type_and_what_they_count_as() -> None:
+    mig = engine.Slicing.MIG
+    cut = tuple(engine.Device(index, "mig-1g.10gb", slicing=mig, share_milli=143) for index in range(2))
+    nodes = (engine.Node("n", "n1", "p", (*cut, engine.Device(2, "H100"))),)
+    names = Names.of(engine.Snapshot(pools=(engine.Pool("p", "Main"),), teams=(), nodes=nodes, workloads=()))
+    slices = tuple(engine.PodPlacement(index, "n", (engine.DeviceShare(index, 143),)) for index in (0, 1))
+    whole = engine.PodPlacement(2, "n", (engine.DeviceShare(2, 1000),))
+    free = (engine.Allocation(None, 286),)
+    assert started(engine.Start("w", "p", slices, free, (), False, None), names) == (
+        "2 slices of mig-1g.10gb (0.286 GPUs) on n1, beyond every guarantee (burst)."
+    )
+    assert grown(engine.Grow("w", "p", slices[:1], ()), names) == (
+        "Grew by 1 pod, 1 slice of mig-1g.10gb (0.143 GPUs), on n1."
+    )
+    assert grown(engine.Grow("w", "p", (whole,), ()), names) == "Grew by 1 pod (1 GPU) on n1."

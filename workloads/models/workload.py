@@ -8,6 +8,7 @@ from django.db.models import F, Q
 
 from chamber.ids import new_id
 from teams.models import Pool, Team
+from workloads import known
 from workloads.querysets import WorkloadQuerySet
 
 RESERVED_FROM = 100
@@ -192,9 +193,20 @@ class Workload(models.Model):
         return self.priority >= RESERVED_FROM
 
     @property
+    def slices(self) -> known.AskedSlices | None:
+        """Return the slices that it asks for, one a pod; None where it may take GPUs, or asks for memory of one (two
+        queries at most, every ten seconds)."""
+        if not self.gpu_types or self.gpu_milli is None:
+            return None
+        return known.asked_slices(self.gpu_types, self.pods)
+
+    @property
     def size_milli(self) -> int | None:
-        """Return milli-GPUs of all pods; None where memory of GPUs is asked for."""
-        return None if self.gpu_milli is None else self.pods * self.gpu_milli
+        """Return milli-GPUs of all pods, slices by their share; None where memory of GPUs is asked for."""
+        if self.gpu_milli is None:
+            return None
+        slices = self.slices
+        return self.pods * self.gpu_milli if slices is None else slices.milli
 
     @property
     def reason_words(self) -> str:

@@ -9,6 +9,7 @@ from agentlink.tests.factories import make_cluster, make_node, place
 from chamber.models import User
 from teams.models import Pool, Role, Team
 from teams.tests.factories import member
+from workloads import known
 from workloads.models import Dependency, Workload
 from workloads.tests.factories import admit, finish, make_workload, preempt, start
 
@@ -48,6 +49,21 @@ def test_running_it_shows_devices_and_to_whom_they_are_charged(
     assert "GPU 3: pod 0" in page
     assert "0.5 GPUs of the guarantee of NLP, 0.5 GPUs beyond every guarantee (burst)" in page
     assert 'id="why"' not in page
+
+
+def test_on_slices_it_says_how_many_of_which_type_and_their_share(
+    signed_in: Client, team: Team, owner: User, pool: Pool
+) -> None:
+    node = make_node(make_cluster(), "n0", gpus=4, pool=pool, gpu_type="mig-1g.10gb")
+    node.devices.update(slicing="mig", share_milli=143)
+    known.forget()
+    workload = make_workload(team, owner, pods=4, gpu_types=["mig-1g.10gb"])
+    place(admit(workload, pool), node, 3, share=143)
+    page = signed_in.get(f"/workloads/{workload.slug}/").content.decode()
+    assert "4 slices of mig-1g.10gb (0.572 GPUs), one a pod" in page
+    assert 'title="Slice 3 (mig-1g.10gb): pod 0, 0.143 GPUs, Held: its pods may exist"' in page
+    listed = signed_in.get("/workloads/").content.decode()
+    assert '0.572<span class="sub">4 slices</span>' in listed
 
 
 def test_back_in_the_queue_it_is_pending_since_its_return(

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import User
 from teams.models import Pool, Role, Team
 from teams.tests.factories import member
+from workloads import known
+from workloads.forms import gpu_types_help
 from workloads.models import Workload
 from workloads.tests.factories import make_workload
 
@@ -171,3 +174,15 @@ def test_ten_megabytes_of_yaml_are_refused_with_a_sentence(owner: User, pool: Po
     assert response.status_code == 413
     assert b"The form holds more than 2 MiB" in response.content
     assert not Workload.objects.exists()
+
+
+def test_the_form_names_slices_apart_from_gpus(owner: User, pool: Pool) -> None:
+    node = make_node(make_cluster(), "n0", gpus=3, pool=pool)
+    known.forget()
+    assert gpu_types_help(known.pools()) == "Best first; empty takes any. GPUs: H100."
+    node.devices.filter(index=2).update(gpu_type="mig-1g.10gb", slicing="mig", share_milli=143)
+    known.forget()
+    assert gpu_types_help(known.pools()) == (
+        "Best first; empty takes any GPU. GPUs: H100. Slices of a GPU, one to a pod, only by name: "
+        "mig-1g.10gb (0.143 GPUs)."
+    )

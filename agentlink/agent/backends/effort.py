@@ -10,7 +10,8 @@ from uuid import UUID
 
 from agentlink.agent.backends.jobs import Job
 from agentlink.agent.backends.played import draw
-from agentlink.protocol import NodeReport, PodState, UsageFigure
+from agentlink.protocol import DeviceShare, NodeReport, PodState, UsageFigure
+from agentlink.protocol.profiles import GPU_MILLI
 
 IDLER = 1 / 6
 """The part of workloads that hold their GPUs and do nothing."""
@@ -23,9 +24,9 @@ def figure(job: Job, nodes: Mapping[str, NodeReport], now: float) -> UsageFigure
     """Return how busy the GPUs of a job's running pods are; None where none runs."""
     workload = job.assignment.workload
     held = [
-        (f"{pod.node}/{device.index}", device.share_milli / 1000, _memory_mib(nodes, pod.node, device.index))
+        (f"{pod.node}/{share.index}", share.share_milli / GPU_MILLI, _memory_mib(nodes, pod.node, share))
         for pod in (job.pods[index] for index, state in job.states.items() if state is PodState.RUNNING)
-        for device in pod.devices
+        for share in pod.devices
     ]
     if not held:
         return None
@@ -38,7 +39,7 @@ def figure(job: Job, nodes: Mapping[str, NodeReport], now: float) -> UsageFigure
         at=datetime.fromtimestamp(round(now, 3), UTC),
         utilisation_percent=int(100 * mean),
         tensor_percent=int(100 * mean * draw(workload, "tensor", (0.3, 0.7))),
-        memory_mib=int(sum(memory_mib * share * filled for _, share, memory_mib in held)),
+        memory_mib=int(sum(memory_mib * filled for _, _, memory_mib in held)),
         power_watts=int(watts),
         devices={name: int(100 * part) for name, part in busy.items()},
     )
@@ -53,6 +54,10 @@ def _busy(workload: UUID, place: int, now: float) -> float:
     return min(1.0, max(0.0, level + 0.08 * wave))
 
 
-def _memory_mib(nodes: Mapping[str, NodeReport], node: str, index: int) -> int:
+def _memory_mib(nodes: Mapping[str, NodeReport], node: str, share: DeviceShare) -> float:
+    """Return the memory of a share of a device; a slice tells its own."""
     devices = nodes[node].devices if node in nodes else ()
-    return next((d.memory_mib for d in devices if d.index == index and d.memory_mib), MEMORY_MIB)
+    device = next((device for device in devices if device.index == share.index), None)
+    if device is None or not device.memory_mib:
+        return MEMORY_MIB * share.share_milli / GPU_MILLI
+    return device.memory_mib * share.share_milli / device.share_milli

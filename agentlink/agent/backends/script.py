@@ -10,6 +10,8 @@ from functools import cached_property
 
 from agentlink.agent.backends import played
 from agentlink.agent.backends.jobs import Job
+from agentlink.protocol import AssignedPod
+from agentlink.protocol.profiles import GPU_MILLI
 
 _STEP = re.compile(r"\bsleep\s+(?P<sleep>\d{1,9}(?:\.\d{1,6})?)|\becho\s+(?P<echo>[^;&|\n]+)")
 _EVERY_SECONDS = (0.5, 2.0)
@@ -68,7 +70,7 @@ class Script:
     @cached_property
     def _head(self) -> list[str]:
         job, pod = self._job, self._job.pods.get(self._pod)
-        where = f" on {pod.node}, {len(pod.devices)} x GPU" if pod is not None else ""
+        where = f" on {pod.node}, {_devices(pod)}" if pod is not None else ""
         return [f"+ {' '.join(job.assignment.command)}", f"rank {self._pod} of {len(job.states)}{where}"]
 
     def _training(self, number: int) -> str:
@@ -79,3 +81,13 @@ class Script:
         loss = 1.2 + 9.6 / math.sqrt(step) + noise
         rate = played.draw(self._job.assignment.workload, f"rate {step}", (780.0, 860.0))
         return f"step {step:>6}  loss {loss:.4f}  {rate:.0f} samples/s"
+
+
+def _devices(pod: AssignedPod) -> str:
+    """Return what a pod has: whole GPUs by their number, else the part of one."""
+    milli = sum(share.share_milli for share in pod.devices)
+    return (
+        f"{len(pod.devices)} x GPU"
+        if milli == GPU_MILLI * len(pod.devices)
+        else f"{milli / GPU_MILLI:g} x GPU"
+    )

@@ -35,8 +35,8 @@ from agentlink.protocol import (
     UsageFigure,
     Verdict,
 )
+from agentlink.protocol.profiles import GPU_MILLI
 
-WHOLE_DEVICE_MILLI = 1000
 LOOK_AGAIN_SECONDS = 5.0
 LOOK_FOR_LINES_SECONDS = 0.2
 
@@ -358,13 +358,32 @@ class SimulatedCluster:
             node = self._nodes.get(pod.node)
             if node is None or not node.ready or node.cordoned:
                 return f"Node {pod.node} takes no pods of {assignment.slug}: it is gone, down or cordoned."
-            for device in pod.devices:
-                asked[pod.node, device.index] += device.share_milli
-                if not any(known.index == device.index for known in node.devices):
-                    return f"Node {pod.node} has no GPU {device.index}."
+            if problem := self._problem_of(node, pod):
+                return problem
+            for share in pod.devices:
+                asked[pod.node, share.index] += share.share_milli
         for (name, index), milli in asked.items():
-            if self._used[name, index] + milli > WHOLE_DEVICE_MILLI:
-                return f"GPU {index} of {name} has no {milli / 1000:g} GPUs left for {assignment.slug}."
+            whole = next(each.share_milli for each in self._nodes[name].devices if each.index == index)
+            if self._used[name, index] + milli > whole:
+                return f"GPU {index} of {name} has no {milli / GPU_MILLI:g} GPUs left for {assignment.slug}."
+        return ""
+
+    @staticmethod
+    def _problem_of(node: NodeReport, pod: AssignedPod) -> str:
+        """Return why a node cannot give a pod its devices, as a device plugin would see it; "" where it can."""
+        devices = {device.index: device for device in node.devices}
+        for share in pod.devices:
+            device = devices.get(share.index)
+            if device is None:
+                return f"Node {node.name} has no GPU {share.index}."
+            if device.slicing != "whole" and share.share_milli != device.share_milli:
+                return (
+                    f"Node {node.name} gives out GPU {share.index}, a slice, whole, as "
+                    f"{device.share_milli / GPU_MILLI:g} GPUs; {share.share_milli / GPU_MILLI:g} are planned."
+                )
+        cut = any(devices[share.index].slicing != "whole" for share in pod.devices)
+        if cut and len(pod.devices) > 1:
+            return f"A pod on node {node.name} can have one slice; {len(pod.devices)} devices are planned."
         return ""
 
     def _schedule(self, attempt: UUID, job: Job, timer: Timer) -> None:

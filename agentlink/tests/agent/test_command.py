@@ -35,6 +35,26 @@ def test_nodes_are_read_from_json_as_the_link_carries_them(tmp_path: Path) -> No
     assert node.devices[0].memory_mib == 81920
 
 
+def test_devices_that_are_named_as_slices_are_slices_whether_they_say_so_or_not(tmp_path: Path) -> None:
+    devices = [
+        {"index": 0, "gpu_type": "H100"},
+        {"index": 1, "gpu_type": "mig-1g.10gb"},
+        {"index": 2, "gpu_type": "mig-1g.10gb", "slicing": "mig", "share_milli": 144},
+        {"index": 3, "gpu_type": "T4-SHARED"},
+    ]
+    file = tmp_path / "nodes.json"
+    file.write_text(
+        json.dumps([{"name": "n1", "labels": {"nvidia.com/gpu.replicas": "4"}, "devices": devices}])
+    )
+    (node,) = read_nodes(file)
+    assert [(device.slicing, device.share_milli) for device in node.devices] == [
+        ("whole", 1000),
+        ("mig", 143),
+        ("mig", 144),
+        ("replicas", 250),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
@@ -45,6 +65,11 @@ def test_nodes_are_read_from_json_as_the_link_carries_them(tmp_path: Path) -> No
         ("n.json", "{}", "valid array"),
         ("n.json", "[{}]", "0.name: Field required"),
         ("n.json", "nonsense", "Invalid JSON"),
+        (
+            "n.json",
+            '[{"name": "n", "devices": [{"index": 0, "share_milli": 143}]}]',
+            "counts as 1000 milli-GPUs",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_the_place(

@@ -47,5 +47,14 @@ def test_a_share_has_its_part_of_memory_and_power() -> None:
     assert set(whole.devices) == {"n1/0", "n1/1"}
 
 
+def test_the_memory_of_a_slice_is_its_own() -> None:
+    slice_ = DeviceReport(index=0, gpu_type="mig", memory_mib=40_000, slicing="mig", share_milli=143)
+    cut = {"n1": NodeReport(name="n1", devices=(slice_,))}
+    whole, part = figure(job(7, gpus=1), NODES, NOW), figure(job(7, gpus=1, share=143), cut, NOW)
+    assert whole is not None
+    assert part is not None
+    assert whole.memory_mib == part.memory_mib
+
+
 def test_pods_that_do_not_run_use_nothing() -> None:
     assert figure(job(7, state=PodState.PENDING), NODES, NOW) is None

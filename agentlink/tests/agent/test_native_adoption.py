@@ -105,7 +105,13 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "another controller": (job(managedBy="kueue.x-k8s.io/multikueue"), "is run by kueue"),
     "no GPUs": (job(container={"resources": {}}), "asks for no GPUs"),
     "parts of GPUs": (
-        job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}), "only whole GPUs"
+        job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "2"}}}),
+        "It asks for 2 of nvidia.com/mig-1g.10gb in a pod; only whole GPUs of one kind can be planned for a Job. "
+        "Slices go one to a pod: submit it to Chamber with GPU type mig-1g.10gb and a pod for each slice.",
+    ),
+    "GPUs and parts of GPUs": (
+        job(container={"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "1"}}}),
+        "It asks for 1 of nvidia.com/gpu and 1 of nvidia.com/mig-1g.10gb in a pod",
     ),
     "claims": (job({"resourceClaims": [{"name": "x"}]}), "by resourceClaims"),
     "a node": (job({"nodeName": "n1"}), "It names its node (n1)"),
@@ -188,7 +194,7 @@ def test_only_who_asks_is_described_and_only_who_bears_a_foreign_mark_pretends()
     asks, quiet = job(), job()
     quiet["metadata"]["labels"] = {NAMES.attempt: str(uuid4()), NAMES.adopt: "yes"}
     entry = read_entry(asks, None, NAMES, resources=RESOURCES)
-    assert (entry.described is not None, entry.pretends, entry.gpus) == (True, False, 2)
+    assert (entry.described is not None, entry.pretends, entry.gpus_milli) == (True, False, 2000)
     entry = read_entry(quiet, None, NAMES, resources=RESOURCES)
     assert (entry.described, entry.pretends) == (None, True)
     assert not read_entry(quiet, Mark.OWN, NAMES, resources=RESOURCES).pretends
@@ -250,3 +256,9 @@ def test_a_namespace_is_kept_where_it_was_made_for_the_binding_or_handed_over() 
     assert "is labelled as team vision's" in why(team="vision", binding=str(uuid4()))
     assert "kubectl label --overwrite namespace nlp-jobs chamber.internal/team=nlp" in why()
     assert taken(Place("nlp", "", "", going=True), bound, NAMES) == "It is being deleted in the cluster."
+
+
+def test_the_slices_of_a_job_without_chamber_are_not_counted_as_gpus() -> None:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "2"}
+    asks = job(container={"resources": {"limits": limits}}, parallelism=2, completions=2)
+    assert read_entry(asks, None, NAMES, resources=RESOURCES).gpus_milli == 2 * (1000 + 2 * 143)

@@ -1,6 +1,7 @@
 """What the device plugin's counts, labels and slices become: devices, and what pods ask for."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from agentlink.agent.backends.native import devices
 from agentlink.agent.backends.native.devices import Ask, CannotHold, Device
 from agentlink.agent.backends.native.slices import Mark, SliceDevice
 from agentlink.protocol import AssignedPod, DeviceShare
+from agentlink.protocol.profiles import Slicing
 
 PATTERNS = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu")
 PLUGIN = tuple(Device(index, "H100", 81559, "nvidia.com/gpu") for index in range(4))
@@ -36,31 +38,82 @@ def labels_of(resource: str, **said: str) -> dict[str, str]:
     return {f"{resource}.{name.replace('_', '-')}": value for name, value in said.items()}
 
 
+A100 = "NVIDIA-A100-SXM4-80GB"
+
+
 @pytest.mark.parametrize(
-    ("resource", "labels", "gpu_type", "memory_mib", "replicas"),
+    ("resource", "labels", "expected"),
     [
-        ("nvidia.com/gpu", {}, "", None, 1),
-        ("nvidia.com/gpu", labels_of("nvidia.com/gpu", **T4), "Tesla-T4", 15360, 1),
+        ("nvidia.com/gpu", {}, ("", None, 1, "whole", 1000)),
+        ("nvidia.com/gpu", labels_of("nvidia.com/gpu", **T4), ("Tesla-T4", 15360, 1, "whole", 1000)),
         (
             "nvidia.com/gpu",
             labels_of("nvidia.com/gpu", product="Tesla-T4-SHARED", memory="15360", replicas="4"),
-            *("Tesla-T4-SHARED", 3840, 4),
+            ("Tesla-T4-SHARED", 3840, 4, "replicas", 250),
         ),
         (
             "nvidia.com/gpu.shared",
-            labels_of("nvidia.com/gpu", product="Tesla-T4", memory="15360", replicas="4"),
-            *("Tesla-T4-SHARED", 3840, 4),
+            labels_of("nvidia.com/gpu", product="Tesla-T4", memory="15360", replicas="3"),
+            ("Tesla-T4-SHARED", 5120, 3, "replicas", 334),
         ),
-        ("nvidia.com/mig-1g.10gb", {}, "mig-1g.10gb", None, 1),
-        ("amd.com/gpu", labels_of("amd.com/gpu", product_name="MI300X", vram="192G"), "MI300X", 196608, 1),
-        ("amd.com/gpu", labels_of("amd.com/gpu", vram="a lot"), "", None, 1),
+        ("nvidia.com/gpu.shared", {}, ("gpu-SHARED", None, 2, "replicas", 500)),
+        ("amd.com/gpu", labels_of("amd.com/gpu", vram="a lot"), ("", None, 1, "whole", 1000)),
+        (
+            "amd.com/gpu",
+            labels_of("amd.com/gpu", product_name="MI300X", vram="192G"),
+            ("MI300X", 196608, 1, "whole", 1000),
+        ),
+        # MIG's strategy "mixed": a resource for each profile.
+        ("nvidia.com/mig-1g.10gb", {}, ("mig-1g.10gb", None, 1, "mig", 143)),
+        ("nvidia.com/mig-1g.10gb.me", {}, ("mig-1g.10gb.me", None, 1, "mig", 143)),
+        ("nvidia.com/mig-7g.80gb", {}, ("mig-7g.80gb", None, 1, "mig", 1000)),
+        ("nvidia.com/mig-strange", {}, ("mig-strange", None, 1, "mig", 1000)),
+        (
+            "nvidia.com/mig-3g.40gb",
+            labels_of("nvidia.com/mig-3g.40gb", product=f"{A100}-MIG-3g.40gb", memory="40192", replicas="1"),
+            (f"{A100}-MIG-3g.40gb", 40192, 1, "mig", 429),
+        ),
+        (
+            "nvidia.com/mig-1g.6gb",
+            labels_of("nvidia.com/gpu", product="NVIDIA-A30", memory="24576"),
+            ("mig-1g.6gb", None, 1, "mig", 250),
+        ),
+        (
+            "nvidia.com/mig-1g.24gb",
+            labels_of("nvidia.com/gpu", product="NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"),
+            ("mig-1g.24gb", None, 1, "mig", 250),
+        ),
+        (
+            "nvidia.com/mig-1g.10gb",
+            labels_of(
+                "nvidia.com/mig-1g.10gb", product=f"{A100}-MIG-1g.10gb-SHARED", memory="9728", replicas="2"
+            ),
+            (f"{A100}-MIG-1g.10gb-SHARED", 4864, 2, "mig", 72),
+        ),
+        # MIG's strategy "single": slices are counted as GPUs, and the label of the product tells.
+        (
+            "nvidia.com/gpu",
+            labels_of("nvidia.com/gpu", product=f"{A100}-MIG-1g.10gb", memory="9728", replicas="1"),
+            (f"{A100}-MIG-1g.10gb", 9728, 1, "mig", 143),
+        ),
+        (
+            "nvidia.com/gpu",
+            labels_of("nvidia.com/gpu", product="NVIDIA-A30-MIG-2g.12gb", memory="11968"),
+            ("NVIDIA-A30-MIG-2g.12gb", 11968, 1, "mig", 500),
+        ),
+        (
+            "nvidia.com/gpu",
+            labels_of("nvidia.com/gpu", product=f"{A100}-MIG-INVALID", replicas="0"),
+            (f"{A100}-MIG-INVALID", None, 1, "mig", 1000),
+        ),
     ],
 )
 def test_labels_say_what_a_resource_counts(
-    resource: str, labels: Mapping[str, str], gpu_type: str, memory_mib: int | None, replicas: int
+    resource: str, labels: Mapping[str, str], expected: tuple[str, int | None, int, Slicing, int]
 ) -> None:
     (device,) = devices.of_plugin(labels, {resource: 1}, PATTERNS)
-    assert device == Device(0, gpu_type, memory_mib, resource, replicas)
+    found = (device.gpu_type, device.memory_mib, device.replicas, device.slicing, device.share_milli)
+    assert (device.index, device.resource, found) == (0, resource, expected)
 
 
 def test_devices_are_numbered_by_the_names_of_their_resources() -> None:
@@ -132,13 +185,24 @@ def test_of_published_devices_those_that_are_claimed_in_whole_or_part_or_tainted
     assert devices.foreign_of_slices(found, taken={"d/p/taken", "d/p/part"}, held={4}) == {1, 2, 3}
 
 
+def mig(index: int, profile: str = "1g.10gb", share_milli: int = 143) -> Device:
+    name = f"mig-{profile}"
+    return Device(index, name, None, f"nvidia.com/{name}", slicing="mig", share_milli=share_milli)
+
+
 def test_whole_devices_of_the_plugin_are_asked_for_by_number() -> None:
-    mixed = (*PLUGIN, Device(4, "MIG", None, "nvidia.com/mig-1g.10gb"))
-    assert asked(pod((0, 1000), (3, 1000)), *mixed) == Ask(limits=(("nvidia.com/gpu", "2"),))
-    assert asked(pod((4, 1000), (1, 1000)), *mixed).limits == (
-        ("nvidia.com/gpu", "1"),
-        ("nvidia.com/mig-1g.10gb", "1"),
-    )
+    assert asked(pod((0, 1000), (3, 1000)), *PLUGIN) == Ask(limits=(("nvidia.com/gpu", "2"),))
+
+
+def test_a_slice_is_asked_for_by_its_share() -> None:
+    assert asked(pod((4, 143)), *PLUGIN, mig(4)) == Ask(limits=(("nvidia.com/mig-1g.10gb", "1"),))
+    assert asked(pod((4, 1000)), mig(4, "7g.80gb", 1000)) == Ask(limits=(("nvidia.com/mig-7g.80gb", "1"),))
+
+
+def test_a_published_slice_is_claimed_whole_and_by_itself() -> None:
+    known = devices.of_slices([replace(published("mig-0"), slicing="mig", share_milli=143)], {})
+    (claim,) = asked(pod((0, 143)), *known).claims
+    assert ([index for index, _ in claim.devices], claim.shared) == ([0], False)
 
 
 def test_published_devices_are_asked_for_by_claims_whole_ones_together_shared_ones_each() -> None:
@@ -151,11 +215,15 @@ def test_published_devices_are_asked_for_by_claims_whole_ones_together_shared_on
     assert [claim.devices[0][0] for claim in (first, second)] == [0, 1]
 
 
-REPLICAS = tuple(Device(index, "T4-SHARED", 3840, "nvidia.com/gpu", 4) for index in range(4))
+REPLICAS = tuple(
+    Device(index, "T4-SHARED", 3840, "nvidia.com/gpu", 4, slicing="replicas", share_milli=250)
+    for index in range(4)
+)
+CUT = devices.of_slices([replace(published("mig-0"), slicing="mig", share_milli=143)], {})
 
 
 def test_a_part_of_a_divided_gpu_is_one_of_the_plugins_replicas() -> None:
-    assert asked(pod((2, 1000)), *REPLICAS) == Ask(limits=(("nvidia.com/gpu", "1"),))
+    assert asked(pod((2, 250)), *REPLICAS) == Ask(limits=(("nvidia.com/gpu", "1"),))
 
 
 @pytest.mark.parametrize(
@@ -164,9 +232,37 @@ def test_a_part_of_a_divided_gpu_is_one_of_the_plugins_replicas() -> None:
         (pod((0, 250)), PLUGIN, "Node n gives out nvidia.com/gpu whole; it cannot hold 0.25 of one."),
         (pod((0, 1000), (7, 1000)), PLUGIN, "Node n has no GPU 7 any more."),
         (
-            pod((0, 1000), (1, 1000)),
+            pod((0, 1000)),
+            (mig(0),),
+            "Node n gives out nvidia.com/mig-1g.10gb whole, as 0.143 GPUs; 1 of one are planned.",
+        ),
+        (
+            pod((0, 125)),
             REPLICAS,
-            "Node n divides its GPUs among pods, one part to each; 2 are too many.",
+            "Node n gives out nvidia.com/gpu whole, as 0.25 GPUs; 0.125 of one are planned.",
+        ),
+        (pod((0, 100)), CUT, "Node n gives out H100 whole, as 0.143 GPUs; 0.1 of one are planned."),
+        (
+            pod((0, 250), (1, 250)),
+            REPLICAS,
+            "A pod on node n can have one slice of a GPU and nothing else; 2 of nvidia.com/gpu are planned.",
+        ),
+        (
+            pod(*((index, 143) for index in range(5)), (5, 429), (6, 429)),
+            (*(mig(index) for index in range(5)), mig(5, "3g.40gb", 429), mig(6, "3g.40gb", 429)),
+            "A pod on node n can have one slice of a GPU and nothing else; "
+            "5 of nvidia.com/mig-1g.10gb and 2 of nvidia.com/mig-3g.40gb are planned.",
+        ),
+        (
+            pod((4, 143), (1, 1000)),
+            (*PLUGIN, mig(4)),
+            "A pod on node n can have one slice of a GPU and nothing else; "
+            "1 of nvidia.com/gpu and 1 of nvidia.com/mig-1g.10gb are planned.",
+        ),
+        (
+            pod((0, 1000), (4, 1000)),
+            (*PLUGIN, Device(4, "MI300X", 196608, "amd.com/gpu")),
+            "A pod on node n can have GPUs of one resource; 1 of amd.com/gpu and 1 of nvidia.com/gpu are planned.",
         ),
         (
             pod(*((index, 1000) for index in range(33))),

@@ -83,15 +83,22 @@ def test_labels_are_told_but_for_those_that_are_of_no_use_here_and_one_may_be_th
     assert told(node(metadata={"labels": labels}), partition_label="none").partition == ""
 
 
-def test_parts_of_divided_gpus_are_for_those_who_ask_for_them() -> None:
+def test_slices_are_told_apart_from_gpus_with_the_share_that_they_count_as() -> None:
+    capacity = {"nvidia.com/gpu": "2", "nvidia.com/mig-1g.10gb": "1", "nvidia.com/mig-3g.40gb": "1"}
+    found = told(node(capacity=capacity, allocatable=capacity))
+    assert [(device.slicing, device.share_milli) for device in found.devices] == [
+        ("whole", 1000),
+        ("whole", 1000),
+        ("mig", 143),
+        ("mig", 429),
+    ]
+
+
+def test_replicas_are_told_as_such_and_need_no_toleration() -> None:
     labels = {"nvidia.com/gpu.product": "T4-SHARED", "nvidia.com/gpu.replicas": "4"}
-    sharing = {**labels, "nvidia.com/gpu.sharing-strategy": "mps"}
-    assert told(node(metadata={"labels": sharing})).taints == (
-        "nvidia.com/gpu.sharing-strategy=mps:NoSchedule",
-    )
-    assert told(node(metadata={"labels": labels})).taints == (
-        "nvidia.com/gpu.sharing-strategy=time-slicing:NoSchedule",
-    )
+    found = told(node(metadata={"labels": labels}))
+    assert {(device.slicing, device.share_milli) for device in found.devices} == {("replicas", 250)}
+    assert found.taints == ()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ def test_a_gpu_is_read_with_type_memory_and_what_tells_it_apart() -> None:
 def test_a_mig_device_is_a_type_of_its_own_named_as_feature_discovery_names_it() -> None:
     device = only(slice_of(mig("gpu-0-mig-0", "1g.5gb")))
     assert (device.kind, device.gpu_type) == ("mig", "NVIDIA-A100-MIG-1g.5gb")
+    assert (device.slicing, device.share_milli) == ("mig", 143)
+    assert only(slice_of(mig("gpu-0-mig-1", "3g.20gb"))).share_milli == 429
+    assert only(slice_of(gpu("gpu-0"))).slicing == "whole"
 
 
 @pytest.mark.parametrize(

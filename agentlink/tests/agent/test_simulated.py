@@ -13,8 +13,10 @@ from agentlink.protocol import (
     AssignedPod,
     Assignment,
     BoundNamespace,
+    DeviceReport,
     DeviceShare,
     Namespaces,
+    NodeReport,
     Phase,
     PodState,
 )
@@ -144,6 +146,29 @@ async def test_a_node_that_is_away_cordoned_or_without_the_gpu_takes_nothing(
 ) -> None:
     cluster.cordon("n2")
     assert (await seen(cluster, await create(cluster, job(on=(on,))))).reason == "unschedulable"
+
+
+async def test_a_slice_is_taken_whole_and_one_to_a_pod(clock: Clock) -> None:
+    cut = tuple(
+        DeviceReport(index=index, gpu_type="mig-1g.10gb", slicing="mig", share_milli=143)
+        for index in range(2)
+    )
+    cluster = SimulatedCluster([NodeReport(name="n1", devices=cut)], clock=clock)
+    whole = await create(cluster, job(share=1000))
+    part = await create(cluster, job(share=100))
+    assert "whole, as 0.143 GPUs; 1 are planned" in (await seen(cluster, whole)).message
+    assert (await seen(cluster, part)).phase is Phase.FAILED
+    shares = tuple(DeviceShare(index=index, share_milli=143) for index in range(2))
+    both = job().model_copy(update={"pods": (AssignedPod(index=0, node="n1", devices=shares),)})
+    await create(cluster, both)
+    assert (
+        await seen(cluster, both)
+    ).message == "A pod on node n1 can have one slice; 2 devices are planned."
+    assert cluster.used_milli() == {}
+    first = await create(cluster, job(share=143))
+    second = await create(cluster, job(share=143))
+    assert (await seen(cluster, first)).phase is Phase.STARTING
+    assert (await seen(cluster, second)).message.startswith("GPU 0 of n1 has no 0.143 GPUs left")
 
 
 async def test_a_node_that_fails_loses_its_pods_and_the_others_wait_to_be_stopped(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from chamber.cli.client import Client, Json, connect
-from chamber.cli.output import Column, Form, Row, ago, output_option, show
+from chamber.cli.output import Column, Form, Row, ago, output_option, show, text
 from chamber.cli.status import Exit, Failure
 
 TEAMS = [
@@ -74,10 +74,17 @@ def _once(rows: Sequence[Row]) -> list[Row]:
     return list({row["team"]: row for row in rows}.values())
 
 
+def _slices(figures: Row) -> str | None:
+    """Return how many devices of a pool are slices of GPUs, and what of its capacity they count as: `9 (1.859)`."""
+    count = figures.get("slices")
+    return f"{count} ({text(figures['slice_gpus'])})" if count else None
+
+
 POOLS = [
     Column("Pool", lambda pool: pool["slug"]),
     Column("Name", lambda pool: pool["name"], wide=True),
     Column("Capacity", lambda pool: pool["capacity"], number=True),
+    Column("Slices", lambda pool: _slices(pool["figures"]), number=True),
     Column("Guaranteed", lambda pool: pool["guaranteed"], number=True),
     Column("Reserved", lambda pool: pool["figures"]["reserved"], number=True, wide=True),
     Column("Elastic", lambda pool: pool["figures"]["elastic"], number=True, wide=True),
@@ -94,7 +101,10 @@ POOLS = [
 @click.command()
 @output_option
 def pools(form: Form) -> None:
-    """Show the pools and what is free in them, in GPUs."""
+    """Show the pools and what is free in them, in GPUs.
+
+    Slices of GPUs (MIG, replicas) count by their share of one; their number is shown beside it.
+    """
     with connect() as client:
         figures = {row["pool"]: row for row in client.rows("pools-figures/")}
         found = [

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from agentlink.tests.factories import make_node
 from chamber.models import User
 from chamber.tests.cli.conftest import Run
 from scheduling import cycle, decide, memory, usage
@@ -99,6 +100,7 @@ def test_pools_show_what_is_free_in_them(run: Run, ada: User, become: Callable[.
     assert heading == [
         "POOL",
         "CAPACITY",
+        "SLICES",
         "GUARANTEED",
         "IN",
         "USE",
@@ -108,6 +110,22 @@ def test_pools_show_what_is_free_in_them(run: Run, ada: User, become: Callable[.
         "STATE",
     ]
     assert row == ["main", "8", "8", "6", "2", "0", "2", "open"]
+
+
+@pytest.mark.usefixtures("busy")
+def test_slices_are_counted_beside_the_capacity(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada)
+    node = make_node(make_cluster("cut"), "cut", gpus=7, pool=Pool.objects.get(), gpu_type="mig-1g.10gb")
+    node.devices.update(slicing="mig", share_milli=143)
+
+    (pool,) = json.loads(run("pools", "-o", "json").stdout)
+    assert (pool["figures"]["capacity"], pool["figures"]["slices"], pool["figures"]["slice_gpus"]) == (
+        9.001,
+        7,
+        1.001,
+    )
+    _, row = table(run("pools").stdout)
+    assert row[1:4] == ["9.001", "7", "(1.001)"]
 
 
 @pytest.mark.usefixtures("busy")

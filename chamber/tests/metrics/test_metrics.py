@@ -122,6 +122,18 @@ def test_pools_with_what_is_idle_and_what_nobody_can_get(client: Client, acme: A
     assert value(found, "pool_fragmentation_ratio", pool="main") >= 0
 
 
+def test_slices_of_a_pool_are_told_apart(client: Client, acme: Acme) -> None:
+    cut = Device.objects.filter(node__name="n3")
+    cut.update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
+    found = scrape(client)
+    whole = 12 - cut.count()
+    assert value(found, "pool_gpus", pool="main") == pytest.approx(whole + 0.143 * cut.count())
+    assert value(found, "pool_whole_gpus", pool="main") == whole
+    assert value(found, "pool_slices", pool="main", gpu_type="mig-1g.10gb") == cut.count()
+    assert value(found, "pool_slice_gpus", pool="main", gpu_type="mig-1g.10gb") == pytest.approx(0.572)
+    assert value(found, "pool_largest_free_block_gpus", pool="main") == 4
+
+
 def test_waits_preemptions_and_cycles_are_counted(client: Client, acme: Acme) -> None:
     elastic = [make_workload(acme.research, acme.owner, job_class="training") for _ in range(12)]
     Workload.objects.update(status_since=timezone.now() - timedelta(seconds=100))

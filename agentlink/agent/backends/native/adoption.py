@@ -18,7 +18,8 @@ from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.quantities import asked
 from agentlink.agent.kube.resources import JsonObject
-from agentlink.protocol import DiscoveredJob
+from agentlink.protocol import DiscoveredJob, profiles
+from agentlink.protocol.profiles import GPU_MILLI
 
 WHOLE = "/gpu"
 """How the name of a resource ends that counts whole GPUs."""
@@ -40,6 +41,7 @@ class JobEntry:
     """What is kept of a Job in a bound namespace, whosever it is.
 
     `described` is what it asks for, where it asks to be adopted. `pretends`: it bears Chamber's labels and no mark.
+    `gpus_milli` counts MIG slices by the share that their profile names.
     """
 
     uid: str
@@ -50,7 +52,7 @@ class JobEntry:
     finished: bool
     stopping: bool
     pretends: bool
-    gpus: int
+    gpus_milli: int
     described: DiscoveredJob | None
 
 
@@ -71,7 +73,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         finished=finished,
         stopping=names.stop in annotations,
         pretends=mark is None and not {names.attempt, names.workload}.isdisjoint(labels),
-        gpus=_pods(spec) * sum(gpus_of(spec["template"]["spec"], patterns).values()),
+        gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
         described=_described(body, names, patterns, finished=finished) if wants else None,
     )
 
@@ -163,6 +165,12 @@ def gpus_of(pod: JsonObject, resources: Iterable[str]) -> "Counter[str]":
     return wanted
 
 
+def _milli(gpus: "Counter[str]") -> int:
+    """Return what devices count as in milli-GPUs, as far as the names of their resources tell."""
+    shares = ((profiles.mig_share_milli(name.rpartition("/")[2]) or GPU_MILLI, gpus[name]) for name in gpus)
+    return sum(share_milli * count for share_milli, count in shares)
+
+
 def _gpus(container: JsonObject, patterns: tuple[str, ...]) -> "Counter[str]":
     given = container.get("resources") or {}
     amounts = {**(given.get("requests") or {}), **(given.get("limits") or {})}
@@ -210,7 +218,14 @@ def _of_gpus(pod: JsonObject, gpus: "Counter[str]") -> Iterator[str]:
         yield "It claims devices by resourceClaims; ask for nvidia.com/gpu, or submit it to Chamber."
     elif not gpus:
         yield "It asks for no GPUs; ask for them by a container's limit on nvidia.com/gpu."
-    elif len(gpus) > 1 or not next(iter(gpus)).endswith(WHOLE):
+    elif cut := sorted(name for name in gpus if not name.endswith(WHOLE)):
+        told = " and ".join(f"{count} of {name}" for name, count in sorted(gpus.items()))
+        types = " or ".join(name.rpartition("/")[2] for name in cut)
+        yield (
+            f"It asks for {told} in a pod; only whole GPUs of one kind can be planned for a Job. Slices go one to a "
+            f"pod: submit it to Chamber with GPU type {types} and a pod for each slice."
+        )
+    elif len(gpus) > 1:
         yield f"It asks for {' and '.join(sorted(gpus))}; only whole GPUs of one kind can be planned for a Job."
 
 

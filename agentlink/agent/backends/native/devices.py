@@ -4,15 +4,16 @@ Either one of a resource of the device plugin, of which the kubelet picks any, o
 Allocation, which a claim names. ADR 10 says which way is taken when.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from agentlink.agent.backends.native.slices import SliceDevice
 from agentlink.agent.kube.quantities import mebibytes
-from agentlink.protocol import AssignedPod
+from agentlink.protocol import AssignedPod, profiles
+from agentlink.protocol.profiles import GPU_MILLI, REPLICA_SUFFIX, Slicing
 
-WHOLE_MILLI = 1000
 MOST_IN_CLAIM = 32
 """Devices that the API lets one claim have."""
 
@@ -23,10 +24,10 @@ class CannotHold(Exception):  # noqa: N818 - a refusal, told to whoever planned
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU of a node, or what stands for one: a MIG profile, a replica of a shared GPU.
+    """A GPU of a node, or a slice of one: of a MIG profile, or a replica of a shared GPU.
 
     `resource` is the device plugin's name, empty under Dynamic Resource Allocation. `replicas` says into how many it is
-    divided with others, 1 for a whole one.
+    divided with others, 1 for a whole one; `share_milli` is the share of a GPU that a slice counts as.
     """
 
     index: int
@@ -35,6 +36,8 @@ class Device:
     resource: str = ""
     replicas: int = 1
     published: SliceDevice | None = None
+    slicing: Slicing = "whole"
+    share_milli: int = GPU_MILLI
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -71,10 +74,8 @@ def of_plugin(
     for name in sorted(capacity):
         if is_gpu(name, patterns):
             sample = _sample(name, labels)
-            for _ in range(capacity[name]):
-                devices.append(
-                    Device(len(devices), sample.gpu_type, sample.memory_mib, name, sample.replicas)
-                )
+            first = len(devices)
+            devices += [replace(sample, index=first + number) for number in range(capacity[name])]
     return tuple(devices)
 
 
@@ -86,19 +87,42 @@ def is_gpu(resource: str, patterns: Iterable[str]) -> bool:
 def _sample(resource: str, labels: Mapping[str, str]) -> Device:
     """Return what the node's labels say of each device of a resource.
 
-    A replica is a type of its own with its part of the memory, which MPS enforces and time-slicing does not.
+    Under MIG's strategy `mixed` each profile is a resource of its own; under `single` the slices are counted as
+    `nvidia.com/gpu`, and only the label of the product says what they are. A replica is a type of its own with its part
+    of the memory, which MPS enforces and time-slicing does not.
     """
+    shared = resource.endswith(".shared")
     base = resource.removesuffix(".shared")
     plain = base.rpartition("/")[2]
     product = labels.get(f"{base}.product") or labels.get(f"{base}.product-name") or ""
-    replicas = max(1, _whole(labels.get(f"{base}.replicas", "")) or 1)
+    # A renamed resource without a label of its replicas was divided all the same.
+    replicas = max(2 if shared else 1, _whole(labels.get(f"{base}.replicas", "")) or 1)
     memory = _whole(labels.get(f"{base}.memory", ""))
     if memory is None and f"{base}.vram" in labels:
         memory = _memory(labels[f"{base}.vram"])
     gpu_type = product or ("" if plain == "gpu" else plain)
+    slicing, share_milli = _slice_of(plain, gpu_type, labels, f"{base.partition('/')[0]}/gpu")
     if replicas > 1:
-        gpu_type = f"{gpu_type.removesuffix('-SHARED') or plain}-SHARED"
-    return Device(0, gpu_type, None if memory is None else memory // replicas, resource, replicas)
+        gpu_type = f"{gpu_type.removesuffix(REPLICA_SUFFIX) or plain}{REPLICA_SUFFIX}"
+        slicing = "replicas" if slicing == "whole" else slicing
+        share_milli = profiles.part_milli(1, replicas, whole_milli=share_milli)
+    memory = None if memory is None else memory // replicas
+    return Device(0, gpu_type, memory, resource, replicas, slicing=slicing, share_milli=share_milli)
+
+
+def _slice_of(plain: str, gpu_type: str, labels: Mapping[str, str], whole: str) -> tuple[Slicing, int]:
+    """Return how a resource's devices were cut by MIG and their share; `whole` is the resource of the node's GPUs.
+
+    A slice whose profile nobody can read counts as a whole GPU, and is none all the same.
+    """
+    name = gpu_type if profiles.is_mig(gpu_type) else plain
+    if not profiles.is_mig(name):
+        return "whole", GPU_MILLI
+    product, memory = labels.get(f"{whole}.product", ""), None
+    if not profiles.is_mig(product):
+        memory = _whole(labels.get(f"{whole}.memory", ""))
+    share_milli = profiles.mig_share_milli(name, product=product, gpu_memory_mib=memory)
+    return "mig", share_milli or GPU_MILLI
 
 
 def _whole(text: str) -> int | None:
@@ -125,6 +149,8 @@ def of_slices(published: Sequence[SliceDevice], numbered: Mapping[str, int]) -> 
             each.gpu_type,
             each.memory_mib,
             published=each,
+            slicing=each.slicing,
+            share_milli=each.share_milli,
         )
         for each in published
     ]
@@ -172,20 +198,39 @@ def ask(pod: AssignedPod, devices: Mapping[int, Device]) -> Ask:
     if missing:
         raise CannotHold(f"Node {pod.node} has no GPU {missing[0]} any more.")
     planned = [(devices[share.index], share.share_milli) for share in pod.devices]
+    _check(pod.node, planned)
     if all(device.published is not None for device, _ in planned):
         return Ask(claims=_claims(pod.node, planned))
-    counts: dict[str, int] = {}
-    for device, milli in planned:
-        if milli < WHOLE_MILLI:
-            raise CannotHold(
-                f"Node {pod.node} gives out {device.resource} whole; it cannot hold {milli / WHOLE_MILLI:g} of one."
-            )
-        counts[device.resource] = counts.get(device.resource, 0) + 1
-    if len(planned) > 1 and any(device.replicas > 1 for device, _ in planned):
-        raise CannotHold(
-            f"Node {pod.node} divides its GPUs among pods, one part to each; {len(planned)} are too many."
-        )
+    counts = Counter(device.resource for device, _ in planned)
     return Ask(limits=tuple((name, str(count)) for name, count in sorted(counts.items())))
+
+
+def _check(node: str, planned: Sequence[tuple[Device, int]]) -> None:
+    """Raise `CannotHold` where a pod would get part of what is given out whole, several slices, or GPUs of several
+    resources: a container would ask for both, and find itself with devices that do not work together.
+    """
+    for device, milli in planned:
+        if device.slicing != "whole" and milli != device.share_milli:
+            raise CannotHold(
+                f"Node {node} gives out {_name(device)} whole, as {device.share_milli / GPU_MILLI:g} GPUs; "
+                f"{milli / GPU_MILLI:g} of one are planned."
+            )
+        if device.published is None and milli != device.share_milli:
+            raise CannotHold(
+                f"Node {node} gives out {device.resource} whole; it cannot hold {milli / GPU_MILLI:g} of one."
+            )
+    counts = Counter(_name(device) for device, _ in planned)
+    told = " and ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
+    if len(planned) > 1 and any(device.slicing != "whole" for device, _ in planned):
+        raise CannotHold(
+            f"A pod on node {node} can have one slice of a GPU and nothing else; {told} are planned."
+        )
+    if len({device.resource for device, _ in planned}) > 1:
+        raise CannotHold(f"A pod on node {node} can have GPUs of one resource; {told} are planned.")
+
+
+def _name(device: Device) -> str:
+    return device.resource or device.gpu_type or f"GPU {device.index}"
 
 
 def _claims(node: str, planned: Iterable[tuple[Device, int]]) -> tuple[Claim, ...]:
@@ -193,7 +238,7 @@ def _claims(node: str, planned: Iterable[tuple[Device, int]]) -> tuple[Claim, ..
     shared: list[Claim] = []
     for device, milli in planned:
         assert device.published is not None  # noqa: S101 - that is how they are told apart
-        if milli == WHOLE_MILLI:
+        if milli == device.share_milli:
             whole.append((device.index, device.published))
         else:
             shared.append(Claim(((device.index, device.published),), shared=True))

@@ -94,7 +94,7 @@ def report(
         cpu_milli=None if node.cpu_milli is None else max(0, node.cpu_milli - cpu_milli),
         memory_mib=None if node.memory_mib is None else max(0, node.memory_mib - memory_mib),
         labels=dict(node.labels),
-        taints=(*node.taints, *_shared(devices, node.labels)),
+        taints=node.taints,
         partition=node.labels.get(partition_label, "")[:LONGEST_WORD],
         sharing=sharing,
         devices=tuple(
@@ -103,14 +103,9 @@ def report(
                 gpu_type=device.gpu_type[:LONGEST_WORD],
                 memory_mib=device.memory_mib,
                 foreign=device.index in foreign,
+                slicing=device.slicing,
+                share_milli=device.share_milli,
             )
             for device in devices[:MOST_DEVICES]
         ),
     )
-
-
-def _shared(devices: Iterable[Device], labels: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the taints that keep those from parts of GPUs who want whole ones: they are to be asked for by name."""
-    divided = {device.resource.removesuffix(".shared") for device in devices if device.replicas > 1}
-    strategies = {base: labels.get(f"{base}.sharing-strategy", "time-slicing") for base in sorted(divided)}
-    return tuple(f"{base}.sharing-strategy={how}:NoSchedule" for base, how in strategies.items())

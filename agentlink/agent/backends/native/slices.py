@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from agentlink.agent.kube.quantities import mebibytes, number
 from agentlink.agent.kube.resources import JsonObject
+from agentlink.protocol import profiles
+from agentlink.protocol.profiles import GPU_MILLI, Slicing
 
 UNIQUE = ("uuid", "resource.kubernetes.io/pciBusID", "pciBusID", "index", "minor")
 """Attributes that tell the devices of a node apart; the first that a device has is what claims name it by."""
@@ -45,6 +47,9 @@ class SliceDevice:
     consumes: Counted = ()
     overlaps: tuple[str, ...] = ()
     """Keys of devices that are other parts of the same GPU: it is not to be had while one of them is taken."""
+    slicing: Slicing = "whole"
+    share_milli: int = GPU_MILLI
+    """The share of a GPU that a MIG slice counts as."""
 
     @property
     def key(self) -> str:
@@ -101,16 +106,20 @@ def _read_device(body: JsonObject, driver: str, pool: str) -> SliceDevice | None
     if mark is None or kind not in {"gpu", "mig"}:
         return None
     memory = capacity.get("memory", {}).get("value")
+    gpu_type = _gpu_type(attributes, kind)
+    share_milli = profiles.mig_share_milli(gpu_type) if kind == "mig" else None
     return SliceDevice(
         driver=driver,
         pool=pool,
         name=body["name"],
         kind=kind,
-        gpu_type=_gpu_type(attributes, kind),
+        gpu_type=gpu_type,
         memory_mib=mebibytes(memory) if memory else None,
         mark=mark,
         refuses=any(taint["effect"] in REFUSING for taint in body.get("taints") or ()),
         consumes=_counters(body.get("consumesCounters") or (), "counterSet"),
+        slicing="mig" if kind == "mig" else "whole",
+        share_milli=share_milli or GPU_MILLI,
     )
 
 

@@ -33,6 +33,7 @@ from agentlink.protocol import (
     Namespaces,
     Verdict,
 )
+from agentlink.protocol.profiles import GPU_MILLI
 
 logger = logging.getLogger(__name__)
 
@@ -335,5 +336,5 @@ def _report(space: _Space) -> NamespaceReport:
         ready=space.known and not space.unlimited,
         problem=space.problem or space.unlimited,
         foreign_jobs=len(foreign),
-        foreign_gpus=sum(entry.gpus for entry in foreign),
+        foreign_gpus=-(-sum(entry.gpus_milli for entry in foreign) // GPU_MILLI),
     )
