@@ -288,11 +288,14 @@ class DiscoveredJob(_Part):
 
 
 class NamespaceReport(_Part):
-    """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber."""
+    """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber. `security` is
+    the Pod Security level that its pods are held to; empty where it is not known.
+    """
 
     namespace: Name
     ready: bool
     problem: Sentence = ""
+    security: Word = ""
     foreign_jobs: Small = 0
     foreign_gpus: Small = 0
 

@@ -114,6 +114,7 @@ class NativeCluster:
             namespace=self._namespace,
             touch=self._touch,
             has_room=self._spaces.has_room,
+            why_closed=self._spaces.why_closed,
         )
         runs = [each.run() for each in (self._jobs, self._pods, self._spaces, *self.inventory.reflectors)]
         self._running = [
