@@ -6,12 +6,15 @@ only: nobody who announces, maybe with rows locked, counts anything.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, F, Min, OuterRef, Q, Subquery
+from pydantic import ValidationError
 
-from teams.models import Pool
+from teams.models import Pool, PoolPolicy
+from workloads import defaults
+from workloads.defaults import PerGpu
 
 KEPT_SECONDS = 10.0
 
@@ -19,12 +22,13 @@ KEPT_SECONDS = 10.0
 @dataclass(frozen=True, slots=True)
 class KnownPools:
     """All pools by slug. `devices` counts their GPUs by slug, those of nodes that are down included: they may come
-    back. `gpu_types` are those of all pools together.
+    back. `gpu_types` are those of all pools together; `per_gpu` is what their pods get with each GPU by default.
     """
 
     by_slug: Mapping[str, Pool]
     devices: Mapping[str, int]
     gpu_types: frozenset[str]
+    per_gpu: Mapping[str, PerGpu]
     read_at: float
 
 
@@ -41,7 +45,7 @@ _named: _Named | None = None
 
 
 def pools(*, fresh: bool = False) -> KnownPools:
-    """Return the pools as they were at most 10 seconds ago, or as they are now (2 queries).
+    """Return the pools as they were at most 10 seconds ago, or as they are now (3 queries).
 
     Whoever is read here can be named at once.
     """
@@ -51,6 +55,11 @@ def pools(*, fresh: bool = False) -> KnownPools:
         known = _known = _read()
         _named = _Named({str(pool.pk): slug for slug, pool in known.by_slug.items()}, known.read_at)
     return known
+
+
+def per_gpu(pool: Pool) -> PerGpu:
+    """Return what a pool's pods get by default with each GPU, as it is now (1 query)."""
+    return _per_gpu([pool])[pool.slug]
 
 
 def slugs() -> Mapping[str, str]:
@@ -82,5 +91,39 @@ def _read() -> KnownPools:
         by_slug={pool.slug: pool for pool in rows},
         devices=devices,
         gpu_types=frozenset(gpu_type for _, gpu_type, _ in counted if gpu_type),
+        per_gpu=_per_gpu(rows),
         read_at=time.monotonic(),
     )
+
+
+def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
+    """Return what pods get by default with each GPU, by the pools' slugs (1 query)."""
+    nodes = Pool._meta.get_field("nodes").related_model
+    devices = nodes._meta.get_field("devices").related_model.objects.filter(node=OuterRef("pk")).order_by()
+    counted = Subquery(devices.values("node").annotate(count=Count("pk")).values("count"))
+    there = nodes.objects.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(gpus=counted)
+    least = (
+        there.filter(gpus__gt=0)
+        .values("pool")
+        .annotate(cpu=Min(F("cpu_milli") / F("gpus")), memory=Min(F("memory_mib") / F("gpus")))
+    )
+    known = {pool: (cpu, memory) for pool, cpu, memory in least.values_list("pool", "cpu", "memory")}
+    found = {}
+    for pool in pools:
+        cpu, memory = known.get(pool.pk, (None, None))
+        rules = _rules(pool)
+        found[pool.slug] = defaults.per_gpu(
+            cpu=rules.cpu_per_gpu,
+            memory_mib=rules.memory_mib_per_gpu,
+            least_cpu_milli=cpu,
+            least_memory_mib=memory,
+        )
+    return found
+
+
+def _rules(pool: Pool) -> PoolPolicy:
+    """Return a pool's policy; its defaults where it cannot be read, for then the pool is paused."""
+    try:
+        return pool.rules
+    except ValidationError:
+        return PoolPolicy()

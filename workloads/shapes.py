@@ -23,6 +23,13 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     gpus = GpusField(source="gpu_milli", read_only=True, allow_null=True)
     total_gpus = GpusField(source="size_milli", read_only=True, allow_null=True, help_text="Of all pods.")
     cpu = GpusField(source="cpu_milli", read_only=True, help_text="CPU cores.")
+    labels = serializers.SerializerMethodField(help_text="What its pods bear besides Chamber's own labels.")
+    annotations = serializers.SerializerMethodField(
+        help_text="What its pods bear besides Chamber's own annotations."
+    )
+    defaults = serializers.SerializerMethodField(
+        help_text="Which of cpu and memory were not asked for: they are its pools' defaults for its GPUs."
+    )
     attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
     adopted_from = serializers.SerializerMethodField(
         help_text="The Job that somebody created with kubectl, as cluster/namespace/name; null where none."
@@ -46,6 +53,8 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "total_gpus",
             "cpu",
             "memory_mib",
+            "shm_mib",
+            "defaults",
             "gpu_types",
             "node_selector",
             "tolerations",
@@ -62,6 +71,8 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "image",
             "command",
             "environment",
+            "labels",
+            "annotations",
             "status",
             "status_since",
             "reason_code",
@@ -84,6 +95,18 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         relation = Workload._meta.get_field("adopted_job")
         job = relation.get_cached_value(workload, None)
         return str(job) if job is not None else None
+
+    def get_labels(self, workload: Workload) -> dict[str, str]:
+        """Return the labels that were submitted."""
+        return workload.labels or {}
+
+    def get_annotations(self, workload: Workload) -> dict[str, str]:
+        """Return the annotations that were submitted."""
+        return workload.annotations or {}
+
+    def get_defaults(self, workload: Workload) -> list[str]:
+        """Return what it has by default: cpu, memory."""
+        return workload.defaults or []
 
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""

@@ -214,6 +214,7 @@ class _Conversation:
             cluster_uid=self._backend.uid,
             nodes=len(self._nodes),
             gpus=sum(len(node.devices) for node in self._nodes),
+            knows=tuple(sorted(protocol.LATER)),
         )
         await link.send([hello, *self._whole_inventory()])
 
