@@ -202,8 +202,7 @@ class NativeCluster:
         self._ask(attempt).forget = True
 
     async def bind(self, namespaces: Namespaces) -> None:
-        """Keep these namespaces; claims are shared within one namespace only."""
-        self.inventory.shares = not namespaces.bound
+        """Keep these namespaces."""
         self._bound = frozenset(each.namespace for each in namespaces.bound)
         await self._spaces.bind(namespaces)
 
