@@ -8,7 +8,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -226,7 +226,7 @@ def _assignment(
     """Return the assignment as it is told, without the fields that its agent does not know; raise `ValueError` where it
     does not fit the protocol.
     """
-    later = {
+    later: dict[str, Any] = {
         "name": row.name,
         "owner": row.owner,
         "job_class": row.job_class,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Min, OuterRef, Q, Subquery
+from django.db.models import Count, F, Min, Model, OuterRef, Q, QuerySet, Subquery
 from pydantic import ValidationError
 
 from teams.models import Pool, PoolPolicy
@@ -98,10 +98,10 @@ def _read() -> KnownPools:
 
 def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
     """Return what pods get by default with each GPU, by the pools' slugs (1 query)."""
-    nodes = Pool._meta.get_field("nodes").related_model
-    devices = nodes._meta.get_field("devices").related_model.objects.filter(node=OuterRef("pk")).order_by()
+    nodes = _rows_of(Pool, "nodes")
+    devices = _rows_of(nodes.model, "devices").filter(node=OuterRef("pk")).order_by()
     counted = Subquery(devices.values("node").annotate(count=Count("pk")).values("count"))
-    there = nodes.objects.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(gpus=counted)
+    there = nodes.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(gpus=counted)
     least = (
         there.filter(gpus__gt=0)
         .values("pool")
@@ -119,6 +119,13 @@ def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
             least_memory_mib=memory,
         )
     return found
+
+
+def _rows_of(model: type[Model], relation: str) -> QuerySet[Model]:
+    """Return all rows that a relation leads to; their app lies above this one."""
+    related = model._meta.get_field(relation).related_model
+    assert isinstance(related, type)  # noqa: S101 - the relation has a model
+    return related._default_manager.all()
 
 
 def _rules(pool: Pool) -> PoolPolicy:
