@@ -51,6 +51,7 @@ class NamespaceSerializer(serializers.ModelSerializer[BoundNamespace]):
             "since",
             "ready",
             "problem",
+            "security",
             "adopted",
             "refused",
             "foreign_jobs",

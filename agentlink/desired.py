@@ -6,9 +6,9 @@ counted with the cluster's rejected messages, and its attempt ends with that as 
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -20,7 +20,7 @@ from agentlink.assignments import LINK
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
 from agentlink.protocol import Adopted, AssignedPod, Desired, DeviceShare, StopOrder
 from chamber.collecting import without_collecting
-from workloads import lifecycle
+from workloads import lifecycle, reasons
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,11 @@ def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
     return _messages(_ordered(changed), connection=connection, generation=generation, base=base)
 
 
+def _unknown_to(cluster_id: UUID) -> frozenset[str]:
+    """Return which fields of assignments the cluster's agent would refuse (one query)."""
+    return protocol.LATER - set(Cluster.objects.values_list("knows", flat=True).get(pk=cluster_id) or ())
+
+
 def _generation(cluster_id: UUID) -> int:
     """Return up to which change the set goes: read first and in no transaction with it, which would wait for writers.
 
@@ -77,6 +82,7 @@ class _Row(NamedTuple):
     workload_id: UUID
     team_id: UUID
     team: str
+    owner: str
     slug: str
     pods: int
     tolerations: list[str]
@@ -87,6 +93,12 @@ class _Row(NamedTuple):
     memory_mib: int
     grace_seconds: int
     time_limit_seconds: int | None
+    name: str
+    job_class: str
+    min_pods: int
+    labels: dict[str, str] | None
+    annotations: dict[str, str] | None
+    shm_mib: int | None
 
 
 _COLUMNS = (
@@ -102,8 +114,9 @@ _COLUMNS = (
         "attempt__workload",
         "attempt__workload__team",
         "attempt__workload__team__slug",
+        "attempt__workload__owner__username",
     ),
-    *(f"attempt__workload__{name}" for name in _Row._fields[11:]),
+    *(f"attempt__workload__{name}" for name in _Row._fields[12:]),
 )
 
 
@@ -115,11 +128,12 @@ def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int 
     wanted = [row for row in rows if row.wanted]
     pods = _pods([row.attempt_id for row in wanted])
     spaces = _Spaces(wanted)
+    unknown = _unknown_to(wanted[0].cluster_id) if wanted else frozenset()
     told: list[protocol.Assignment] = []
     untold: dict[UUID, str] = {}
     for row in wanted:
         try:
-            told.append(_assignment(row, pods[row.attempt_id], spaces))
+            told.append(_assignment(row, pods[row.attempt_id], spaces, unknown))
         except ValueError as error:
             untold[row.attempt_id] = " ".join(str(error).split())[:500]
     if untold:
@@ -145,7 +159,9 @@ def _refuse(cluster_id: UUID, untold: dict[UUID, str]) -> None:
     message = "What it asks for cannot be written as a message to the cluster's agent."
     try:
         with transaction.atomic():
-            refused = lifecycle.refuse_many(dict.fromkeys(untold, message), by=LINK, at=now)
+            refused = lifecycle.refuse_many(
+                dict.fromkeys(untold, reasons.of_refusal("cannot-be-told", message)), by=LINK, at=now
+            )
             ended = [
                 lifecycle.Ended(attempt_id, None, now, "cannot-be-told", message)
                 for attempt_id in untold.keys() - refused
@@ -204,9 +220,23 @@ class _Spaces:
         return namespace if row.placed_at >= since else ""
 
 
-def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.Assignment:
-    """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
+def _assignment(
+    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, unknown: Collection[str]
+) -> protocol.Assignment:
+    """Return the assignment as it is told, without the fields that its agent does not know; raise `ValueError` where it
+    does not fit the protocol.
+    """
+    later: dict[str, Any] = {
+        "name": row.name,
+        "owner": row.owner,
+        "job_class": row.job_class,
+        "least_pods": row.min_pods,
+        "labels": row.labels or {},
+        "annotations": row.annotations or {},
+        "shm_mib": row.shm_mib,
+    }
     assignment = protocol.Assignment(
+        **{field: value for field, value in later.items() if field not in unknown},
         workload=row.workload_id,
         slug=row.slug,
         attempt=row.attempt_id,

@@ -27,13 +27,18 @@ from teams import audit
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, paths_where, require
+from workloads import lifecycle
+from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
+from workloads.reasons import REFUSED
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
     from chamber.models import User
 
+TOLD = ("ready", "problem", "security", "foreign_jobs", "foreign_gpus")
+"""What the agent tells of a namespace."""
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -113,13 +118,29 @@ def take(cluster: Cluster, reports: Iterable[NamespaceReport]) -> None:
     changed = False
     for row in BoundNamespace.objects.filter(cluster=cluster.pk, namespace__in=told).order_by("namespace"):
         report = told[row.namespace]
-        new = (report.ready, report.problem, report.foreign_jobs, report.foreign_gpus)
-        if new != (row.ready, row.problem, row.foreign_jobs, row.foreign_gpus):
-            row.ready, row.problem, row.foreign_jobs, row.foreign_gpus = new
-            row.save(update_fields=["ready", "problem", "foreign_jobs", "foreign_gpus"])
+        new = tuple(getattr(report, name) for name in TOLD)
+        if new != tuple(getattr(row, name) for name in TOLD):
+            kept_again = report.ready and not row.ready
+            for name, value in zip(TOLD, new, strict=True):
+                setattr(row, name, value)
+            row.save(update_fields=TOLD)
             changed = True
+            if kept_again:
+                _try_refused_again(row)
     if changed:
         live.announce("pools")
+
+
+def _try_refused_again(row: BoundNamespace) -> None:
+    """Let workloads of the team start again that their cluster refused: what kept them out may be mended."""
+    refused = Workload.objects.filter(team=row.team_id, status=Status.PENDING, reason__kind=REFUSED)
+    with transaction.atomic():
+        lifecycle.try_again_many(
+            refused.values_list("pk", flat=True),
+            by=Actor.agent(row.cluster.name),
+            at=timezone.now(),
+            why=f"The namespace {row.namespace} is kept by the agent again.",
+        )
 
 
 def _problem(namespace: str) -> str:

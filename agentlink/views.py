@@ -18,6 +18,7 @@ from teams.actors import Actor, Via
 from teams.forms import policy_in_words
 from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
+from workloads import known
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -57,6 +58,7 @@ def pool(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "pool": found,
         "rules": found.rules,
+        "per_gpu": known.per_gpu(found),
         "words": policy_in_words(found.rules),
         "figures": figures,
         "nodes": maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user),

@@ -27,6 +27,9 @@ CLUSTER_WIDE = (
     ("resource.k8s.io/v1", "deviceclasses"),
     ("rbac.authorization.k8s.io/v1", "clusterroles"),
     ("rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+    ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations"),
 )
 """What a test may make beside its namespace, with its label."""
 

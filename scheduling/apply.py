@@ -21,7 +21,7 @@ from agentlink import assignments
 from agentlink.assignments import NewAssignment
 from chamber import live
 from chamber.overlap import check_at_once, overlapping
-from scheduling import narrate, turn
+from scheduling import narrate, sharing, turn
 from scheduling.decide import Decided
 from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle
@@ -67,7 +67,9 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
         number = fence(decided.picture.cycle)
         check_at_once()
         writing = _Writing(decided, number)
-        standing = settle(decided.plan, writing.unchanged(piecemeal=piecemeal))
+        unchanged = writing.unchanged(piecemeal=piecemeal)
+        waits = sharing.to_wait(decided.plan, decided.picture.snapshot)
+        standing = settle(decided.plan, lambda workload: workload not in waits and unchanged(workload))
         undone = writing.write_parts(standing) if piecemeal else writing.write(standing)
         applied = record(
             decided, number, standing.decisions - undone, standing.left_out + undone, tally=writing.tally

@@ -22,6 +22,7 @@ from scheduling.narrate import Names
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
+from workloads.reasons import LASTING, REFUSED
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -143,17 +144,26 @@ def _not_heard(cluster: str, seen: datetime | None) -> Explanation:
 def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explanation | None:
     key = str(workload.pk)
     if workload.status == Status.PENDING:
-        wait = last.waits.get(key) if last else None
-        if workload.held and (wait is None or wait.reason.code is not engine.ReasonCode.HELD):
-            return HELD
-        return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
+        return _of_waiting(workload, last.waits.get(key) if last else None, reader)
     if workload.status == Status.QUEUED:
         if workload.reason_code != EMPTYING:
             return LET_GO
         reason = last.placed(key) if last else None
         return reader.of_reason(reason) if reason else STOPPING
-    if workload.is_open or not workload.reason:
-        return None
+    return _stored(workload) if workload.reason and not workload.is_open else None
+
+
+def _of_waiting(workload: Workload, wait: engine.Wait | None, reader: "Reader") -> Explanation:
+    ended = _ended_before(workload, wait)
+    if ended is not None and reader.may_see(workload):  # a cluster's words name what it refused
+        return ended
+    if workload.held and (wait is None or wait.reason.code is not engine.ReasonCode.HELD):
+        return HELD
+    return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
+
+
+def _stored(workload: Workload) -> Explanation:
+    """Return how its last attempt ended, as its row has it."""
     ended = workload.reason
     return Explanation(
         code=str(ended.get("code", workload.reason_code)),
@@ -164,6 +174,38 @@ def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explana
     )
 
 
+def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation | None:
+    """Return how the last attempt ended of one that is only tried again later, or not before somebody releases it; None
+    where it waits for something else, or nothing is told of that attempt.
+    """
+    if not workload.reason or workload.reason.get("kind") not in (REFUSED, "failed"):
+        return None
+    stored = _stored(workload)
+    refused = workload.reason["kind"] == REFUSED
+    position = wait.position if wait is not None else None
+    if workload.held and refused:
+        return replace(
+            stored,
+            kind="admin",
+            sentence=f"{stored.sentence} It was refused so often that it is on hold.",
+            next_step=f"{stored.next_step} Then release the hold.",
+            position=position,
+            eta="not before the hold is released",
+        )
+    until = workload.backoff_until
+    if workload.held or until is None or until <= timezone.now():
+        return None
+    lasts = refused and stored.code in LASTING
+    return replace(
+        stored,
+        kind="admin" if lasts else "wait",
+        sentence=f"{stored.sentence} It is tried again at {until:%H:%M:%S} UTC.",
+        position=position,
+        starts_at=until,
+        eta=f"not before {until:%H:%M:%S} UTC",
+    )
+
+
 class Reader:
     """Somebody who reads explanations: knows what the ids of a cycle are called, and which names he may read."""
 
@@ -171,6 +213,10 @@ class Reader:
         self._user, self._names = user, names
         self._called: dict[str, str] = {}
         self._now = timezone.now()
+
+    def may_see(self, workload: Workload) -> bool:
+        """Return whether the workload's own name is for this reader."""
+        return workload.owner_id == self._user.pk or may(self._user, Permission.VIEW_WORKLOADS, workload.team)
 
     def explanation(self, wait: engine.Wait) -> Explanation:
         """Return why somebody waits, with position and ETA; ids of workloads still stand for their names."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from chamber.overlap import overlapping
-from scheduling import fleet, translate, typical, work
+from scheduling import fleet, sharing, translate, typical, work
 from scheduling.columns import lines_of
 from scheduling.engine import types as engine
 from scheduling.fleet import Fleet
@@ -58,7 +58,8 @@ class Reading:
         self.left = Memory(open_now, nodes, tree, teams, often)
         self.left_aside += [*nodes.problems, *open_now.problems]
         workloads = (*open_now.workloads.values(), *open_now.stopping)
-        snapshot = engine.Snapshot(translate.pools(pools, rules, often), teams, nodes.nodes, workloads)
+        there, workloads = sharing.marked(nodes.nodes, workloads, *sharing.read())
+        snapshot = engine.Snapshot(translate.pools(pools, rules, often), teams, there, workloads)
         return Picture(cycle, self.now, snapshot, open_now.known, nodes.devices, tuple(self.left_aside))
 
     def _nodes_and_work(self) -> tuple[Fleet, Work]:

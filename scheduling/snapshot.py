@@ -22,7 +22,7 @@ _memory = reading.Memory()
 
 
 def take(now: datetime) -> Picture:
-    """Return the picture of this moment: at most 16 queries, however many rows there are.
+    """Return the picture of this moment: at most 18 queries, however many rows there are.
 
     What has not changed since this process took one is the very object of then.
     """

@@ -351,6 +351,19 @@ class PoolForm(forms.Form):
         required=False,
         help_text="For example 2h, for planning where a workload names none.",
     )
+    cpu_per_gpu = forms.FloatField(
+        label="CPU cores with each GPU",
+        required=False,
+        min_value=0,
+        max_value=1000,
+        help_text="Where a workload names none. Empty: three quarters of what the nodes have; 0: none.",
+    )
+    memory_mib_per_gpu = forms.IntegerField(
+        label="Memory with each GPU (MiB)",
+        required=False,
+        min_value=0,
+        help_text="Where a workload names none. Empty: three quarters of what the nodes have; 0: none.",
+    )
 
     POLICY = (
         "queueing",
@@ -362,6 +375,8 @@ class PoolForm(forms.Form):
         "min_runtime_seconds",
         "max_preemptions",
         "default_time_limit_seconds",
+        "cpu_per_gpu",
+        "memory_mib_per_gpu",
     )
 
     def __init__(self, data: Any = None, *, pool: Pool) -> None:

@@ -44,12 +44,13 @@ _DETAILS = (
     "gpu_memory_mib",
     "cpu",
     "memory_mib",
+    "shm_mib",
     "gpu_types",
     "partition",
     "tolerations",
     "node_selector",
 )
-_PAIRS = ("environment", "node_selector")
+_PAIRS = ("environment", "node_selector", "labels", "annotations")
 
 
 def requests_from(data: QueryDict) -> list[SubmissionRequest]:
@@ -130,6 +131,10 @@ class SubmitForm(forms.Form):
     )
     command = _area("Command", rows=3, help_text="Run by sh -c. Empty: what the image runs by itself.")
     environment = _area("Environment", rows=3, help_text="NAME=value, one on each line.")
+    labels = _area(
+        "Labels", rows=2, help_text="name=value, one on each line; its Job and pods in Kubernetes bear them."
+    )
+    annotations = _area("Annotations", rows=2, help_text="name=value, one on each line.")
     depends_on = _text(
         "Starts after", help_text="Workloads that must complete first, by their names in URLs."
     )
@@ -142,8 +147,9 @@ class SubmitForm(forms.Form):
         inputmode="numeric",
     )
     gpu_memory_mib = _text("or memory of one GPU", help_text="For example 10 GiB; instead of GPUs per pod.")
-    cpu = _text("CPU cores per pod", inputmode="decimal")
-    memory_mib = _text("Memory per pod", help_text="For example 64 GiB.")
+    cpu = _text("CPU cores per pod", help_text="Empty: the pool's default for its GPUs.", inputmode="decimal")
+    memory_mib = _text("Memory per pod", help_text="For example 64 GiB. Empty: the pool's default.")
+    shm_mib = _text("Shared memory per pod", help_text="A part of its memory. Empty: half of it.")
     gpu_types = _text("GPU types", help_text="Best first; empty takes any.")
     pools = _choice("Pool")
     partition = _text("Partition", help_text="Only for nodes that are kept for one.")

@@ -9,9 +9,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, F, Min, Model, OuterRef, Q, QuerySet, Subquery
+from pydantic import ValidationError
 
-from teams.models import Pool
+from teams.models import Pool, PoolPolicy
+from workloads import defaults
+from workloads.defaults import PerGpu
 from workloads.quantities import gpus_text
 
 KEPT_SECONDS = 10.0
@@ -54,13 +57,15 @@ class AskedSlices:
 @dataclass(frozen=True, slots=True)
 class KnownPools:
     """All pools by slug. `devices` counts their GPUs by slug, those of nodes that are down included: they may come
-    back. `gpu_types` are those of all pools together, `slices` those among them that are no GPUs.
+    back. `gpu_types` are those of all pools together, `slices` those among them that are no GPUs; `per_gpu` is what
+    their pods get with each GPU by default.
     """
 
     by_slug: Mapping[str, Pool]
     devices: Mapping[str, int]
     gpu_types: frozenset[str]
     slices: Mapping[str, SliceType]
+    per_gpu: Mapping[str, PerGpu]
     read_at: float
 
     def slices_named(self, gpu_types: Iterable[str]) -> list[SliceType]:
@@ -82,7 +87,7 @@ _named: _Named | None = None
 
 
 def pools(*, fresh: bool = False) -> KnownPools:
-    """Return the pools as they were at most 10 seconds ago, or as they are now (2 queries).
+    """Return the pools as they were at most 10 seconds ago, or as they are now (3 queries).
 
     Whoever is read here can be named at once.
     """
@@ -99,6 +104,11 @@ def asked_slices(gpu_types: Iterable[str], pods: int) -> AskedSlices | None:
     named = list(gpu_types)
     types = pools().slices_named(named) if named else []
     return AskedSlices(pods, tuple(types)) if types else None
+
+
+def per_gpu(pool: Pool) -> PerGpu:
+    """Return what a pool's pods get by default with each GPU, as it is now (1 query)."""
+    return _per_gpu([pool])[pool.slug]
 
 
 def slugs() -> Mapping[str, str]:
@@ -141,5 +151,46 @@ def _read() -> KnownPools:
         devices=devices,
         gpu_types=frozenset(gpu_type for _, gpu_type, *_ in counted if gpu_type),
         slices=slices,
+        per_gpu=_per_gpu(rows),
         read_at=time.monotonic(),
     )
+
+
+def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
+    """Return what pods get by default with each GPU, by the pools' slugs (1 query)."""
+    nodes = _rows_of(Pool, "nodes")
+    devices = _rows_of(nodes.model, "devices").filter(node=OuterRef("pk")).order_by()
+    counted = Subquery(devices.values("node").annotate(count=Count("pk")).values("count"))
+    there = nodes.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(gpus=counted)
+    least = (
+        there.filter(gpus__gt=0)
+        .values("pool")
+        .annotate(cpu=Min(F("cpu_milli") / F("gpus")), memory=Min(F("memory_mib") / F("gpus")))
+    )
+    known = {pool: (cpu, memory) for pool, cpu, memory in least.values_list("pool", "cpu", "memory")}
+    found = {}
+    for pool in pools:
+        cpu, memory = known.get(pool.pk, (None, None))
+        rules = _rules(pool)
+        found[pool.slug] = defaults.per_gpu(
+            cpu=rules.cpu_per_gpu,
+            memory_mib=rules.memory_mib_per_gpu,
+            least_cpu_milli=cpu,
+            least_memory_mib=memory,
+        )
+    return found
+
+
+def _rows_of(model: type[Model], relation: str) -> QuerySet[Model]:
+    """Return all rows that a relation leads to; their app lies above this one."""
+    related = model._meta.get_field(relation).related_model
+    assert isinstance(related, type)  # noqa: S101 - the relation has a model
+    return related._default_manager.all()
+
+
+def _rules(pool: Pool) -> PoolPolicy:
+    """Return a pool's policy; its defaults where it cannot be read, for then the pool is paused."""
+    try:
+        return pool.rules
+    except ValidationError:
+        return PoolPolicy()

@@ -8,6 +8,7 @@ import yaml
 from chamber.errors import Refusal, TooLarge
 from teams.durations import duration_text
 from workloads import quantities
+from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest, parse_many
 
@@ -138,12 +139,15 @@ def content_of(workload: Workload, pool_slugs: Mapping[str, str]) -> dict[str, A
         "image": workload.image,
         "command": workload.command,
         "environment": workload.environment,
+        "labels": workload.labels or {},
+        "annotations": workload.annotations or {},
         "pods": workload.pods,
         "min_pods": None if workload.is_gang else workload.min_pods,
         "gpus": quantities.gpus(workload.gpu_milli) if workload.gpu_milli is not None else None,
         "gpu_memory_mib": workload.gpu_memory_mib,
-        "cpu": quantities.gpus(workload.cpu_milli),
-        "memory_mib": workload.memory_mib,
+        "cpu": 0 if CPU in (workload.defaults or ()) else quantities.gpus(workload.cpu_milli),
+        "memory_mib": 0 if MEMORY in (workload.defaults or ()) else workload.memory_mib,
+        "shm_mib": workload.shm_mib,
         "gpu_types": workload.gpu_types,
         "node_selector": workload.node_selector,
         "tolerations": workload.tolerations,

@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 from chamber.errors import Refusal
 from teams import durations
 from teams.rules import TIERS
-from workloads import quantities
+from workloads import metadata, quantities
 from workloads.models import JobClass, OnPreemption
 
 MOST_IN_ONE_REQUEST = 1000
@@ -92,6 +92,7 @@ class SubmissionRequest(BaseModel):
     )
     cpu: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
     memory_mib: Annotated[int, BeforeValidator(_mib)] = Field(default=0, ge=0, le=1024 * 1024 * 1024)
+    shm_mib: Annotated[int | None, BeforeValidator(_mib)] = Field(default=None, ge=1, le=1024 * 1024 * 1024)
     gpu_types: list[Annotated[str, StringConstraints(min_length=1, max_length=60)]] = Field(
         default_factory=list, max_length=20
     )
@@ -117,6 +118,9 @@ class SubmissionRequest(BaseModel):
     environment: Annotated[dict[Text, str], BeforeValidator(_texts)] = Field(
         default_factory=dict, max_length=500
     )
+
+    labels: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
+    annotations: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
 
     depends_on: list[Slug] = Field(default_factory=list, max_length=100)
     hold: bool = False
@@ -172,6 +176,26 @@ class SubmissionRequest(BaseModel):
                     f"{name} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are allowed."
                 )
         return value
+
+    @field_validator("shm_mib")
+    @classmethod
+    def _within_memory(cls, value: int | None, info: Info) -> int | None:
+        memory = info.data.get("memory_mib")
+        if value is not None and memory and value > memory:
+            raise ValueError(
+                f"Shared memory is part of a pod's memory: {value:,} MiB are more than its {memory:,} MiB."
+            )
+        return value
+
+    @field_validator("labels")
+    @classmethod
+    def _allowed_labels(cls, value: dict[str, str]) -> dict[str, str]:
+        return metadata.checked_labels(value)
+
+    @field_validator("annotations")
+    @classmethod
+    def _allowed_annotations(cls, value: dict[str, str]) -> dict[str, str]:
+        return metadata.checked_annotations(value)
 
     @model_validator(mode="after")
     def _fits_a_message(self) -> Self:

@@ -31,6 +31,13 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         help_text="How many slices it asks for, one a pod; null where it may take whole GPUs."
     )
     cpu = GpusField(source="cpu_milli", read_only=True, help_text="CPU cores.")
+    labels = serializers.SerializerMethodField(help_text="What its pods bear besides Chamber's own labels.")
+    annotations = serializers.SerializerMethodField(
+        help_text="What its pods bear besides Chamber's own annotations."
+    )
+    defaults = serializers.SerializerMethodField(
+        help_text="Which of cpu and memory were not asked for: they are its pools' defaults for its GPUs."
+    )
     attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
     adopted_from = serializers.SerializerMethodField(
         help_text="The Job that somebody created with kubectl, as cluster/namespace/name; null where none."
@@ -55,6 +62,8 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "slices",
             "cpu",
             "memory_mib",
+            "shm_mib",
+            "defaults",
             "gpu_types",
             "node_selector",
             "tolerations",
@@ -71,6 +80,8 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "image",
             "command",
             "environment",
+            "labels",
+            "annotations",
             "status",
             "status_since",
             "reason_code",
@@ -97,6 +108,18 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     def get_slices(self, workload: Workload) -> int | None:
         """Return how many slices of GPUs it asks for, where it takes nothing else."""
         return None if workload.slices is None else workload.slices.pods
+
+    def get_labels(self, workload: Workload) -> dict[str, str]:
+        """Return the labels that were submitted."""
+        return workload.labels or {}
+
+    def get_annotations(self, workload: Workload) -> dict[str, str]:
+        """Return the annotations that were submitted."""
+        return workload.annotations or {}
+
+    def get_defaults(self, workload: Workload) -> list[str]:
+        """Return what it has by default: cpu, memory."""
+        return workload.defaults or []
 
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""

@@ -14,7 +14,9 @@ from chamber.ids import unique_slug
 from chamber.transactions import keep
 from teams.actors import Actor
 from teams.models import Team
+from workloads import defaults
 from workloads.admissible import Setting, check
+from workloads.defaults import PerGpu
 from workloads.lifecycle.journal import announce
 from workloads.models import Dependency, Event, EventKind, SubmissionKey, Workload
 from workloads.requests import SubmissionRequest, refusal
@@ -146,7 +148,21 @@ def prepare(
     return [_row(request, slug, owner, setting, now) for request, slug in zip(requests, slugs, strict=True)]
 
 
+def _amounts(request: SubmissionRequest, setting: Setting) -> tuple[PerGpu, list[str]]:
+    """Return CPU and memory of each pod, and which of them are defaults of the pools that it accepts."""
+    accepted = request.pools or setting.pools.by_slug
+    default = defaults.of(accepted, setting.pools.per_gpu, request.gpu_milli)
+    cpu_milli, memory_mib, given = round(request.cpu * 1000), request.memory_mib, []
+    if "cpu" not in request.model_fields_set and default.cpu_milli:
+        cpu_milli, given = default.cpu_milli, [defaults.CPU]
+    # Shared memory counts as memory: less than was asked for of it is no default.
+    if "memory_mib" not in request.model_fields_set and default.memory_mib >= max(1, request.shm_mib or 0):
+        memory_mib, given = default.memory_mib, [*given, defaults.MEMORY]
+    return PerGpu(cpu_milli, memory_mib), given
+
+
 def _row(request: SubmissionRequest, slug: str, owner: "User", setting: Setting, now: datetime) -> Workload:
+    amounts, given = _amounts(request, setting)
     return Workload(
         slug=slug,
         name=request.name,
@@ -158,8 +174,12 @@ def _row(request: SubmissionRequest, slug: str, owner: "User", setting: Setting,
         min_pods=request.starting_pods,
         gpu_milli=request.gpu_milli,
         gpu_memory_mib=request.gpu_memory_mib,
-        cpu_milli=round(request.cpu * 1000),
-        memory_mib=request.memory_mib,
+        cpu_milli=amounts.cpu_milli,
+        memory_mib=amounts.memory_mib,
+        shm_mib=request.shm_mib,
+        labels=request.labels or None,
+        annotations=request.annotations or None,
+        defaults=given or None,
         gpu_types=request.gpu_types,
         node_selector=request.node_selector,
         tolerations=request.tolerations,

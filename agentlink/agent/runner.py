@@ -214,6 +214,7 @@ class _Conversation:
             cluster_uid=self._backend.uid,
             nodes=len(self._nodes),
             gpus=sum(device.slicing == "whole" for node in self._nodes for device in node.devices),
+            knows=tuple(sorted(protocol.LATER)),
         )
         await link.send([hello, *self._whole_inventory()])
 

@@ -28,6 +28,12 @@ class BoundNamespace(models.Model):
     since = models.DateTimeField()
     ready = models.BooleanField(default=False, help_text="The agent keeps it.")
     problem = models.TextField(blank=True, help_text="Why the agent does not keep it.")
+    security = models.CharField(
+        max_length=60,
+        blank=True,
+        db_default="",
+        help_text="The Pod Security level that pods there are held to.",
+    )
     foreign_jobs = models.PositiveIntegerField(default=0, help_text="Jobs that run there without Chamber.")
     foreign_gpus = models.PositiveIntegerField(default=0)
     refused = models.JSONField(

@@ -10,6 +10,7 @@ This module knows no Django: the agent ships it too.
 from agentlink.protocol.messages import (
     CLOSE_CODES,
     ENDED,
+    LATER,
     LIVING,
     MAX_BYTES,
     MAX_DEVICES,
@@ -70,6 +71,7 @@ from agentlink.protocol.wire import (
 __all__ = [
     "CLOSE_CODES",
     "ENDED",
+    "LATER",
     "LIVING",
     "MAX_BYTES",
     "MAX_DEVICES",

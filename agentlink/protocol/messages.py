@@ -104,7 +104,11 @@ class Assignment(_Part):
 
     `reported` is the highest sequence that the server took: the agent goes on from there, also after a restart.
     `most_pods` are as many as it may grow to. `namespace` is the one bound to the team; empty where none is, and the
-    agent uses its own. Tolerations are written as `key=value:Effect`, like taints.
+    agent uses its own. Tolerations are written as `key=value:Effect`, like taints. `name`, `owner` and `job_class` are
+    for people; `labels` and `annotations` are those of its people, for its pods. It starts with `least_pods` (0: not
+    told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
+
+    What came after the first agents, `LATER`, is told only to agents whose hello says that they know it.
     """
 
     workload: UUID
@@ -126,6 +130,17 @@ class Assignment(_Part):
     grace_seconds: Small
     time_limit_seconds: Small | None = None
     reported: Count = 0
+    name: Sentence = ""
+    owner: Sentence = ""
+    job_class: Word = ""
+    least_pods: Count = 0
+    labels: dict[Name, Sentence] = {}
+    annotations: dict[Name, Text] = {}
+    shm_mib: Count | None = None
+
+
+LATER = frozenset({"name", "owner", "job_class", "least_pods", "labels", "annotations", "shm_mib"})
+"""Fields of an `Assignment` that the first agents refuse a whole message for."""
 
 
 class StopOrder(_Part):
@@ -241,7 +256,10 @@ class NodeReport(_Part):
 
 
 class Hello(_Message):
-    """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins."""
+    """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins.
+
+    `knows` are fields of assignments that came after the first agents and that this one knows.
+    """
 
     type: Literal["hello"] = "hello"
     connection: UUID
@@ -249,6 +267,7 @@ class Hello(_Message):
     cluster_uid: Annotated[str, Field(max_length=64), AfterValidator(_plain)]
     nodes: Count
     gpus: Count
+    knows: Annotated[tuple[Word, ...], Field(max_length=100)] = ()
 
 
 class Heartbeat(_Message):
@@ -319,11 +338,14 @@ class DiscoveredJob(_Part):
 
 
 class NamespaceReport(_Part):
-    """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber."""
+    """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber. `security` is
+    the Pod Security level that its pods are held to; empty where it is not known.
+    """
 
     namespace: Name
     ready: bool
     problem: Sentence = ""
+    security: Word = ""
     foreign_jobs: Small = 0
     foreign_gpus: Small = 0
 

@@ -110,3 +110,30 @@ def test_a_gang_of_thousands_of_eight_gpu_pods_comes_in_parts_within_the_bound(p
     )  # fmt: skip
     assert max(len(protocol.encode(part).encode()) for part in parts) <= protocol.MAX_BYTES
     assert sum(len(piece.pods) for part in parts for piece in part.assignments) == 4000
+
+
+def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> None:
+    attempt = start(place, 0)
+    Workload.objects.filter(pk=attempt.workload_id).update(
+        name="Mine", labels={"a": "b"}, annotations={"c": "d"}, shm_mib=7, job_class="training"
+    )
+    old, new = (
+        desired.full_set(place.cluster.pk, new_id())[0].assignments[0]
+        for knows in ([], sorted(protocol.LATER))
+        if Cluster.objects.filter(pk=place.cluster.pk).update(knows=knows)
+    )
+    assert not protocol.LATER & old.model_dump(exclude_defaults=True).keys()
+    assert (new.name, new.owner, new.job_class, new.least_pods) == ("Mine", "ada", "training", 1)
+    assert (new.labels, new.annotations, new.shm_mib) == ({"a": "b"}, {"c": "d"}, 7)
+    assert old == new.model_copy(
+        update={name: protocol.Assignment.model_fields[name].default for name in protocol.LATER}
+    )
+
+
+def test_what_an_agent_knows_is_what_its_latest_hello_said(place: Place) -> None:
+    hand = Hand(place.cluster)
+    place.cluster.refresh_from_db()
+    assert place.cluster.knows == []
+    hand.say(hand.hello().model_copy(update={"knows": ("name", "anything")}))
+    place.cluster.refresh_from_db()
+    assert place.cluster.knows == ["name", "anything"]

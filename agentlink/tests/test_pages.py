@@ -130,7 +130,7 @@ def test_the_map_takes_the_same_queries_for_two_nodes_and_forty(
     signed_in(client, org, Role.VIEWER)
     for index in range(40):
         place(admit(make_workload(org, make_user()), pool), make_node(cluster, f"n{index}", pool=pool), 0)
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(12):
         assert client.get("/pools/main/").status_code == 200
 
 

@@ -14,7 +14,7 @@ from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
 from teams.actors import Actor, Via
 from teams.models import AuditEvent, Role, Team
 from teams.tests.factories import make_team, make_user, member
-from workloads import actions
+from workloads import actions, lifecycle
 from workloads.models import Workload
 
 pytestmark = pytest.mark.django_db
@@ -136,3 +136,22 @@ def test_what_the_agent_tells_of_a_namespace_is_kept(place: Place) -> None:
     assert (shown.pk, shown.ready, shown.problem) == (bound.pk, False, "It is there.")
     assert (shown.foreign_jobs, shown.foreign_gpus) == (2, 9)
     assert spaces.shown(place.cluster, make_user("stranger")) == []
+
+
+def test_what_was_refused_for_its_namespace_is_tried_again_when_that_is_kept(place: Place) -> None:
+    bound = bind(place)
+    hand = Hand(place.cluster)
+    problem = NamespaceReport(namespace="nlp-jobs", ready=False, problem="It has no Pod Security level.")
+    hand.say(Discovered(version=1, namespaces=(problem,)))
+    attempt = admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
+    refused = Workload.objects.get(pk=attempt.workload_id)
+    with transaction.atomic():
+        lifecycle.refused(attempt.pk, at=timezone.now(), code="namespace-not-kept", message=problem.problem)
+    kept = NamespaceReport(namespace="nlp-jobs", ready=True, security="baseline")
+    hand.say(Discovered(version=1, namespaces=(kept,)))
+    refused.refresh_from_db()
+    assert (refused.backoff_until, refused.reason) == (None, {})
+    last = refused.events.latest("sequence").message
+    assert last == "Tried again: The namespace nlp-jobs is kept by the agent again."
+    bound.refresh_from_db()
+    assert bound.security == "baseline"

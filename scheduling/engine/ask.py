@@ -64,6 +64,7 @@ class Ask:
     topology: Topology
     together: bool
     whole: int
+    shares_with: tuple[str, ...]
     by_preference: tuple[Ask, ...] = field(init=False, repr=False)
     bare: bool = field(init=False, repr=False)
     close: bool = field(init=False, repr=False)
@@ -91,6 +92,7 @@ class Ask:
             workload.topology,
             together=workload.pods > 1,
             whole=request.milli // GPU_MILLI if isinstance(request, Share) else 0,
+            shares_with=workload.shares_with,
         )
 
     def tolerates(self, taint: Taint) -> bool:
@@ -139,6 +141,7 @@ class Asks:
             workload.memory_mib,
             workload.pods > 1,
             workload.topology,
+            workload.shares_with,
             workload.gpu_types,
             workload.node_selector,
             workload.partition,
@@ -147,6 +150,6 @@ class Asks:
         found = self._known.get(key)
         if found is None:
             ask = Ask.of(workload)
-            parts = (*key[:5], ask.gpu_types, ask.node_selector, ask.partition, ask.tolerations)
+            parts = (*key[:6], ask.gpu_types, ask.node_selector, ask.partition, ask.tolerations)
             found = self._known[key] = self._same.setdefault(parts, ask)
         return found

@@ -40,6 +40,7 @@ class Kind(NamedTuple):
     parts: bool
     sharing: bool
     devices: tuple[DeviceProfile, ...]
+    shared_by: tuple[str | None, ...] = ()
 
     def admits(self, ask: Ask) -> bool:
         """Whether partition, sharing, labels and taints let the ask in."""
@@ -69,6 +70,13 @@ class Kind(NamedTuple):
         return tuple(
             [0 if device.slicing is Slicing.WHOLE else ask.cost_on(device) for device in self.devices]
         )
+
+    def open_to(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
+        """The costs, 0 for devices of which others share parts than those that the ask may share with."""
+        if ask.whole or not self.shared_by:
+            return costs
+        pairs = zip(costs, self.shared_by, strict=True)
+        return tuple([cost if by is None or by in ask.shares_with else 0 for cost, by in pairs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +180,7 @@ class Fleet:
                     for device in node.devices
                 ]
             ),
+            tuple([each.shared_by for each in node.devices]) if _is_shared(node) else (),
         )
 
     def _numbered(self, finest: Kind, selected: frozenset[str], *, divided: bool) -> tuple[int, ...]:
@@ -194,6 +203,11 @@ class Fleet:
                 self._fine[number] = part_of
         return number
 
+    def closes_parts(self, ask: Ask) -> bool:
+        """Whether parts of some device are closed to an ask that they would do for, as long as others share it."""
+        kinds = (kind for kind in self.kinds if kind.shared_by and kind.admits(ask))
+        return any(kind.open_to(ask, costs := kind.costs(ask)) != costs for kind in kinds)
+
     def undivided(self) -> list[Kind]:
         """The kinds, whatever the domains."""
         return [self.kinds[number] for number in self._coarse]
@@ -208,7 +222,8 @@ class Fleet:
                 found = tuple([Usable(number, each.costs, each.uniform) for number, each in parts])
             else:
                 kinds = [(number, self.kinds[number]) for number in self._coarse]
-                costs = [(number, kind.costs(ask)) for number, kind in kinds if kind.admits(ask)]
+                admitting = [(number, kind) for number, kind in kinds if kind.admits(ask)]
+                costs = [(number, kind.open_to(ask, kind.costs(ask))) for number, kind in admitting]
                 found = tuple(
                     Usable(number, each, uniform=len(set(each)) == 1 and not self.kinds[number].has_slices)
                     for number, each in costs
@@ -414,3 +429,8 @@ class Fleet:
         if domain.rank is not None:
             return pods_in(empty_room(self.nodes[domain.rank]), domain.usable[0].costs, ask)
         return self.most_pods(ask, domain.usable)
+
+
+def _is_shared(node: Node) -> bool:
+    """Whether parts of a device are for some only."""
+    return any(device.shared_by is not None for device in node.devices)

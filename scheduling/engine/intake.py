@@ -199,4 +199,5 @@ def _what_it_asks(workload: Workload) -> tuple[Hashable, ...]:
         workload.node_selector,
         workload.partition,
         workload.tolerations,
+        workload.shares_with,
     )

@@ -52,6 +52,8 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered)
     if not any(kind.admits(ask) for kind in typed):
         return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask), ask.gpu_types)
+    if fleet.closes_parts(ask):
+        return None  # it is not so whatever runs
     if fleet.most_pods(ask, fleet.usable(ask)) == 0:
         return _too_large_a_pod(fleet, ask)
     return _too_many_pods(fleet, ask, min_pods)

@@ -135,6 +135,7 @@ class Device:
 
     A ``foreign`` one is used by pods Chamber does not manage and is not capacity. ``share_milli`` is the share of a
     GPU that the device counts as when it is taken whole: 1000 but for slices, which are taken whole or not at all.
+    ``shared_by`` names those whose pods share it: parts of it are for workloads that ``shares_with`` them only.
     """
 
     index: int
@@ -143,6 +144,7 @@ class Device:
     foreign: bool = False
     slicing: Slicing = Slicing.WHOLE
     share_milli: int = GPU_MILLI
+    shared_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,7 @@ class Workload:
     nothing. ``pool`` and ``placements`` are those of a placed or stopping one; a QUEUED one's devices may still be
     held by somebody STOPPING. ``submitted_at`` is the original submission, which a requeue keeps. ``started_at`` is
     when a RUNNING one began. ``preemptions_24h`` counts how often it was preempted in the last 24 hours.
+    ``shares_with`` are those with whose pods its own may share a device that is shared by somebody.
     """
 
     id: str
@@ -343,6 +346,7 @@ class Workload:
     dependency: Dependency = Dependency.NONE
     backing_off_until: int | None = None
     on_preemption: OnPreemption = OnPreemption.REQUEUE
+    shares_with: tuple[str, ...] = ()
 
     @property
     def reserved(self) -> bool:

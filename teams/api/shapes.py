@@ -267,6 +267,16 @@ class PolicyShape(StrictSerializer):
     min_runtime_seconds = serializers.IntegerField(required=False)
     max_preemptions = serializers.IntegerField(required=False, allow_null=True)
     default_time_limit_seconds = serializers.IntegerField(required=False, allow_null=True)
+    cpu_per_gpu = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="CPU cores with each GPU where a workload names none; null = by what the nodes have, 0 = none.",
+    )
+    memory_mib_per_gpu = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        help_text="MiB with each GPU where a workload names none; null = by what the nodes have, 0 = none.",
+    )
 
 
 class PoolPatch(StrictSerializer):

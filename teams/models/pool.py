@@ -51,7 +51,11 @@ class Sharing(StrEnum):
 
 
 class PoolPolicy(BaseModel):
-    """The typed content of `Pool.policy`. Durations are seconds."""
+    """The typed content of `Pool.policy`. Durations are seconds.
+
+    `cpu_per_gpu` and `memory_mib_per_gpu` are what a pod gets of CPU and memory with each of its GPUs where its
+    workload does not say: 0 gives none, None goes by what the pool's nodes have (`workloads.defaults`).
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,6 +68,8 @@ class PoolPolicy(BaseModel):
     max_preemptions: int | None = Field(default=None, ge=0, le=1000)
     default_time_limit_seconds: int | None = Field(default=None, ge=1, le=10 * 365 * 86400)
     sharing: Sharing = Sharing.FRACTIONS
+    cpu_per_gpu: float | None = Field(default=None, ge=0, le=1000, allow_inf_nan=False)
+    memory_mib_per_gpu: int | None = Field(default=None, ge=0, le=16 * 1024 * 1024)
 
 
 class Pool(models.Model):

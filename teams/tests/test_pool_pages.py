@@ -23,6 +23,8 @@ VALUES = {
     "min_runtime_seconds": "1h 30m",
     "max_preemptions": "",
     "default_time_limit_seconds": "7200",
+    "cpu_per_gpu": "7.5",
+    "memory_mib_per_gpu": "",
 }
 
 
@@ -34,6 +36,7 @@ def test_saves_nodes_and_policy(acme: Acme, sign_in: SignIn) -> None:
     assert pool.topology == ["zone", "rack"]
     assert (pool.rules.queueing, pool.rules.min_runtime_seconds) == ("strict-fifo", 5400)
     assert (pool.rules.usage_half_life_seconds, pool.rules.default_time_limit_seconds) == (604_800, 7200)
+    assert (pool.rules.cpu_per_gpu, pool.rules.memory_mib_per_gpu) == (7.5, None)
 
 
 def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
@@ -43,6 +46,7 @@ def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
     assert "gpu=a100\nzone=a" in html
     assert '<option value="spread" selected>' in html
     assert 'name="min_runtime_seconds" value="1h 30m"' in html
+    assert 'name="cpu_per_gpu" value="7.5"' in html
     assert 'name="usage_half_life_seconds" value="7d"' in html
 
 
@@ -53,6 +57,7 @@ def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
         ({"usage_half_life_seconds": "5s"}, "It is from 1m to 3650d, not 5s."),
         ({"usage_half_life_seconds": ""}, "This field is required."),
         ({"min_runtime_seconds": "soon"}, "&#x27;soon&#x27; is not a duration"),
+        ({"cpu_per_gpu": "-1"}, "greater than or equal to 0"),
         ({"default_time_limit_seconds": "0"}, "It is from 1s to 3650d, not 0."),
         ({"slug": "Main!"}, "small letters"),
         ({"version": 7}, "Somebody changed Main"),

@@ -105,6 +105,14 @@ class Workload(models.Model):
     image = models.CharField(max_length=300)
     command = models.JSONField(default=list, blank=True)
     environment = models.JSONField(default=dict, blank=True)
+    shm_mib = models.PositiveIntegerField(
+        null=True, help_text="Shared memory of each pod; empty = half of its memory."
+    )
+    labels = models.JSONField(null=True, blank=True, help_text="What its pods bear besides Chamber's own.")
+    annotations = models.JSONField(null=True, blank=True)
+    defaults = models.JSONField(
+        null=True, blank=True, help_text="Which of CPU and memory it has by its pools' defaults."
+    )
 
     # Where it stands.
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.PENDING)

@@ -32,6 +32,9 @@ FILLED = {
     "max_retries": "1",
     "grace_seconds": "30s",
     "memory_mib": "64 GiB",
+    "shm_mib": "8 GiB",
+    "labels": "cost-centre=42",
+    "annotations": "note=Ask Ada.",
 }
 
 
@@ -52,6 +55,14 @@ def test_filled_in_it_becomes_a_workload_and_leads_to_its_page(signed_in: Client
     assert (workload.pods, workload.gpu_milli, workload.priority, workload.memory_mib) == (2, 4000, 75, 65536)
     assert workload.environment == {"EPOCHS": "3", "LR": "0.1"}
     assert workload.command == ["sh", "-c", "python train.py"]
+    assert (workload.labels, workload.annotations, workload.shm_mib) == (
+        {"cost-centre": "42"},
+        {"note": "Ask Ada."},
+        8192,
+    )
+    page = signed_in.get(response.headers["Location"]).content.decode()
+    assert "cost-centre=42" in page
+    assert "note: Ask Ada." in page
     assert workload.events.get().via == "page"
 
 
@@ -68,6 +79,11 @@ MISTAKES = {
     "no name": ({"name": ""}, "name", "Name is missing"),
     "a tier beyond me": ({"tier": "other", "priority": "150"}, "priority", "outside your range in NLP"),
     "an unknown tier": ({"tier": "urgent"}, "tier", "&#x27;urgent&#x27; is no priority"),
+    "a label that steers": (
+        {"labels": "k8s.io/a=b"},
+        "labels",
+        "the names of k8s.io are not for submissions",
+    ),
     "no other priority": ({"tier": "other"}, "priority", "is no priority"),
     "a line that is no variable": ({"environment": "A=1\nB"}, "environment", "Line 2 is &#x27;B&#x27;"),
     "a team that is not mine": ({"team": "vision"}, "team", "There is no team &#x27;vision&#x27;"),

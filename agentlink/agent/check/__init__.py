@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from agentlink.agent.backends.native.cluster import cluster_uid
-from agentlink.agent.check import cluster, server
+from agentlink.agent.check import admission, cluster, server
 from agentlink.agent.check.found import Asked, Problem, Report
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, KubeError
@@ -17,6 +17,8 @@ IN_CLUSTER: dict[str, Check] = {
     "clock": cluster.clock,
     "namespaces": cluster.namespaces,
     "rights": cluster.rights,
+    "jobs": admission.jobs,
+    "pods": admission.pods,
     "claims": cluster.claims,
     "nodes": cluster.nodes,
     "lease": cluster.lease,

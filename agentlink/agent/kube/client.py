@@ -3,9 +3,10 @@
 import asyncio
 import json
 import random
+import re
 import socket
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, MutableSequence, Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import count
 from types import TracebackType
@@ -208,6 +209,15 @@ class Kube:
         params = {"fieldManager": FIELD_MANAGER}
         return await self._object("POST", resource.path(namespace), params=params, body=body)
 
+    async def try_create(
+        self, resource: Resource, body: JsonObject, namespace: str | None = None
+    ) -> tuple[str, ...]:
+        """Have an object admitted and not stored; return what the API server warns of, and raise as `create` does."""
+        warnings: MutableSequence[str] = []
+        params = {"fieldManager": FIELD_MANAGER, "dryRun": "All"}
+        await self.raw("POST", resource.path(namespace), params=params, body=body, warnings=warnings)
+        return tuple(warnings)
+
     async def apply(
         self, resource: Resource, body: JsonObject, namespace: str | None = None, *, force: bool = True
     ) -> None:
@@ -265,8 +275,9 @@ class Kube:
         params: Mapping[str, str] | None = None,
         body: Body | None = None,
         content_type: str = "application/json",
+        warnings: MutableSequence[str] | None = None,
     ) -> bytes:
-        """Return the answer's body."""
+        """Return the answer's body; what the API server warns of is added to `warnings`."""
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = _HEADERS | {"Content-Type": content_type} if content else _HEADERS
         # Not by the client's own means, which take addresses apart three times.
@@ -277,7 +288,7 @@ class Kube:
         deadline = time.monotonic() + self._patience_seconds
         for failures in count():
             try:
-                return await self._once(request)
+                return await self._once(request, warnings)
             except KubeError as error:
                 pause = _pause(error, failures)
                 if pause is None or time.monotonic() + pause > deadline:
@@ -300,7 +311,7 @@ class Kube:
         assert isinstance(found, dict)  # noqa: S101 - the API server answers with objects
         return found
 
-    async def _once(self, request: httpx.Request) -> bytes:
+    async def _once(self, request: httpx.Request, warnings: MutableSequence[str] | None) -> bytes:
         async with self._room:
             await self._turn()
             handshake = Handshake()
@@ -314,6 +325,8 @@ class Kube:
                 raise
         self.server_date = response.headers.get("Date", "")
         if response.is_success:
+            if warnings is not None:
+                warnings.extend(map(_warning, response.headers.get_list("Warning")))
             return response.content
         raise self._heed(
             from_answer(response.status_code, response.content, response.headers.get("Retry-After", ""))
@@ -385,6 +398,12 @@ def _http(access: Access) -> httpx.AsyncClient:
         transport=transport,
         headers=_HEADERS,
     )
+
+
+def _warning(header: str) -> str:
+    """Return the text of a warning (RFC 7234, 5.5): `299 - "text"`."""
+    _, _, quoted = header.partition('"')
+    return re.sub(r"\\(.)", r"\1", quoted.rpartition('"')[0]) or header
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

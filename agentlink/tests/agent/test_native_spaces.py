@@ -36,11 +36,11 @@ class Told:
     """Keeps namespaces: says of quotas what it is told, once it may."""
 
     def __init__(self) -> None:
-        self.problem = ""
+        self.problem = self.closed = ""
         self.may = asyncio.Event()
 
     async def keep(self, *_: object) -> str:
-        return ""
+        return self.closed
 
     def forget(self, _: str) -> None:
         return None
@@ -114,3 +114,15 @@ async def test_a_quota_that_takes_its_time_keeps_only_those_pods_waiting_that_ne
                 await asyncio.sleep(0.01)
         grown = mine.model_copy(update={"pods": assigned(0, 1, 2)})
         assert not world.spaces.has_room(grown)
+
+
+async def test_nothing_is_made_in_a_namespace_that_is_not_kept() -> None:
+    world = World()
+    mine = work(*assigned(0), namespace="nlp-jobs")
+    world.keeper.closed = "It has no Pod Security level."
+    async with running(world.spaces.run()):
+        await world.spaces.bind(world.namespaces)
+        assert world.spaces.why_closed(mine) == ""  # nobody has looked at it yet
+        await world.until(ready=False, problem=world.keeper.closed)
+        assert world.spaces.why_closed(mine) == world.keeper.closed
+        assert world.spaces.why_closed(work(*assigned(0), namespace="elsewhere")) == ""

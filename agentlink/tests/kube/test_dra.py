@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.resources import JsonObject
-from agentlink.protocol import Phase
+from agentlink.protocol import BoundNamespace, Namespaces, Phase
 from agentlink.tests.kube.native import agent_of, foreign, items, pods_on, reported, work
 from rig.namespaces import Namespace
 from rig.namespaces import namespace as another
@@ -134,9 +135,12 @@ async def test_a_share_of_a_device_that_another_namespace_has_is_refused_with_th
     with another(control_plane) as elsewhere:
         mine = work(*pods_on((node, (0,)), share=500))
         theirs = work(*pods_on((node, (0,)), share=500), namespace=elsewhere.name)
+        bound = BoundNamespace(id=uuid4(), namespace=elsewhere.name, team="nlp")
+        labels = {"metadata": {"labels": {"chamber.internal/team": "nlp"}}}
+        await asyncio.to_thread(namespace.admin.merge, "v1", "namespaces", elsewhere.name, labels)
         async with agent_of(namespace, settings=settings) as agent:
-            agent.cluster.inventory.shares = False
-            assert not (await reported(agent, bool))[node].sharing
+            await agent.cluster.bind(Namespaces(version=1, bound=(bound,)))
+            assert (await reported(agent, bool))[node].sharing
             await agent.begin(mine)
             await agent.until(mine, Phase.RUNNING)
             await agent.begin(theirs)

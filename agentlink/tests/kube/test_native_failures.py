@@ -136,7 +136,7 @@ async def test_a_quota_that_keeps_pods_from_being_made_is_told_and_nothing_is_le
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
         failed = await agent.until(gang, Phase.FAILED)
-        assert (failed.reason, failed.created_at) == ("not-created", None)
+        assert (failed.reason, failed.created_at) == ("quota-exceeded", None)
         # Two where the other one is not seen yet.
         assert failed.message.startswith(
             ("The cluster does not make a pod", "The cluster does not make 2 pods")

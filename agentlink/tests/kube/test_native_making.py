@@ -45,7 +45,7 @@ QUOTA = 'jobs.batch "x" is forbidden: exceeded quota: small, requested: count/jo
         (Forbidden(403, "Forbidden", "because it is being terminated", ("NamespaceTerminating",)),
          "namespace-terminating", "The namespace ns is being deleted in the cluster."),
         (Forbidden(403, "Forbidden", QUOTA), "quota-exceeded", f"A quota of namespace ns refuses it: {QUOTA}."),
-        (Forbidden(403, "Forbidden", 'admission webhook "w" denied the request: no latest tags.'), "refused",
+        (Forbidden(403, "Forbidden", 'admission webhook "w" denied the request: no latest tags.'), "admission-denied",
          'The cluster refuses it: admission webhook "w" denied the request: no latest tags.'),
         (Invalid(422, "Invalid", "spec.x: Required value"), "refused",
          "The cluster refuses it: spec.x: Required value."),

@@ -11,6 +11,7 @@ from agentlink.agent.backends.native import gates, manifests
 from agentlink.agent.backends.native.devices import Ask
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.protocol import Assignment, DeviceShare
 from agentlink.tests.kube.made import assigned, at, attempt, job, pod
@@ -97,10 +98,63 @@ def test_a_distributed_workload_knows_where_its_pods_find_each_other() -> None:
     base = manifests.base_name(gang)
     found = environment(gang)
     assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == (f"{base}-0.{base}", "29500")
-    assert (found["WORLD_SIZE"], found["LOCAL_WORLD_SIZE"]) == ("4", "2")
-    assert found["RANK"] == "metadata.labels['chamber.internal/pod']"
+    index = "metadata.labels['chamber.internal/pod']"
+    assert (found["WORLD_SIZE"], found["RANK"], found["NODE_RANK"]) == ("2", index, index)
+    assert (found["LOCAL_WORLD_SIZE"], found["LOCAL_RANK"]) == ("1", "0")
+    assert (found["PET_NNODES"], found["PET_NPROC_PER_NODE"], found["PET_NODE_RANK"]) == ("2", "2", index)
+    assert (found["PET_MASTER_ADDR"], found["PET_MASTER_PORT"]) == (f"{base}-0.{base}", "29500")
+    assert "PET_RDZV_BACKEND" not in found
     assert pod_spec(gang)["subdomain"] == base
     assert environment(gang, master="other-3")["MASTER_ADDR"] == f"other-3.{base}"
+
+
+def test_launchers_of_an_elastic_workload_are_told_between_which_bounds_its_pods_are() -> None:
+    found = environment(work(*assigned(0, 1), least_pods=2, most_pods=4))
+    assert (found["PET_NNODES"], found["WORLD_SIZE"]) == ("2:4", "2")
+    assert (found["PET_RDZV_BACKEND"], found["PET_RDZV_ID"]) == ("c10d", "train")
+    assert found["PET_RDZV_ENDPOINT"] == f"{found['MASTER_ADDR']}:{found['MASTER_PORT']}"
+
+
+def test_jobs_and_pods_say_whose_they_are_and_what_their_people_say_of_them() -> None:
+    mine = work(
+        *assigned(0),
+        name="BERT, large",
+        owner="ada@example.org",
+        job_class="training",
+        labels={
+            "cost-centre": "42",
+            "empty": "",
+            "app.kubernetes.io/managed-by": "me",
+            "chamber.internal/team": "x",
+        },
+        annotations={"example.org/note": "Ask Ada.", "chamber.internal/plan": "mine"},
+    )
+    body = made(mine)
+    for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
+        labels, annotations = metadata["labels"], metadata["annotations"]
+        assert {key: labels[f"app.kubernetes.io/{key}"] for key in ("name", "instance", "component", "part-of")} == {
+            "name": "BERT-large", "instance": "train", "component": "training", "part-of": "chamber",
+        }  # fmt: skip
+        assert (labels["app.kubernetes.io/managed-by"], labels["chamber.internal/team"]) == ("chamber", "nlp")
+        assert (labels["chamber.internal/owner"], labels["cost-centre"]) == ("ada-example.org", "42")
+        assert labels["empty"] == ""
+        assert (annotations["chamber.internal/title"], annotations["chamber.internal/owner"]) == (
+            "BERT, large",
+            "ada@example.org",
+        )
+        assert annotations["example.org/note"] == "Ask Ada."
+    assert JobPlan.read(body["metadata"]["annotations"]["chamber.internal/plan"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"),
+    [({"memory_mib": 4096}, "2048Mi"), ({"memory_mib": 4096, "shm_mib": 1024}, "1024Mi"), ({}, None)],
+)
+def test_shared_memory_has_a_size_where_its_pod_has_memory(fields: dict[str, int], size: str | None) -> None:
+    (volume,) = pod_spec(work(*assigned(0), **fields))["volumes"]
+    assert volume["emptyDir"].get("sizeLimit") == size
+    (mount,) = pod_spec(work(*assigned(0), **fields))["containers"][0]["volumeMounts"]
+    assert mount["mountPath"] == "/dev/shm"  # noqa: S108 - in the container
 
 
 def test_a_pod_alone_has_no_service_unless_it_may_get_fellows() -> None:

@@ -4,11 +4,18 @@ import asyncio
 
 import pytest
 
+from agentlink.agent.backends.native import manifests
+from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.manifests import Wave
+from agentlink.agent.backends.native.marks import digest
+from agentlink.agent.backends.native.names import Names
 from agentlink.protocol import LIVING, Phase, PodState
 from agentlink.tests.kube.native import agent_of, items, play, pods_on, work
 from rig.namespaces import Namespace
 
 pytestmark = pytest.mark.kube
+
+GPU = Ask(limits=(("nvidia.com/gpu", "1"),))
 
 
 async def test_a_gang_is_gated_until_whole_then_each_pod_runs_on_its_own_node(namespace: Namespace) -> None:
@@ -76,3 +83,26 @@ async def test_stopping_takes_the_pods_as_long_as_they_need_and_leaves_nothing(n
         await agent.forgotten(slow)
     for version, plural in (("batch/v1", "jobs"), ("v1", "services")):
         assert await asyncio.to_thread(namespace.until, lambda left: not left, version, plural)
+
+
+async def test_pods_have_what_they_were_planned_with_and_say_whose_they_are(namespace: Namespace) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
+    mine = work(
+        *pods_on((node, (0,)), (node, (1,))), cpu_milli=1000, memory_mib=2048, name="BERT", owner="ada",
+        labels={"cost-centre": "42"}, annotations={"example.org/note": "Ask Ada."},
+    )  # fmt: skip
+    async with agent_of(namespace) as agent:
+        await agent.begin(mine)
+        await agent.until(mine, Phase.RUNNING)
+        (job,) = await items(namespace, "batch/v1", "jobs")
+        pods = await items(namespace, "v1", "pods")
+    assert {pod["status"]["qosClass"] for pod in pods} == {"Guaranteed"}
+    assert {pod["spec"]["volumes"][0]["emptyDir"]["sizeLimit"] for pod in pods} == {"1Gi"}
+    for each in (job, *pods):
+        labels, annotations = each["metadata"]["labels"], each["metadata"]["annotations"]
+        assert (labels["app.kubernetes.io/name"], labels["chamber.internal/owner"]) == ("BERT", "ada")
+        assert (labels["cost-centre"], annotations["example.org/note"]) == ("42", "Ask Ada.")
+    # It bears the mark of what was asked for, however the API server writes the amounts.
+    (asked,) = manifests.parts(Wave(mine, mine.pods, namespace.name), dict.fromkeys((0, 1), GPU))
+    body = manifests.job(asked, Wave(mine, mine.pods, namespace.name), Names(), cluster="c")
+    assert digest(job["spec"]["template"]["spec"]) == digest(body["spec"]["template"]["spec"])

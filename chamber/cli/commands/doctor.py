@@ -179,7 +179,7 @@ def _tell(result: "Examination") -> None:
     for name, finding in result.findings:
         click.echo(f"{click.style(name, bold=True)}: {finding.problem}\n  {finding.advice}")
     if result.left_out:
-        click.echo(f"Not looked at, because of that: {', '.join(result.left_out)}.")
+        click.echo(f"Not looked at: {', '.join(result.left_out)}.")
     if not result.findings:
         click.echo(f"All is well: {len(result.made)} checks found nothing.")
 

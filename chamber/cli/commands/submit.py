@@ -37,15 +37,30 @@ OPTIONS = [
     ),
     click.option("--cpu", help="CPU cores of each pod."),
     click.option("--memory-mib", type=int, help="Memory of each pod."),
+    click.option(
+        "--shm-mib", type=int, help="Shared memory of each pod, a part of its memory; else half of it."
+    ),
     click.option("--time-limit", metavar="DURATION", help="Longest run, such as 90s, 30m, 4h, 2d."),
     click.option("--on-preemption", type=click.Choice(["requeue", "stop"]), help="What then becomes of it."),
     click.option("--max-retries", type=int, help="How often to try again after a failure."),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable."),
+    click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of its Job and pods."),
+    click.option(
+        "--annotation",
+        "annotations",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Annotation of its Job and pods.",
+    ),
     click.option(
         "--depends-on", multiple=True, metavar="WORKLOAD", help="Start only after this has completed."
     ),
     click.option("--hold", is_flag=True, default=None, help="Keep it from starting until `chamber release`."),
 ]
+
+
+PAIRS = {"environment": "--env", "labels": "--label", "annotations": "--annotation"}
+"""Flags that come several times, each with a name and a value."""
 
 
 def workload_options(command: F) -> F:
@@ -106,17 +121,18 @@ def _given(flags: dict[str, Any]) -> Json:
     """Return what the flags say, in the words of the API."""
     asked = {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}
     asked = {name: value for name, value in asked.items() if value not in (None, [])}
-    if "environment" in asked:
-        asked["environment"] = dict(_variable(text) for text in asked["environment"])
+    for name, flag in PAIRS.items():
+        if name in asked:
+            asked[name] = dict(_pair(text, flag) for text in asked[name])
     if "time_limit" in asked:
         asked["time_limit_seconds"] = asked.pop("time_limit")
     return asked
 
 
-def _variable(text: str) -> tuple[str, str]:
+def _pair(text: str, flag: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign:
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint="--env")
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint=flag)
     return name, value
 
 

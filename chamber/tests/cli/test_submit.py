@@ -33,6 +33,12 @@ def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
         "2h",
         "--env",
         "A=1=2",
+        "--label",
+        "team-cost=42",
+        "--annotation",
+        "example.org/note=Ask Ada.",
+        "--shm-mib",
+        "512",
         "--cpu",
         "1.5",
         "--max-retries",
@@ -50,6 +56,8 @@ def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
     assert (workload.priority, workload.job_class, workload.time_limit_seconds) == (75, "training", 7200)
     assert workload.command == ["python", "train.py", "--epochs", "3"]
     assert (workload.environment, workload.max_retries, workload.held) == ({"A": "1=2"}, 2, True)
+    assert (workload.labels, workload.annotations) == ({"team-cost": "42"}, {"example.org/note": "Ask Ada."})
+    assert workload.shm_mib == 512
     assert len(workload.pool_choice) == 1
 
 
@@ -98,6 +106,12 @@ def test_of_a_file_with_a_mistake_nothing_is_taken(run: Run, tmp_path: Path) -> 
         (("--pool", "mian"), 6, "There is no pool 'mian'. Did you mean 'main'?"),
         (("--time-limit", "soon"), 6, "'soon'"),
         (("--env", "A"), 2, "'A' is not NAME=VALUE."),
+        (("--label", "A"), 2, "'A' is not NAME=VALUE."),
+        (
+            ("--label", "kubernetes.io/arch=x"),
+            6,
+            "the names of kubernetes.io are not for submissions to set.",
+        ),
         (("--image", ""), 6, "image is missing."),
     ],
 )

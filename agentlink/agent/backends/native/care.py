@@ -15,11 +15,11 @@ from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native import gates, phases, reasons, stopping
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
-from agentlink.agent.backends.native.making import Maker, NotMade
+from agentlink.agent.backends.native.making import Maker, NotMade, refused_for_now
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
-from agentlink.agent.kube.errors import NotFound
+from agentlink.agent.kube.errors import KubeError, NotFound
 from agentlink.protocol import AssignedPod, Assignment, Phase, PodState
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,10 @@ UNSEEN_SECONDS = 1.0
 """How soon a Job that was made and is not seen yet is looked for again."""
 NO_ROOM_SECONDS = 0.1
 """How soon pods are tried again for which their namespace's quota has no room yet."""
+MOST_TRIES = 3
+"""How often objects are asked for of an API server that answers that it cannot now. Then the attempt goes back to the
+queue with that as its reason, and others may have its GPUs meanwhile.
+"""
 
 
 @dataclass(slots=True)
@@ -45,7 +49,8 @@ class Asked:
 
 class Care:
     """Looks after attempts. `touch` is called with each that is to be observed anew; `namespace` is that of workloads
-    whose assignment names none. `has_room` says whether the quota of its namespace lets an assignment's pods in.
+    whose assignment names none. `has_room` says whether the quota of its namespace lets an assignment's pods in,
+    `why_closed` why nothing is made in its namespace ("" where it is).
     """
 
     def __init__(
@@ -57,8 +62,9 @@ class Care:
         namespace: str,
         touch: Callable[[UUID], None],
         has_room: Callable[[Assignment], bool] = lambda _: True,
+        why_closed: Callable[[Assignment], str] = lambda _: "",
     ) -> None:
-        self._adopter, self._has_room = adopter, has_room
+        self._adopter, self._has_room, self._why_closed = adopter, has_room, why_closed
         self._maker, self._attempts, self._namespace, self._touch = maker, attempts, namespace, touch
         self._kube, self._names = maker.kube, maker.names
         self._asked: dict[UUID, Asked] = {}
@@ -73,6 +79,8 @@ class Care:
         """Pods, by uid, that were freed of their gates, also while that is not seen yet."""
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
+        self._tries: dict[UUID, int] = {}
+        """How often in a row the API server could not take something of an attempt."""
 
     def ask(self, attempt: UUID) -> Asked:
         """Return what is asked for an attempt, to be added to."""
@@ -147,13 +155,30 @@ class Care:
         pods = tuple(pod for index, pod in sorted(asked.pods.items()) if index not in made)
         asked.tried = True
         try:
+            if pods and (closed := self._why_closed(assignment)):
+                raise NotMade(
+                    "namespace-not-kept", f"The agent does not keep namespace {namespace}: {closed}"
+                )
             if pods and assignment.adopted is not None:
                 await self._adopter.start(assignment, pods)
             elif pods:
                 await self._maker.jobs(self._wave(assignment, pods, namespace, found))
         except NotMade as refusal:
             await self._refuse(assignment, refusal, found)
+        except KubeError as error:
+            await self._refuse(assignment, self._refused_for_now(assignment.attempt, error), found)
+        self._tries.pop(assignment.attempt, None)
         asked.pods.clear()
+
+    def _refused_for_now(self, attempt: UUID, error: KubeError) -> NotMade:
+        """Return the refusal of a cluster that could not take something too often; raise the error before that."""
+        tries = self._tries[attempt] = self._tries.get(attempt, 0) + 1
+        refusal = refused_for_now(error, tries)
+        if refusal is None:
+            self._tries.pop(attempt)
+        if refusal is None or tries < MOST_TRIES:
+            raise error
+        return refusal
 
     @staticmethod
     def _wave(
@@ -240,6 +265,7 @@ class Care:
             self._provided.pop(attempt, None)
             self._free.pop(attempt, None)
             self._freed.pop(attempt, None)
+            self._tries.pop(attempt, None)
 
     async def _judge(self, found: Attempt) -> reasons.Judgement:
         now = _now()
@@ -304,6 +330,9 @@ class Care:
             _raise_first(results)
         except NotMade as refusal:
             await self._refuse(assignment, refusal, found)
+        except KubeError as error:
+            await self._refuse(assignment, self._refused_for_now(attempt, error), found)
+        self._tries.pop(attempt, None)
 
     async def _limit(self, found: Attempt) -> None:
         running_at = found.running_at

@@ -114,6 +114,7 @@ class NativeCluster:
             namespace=self._namespace,
             touch=self._touch,
             has_room=self._spaces.has_room,
+            why_closed=self._spaces.why_closed,
         )
         runs = [each.run() for each in (self._jobs, self._pods, self._spaces, *self.inventory.reflectors)]
         self._running = [
@@ -201,8 +202,7 @@ class NativeCluster:
         self._ask(attempt).forget = True
 
     async def bind(self, namespaces: Namespaces) -> None:
-        """Keep these namespaces; claims are shared within one namespace only."""
-        self.inventory.shares = not namespaces.bound
+        """Keep these namespaces."""
         self._bound = frozenset(each.namespace for each in namespaces.bound)
         await self._spaces.bind(namespaces)
 

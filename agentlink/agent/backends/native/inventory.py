@@ -49,8 +49,9 @@ class Inventory:
     of Chamber's own.
 
     Each of `reflectors` is to be run, and its `synced` awaited, before anything is asked. `on_change` is called when a
-    report may have changed, `on_gone` with a node that is not there any more. `shares` says whether Chamber's pods are
-    all in one namespace: no claim is shared by two.
+    report may have changed, `on_gone` with a node that is not there any more.
+
+    Who may share a device with whom is for the plan to say: a claim lies in one namespace.
     """
 
     def __init__(
@@ -67,7 +68,6 @@ class Inventory:
         self.settings, self.names = settings or Settings(), names or Names()
         self._use_of, self._owns, self._on_change, self._on_gone = use_of, owns, on_change, on_gone
         self._kube = kube
-        self._shares = True
         self._version = 0
         self._reports: dict[str, NodeReport] = {}
         self._devices: dict[str, tuple[Device, ...]] = {}
@@ -94,18 +94,6 @@ class Inventory:
     def reflectors(self) -> tuple[Reflector[NodeFacts], Reflector[SliceFacts], Reflector[ClaimFacts]]:
         """Return what keeps it up to date."""
         return self.nodes, self.slices, self.claims
-
-    @property
-    def shares(self) -> bool:
-        """Return whether devices of Dynamic Resource Allocation may be shared."""
-        return self._shares
-
-    @shares.setter
-    def shares(self, shares: bool) -> None:
-        if shares != self._shares:
-            self._shares = shares
-            self._dirty.update(self.nodes.items)
-            self._on_change()
 
     def touch(self, node: str) -> None:
         """Note that something about a node is not what it was: itself, or who is on it."""
@@ -269,7 +257,7 @@ class Inventory:
             foreign,
             use.foreign,
             partition_label=self.settings.partition_label,
-            sharing=bool(published) and self._shares,
+            sharing=bool(published),
         )
 
     def _numbered(self, name: str, published: Sequence[SliceDevice]) -> dict[str, int]:

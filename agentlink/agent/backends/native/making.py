@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import gates, manifests, stopping
+from agentlink.agent.backends.native import gates, manifests, refusals, stopping
 from agentlink.agent.backends.native.devices import CannotHold, Claim
 from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory
@@ -183,12 +183,24 @@ class Maker:
 
 def _refused(error: KubeError, namespace: str) -> NotMade | None:
     """Return what a refusal means; None for a failure that may pass."""
+    said = refusals.sentence(error.message)
     if isinstance(error, NotFound) and f'namespaces "{namespace}"' in error.message:
         return NotMade("namespace-missing", f"The namespace {namespace} does not exist in the cluster.")
     if isinstance(error, Forbidden) and "NamespaceTerminating" in error.causes:
         return NotMade("namespace-terminating", f"The namespace {namespace} is being deleted in the cluster.")
-    if isinstance(error, Forbidden) and "exceeded quota" in error.message:
-        return NotMade("quota-exceeded", f"A quota of namespace {namespace} refuses it: {error.message}.")
-    if isinstance(error, Forbidden | Invalid | NotFound) or error.status == BAD_REQUEST:
-        return NotMade("refused", f"The cluster refuses it: {error.message.rstrip('.')}.")
-    return None
+    if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
+        return None
+    code = refusals.code_of(error.message)
+    if code == refusals.QUOTA_EXCEEDED:
+        return NotMade(code, f"A quota of namespace {namespace} refuses it: {said}")
+    return NotMade(code, f"The cluster refuses it: {said}")
+
+
+def refused_for_now(error: KubeError, tries: int) -> NotMade | None:
+    """Return what it means that the API server answered so many times that it cannot take something now; None where it
+    gave no answer, so that nothing is known.
+    """
+    if not (code := refusals.passing_code(error)):
+        return None
+    what = "cannot ask a webhook" if code == refusals.WEBHOOK_UNREACHABLE else "cannot take it now"
+    return NotMade(code, f"The cluster {what}, tried {tries} times: {refusals.sentence(error.message)}")

@@ -115,7 +115,7 @@ def job(part: Part, wave: Wave, names: Names, *, cluster: str) -> JsonObject:
             "name": name,
             "namespace": wave.namespace,
             "labels": labels,
-            "annotations": {names.slug: assignment.slug, names.plan: plan.as_text()},
+            "annotations": {**annotations_of(assignment, names), names.plan: plan.as_text()},
             "finalizers": [names.report],
         },
         "spec": {
@@ -126,7 +126,7 @@ def job(part: Part, wave: Wave, names: Names, *, cluster: str) -> JsonObject:
             "backoffLimitPerIndex": 0,
             "podReplacementPolicy": "Failed",
             "template": {
-                "metadata": {"labels": labels, "annotations": {names.slug: assignment.slug}},
+                "metadata": {"labels": labels, "annotations": annotations_of(assignment, names)},
                 "spec": _pod_spec(part, assignment, names),
             },
         },
@@ -145,7 +145,7 @@ def _pod_spec(part: Part, assignment: Assignment, names: Names) -> JsonObject:
         "tolerations": [toleration(text) for text in (*assignment.tolerations, *sorted(tolerated))],
         "containers": [_container(part, assignment, names)],
         # Data loaders exchange batches through shared memory, of which a container has 64 MiB otherwise.
-        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+        "volumes": [{"name": "shm", "emptyDir": _shared_memory(assignment)}],
     }
     if part.plan.service:
         spec["subdomain"] = part.plan.service
@@ -155,6 +155,12 @@ def _pod_spec(part: Part, assignment: Assignment, names: Names) -> JsonObject:
             for number, claim in enumerate(part.ask.claims)
         ]
     return spec
+
+
+def _shared_memory(assignment: Assignment) -> JsonObject:
+    """Return a volume in memory, which counts as its pod's: half of that where nobody says how much."""
+    size = assignment.memory_mib // 2 if assignment.shm_mib is None else assignment.shm_mib
+    return {"medium": "Memory", "sizeLimit": f"{size}Mi"} if size else {"medium": "Memory"}
 
 
 def _container(part: Part, assignment: Assignment, names: Names) -> JsonObject:
@@ -192,15 +198,7 @@ def _environment(part: Part, assignment: Assignment, names: Names) -> list[JsonO
         "CHAMBER_PODS": str(len(assignment.pods)),
         "CHAMBER_NODE": _field("spec.nodeName"),
     }
-    defaults: dict[str, str | JsonObject] = {}
-    if part.plan.service:
-        defaults = {
-            "MASTER_ADDR": f"{part.master}.{part.plan.service}",
-            "MASTER_PORT": MASTER_PORT,
-            "WORLD_SIZE": str(len(assignment.pods) * devices),
-            "RANK": index,
-            "LOCAL_WORLD_SIZE": str(devices),
-        }
+    defaults = _ranks(part, assignment, index, devices) if part.plan.service else {}
     merged = {**defaults, **assignment.environment, **told}
     return [
         {"name": name, "value": literal(value)}
@@ -208,6 +206,38 @@ def _environment(part: Part, assignment: Assignment, names: Names) -> list[JsonO
         else {"name": name, "valueFrom": value}
         for name, value in merged.items()
     ]
+
+
+def _ranks(
+    part: Part, assignment: Assignment, index: JsonObject, devices: int
+) -> dict[str, str | JsonObject]:
+    """Return by what the processes of several pods find each other.
+
+    `RANK` and its like are right for one process in each pod. With one for each GPU a launcher starts them: torchrun
+    reads `PET_*` in place of its options and gives the processes ranks of their own; for others there are the number of
+    pods and `NODE_RANK`. How many pods there are of an elastic workload changes while it runs, and torchrun is told
+    between which bounds; `WORLD_SIZE` is the number when the pod was made.
+    """
+    pods, address = len(assignment.pods), f"{part.master}.{part.plan.service}"
+    elastic = 0 < assignment.least_pods < assignment.most_pods
+    found: dict[str, str | JsonObject] = {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": MASTER_PORT,
+        "WORLD_SIZE": str(pods),
+        "RANK": index,
+        "LOCAL_WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        "NODE_RANK": index,
+        "PET_NNODES": f"{assignment.least_pods}:{assignment.most_pods}" if elastic else str(pods),
+        "PET_NPROC_PER_NODE": str(devices),
+        "PET_NODE_RANK": index,
+        "PET_MASTER_ADDR": address,
+        "PET_MASTER_PORT": MASTER_PORT,
+    }
+    if elastic:
+        endpoint = f"{address}:{MASTER_PORT}"
+        found |= {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": endpoint, "PET_RDZV_ID": assignment.slug}
+    return found
 
 
 def _field(path: str) -> JsonObject:
@@ -235,15 +265,27 @@ def owned_by(name: str, uid: str) -> JsonObject:
 
 
 def labels_of(assignment: Assignment, names: Names, *, cluster: str) -> dict[str, str]:
-    """Return the labels of all that an attempt becomes."""
-    labels = {
+    """Return the labels of all that an attempt becomes: Chamber's own over those of its people."""
+    own = {
+        "app.kubernetes.io/name": label(assignment.name),
+        "app.kubernetes.io/instance": label(assignment.slug),
+        "app.kubernetes.io/component": label(assignment.job_class),
+        "app.kubernetes.io/part-of": "chamber",
+        "app.kubernetes.io/managed-by": "chamber",
+        names.owner: label(assignment.owner),
         names.cluster: cluster,
         names.workload: str(assignment.workload),
         names.attempt: str(assignment.attempt),
         names.number: str(assignment.number),
         names.team: label(assignment.team),
     }
-    return {name: value for name, value in labels.items() if value}
+    return {**assignment.labels, **{name: value for name, value in own.items() if value}}
+
+
+def annotations_of(assignment: Assignment, names: Names) -> dict[str, str]:
+    """Return the annotations of an attempt's Jobs and pods: Chamber's own over those of its people."""
+    told = {names.slug: assignment.slug, names.title: assignment.name, names.owner: assignment.owner}
+    return {**assignment.annotations, **{name: text for name, text in told.items() if text}}
 
 
 def label(text: str) -> str:

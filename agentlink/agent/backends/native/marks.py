@@ -99,10 +99,20 @@ class Marks:
 def digest(pod: JsonObject) -> str:
     """Return a digest of a specification of pods, the same before and after the API server has filled it in."""
     said = {key: value for key, value in pod.items() if FILLED_IN.get(key) != value}
+    if "volumes" in said:
+        said["volumes"] = [_volume(each) for each in said["volumes"]]
     for kind in ("initContainers", "containers"):
         if kind in said:
             said[kind] = [_container(each) for each in said[kind]]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _volume(volume: JsonObject) -> JsonObject:
+    """Return a volume; the API server writes how large one in memory may be as it likes."""
+    size = (volume.get("emptyDir") or {}).get("sizeLimit")
+    if size is None:
+        return volume
+    return {**volume, "emptyDir": {**volume["emptyDir"], "sizeLimit": f"{number(size).normalize():f}"}}
 
 
 def _container(container: JsonObject) -> JsonObject:

@@ -69,6 +69,11 @@ class Names:
         return self._of("owner")
 
     @property
+    def title(self) -> str:
+        """Return the annotation with what its people call the workload."""
+        return self._of("title")
+
+    @property
     def slug(self) -> str:
         """Return the annotation with the workload's name at the server."""
         return self._of("name")

@@ -2,7 +2,8 @@
 
 A namespace is kept where the agent made it for this binding, or where somebody who may label namespaces says by
 `chamber.internal/team` that it is that team's; any other that exists is left alone, and the server is told whose it
-seems to be. None is ever deleted.
+seems to be. None is ever deleted. Pods in it are held to the Pod Security level `baseline`, or `restricted` where its
+label says so: a namespace without either gets the first, and is not kept where the agent may not label it.
 
 The quota on GPUs is what the plan has in the namespace. Pods count from when they are created, gated ones too, until
 they are gone, so it is raised before an attempt's pods are made and lowered when they went: who creates pods with GPUs
@@ -78,6 +79,15 @@ def taken(place: Place, bound: BoundNamespace, names: Names) -> str:
     return f"It {whose}. To hand it over: kubectl label --overwrite namespace {bound.namespace} {names.team}={team}"
 
 
+def _insecure(namespace: str, level: str) -> str:
+    """Return why a namespace is not kept in which pods may do anything to their node, and what to do."""
+    lacks = f"Its Pod Security level is {level!r}" if level else "It has no Pod Security level"
+    return (
+        f"{lacks}, and the agent may not label namespaces. To set one: "
+        f"kubectl label --overwrite namespace {namespace} {SECURITY}={LEVELS[0]}"
+    )
+
+
 class Keeper:
     """Makes and keeps namespaces."""
 
@@ -107,9 +117,11 @@ class Keeper:
             try:
                 await self._kube.apply(NAMESPACES, {"metadata": {"name": bound.namespace, "labels": labels}})
             except Forbidden as error:
-                # One that an admin made and labelled stays as the admin has it.
+                # One that an admin made and labelled stays as the admin has it, but for what its pods may do.
                 if place is None:
                     return f"It does not exist, and the agent may not make it: {error.message}"
+                if place.security not in LEVELS:
+                    return _insecure(bound.namespace, place.security)
         await self._let_in(bound.namespace)
         return ""
 

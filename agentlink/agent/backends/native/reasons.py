@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from agentlink.agent.backends.native import refusals
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
@@ -274,7 +275,8 @@ def _of_unmade(
         return None
     pods = "a pod" if len(unmade) == 1 else f"{len(unmade)} pods"
     said = f": {_sentence(refusal)}" if refusal else "; it does not say why."
-    return Verdict("not-created", f"The cluster does not make {pods} of it{said}", now, refused=True)
+    code = refusals.code_of(refusal) if refusal else refusals.NOT_CREATED
+    return Verdict(code, f"The cluster does not make {pods} of it{said}", now, refused=True)
 
 
 def _of_unbound(
@@ -325,8 +327,7 @@ def _exit(code: int) -> str:
 
 def _sentence(text: str) -> str:
     """Return the cluster's words in one line that ends as a sentence."""
-    line = " ".join(text.split())[:600].rstrip(" .:;,")
-    return f"{line}." if line else "the cluster does not say why."
+    return refusals.sentence(text)
 
 
 def _duration(seconds: int) -> str:

@@ -18,7 +18,7 @@ from agentlink.agent.backends.native import adoption, events
 from agentlink.agent.backends.native.adoption import JobEntry
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.places import Keeper, Place, read_place
+from agentlink.agent.backends.native.places import LEVELS, Keeper, Place, read_place
 from agentlink.agent.backends.native.work import Work
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Conflict, Invalid, NotFound
@@ -162,6 +162,14 @@ class Spaces:
             return True
         return space.room.get(assignment.attempt, 0) >= len(assignment.pods)
 
+    def why_closed(self, assignment: Assignment) -> str:
+        """Return why the agent does not keep an attempt's namespace, as a sentence; "" where it does or none is named.
+
+        One that was not looked at yet is not closed: the API server itself says what it does not take.
+        """
+        space = self._spaces.get(assignment.namespace)
+        return "" if space is None or space.problem == UNKNOWN else space.problem
+
     def changed(self, attempt: UUID) -> None:
         """Take in that pods of an attempt came or went: once those are gone that leave, there is room for no others."""
         if (
@@ -181,7 +189,9 @@ class Spaces:
         if self._version <= since:
             return self._version, None
         jobs = [job for space in spaces if space.known for job in _asking(space)]
-        return self._version, Found(self._bindings, [_report(space) for space in spaces], jobs)
+        places = self._places.items
+        reports = [_report(space, places.get(space.bound.namespace)) for space in spaces]
+        return self._version, Found(self._bindings, reports, jobs)
 
     async def answer(self, verdicts: Sequence[Verdict]) -> None:
         """Tell whoever looks at a Job what became of it, where that is new."""
@@ -306,6 +316,7 @@ class Spaces:
     def _on_place(self, key: str, _: Place | None, __: Place | None) -> None:
         if key in self._spaces:
             self._work.add(_Namespace(key))
+            self._change()
 
     async def _tell_synced(self, space: _Space) -> None:
         """Have what there is be told once a namespace without any Job has been looked at, too."""
@@ -324,8 +335,9 @@ def _asking(space: _Space) -> list[DiscoveredJob]:
     return [*waiting[:MOST_JOBS], *(job for job in asking if job.finished)]
 
 
-def _report(space: _Space) -> NamespaceReport:
+def _report(space: _Space, place: Place | None) -> NamespaceReport:
     entries = space.jobs.items.values() if space.known else ()
+    security = place.security if place is not None else ""
     foreign = [
         entry
         for entry in entries
@@ -335,6 +347,7 @@ def _report(space: _Space) -> NamespaceReport:
         namespace=space.bound.namespace,
         ready=space.known and not space.unlimited,
         problem=space.problem or space.unlimited,
+        security=security if security in LEVELS else "",
         foreign_jobs=len(foreign),
         foreign_gpus=-(-sum(entry.gpus_milli for entry in foreign) // GPU_MILLI),
     )

@@ -1,0 +1,131 @@
+"""Questions to a cluster's admission: whether it would take a workload's Job and its pods. Nothing is stored.
+
+A Job tells of Pod Security only by a warning, and nothing of quotas and webhooks that are about pods. Pods are made by
+the Jobs' controller, so the agent has no right to: that they would be taken is asked only as somebody who has.
+"""
+
+from uuid import UUID
+
+from agentlink.agent.backends.native import manifests, refusals
+from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.manifests import Wave
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.places import QUOTA, SECURITY
+from agentlink.agent.check.found import Asked, Problem
+from agentlink.agent.kube.client import Kube
+from agentlink.agent.kube.errors import Forbidden, KubeError, NotFound
+from agentlink.agent.kube.resources import JOBS, NAMESPACES, PODS, JsonObject, Resource
+from agentlink.protocol import AssignedPod, Assignment, DeviceShare
+
+IMAGE = "registry.k8s.io/pause:3.10"
+GPU = "nvidia.com/gpu"
+NO_DRY_RUN = "does not support dry run"
+ADVICE = {
+    "pod-security": f"Allow more: `kubectl label --overwrite namespace NAMESPACE {SECURITY}=baseline`.",
+    refusals.QUOTA_EXCEEDED: "Raise the ResourceQuota that the message names.",
+    refusals.QUOTA_TOO_SMALL: "Raise the ResourceQuota that the message names.",
+    refusals.WEBHOOK_UNREACHABLE: "See that the webhook that the message names runs and can be reached.",
+    "limit-range": "Change the namespace's LimitRange, or the pools' defaults of CPU and memory for each GPU.",
+}
+OTHERWISE = "Change the policy that the message names, or exempt the namespace from it."
+
+
+async def jobs(kube: Kube, asked: Asked) -> list[Problem]:
+    """Look whether a typical Job would be taken wherever workloads run, and its pods as far as the Job tells."""
+    found = []
+    for namespace, level in (await _places(kube, asked)).items():
+        words, warnings = await _tried(kube, JOBS, _job(asked, namespace), namespace)
+        if words:
+            found.append(_problem("A workload's Job", namespace, words))
+        insecure = [each for each in warnings if level and f'would violate PodSecurity "{level}:' in each]
+        found += [_problem("A workload's pods", namespace, each, code="pod-security") for each in insecure]
+    return found
+
+
+async def pods(kube: Kube, asked: Asked) -> list[Problem]:
+    """Look whether a typical pod would be taken wherever workloads run; raise `Forbidden` where nobody may ask."""
+    found = []
+    for namespace in await _places(kube, asked):
+        words, _ = await _tried(kube, PODS, _pod(asked, namespace), namespace, is_right=False)
+        if f"exceeded quota: {QUOTA}" in words:  # Chamber's own: it has room for what is planned only
+            words, _ = await _tried(kube, PODS, _pod(asked, namespace, gpus=0), namespace, is_right=False)
+        if words:
+            found.append(_problem("A workload's pods", namespace, words))
+    return found
+
+
+async def _places(kube: Kube, asked: Asked) -> dict[str, str]:
+    """Return the namespaces in which workloads run, bound ones among them, with their enforced Pod Security levels."""
+    named = set(asked.workloads) or {kube.access.namespace}
+    label = Names().binding
+    labels = {
+        body["metadata"]["name"]: body["metadata"].get("labels") or {}
+        for body in (await kube.list(NAMESPACES)).items
+        if "deletionTimestamp" not in body["metadata"]
+    }
+    return {
+        name: said.get(SECURITY, "")
+        for name, said in sorted(labels.items())
+        if name in named or label in said
+    }
+
+
+async def _tried(
+    kube: Kube, resource: Resource, body: JsonObject, namespace: str, *, is_right: bool = True
+) -> tuple[str, tuple[str, ...]]:
+    """Return why an object would be refused ("" where it would not), and warnings.
+
+    A right that is missing is told by another check; with `is_right` off it is raised.
+    """
+    try:
+        return "", await kube.try_create(resource, body, namespace)
+    except NotFound:  # the namespace went, or was never there: told by another check
+        return "", ()
+    except KubeError as error:
+        lacks = isinstance(error, Forbidden) and refusals.code_of(error.message) == "rights-missing"
+        if lacks and not is_right:
+            raise
+        if lacks or NO_DRY_RUN in error.message or not error.status:
+            return "", ()
+        return error.message, ()
+
+
+def _problem(what: str, namespace: str, words: str, *, code: str = "") -> Problem:
+    advice = ADVICE.get(code or refusals.code_of(words), OTHERWISE)
+    return Problem(
+        f"{what} would be refused in the namespace {namespace}: {refusals.sentence(words)}",
+        advice.replace("NAMESPACE", namespace),
+    )
+
+
+def _job(asked: Asked, namespace: str, *, gpus: int = 1) -> JsonObject:
+    """Return the Job of a workload of one pod, as the agent would make it."""
+    pod = AssignedPod(index=0, node="chamber-doctor", devices=(DeviceShare(index=0, share_milli=1000),))
+    assignment = Assignment(
+        workload=UUID(int=0),
+        slug="chamber-doctor",
+        attempt=UUID(int=0),
+        number=1,
+        pods=(pod,),
+        let_go=False,
+        image=IMAGE,
+        cpu_milli=1000,
+        memory_mib=1024,
+        grace_seconds=30,
+    )
+    limits = ((GPU, str(gpus)),) if gpus and not asked.uses_claims else ()
+    wave = Wave(assignment, (pod,), namespace)
+    (part,) = manifests.parts(wave, {0: Ask(limits=limits)})
+    return manifests.job(part, wave, Names(), cluster="chamber-doctor")
+
+
+def _pod(asked: Asked, namespace: str, *, gpus: int = 1) -> JsonObject:
+    """Return a pod of that Job."""
+    job = _job(asked, namespace, gpus=gpus)
+    template = job["spec"]["template"]
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {**template["metadata"], "name": "chamber-doctor", "namespace": namespace},
+        "spec": template["spec"],
+    }

@@ -1,0 +1,76 @@
+"""The API server's words, sorted: what passes by itself, and what somebody has to change."""
+
+import pytest
+
+from agentlink.agent.backends.native.making import refused_for_now
+from agentlink.agent.backends.native.refusals import LONGEST, code_of, sentence
+from agentlink.agent.kube.errors import Forbidden, KubeError, Throttled, Unreachable
+from workloads.reasons import LASTING
+
+QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: {}, used: {}, limited: {}'
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (QUOTA.format("requests.cpu=1", "requests.cpu=4", "requests.cpu=4"), "quota-exceeded"),
+        (
+            QUOTA.format("requests.cpu=5,pods=1", "requests.cpu=0,pods=0", "requests.cpu=4500m,pods=9"),
+            "quota-too-small",
+        ),
+        (
+            QUOTA.format("requests.memory=1Gi", "requests.memory=0", "requests.memory=512Mi"),
+            "quota-too-small",
+        ),
+        (QUOTA.format("odd", "odd", "odd"), "quota-exceeded"),
+        ('pods "x" is forbidden: failed quota: q: must specify limits.cpu for: main', "quota-too-small"),
+        ('pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes', "pod-security"),
+        ('admission webhook "w" denied the request: no\n latest tags', "admission-denied"),
+        (
+            'Internal error occurred: failed calling webhook "w": failed to call webhook: EOF',
+            "webhook-unreachable",
+        ),
+        ("minimum memory usage per Pod is 1Gi, but request is 512Mi", "limit-range"),
+        (
+            'jobs.batch is forbidden: User "system:serviceaccount:a:b" cannot create resource',
+            "rights-missing",
+        ),
+        ("the server is currently unable to handle the request", "cluster-busy"),
+        ("spec.x: Required value", "refused"),
+        ("", "refused"),
+    ],
+)
+def test_words_have_a_code(words: str, code: str) -> None:
+    assert code_of(words) == code
+    assert (code in LASTING) is (code not in ("quota-exceeded", "webhook-unreachable", "cluster-busy"))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Throttled(429, "TooManyRequests", "the server has received too many requests"), "cluster-busy"),
+        (
+            KubeError(500, "InternalError", 'failed calling webhook "w": connection refused'),
+            "webhook-unreachable",
+        ),
+        (KubeError(500, "InternalError", "etcdserver: request timed out"), "cluster-busy"),
+        (Unreachable(503, "ServiceUnavailable", "the server is currently unable"), "cluster-busy"),
+    ],
+)
+def test_what_the_api_server_cannot_do_now_is_told_after_some_tries(error: KubeError, code: str) -> None:
+    refused = refused_for_now(error, 3)
+    assert refused is not None
+    assert refused.code == code
+    assert "tried 3 times" in refused.message
+    assert error.message in refused.message
+
+
+@pytest.mark.parametrize("error", [Unreachable(0), Forbidden(403), KubeError(401)])
+def test_what_nobody_answered_is_told_as_nothing(error: KubeError) -> None:
+    assert refused_for_now(error, 99) is None
+
+
+def test_words_come_in_one_bounded_line() -> None:
+    assert sentence("a\n b. ") == "a b."
+    assert sentence(" ") == "the cluster does not say why."
+    assert len(sentence("x " * 2000)) <= LONGEST + 1

@@ -1,0 +1,55 @@
+"""Devices of which parts are shared by some only: a part comes there for whom it is, a whole GPU is not concerned."""
+
+from dataclasses import replace
+
+from scheduling.engine.types import Device, Node
+from scheduling.tests.engine.build import node, nodes_of, placed, plan, started, team, waiting, waits
+
+TEAMS = [team("a"), team("b")]
+
+
+def shared(name: str, *by: str | None) -> Node:
+    """Return a node with a device for each of these; None is a device that nobody shares."""
+    devices = (Device(index, "H100", 81920, shared_by=each) for index, each in enumerate(by))
+    return replace(node(name, len(by)), devices=tuple(devices))
+
+
+def test_a_part_comes_to_a_device_of_its_own_or_that_is_free() -> None:
+    found = plan(
+        [shared("n", "x", "y", None)],
+        TEAMS,
+        [
+            replace(waiting("mine", team="a", gpus=0.5), shares_with=("y",)),
+            replace(waiting("other", team="b", gpus=0.5), shares_with=("z",)),
+        ],
+    )
+    devices = {start.workload: start.placements[0].devices[0].index for start in found.starts}
+    assert devices == {"mine": 1, "other": 2}
+
+
+def test_a_part_waits_where_all_that_is_free_is_shared_by_others_and_is_not_impossible() -> None:
+    found = plan([shared("n", "x")], TEAMS, [replace(waiting("w", team="a", gpus=0.5), shares_with=("y",))])
+    assert waits(found) == {"w": "fragmented"}
+
+
+def test_two_that_ask_alike_but_for_whom_they_share_with_are_looked_at_apart() -> None:
+    asking = [
+        replace(waiting("closed", team="a", gpus=0.5), shares_with=("y",)),
+        replace(waiting("open", team="a", gpus=0.5), shares_with=("x",)),
+    ]
+    assert started(plan([shared("n", "x")], TEAMS, asking)) == {"open"}
+
+
+def test_whole_gpus_are_not_concerned() -> None:
+    found = plan([shared("n", "x")], TEAMS, [waiting("w", team="a", gpus=1)])
+    assert nodes_of(found, "w") == ["n"]
+
+
+def test_a_part_preempts_nobody_on_a_device_that_it_could_not_share() -> None:
+    theirs = placed("theirs", team="a", gpus=0.5, on="n:0", priority=10)
+    reserved = replace(waiting("mine", team="b", gpus=0.75, priority=100), shares_with=("y",))
+    nodes = [shared("n", "x")]
+    closed = plan(nodes, [team("a"), team("b", reserved=1)], [theirs, reserved])
+    assert not closed.preemptions
+    opened = plan(nodes, [team("a"), team("b", reserved=1)], [theirs, replace(reserved, shares_with=("x",))])
+    assert [each.workload for each in opened.preemptions] == ["theirs"]
