@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agentlink import adoption, assignments
 from agentlink.models import Assignment, Cluster, Hold, Placement
-from agentlink.protocol import LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
+from agentlink.protocol import DISPLACING, LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
 from chamber import live
 from chamber.bulk import update_each
 from teams.actors import Actor
@@ -150,6 +150,10 @@ class _Taking:
 
     def _gather(self, row: Assignment, report: Report) -> None:
         """Note how far the report says that the attempt has come, and how it ended where it did not go well."""
+        if row.attempt.end_reason:  # displaced: only that its pods are gone is news
+            if report.phase in OVER:
+                self._ends[row.attempt_id] = report
+            return
         succeeded = report.phase is Phase.SUCCEEDED or (report.phase is Phase.GONE and report.exit_code == 0)
         created = report.created_at or report.running_at or (self._now if succeeded else None)
         if created is not None and (
@@ -179,14 +183,30 @@ class _Taking:
         if refused:
             done = lifecycle.refuse_many(refused, by=self._by, at=self._now)
             self._ends = {key: report for key, report in self._ends.items() if key not in done}
+        self._displace()
         if self._ends:
             ended = [self._ended(attempt_id, report) for attempt_id, report in self._ends.items()]
             lifecycle.finish_many(ended, by=self._by, at=self._now)
 
+    def _displace(self) -> None:
+        """End attempts that were displaced and of which no pod is left; note what happened to the others of them."""
+        told = [
+            lifecycle.Displacement(
+                attempt_id,
+                *_cause(report),
+                ended_at=self._at(self._rows[attempt_id], report.ended_at or self._now),
+                gone=report.frees_devices,
+            )
+            for attempt_id, report in self._ends.items()
+            if self._rows[attempt_id].attempt.end_reason or _cause(report)[0] in DISPLACING
+        ]
+        if told:
+            lifecycle.displace_many(told, by=self._by, at=self._now)
+            for one in told:
+                del self._ends[one.attempt_id]
+
     def _ended(self, attempt_id: UUID, report: Report) -> lifecycle.Ended:
-        code, message = report.reason, report.message
-        if report.phase is Phase.GONE and report.exit_code is None and not code:
-            code, message = "pods-vanished", "Its pods were deleted in the cluster, not by Chamber."
+        code, message = _cause(report)
         return lifecycle.Ended(
             attempt_id,
             exit_code=report.exit_code or None,  # a failure whose code is 0 is told by its reason
@@ -210,3 +230,12 @@ class _Taking:
     def _at(self, row: Assignment, told: datetime) -> datetime:
         """Return the agent's time, kept between the allocation and now: its clock may be wrong."""
         return min(max(told, row.attempt.queued_at), self._now)
+
+
+def _cause(report: Report) -> tuple[str, str]:
+    """Return the code and the sentence of a bad end."""
+    if report.phase is Phase.GONE and report.exit_code is None and not report.reason:
+        return "pods-vanished", "Its pods were deleted in the cluster, not by Chamber."
+    if report.reason in DISPLACING:
+        return report.reason, report.message or "The cluster took its pods away and does not say why."
+    return report.reason, report.message

@@ -7,6 +7,7 @@ of an inventory, which the agent then sends again. Every message may arrive twic
 This module knows no Django: the agent ships it too.
 """
 
+from agentlink.protocol.causes import DISPLACING
 from agentlink.protocol.messages import (
     CLOSE_CODES,
     ENDED,
@@ -69,6 +70,7 @@ from agentlink.protocol.wire import (
 
 __all__ = [
     "CLOSE_CODES",
+    "DISPLACING",
     "ENDED",
     "LIVING",
     "MAX_BYTES",
