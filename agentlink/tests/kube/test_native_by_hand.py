@@ -62,7 +62,7 @@ async def test_pods_and_jobs_that_somebody_takes_away_end_their_workload(namespa
         await admin(
             namespace, "request", "POST", f"/api/v1/namespaces/{name}/pods/{pods[1]}/eviction", eviction
         )
-        await ends(agent, gangs[1], "drained", f"Pod 1 on {node} was evicted by hand")
+        await ends(agent, gangs[1], "drained", f"Pod 1 on {node} was evicted, as when its node is drained.")
         await admin(namespace, "delete", "batch/v1", "jobs", jobs[2], name, propagationPolicy="Background")
         await ends(
             agent,

@@ -253,8 +253,9 @@ class Care:
         closed = self._maker.closed(slot.planned.node for slot in found.wanted if free)
         overtaken = self._attempts.overtaken(found) if unmade else None
         return reasons.judge(
-            found, now=now, let_go=free, lost=lost, closed=closed, refusal=refusal, overtaken=overtaken
-        )
+            found, now=now, let_go=free, lost=lost, closed=closed, unready=self._maker.unready(nodes),
+            emptied=self._maker.emptied(nodes), refusal=refusal, overtaken=overtaken,
+        )  # fmt: skip
 
     async def _seen_afresh(self, found: Attempt) -> Attempt:
         """Return an attempt with its pods as they are now: what is heard of Jobs may be ahead of what is of pods."""

@@ -171,6 +171,16 @@ class Maker:
         known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
         return {name for name, node in known if node is not None and (node.cordoned or not node.ready)}
 
+    def unready(self, nodes: Iterable[str]) -> set[str]:
+        """Return those of the nodes that are there and not ready."""
+        known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
+        return {name for name, node in known if node is not None and not node.ready}
+
+    def emptied(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Return by whom those of the nodes are being emptied that are, as far as they tell."""
+        known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
+        return {name: node.emptied_by for name, node in known if node and node.emptied_by is not None}
+
     async def why_unmade(self, attempt: Attempt) -> str | None:
         """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says."""
         told: list[JsonObject] = []

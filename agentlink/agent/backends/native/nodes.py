@@ -13,6 +13,17 @@ LIFECYCLE = frozenset(
     f"node.kubernetes.io/{state}" for state in ("unschedulable", "not-ready", "unreachable")
 )
 """Taints that say what `ready` and `cordoned` say."""
+EMPTIERS = {
+    "ToBeDeletedByClusterAutoscaler": "by the Cluster Autoscaler",
+    "karpenter.sh/disrupted": "by Karpenter",
+    "karpenter.sh/disruption": "by Karpenter",
+    "cloud.google.com/impending-node-termination": "Google Cloud takes the machine back",
+    "aws-node-termination-handler/spot-itn": "AWS takes the spot instance back",
+    "aws-node-termination-handler/scheduled-maintenance": "scheduled maintenance of AWS",
+    "node.kubernetes.io/out-of-service": "out of service",
+    "node.cloudprovider.kubernetes.io/shutdown": "the cloud shut it down",
+}
+"""Who sets which taint when it empties a node."""
 UNTOLD = ("feature.node.kubernetes.io/", "beta.kubernetes.io/")
 """Labels that begin so are many, and of no use for choosing GPUs."""
 MOST_DEVICES = 1024
@@ -33,6 +44,8 @@ class NodeFacts:
     taints: tuple[str, ...]
     devices: Mapping[str, int]
     available: Mapping[str, int]
+    emptied_by: str | None = None
+    """By whom it is being emptied, as far as it tells; None where it is not."""
 
 
 def read_node(body: JsonObject, resources: Iterable[str]) -> NodeFacts:
@@ -55,7 +68,29 @@ def read_node(body: JsonObject, resources: Iterable[str]) -> NodeFacts:
         taints=tuple(sorted(_taints(spec, patterns))),
         devices=_counted(status.get("capacity") or {}, patterns),
         available=_counted(allocatable, patterns),
+        emptied_by=_emptied_by(metadata, spec),
     )
+
+
+def _emptied_by(metadata: JsonObject, spec: JsonObject) -> str | None:
+    """Return who empties a node: by what its taints are known, else whoever cordoned it, else by which taint."""
+    taints = spec.get("taints") or ()
+    for taint in taints:
+        if who := EMPTIERS.get(taint["key"]):
+            return who
+    if spec.get("unschedulable"):
+        wrote = (entry for entry in metadata.get("managedFields") or () if _cordoned(entry))
+        who = next((str(entry.get("manager", "")) for entry in wrote), "")
+        return f"cordoned by {who}" if who else "cordoned"
+    for taint in taints:
+        if taint["effect"] == "NoExecute" and taint["key"] not in LIFECYCLE:
+            return f"taint {taint['key']}"
+    return None
+
+
+def _cordoned(entry: JsonObject) -> bool:
+    """Return whether an entry of managed fields is of whoever cordoned the node."""
+    return "f:unschedulable" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
 def _taints(spec: JsonObject, patterns: Sequence[str]) -> Iterable[str]:
