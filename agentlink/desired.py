@@ -21,6 +21,7 @@ from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Ho
 from agentlink.protocol import Adopted, AssignedPod, Desired, DeviceShare, StopOrder
 from chamber.collecting import without_collecting
 from workloads import lifecycle
+from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class _Row(NamedTuple):
     memory_mib: int
     grace_seconds: int
     time_limit_seconds: int | None
+    priority: int
 
 
 _COLUMNS = (
@@ -225,6 +227,7 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> pr
         memory_mib=row.memory_mib,
         grace_seconds=row.grace_seconds,
         time_limit_seconds=row.time_limit_seconds,
+        reserved=row.priority >= RESERVED_FROM,
         reported=row.reported,
     )
     protocol.check_size(assignment)

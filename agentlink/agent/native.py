@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NoReturn
 
+from agentlink.agent.backends.native.budgets import Disruption, Kind
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, PARTITION_LABEL, Settings
 from agentlink.agent.backends.native.places import ROLE
@@ -48,6 +49,15 @@ class Options:
     exporters: tuple[str, ...] = EXPORTERS
     exporter_port: int = PORT
     role: str = ROLE
+    disruption_budgets: tuple[str, ...] = ()
+    """Which workloads' pods have budgets, by the words of `budgets.Kind`; empty: the usual."""
+    do_not_disrupt: tuple[str, ...] = ()
+    """Which have the annotations that autoscalers heed."""
+
+    @property
+    def disruption(self) -> Disruption:
+        """Return what is kept from being taken away."""
+        return Disruption.of(self.disruption_budgets, self.do_not_disrupt)
 
     @property
     def inventory(self) -> Settings:
@@ -61,6 +71,9 @@ class Options:
         )
 
     def __post_init__(self) -> None:
+        for word in (*self.disruption_budgets, *self.do_not_disrupt):
+            if word not in set(Kind):
+                raise BadAccess(f"{word!r} names no workloads: write {', '.join(Kind)}.")
         for pair in self.device_classes:
             if not _DEVICE_CLASS.fullmatch(pair):
                 raise BadAccess(f"{pair!r} names no device class: write driver=class, or driver/kind=class.")
@@ -143,6 +156,7 @@ async def _follow(
             exporters=options.exporters,
             exporter_port=options.exporter_port,
             role=options.role,
+            disruption=options.disruption,
         ) as cluster,
     ):
         await cluster.synced()

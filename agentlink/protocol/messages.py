@@ -102,7 +102,7 @@ class Assignment(_Part):
 
     `reported` is the highest sequence that the server took: the agent goes on from there, also after a restart.
     `most_pods` are as many as it may grow to. `namespace` is the one bound to the team; empty where none is, and the
-    agent uses its own. Tolerations are written as `key=value:Effect`, like taints.
+    agent uses its own. `reserved`: nobody may preempt it. Tolerations are written as `key=value:Effect`, like taints.
     """
 
     workload: UUID
@@ -123,6 +123,7 @@ class Assignment(_Part):
     memory_mib: Count = 0
     grace_seconds: Small
     time_limit_seconds: Small | None = None
+    reserved: bool = False
     reported: Count = 0
 
 

@@ -239,6 +239,30 @@ def test_a_node_that_is_not_there_is_lost_with_what_runs_there() -> None:
     assert judged(*gang, lost=["n1"]) == reasons.Judgement()
 
 
+@pytest.mark.parametrize(
+    ("given", "code", "sentence"),
+    [
+        ({}, "pod-deleted", "A pod of its Job train was deleted in the cluster, not by Chamber."),
+        (
+            {"emptied": {"n0": ""}},
+            "drained",
+            "A pod of its Job train on n0 was deleted while its node is being emptied.",
+        ),
+        (
+            {"lost": ["n0"], "emptied": {"n0": ""}},
+            "node-lost",
+            "Node n0 was lost: it is not in the cluster any more. A pod of its Job train ran there.",
+        ),
+    ],
+)
+def test_a_pod_that_is_gone_without_a_word_went_with_its_node_where_that_goes(
+    given: dict[str, object], code: str, sentence: str
+) -> None:
+    verdict = judged(job(0, failed=Said("FailedIndexes"), failed_at=at(50)), **given).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.message) == (code, sentence)
+
+
 GANG = job(0, 1)
 CRASHED = pod(0, "Failed", exit_code=1, finished_at=at(40), ended=Said("Error"))
 DRAINED = pod(1, disrupted=Said("EvictionByEvictionAPI"), deleted_at=at(40))

@@ -248,13 +248,18 @@ class Care:
         unmade = reasons.asks_why_unmade(found, now=now)
         refusal = await self._maker.why_unmade(found) if unmade else None
         nodes = {slot.pod.node for slot in found.wanted if slot.pod is not None and not slot.pod.is_over}
+        vanished = {slot.planned.node for slot in found.wanted if slot.pod is None and slot.job.failed}
+        nodes |= vanished
         lost = [node for node in sorted(nodes) if node and not await self._maker.has_node(node)]
         free = self._note_free(found, now)
         closed = self._maker.closed(slot.planned.node for slot in found.wanted if free)
         overtaken = self._attempts.overtaken(found) if unmade else None
+        pods = [slot.pod for slot in found.wanted if slot.pod is not None]
+        taken = vanished | {pod.node for pod in pods if pod.disrupted or pod.deleted_at is not None}
+        emptied = await self._maker.emptied(filter(None, nodes | taken), afresh=taken)
         return reasons.judge(
             found, now=now, let_go=free, lost=lost, closed=closed, unready=self._maker.unready(nodes),
-            emptied=self._maker.emptied(nodes), refusal=refusal, overtaken=overtaken,
+            emptied=emptied, refusal=refusal, overtaken=overtaken,
         )  # fmt: skip
 
     async def _seen_afresh(self, found: Attempt) -> Attempt:

@@ -1,20 +1,22 @@
 """Making what an attempt becomes: its Jobs at first; before its pods are let go, their Service and their claims."""
 
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from agentlink.agent.backends.native import gates, manifests, stopping
+from agentlink.agent.backends.native import budgets, gates, manifests, stopping
+from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.agent.backends.native.devices import CannotHold, Claim
 from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory
 from agentlink.agent.backends.native.manifests import Part, Wave
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.nodes import read_node
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
-from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject, key_of
+from agentlink.agent.kube.resources import BUDGETS, EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject, key_of
 from agentlink.protocol import Assignment
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class Maker:
     marks: Marks
     inventory: Inventory
     cluster: str
+    disruption: Disruption = field(default_factory=Disruption)
 
     async def jobs(self, wave: Wave) -> None:
         """Make the Jobs of a wave that are not there yet; raise `NotMade` where the cluster does not take one."""
@@ -51,6 +54,7 @@ class Maker:
 
     async def _job(self, part: Part, wave: Wave) -> None:
         body = manifests.job(part, wave, self.names, cluster=self.cluster)
+        body["spec"]["template"]["metadata"]["annotations"] |= self.disruption.annotations(wave.assignment)
         body["metadata"]["annotations"][self.names.mark] = self.marks.made(body)
         try:
             made = await self.kube.create(JOBS, body, wave.namespace)
@@ -120,6 +124,8 @@ class Maker:
                 ask = self.inventory.ask(job.plan.pods[0], job.namespace)
                 for claim in ask.claims:
                     await self._claim(claim, job, labels)
+                if self.disruption.has_budget(assignment):
+                    await self._budget(job, labels)
         except CannotHold as error:
             raise NotMade("unschedulable", str(error)) from error
         except KubeError as error:
@@ -132,6 +138,15 @@ class Maker:
             await self.kube.create(SERVICES, body, first.namespace)
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
+
+    async def _budget(self, job: JobFacts, labels: Mapping[str, str]) -> None:
+        """Have a Job's pods protected; a cluster that does not take that runs them all the same."""
+        try:
+            await self.kube.create(BUDGETS, budgets.budget(job, labels), job.namespace)
+        except AlreadyExists:
+            logger.debug("The PodDisruptionBudget of %s is there already.", job.key)
+        except (Forbidden, Invalid, NotFound) as error:
+            logger.warning("The pods of %s may be evicted, they have no budget: %s", job.key, error)
 
     async def _claim(self, claim: Claim, job: JobFacts, labels: Mapping[str, str]) -> None:
         # What several share is no single workload's.
@@ -176,10 +191,19 @@ class Maker:
         known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
         return {name for name, node in known if node is not None and not node.ready}
 
-    def emptied(self, nodes: Iterable[str]) -> dict[str, str]:
-        """Return by whom those of the nodes are being emptied that are, as far as they tell."""
-        known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
-        return {name: node.emptied_by for name, node in known if node and node.emptied_by is not None}
+    async def emptied(self, nodes: Iterable[str], *, afresh: Collection[str] = ()) -> dict[str, str]:
+        """Return by whom those of the nodes are being emptied that are, as far as they tell; by a fresh look at those
+        of `afresh` that are not known to be: pods and nodes are heard of separately.
+        """
+        found: dict[str, str] = {}
+        for name in nodes:
+            node = self.inventory.nodes.items.get(name)
+            if node is not None and node.emptied_by is None and name in afresh:
+                there = (await self.kube.list(NODES, fields=f"metadata.name={name}")).items
+                node = read_node(there[0], ()) if there else None
+            if node is not None and node.emptied_by is not None:
+                found[name] = node.emptied_by
+        return found
 
     async def why_unmade(self, attempt: Attempt) -> str | None:
         """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says."""

@@ -15,7 +15,7 @@ In this order, the first that holds:
 8. A pod that was let go does not come to its node.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -107,7 +107,7 @@ def judge(
         if verdict is None and slot.pod is not None and not slot.succeeded:
             verdict = _of_pod(slot, slot.pod, now, passed, emptied)
     if verdict is None:
-        verdict = _of_vanished(attempt, now, passed)
+        verdict = _of_vanished(attempt, now, passed, lost, emptied)
     if verdict is None:
         verdict = _of_unmade(attempt, now, passed, refusal, overtaken)
     if verdict is None:
@@ -275,14 +275,31 @@ def _of_pod(
     return None
 
 
-def _of_vanished(attempt: Attempt, now: datetime, passed: Passed) -> Verdict | None:
+def _of_vanished(
+    attempt: Attempt, now: datetime, passed: Passed, lost: Collection[str], emptied: Mapping[str, str]
+) -> Verdict | None:
     """Return the end of a Job that failed and of whose pods none is left that says why."""
     if attempt.succeeded:
         return None
     for job in _failed_jobs(attempt):
         if passed(job.failed_at, DELETED_SECONDS):
-            return Verdict("pod-deleted", _by_hand(f"A pod of its Job {job.name}", "deleted"), now)
+            nodes = [slot.planned.node for slot in attempt.wanted if slot.pod is None and not slot.succeeded]
+            return Verdict(*_vanished(job, nodes, lost, emptied), now)
     return None
+
+
+def _vanished(
+    job: JobFacts, nodes: Sequence[str], lost: Collection[str], emptied: Mapping[str, str]
+) -> tuple[str, str]:
+    """Return code and sentence of a Job's pod that was deleted, on one of these nodes."""
+    what = f"A pod of its Job {job.name}"
+    for node in nodes:
+        if node in lost:
+            return "node-lost", f"Node {node} was lost: it is not in the cluster any more. {what} ran there."
+    for node in nodes:
+        if node in emptied:
+            return disruptions.deleted_with_node(f"{what} on {node}", emptied[node])
+    return "pod-deleted", _by_hand(what, "deleted")
 
 
 def _failed_jobs(attempt: Attempt) -> Iterator[JobFacts]:
