@@ -11,6 +11,7 @@ from typing import NoReturn
 from agentlink.agent.backends.native.budgets import Disruption, Kind
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, PARTITION_LABEL, Settings
+from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import ROLE
 from agentlink.agent.backends.native.usage import EXPORTERS, PORT
 from agentlink.agent.health import Health
@@ -18,6 +19,7 @@ from agentlink.agent.kube.access import Access, BadAccess
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import KubeError
 from agentlink.agent.kube.lease import Leadership
+from agentlink.agent.memory import Memory
 from agentlink.agent.runner import Transport, run_agent
 
 logger = logging.getLogger(__name__)
@@ -100,11 +102,13 @@ async def run_native(
     health = Health("the cluster's API server")
     served = nullcontext() if health_port is None else health.served(health_port)
 
+    memory = Memory()
+
     async def lead() -> NoReturn:
         try:
             while True:
                 try:
-                    await _follow(access, options, health, url=url, token=token, transport=transport)
+                    await _follow(access, options, health, memory, url=url, token=token, transport=transport)
                 except KubeError as error:
                     logger.warning("The cluster does not let this agent begin: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -113,7 +117,8 @@ async def run_native(
 
     async with served:
         await _reach(access, health)
-        await Leadership(access, namespace=access.namespace).run(lead)
+        note = (Names().epoch, memory)
+        await Leadership(access, namespace=access.namespace, note=note).run(lead)
 
 
 async def _reach(access: Access, health: Health) -> None:
@@ -134,6 +139,7 @@ async def _follow(
     access: Access,
     options: Options,
     health: Health,
+    memory: Memory,
     *,
     url: str,
     token: Callable[[], str],
@@ -161,4 +167,4 @@ async def _follow(
     ):
         await cluster.synced()
         tell(False)
-        await run_agent(url, token, cluster, transport=transport, on_link=tell)
+        await run_agent(url, token, cluster, transport=transport, on_link=tell, memory=memory)

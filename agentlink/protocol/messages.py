@@ -15,6 +15,7 @@ MAX_JOBS = 200
 """Jobs in one `discovered`: each that is new is a submission."""
 MAX_FIGURES = 500
 """Figures in one `usage`, for the same reason."""
+MOST_EPOCHS = 2**52
 MAX_DEVICES = 8192
 """GPUs of one figure: as many as fit a message."""
 
@@ -207,11 +208,21 @@ class NodeReport(_Part):
     devices: Annotated[tuple[DeviceReport, ...], Field(max_length=1024), AfterValidator(_each_once)] = ()
 
 
+class Epoch(_Part):
+    """How far the server's database was: a number that rises, of one cluster's row."""
+
+    of: UUID
+    number: Annotated[int, Field(ge=0, le=MOST_EPOCHS)]
+
+
 # Agent -> server
 
 
 class Hello(_Message):
-    """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins."""
+    """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins.
+
+    `epoch` is the latest that agents of the cluster were told; None: this agent remembers none.
+    """
 
     type: Literal["hello"] = "hello"
     connection: UUID
@@ -219,6 +230,7 @@ class Hello(_Message):
     cluster_uid: Annotated[str, Field(max_length=64), AfterValidator(_plain)]
     nodes: Count
     gpus: Count
+    epoch: Epoch | None = None
 
 
 class Heartbeat(_Message):
@@ -232,6 +244,7 @@ class Heartbeat(_Message):
     generation: Count
     namespaces: Count = 0
     at: AwareDatetime | None = None
+    epoch: Epoch | None = None
 
 
 def _in_order(nodes: tuple[NodeReport, ...]) -> tuple[NodeReport, ...]:
@@ -416,11 +429,14 @@ class Taken(_Part):
 
 
 class Ack(_Message):
-    """What the server took: reports, and the generation of a whole inventory."""
+    """What the server took: reports, and the generation of a whole inventory; after a hello or a heartbeat that has an
+    epoch, the present one.
+    """
 
     type: Literal["ack"] = "ack"
     reports: tuple[Taken, ...] = ()
     inventory: Count | None = None
+    epoch: Epoch | None = None
 
 
 class ErrorCode(StrEnum):

@@ -62,18 +62,18 @@ def displace_many(told: Sequence[Displacement], *, by: Actor, at: datetime) -> s
             journal.add(row, EventKind.NOTE, message, attempt_number=attempt.number, data={"code": one.code})
     update_each([attempt for _, attempt in new], NOTED)
     over = [(row, attempt) for row, attempt in pairs if causes[attempt.pk].gone]
-    times = {attempt.pk: causes[attempt.pk].ended_at for _, attempt in over}
-    end_displaced(over, journal, times=times)
+    end_displaced(over, journal)
     journal.write(ring=bool(over))
     ended = [attempt.pk for _, attempt in over]
     stop(ended, at=journal.at)
     return set(ended)
 
 
-def end_displaced(pairs: Sequence[Pair], journal: Journal, *, times: Mapping[UUID, datetime]) -> None:
+def end_displaced(pairs: Sequence[Pair], journal: Journal) -> None:
     """End locked workloads' attempts whose cause is noted: back to the queue, or Failed after too many in a row.
 
-    `times` are those that were told, by attempt. Callers write the journal and stop the pods.
+    They end when it is recorded; when they were displaced is noted with the cause. Callers write the journal and stop
+    the pods.
     """
     if not pairs:
         return
@@ -81,9 +81,7 @@ def end_displaced(pairs: Sequence[Pair], journal: Journal, *, times: Mapping[UUI
     back: list[Pair] = []
     failed: list[Pair] = []
     for row, attempt in pairs:
-        began = attempt.running_at or attempt.starting_at or attempt.queued_at
-        attempt.ended_at = min(journal.at, max(times.get(attempt.pk, journal.at), began))
-        attempt.phase = Phase.OVER
+        attempt.phase, attempt.ended_at = Phase.OVER, journal.at
         spent = len(rows_before.get(row.pk, ())) + 1 >= MOST_IN_A_ROW
         (failed if spent else back).append((row, attempt))
         if spent:
@@ -166,7 +164,7 @@ def lost(attempt_ids: Iterable[UUID], *, at: datetime, by: Actor, message: str) 
     without = [(row, attempt) for row, attempt in pairs if row.status == Status.QUEUED]
     for _, attempt in pairs:
         attempt.end_reason, attempt.end_detail = EndReason.LOST, {"code": "lost", "message": message}
-    end_displaced(with_pods, journal, times={})
+    end_displaced(with_pods, journal)
     for _, attempt in without:
         attempt.phase, attempt.ended_at = Phase.OVER, journal.at
     update_each([attempt for _, attempt in without], ENDED)

@@ -190,7 +190,7 @@ def preempt_many(
     at = journal.at
     # Whoever was displaced already only goes at once instead of when its pods are known to be gone.
     displaced = [(row, row.attempt) for _, row in chosen if row.attempt and row.attempt.end_reason]
-    end_displaced(displaced, journal, times={})
+    end_displaced(displaced, journal)
     gone = {row.pk for row, _ in displaced}
     chosen = [(order, row) for order, row in chosen if row.pk not in gone]
     details = {row.attempt_id: _told(order, rows) for order, row in chosen if row.attempt_id}

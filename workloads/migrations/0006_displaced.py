@@ -77,6 +77,14 @@ class Migration(migrations.Migration):
                 max_length=10,
             ),
         ),
+        migrations.AddIndex(
+            model_name="attempt",
+            index=models.Index(
+                fields=["ended_at"],
+                condition=models.Q(end_reason__in=("displaced", "lost")),
+                name="attempt_displaced",
+            ),
+        ),
         Trigger(
             create={"sqlite": sqlite(LEGAL), "postgresql": postgresql(LEGAL)},
             drop={"sqlite": sqlite(BEFORE), "postgresql": postgresql(BEFORE)},

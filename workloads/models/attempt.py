@@ -64,6 +64,11 @@ class Attempt(models.Model):
                 fields=["workload"], condition=Q(released_at__isnull=True), name="attempt_on_devices"
             ),
             models.Index(fields=["ended_at"], condition=Q(end_reason="preempted"), name="attempt_preempted"),
+            models.Index(
+                fields=["ended_at"],
+                condition=Q(end_reason__in=("displaced", "lost")),
+                name="attempt_displaced",
+            ),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["workload", "number"], name="attempt_number_once"),

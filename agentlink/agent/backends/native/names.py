@@ -103,6 +103,11 @@ class Names:
         """Return the annotation with the indexes of a pod's planned devices."""
         return self._of("devices")
 
+    @property
+    def epoch(self) -> str:
+        """Return the annotation of the agent's lease with how far it has seen the server's database."""
+        return self._of("epoch")
+
     # What holds things back
 
     @property
