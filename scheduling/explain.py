@@ -22,6 +22,7 @@ from scheduling.narrate import Names
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
+from workloads.reasons import of_displaced
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -93,8 +94,18 @@ def label(code: str) -> str:
 
 
 def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:
-    """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain."""
+    """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain.
+
+    Of one that was displaced, and whose pods may still be there, it says that (1 query).
+    """
+    if workload.status in (Status.STARTING, Status.RUNNING):
+        return _displaced(workload)
     return explain_many([workload], user, last=memory.last()).get(workload.pk)
+
+
+def _displaced(workload: Workload) -> Explanation | None:
+    why = of_displaced(workload.attempt)
+    return why and Explanation(code=why.code, sentence=why.message, kind=why.kind, next_step=why.next_step)
 
 
 def explain_many(

@@ -1,6 +1,10 @@
 """How a workload ended, as data: a code, a sentence, and what to do next."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workloads.models import Attempt
 
 BY_HAND = "Nothing was wrong with the workload: requeue it, and ask who works in its namespace by hand."
 NEXT_STEPS = {
@@ -44,6 +48,20 @@ class EndReason:
             "message": self.message,
             **{key: text for key, text in known.items() if text},
         }
+
+
+def of_displaced(attempt: "Attempt | None") -> EndReason | None:
+    """Return what becomes of an open attempt that was displaced; None of another."""
+    if attempt is None or attempt.ended_at is not None or not attempt.end_reason:
+        return None
+    cause = str(attempt.end_detail.get("message", ""))
+    return EndReason(
+        str(attempt.end_detail.get("code", "")),
+        f"{cause} It returns to the queue, at no charge, once its pods are known to be gone.",
+        kind="wait",
+        next_step="Nothing to do. Where its node does not come back, have an operator delete the node: then the "
+        "cluster gives the pods up.",
+    )
 
 
 def of_failure(exit_code: int | None, code: str, message: str) -> EndReason:

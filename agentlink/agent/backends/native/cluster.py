@@ -21,6 +21,7 @@ from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.agent.backends.native.care import Asked, Care
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory, Settings
+from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
@@ -116,6 +117,7 @@ class NativeCluster:
             namespace=self._namespace,
             touch=self._touch,
             has_room=self._spaces.has_room,
+            maintenance=Maintenance(self.kube, self.inventory),
         )
         runs = [each.run() for each in (self._jobs, self._pods, self._spaces, *self.inventory.reflectors)]
         self._running = [

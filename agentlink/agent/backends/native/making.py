@@ -1,7 +1,7 @@
 """Making what an attempt becomes: its Jobs at first; before its pods are let go, their Service and their claims."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agentlink.agent.backends.native import budgets, gates, manifests, stopping
@@ -12,7 +12,6 @@ from agentlink.agent.backends.native.inventory import Inventory
 from agentlink.agent.backends.native.manifests import Part, Wave
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.nodes import read_node
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
@@ -185,25 +184,6 @@ class Maker:
         """Return those of the nodes that take no new pods."""
         known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
         return {name for name, node in known if node is not None and (node.cordoned or not node.ready)}
-
-    def unready(self, nodes: Iterable[str]) -> set[str]:
-        """Return those of the nodes that are there and not ready."""
-        known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
-        return {name for name, node in known if node is not None and not node.ready}
-
-    async def emptied(self, nodes: Iterable[str], *, afresh: Collection[str] = ()) -> dict[str, str]:
-        """Return by whom those of the nodes are being emptied that are, as far as they tell; by a fresh look at those
-        of `afresh` that are not known to be: pods and nodes are heard of separately.
-        """
-        found: dict[str, str] = {}
-        for name in nodes:
-            node = self.inventory.nodes.items.get(name)
-            if node is not None and node.emptied_by is None and name in afresh:
-                there = (await self.kube.list(NODES, fields=f"metadata.name={name}")).items
-                node = read_node(there[0], ()) if there else None
-            if node is not None and node.emptied_by is not None:
-                found[name] = node.emptied_by
-        return found
 
     async def why_unmade(self, attempt: Attempt) -> str | None:
         """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says."""

@@ -43,6 +43,11 @@ NEVER_MADE_SECONDS = 300.0
 one that is only behind gets as long as it needs.
 """
 
+IN_TIME = frozenset(
+    {"image-not-pulled", "registry-unreachable", "container-not-made", "unschedulable", "not-created"}
+)
+"""Ends that come when something has not happened for too long."""
+
 SIGNALS = {
     1: "SIGHUP",
     2: "SIGINT",
