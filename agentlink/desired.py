@@ -34,15 +34,19 @@ class WentBack(Exception):  # noqa: N818 - an outcome that the session expects
     """The tables are behind what an agent was told: they were restored from a backup."""
 
 
-def full_set(cluster_id: UUID, connection: UUID) -> list[Desired]:
-    """Return all that the cluster should run or must stop (four queries, or five)."""
+def full_set(cluster_id: UUID, connection: UUID, *, classes: bool = True) -> list[Desired]:
+    """Return all that the cluster should run or must stop (four queries, or five).
+
+    `classes`: the agent is new enough to be told which workloads are reserved.
+    """
     generation = _generation(cluster_id)
     current = Assignment.objects.filter(Q(wanted=True) | Q(gone=False), cluster=cluster_id)
     with without_collecting():
-        return _messages(_ordered(current), connection=connection, generation=generation, base=None)
+        rows = _ordered(current)
+        return _messages(rows, connection=connection, generation=generation, base=None, classes=classes)
 
 
-def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
+def since(cluster_id: UUID, base: int, connection: UUID, *, classes: bool = True) -> list[Desired]:
     """Return what changed after generation `base`; nothing where nothing did (four queries or five, else one).
 
     Raises `WentBack` where the cluster never had that generation.
@@ -53,7 +57,8 @@ def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
     if generation == base:
         return []
     changed = Assignment.objects.filter(cluster=cluster_id, generation__gt=base, generation__lte=generation)
-    return _messages(_ordered(changed), connection=connection, generation=generation, base=base)
+    rows = _ordered(changed)
+    return _messages(rows, connection=connection, generation=generation, base=base, classes=classes)
 
 
 def _generation(cluster_id: UUID) -> int:
@@ -113,7 +118,9 @@ def _ordered(rows: QuerySet[Assignment]) -> list[_Row]:
     return [_Row(*row) for row in rows.order_by("attempt").values_list(*_COLUMNS)]
 
 
-def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int | None) -> list[Desired]:
+def _messages(
+    rows: list[_Row], *, connection: UUID, generation: int, base: int | None, classes: bool
+) -> list[Desired]:
     wanted = [row for row in rows if row.wanted]
     pods = _pods([row.attempt_id for row in wanted])
     spaces = _Spaces(wanted)
@@ -121,7 +128,7 @@ def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int 
     untold: dict[UUID, str] = {}
     for row in wanted:
         try:
-            told.append(_assignment(row, pods[row.attempt_id], spaces))
+            told.append(_assignment(row, pods[row.attempt_id], spaces, classes=classes))
         except ValueError as error:
             untold[row.attempt_id] = " ".join(str(error).split())[:500]
     if untold:
@@ -206,7 +213,9 @@ class _Spaces:
         return namespace if row.placed_at >= since else ""
 
 
-def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.Assignment:
+def _assignment(
+    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, *, classes: bool
+) -> protocol.Assignment:
     """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
     assignment = protocol.Assignment(
         workload=row.workload_id,
@@ -227,7 +236,7 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> pr
         memory_mib=row.memory_mib,
         grace_seconds=row.grace_seconds,
         time_limit_seconds=row.time_limit_seconds,
-        reserved=row.priority >= RESERVED_FROM,
+        reserved=classes and row.priority >= RESERVED_FROM,
         reported=row.reported,
     )
     protocol.check_size(assignment)

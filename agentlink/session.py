@@ -121,6 +121,8 @@ class Session:
         self._sent = 0
         self._sent_at_last_beat = 0
         self._namespaces_sent = 0
+        self._classes = False
+        """The agent knows classes of workloads; those that remember epochs do."""
 
     def take(self, data: str | bytes) -> Answer:
         """Return the answer to one message, with what is new for the agent besides."""
@@ -220,6 +222,7 @@ class Session:
         if foreign := refusals.of(cluster, message.cluster_uid):
             return self._reject(cluster, foreign)
         epoch: list[ToAgent] = []
+        self._classes = message.epoch is not None
         if message.epoch is not None:
             epoch.append(Ack(epoch=epochs.advance(cluster.pk, message.epoch)[0]))
         now = timezone.now()
@@ -244,7 +247,7 @@ class Session:
             setattr(cluster, name, value)
         self._connection = _begun[cluster.pk] = message.connection
         self._greeted = True
-        messages = desired.full_set(cluster.pk, message.connection)
+        messages = desired.full_set(cluster.pk, message.connection, classes=self._classes)
         self._sent = messages[-1].generation
         self._sent_at_last_beat = 0
         self._namespaces_sent = 0
@@ -261,6 +264,7 @@ class Session:
         elif self._connection != message.connection:
             return self._begin_again(cluster)
         epoch: list[ToAgent] = []
+        self._classes = message.epoch is not None
         if message.epoch is not None:
             present, restored = epochs.advance(cluster.pk, message.epoch)
             if restored:
@@ -327,7 +331,7 @@ class Session:
         if self._connection is None or not self._sent:
             return []
         try:
-            messages = desired.since(self.cluster_id, self._sent, self._connection)
+            messages = desired.since(self.cluster_id, self._sent, self._connection, classes=self._classes)
             bindings = self._bindings(cluster)
         except desired.WentBack:
             self._connection = None
