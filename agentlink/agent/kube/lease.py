@@ -192,7 +192,7 @@ class Leadership:
         }
 
     async def _write(self, kube: Kube, spec: JsonObject) -> JsonObject:
-        metadata = {"name": self._name} if self._lease is None else self._lease["metadata"]
+        metadata: JsonObject = {"name": self._name} if self._lease is None else self._lease["metadata"]
         if self._note is not None and (text := self._note[1].text()):
             annotations = {**(metadata.get("annotations") or {}), self._note[0]: text}
             metadata = {**metadata, "annotations": annotations}

@@ -32,7 +32,7 @@ def test_what_counts_as_gpus_may_be_said() -> None:
 def test_what_is_kept_from_disruption_may_be_said_and_other_words_are_refused() -> None:
     assert Options().disruption == Disruption()
     said = Options(disruption_budgets=("single", "gangs"), do_not_disrupt=("none",)).disruption
-    assert (said.budgets, said.annotated) == ({Kind.SINGLE, Kind.GANGS}, {Kind.NONE})
+    assert said == Disruption(frozenset({Kind.SINGLE, Kind.GANGS}), frozenset({Kind.NONE}))
     with pytest.raises(BadAccess, match="'elastic' names no workloads: write reserved, gangs, single, none"):
         Options(do_not_disrupt=("elastic",))
 
