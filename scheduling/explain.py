@@ -105,7 +105,9 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
 
 def _displaced(workload: Workload) -> Explanation | None:
     why = of_displaced(workload.attempt)
-    return why and Explanation(code=why.code, sentence=why.message, kind=why.kind, next_step=why.next_step)
+    if why is None:
+        return None
+    return Explanation(code=why.code, sentence=why.message, kind=why.kind, next_step=why.next_step)
 
 
 def explain_many(
