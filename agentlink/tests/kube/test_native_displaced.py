@@ -12,6 +12,7 @@ from agentlink.tests.agents import in_database, until
 from agentlink.tests.conftest import Place
 from agentlink.tests.kube.native import agent_of, items, pods_on, work
 from agentlink.tests.kube.test_native_link import is_released, is_status, linked, submit
+from rig import kubernetes
 from rig.namespaces import Json, Namespace, Refused, suppress_missing
 from workloads.models import Attempt, EndReason, Status, Workload
 
@@ -213,3 +214,26 @@ async def test_pods_have_budgets_and_annotations_by_class_for_as_long_as_their_j
             await agent.until(each, Phase.GONE)
             await agent.forgotten(each)
     await asyncio.to_thread(namespace.until, lambda found: not found, "policy/v1", "poddisruptionbudgets")
+
+
+async def test_kubectl_drain_waits_for_reserved_work_and_takes_it_without_eviction(
+    place: Place, namespace: Namespace
+) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1, gpus=4)
+    async with linked(place, namespace, node):
+        attempts = await submitted(place, node)
+        assert await drain(namespace, node, "--timeout=5s") != 0  # the budgets of the reserved ones
+        await check(attempts[:2], "drained", "(cordoned by kubectl")
+        assert await in_database(partial(is_status, attempts[2], Status.RUNNING))
+        assert await drain(namespace, node, "--timeout=60s", "--disable-eviction") == 0
+        await check(attempts[2:], "drained", "(cordoned by kubectl")
+
+
+async def drain(namespace: Namespace, node: str, *options: str) -> int:
+    """Drain a node as an operator does; return kubectl's status."""
+    run = await asyncio.create_subprocess_exec(
+        kubernetes.program("kubectl"), "--kubeconfig", str(namespace.kubeconfig), "drain", node, "--force",
+        "--ignore-daemonsets", "--delete-emptydir-data", *options, stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    return await run.wait()
