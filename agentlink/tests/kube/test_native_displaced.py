@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.budgets import Disruption
+from agentlink.models import Node
 from agentlink.protocol import Phase
 from agentlink.tests.agents import in_database, until
 from agentlink.tests.conftest import Place
@@ -237,3 +238,29 @@ async def drain(namespace: Namespace, node: str, *options: str) -> int:
         stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     return await run.wait()
+
+
+async def test_a_drain_that_a_node_is_annotated_with_takes_each_class_at_its_time(
+    place: Place, namespace: Namespace
+) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1, gpus=4)
+    async with linked(place, namespace, node):
+        attempts = await submitted(place, node)
+        elastic, reserved = attempts[:2], attempts[2:]
+        await annotate(
+            namespace, node, **{"drain-elastic-at": "now", "drain-reserved-at": "2099-01-01T00:00:00Z"}
+        )
+        await check(elastic, "drained", f"on {node} was asked to end: an operator drains its node.")
+        await until(lambda: Node.objects.get(name=node).cordoned)
+        for attempt in reserved:
+            assert await in_database(partial(is_status, attempt, Status.RUNNING))
+        await annotate(namespace, node, **{"drain-reserved-at": "now"})
+        await check(reserved, "drained", f"on {node} was asked to end: an operator drains its node.")
+        await annotate(namespace, node, **{"drain-elastic-at": None, "drain-reserved-at": None})
+        await until(lambda: not Node.objects.get(name=node).cordoned)
+
+
+async def annotate(namespace: Namespace, node: str, **annotations: str | None) -> None:
+    """Set annotations of Chamber's on a node, or take them off."""
+    change = {"metadata": {"annotations": {f"chamber.internal/{key}": at for key, at in annotations.items()}}}
+    await asyncio.to_thread(namespace.admin.merge, "v1", "nodes", node, change)

@@ -239,6 +239,18 @@ def test_a_node_that_is_not_there_is_lost_with_what_runs_there() -> None:
     assert judged(*gang, lost=["n1"]) == reasons.Judgement()
 
 
+def test_work_leaves_a_node_at_the_time_that_its_drain_names() -> None:
+    gang: Things = [job(0, 1), pod(0), pod(1)]
+    assert judged(*gang, drains={"n1": at(90)}) == reasons.Judgement(None, 30)
+    verdict = judged(*gang, drains={"n1": at(90)}, now=at(90)).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.message) == (
+        "drained",
+        "Pod 1 on n1 was asked to end: an operator drains its node.",
+    )
+    assert judged(*gang, drains={"n7": at(0)}) == reasons.Judgement()
+
+
 @pytest.mark.parametrize(
     ("given", "code", "sentence"),
     [

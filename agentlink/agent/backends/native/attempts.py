@@ -66,7 +66,7 @@ class Attempts:
                 self._touch(job.plan.attempt)
 
     def lose_node(self, node: str) -> None:
-        """Take in that a node is gone, or not looked at any more."""
+        """Take in that a node is gone, or not looked at any more, or is to be left."""
         for pod in self._on_node.get(node, {}).values():
             job = self._job_of(pod)
             if job is not None:

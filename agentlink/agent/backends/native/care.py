@@ -268,6 +268,10 @@ class Care:
         overtaken = self._attempts.overtaken(found) if unmade else None
         unready: set[str] = set()
         emptied: dict[str, str] = {}
+        drains: dict[str, datetime] = {}
+        assignment = self._expected.get(found.jobs[0].plan.attempt)
+        if self._maintenance is not None and assignment is not None:
+            drains = self._maintenance.drains(nodes, reserved=assignment.reserved)
         if self._maintenance is not None:
             pods = [slot.pod for slot in found.wanted if slot.pod is not None]
             taken = vanished | {pod.node for pod in pods if pod.disrupted or pod.deleted_at is not None}
@@ -275,7 +279,7 @@ class Care:
             emptied = await self._maintenance.emptied(filter(None, nodes | taken), afresh=taken)
         return reasons.judge(
             found, now=now, let_go=free, lost=lost, closed=closed, unready=unready, emptied=emptied,
-            refusal=refusal, overtaken=overtaken,
+            drains=drains, refusal=refusal, overtaken=overtaken,
         )  # fmt: skip
 
     async def _seen_afresh(self, found: Attempt) -> Attempt:

@@ -76,7 +76,7 @@ class NativeCluster:
             use_of=self.attempts.use_of,
             owns=self.attempts.owns,
             on_change=self._ring,
-            on_gone=self.attempts.lose_node,
+            on_leaving=self.attempts.lose_node,
             settings=settings,
             names=self.names,
         )

@@ -49,8 +49,8 @@ class Inventory:
     of Chamber's own.
 
     Each of `reflectors` is to be run, and its `synced` awaited, before anything is asked. `on_change` is called when a
-    report may have changed, `on_gone` with a node that is not there any more. `shares` says whether Chamber's pods are
-    all in one namespace: no claim is shared by two.
+    report may have changed, `on_leaving` with a node that is not there any more, or whose drain is another. `shares`
+    says whether Chamber's pods are all in one namespace: no claim is shared by two.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Inventory:
         use_of: Callable[[str], NodeUse],
         owns: Callable[[str, str], bool],
         on_change: Callable[[], None],
-        on_gone: Callable[[str], None] | None = None,
+        on_leaving: Callable[[str], None] | None = None,
         settings: Settings | None = None,
         names: Names | None = None,
     ) -> None:
         self.settings, self.names = settings or Settings(), names or Names()
-        self._use_of, self._owns, self._on_change, self._on_gone = use_of, owns, on_change, on_gone
+        self._use_of, self._owns, self._on_change, self._on_leaving = use_of, owns, on_change, on_leaving
         self._kube = kube
         self._shares = True
         self._version = 0
@@ -168,7 +168,7 @@ class Inventory:
     # What the watches tell
 
     def _read_node(self, body: JsonObject) -> NodeFacts:
-        return read_node(body, self.settings.resources)
+        return read_node(body, self.settings.resources, self.names)
 
     def _read_slice(self, body: JsonObject) -> SliceFacts | None:
         return read_slice(body, self.settings.drivers)
@@ -177,10 +177,11 @@ class Inventory:
         claim = claims.read_claim(body, self.names)
         return claim if claim.devices or claim.pins else None
 
-    def _on_node(self, key: str, _old: NodeFacts | None, new: NodeFacts | None) -> None:
+    def _on_node(self, key: str, old: NodeFacts | None, new: NodeFacts | None) -> None:
         self.touch(key)
-        if new is None and self._on_gone is not None:
-            self._on_gone(key)
+        drained = new is None or (old is not None and old.drain != new.drain)
+        if drained and self._on_leaving is not None:
+            self._on_leaving(key)
 
     def _on_slice(self, _key: str, _old: SliceFacts | None, _new: SliceFacts | None) -> None:
         self._slices_changed = True

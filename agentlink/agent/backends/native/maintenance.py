@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from agentlink.agent.backends.native.inventory import Inventory
 from agentlink.agent.backends.native.nodes import read_node
@@ -20,6 +21,17 @@ class Maintenance:
         """Return those of the nodes that are there and not ready."""
         known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
         return {name for name, node in known if node is not None and not node.ready}
+
+    def drains(self, nodes: Iterable[str], *, reserved: bool) -> dict[str, datetime]:
+        """Return from when work of a class leaves those of the nodes that an operator asked to be drained."""
+        found: dict[str, datetime] = {}
+        for name in nodes:
+            node = self.inventory.nodes.items.get(name)
+            drain = None if node is None else node.drain
+            at = None if drain is None else drain.reserved_at if reserved else drain.elastic_at
+            if at is not None:
+                found[name] = at
+        return found
 
     async def emptied(self, nodes: Iterable[str], *, afresh: Collection[str] = ()) -> dict[str, str]:
         """Return by whom those of the nodes are being emptied that are, as far as they tell; by a fresh look at those

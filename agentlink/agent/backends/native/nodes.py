@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from agentlink.agent.backends.native.devices import Device, is_gpu
 from agentlink.agent.backends.native.facts import PodFacts
+from agentlink.agent.backends.native.names import Names
 from agentlink.agent.kube.quantities import mebibytes, milli, number
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.protocol import DeviceReport, NodeReport
@@ -31,6 +33,18 @@ LONGEST_WORD = 60
 LONGEST_NAME = 253
 
 
+AT_ONCE = "now"
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """When work leaves a node that an operator asked to be drained, by class; None: not until it ends by itself."""
+
+    elastic_at: datetime | None = None
+    reserved_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What is kept of a node. `devices` count what there is of each GPU resource, `available` what is healthy of it."""
@@ -46,18 +60,22 @@ class NodeFacts:
     available: Mapping[str, int]
     emptied_by: str | None = None
     """By whom it is being emptied, as far as it tells; None where it is not."""
+    drain: Drain | None = None
 
 
-def read_node(body: JsonObject, resources: Iterable[str]) -> NodeFacts:
-    """Return what is kept of a node; `resources` are the patterns of GPU resources."""
+def read_node(body: JsonObject, resources: Iterable[str], names: Names | None = None) -> NodeFacts:
+    """Return what is kept of a node; `resources` are the patterns of GPU resources. One that is to be drained takes
+    nothing new.
+    """
     patterns = tuple(resources)
+    drain = read_drain(body["metadata"].get("annotations") or {}, names or Names())
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     allocatable = status.get("allocatable") or {}
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     return NodeFacts(
         name=metadata["name"],
         ready=conditions.get("Ready") == "True",
-        cordoned=bool(spec.get("unschedulable")) or "deletionTimestamp" in metadata,
+        cordoned=bool(spec.get("unschedulable") or drain) or "deletionTimestamp" in metadata,
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else None,
         memory_mib=mebibytes(allocatable["memory"]) if "memory" in allocatable else None,
         labels={
@@ -69,7 +87,29 @@ def read_node(body: JsonObject, resources: Iterable[str]) -> NodeFacts:
         devices=_counted(status.get("capacity") or {}, patterns),
         available=_counted(allocatable, patterns),
         emptied_by=_emptied_by(metadata, spec),
+        drain=drain,
     )
+
+
+def read_drain(annotations: Mapping[str, str], names: Names) -> Drain | None:
+    """Return what a node's annotations say of a drain: times with their zone, or `now`.
+
+    Without a time of its own elastic work leaves at once. What cannot be read is no time.
+    """
+    elastic, reserved = annotations.get(names.drain_elastic), annotations.get(names.drain_reserved)
+    if elastic is None and reserved is None:
+        return None
+    return Drain(_moment(AT_ONCE if elastic is None else elastic), _moment(reserved or ""))
+
+
+def _moment(text: str) -> datetime | None:
+    if text == AT_ONCE:
+        return LONG_AGO
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
 
 
 def _emptied_by(metadata: JsonObject, spec: JsonObject) -> str | None:

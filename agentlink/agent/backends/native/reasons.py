@@ -7,7 +7,8 @@ In this order, the first that holds:
 3. A pod failed by itself: out of memory, evicted, turned away by its node, an exit code. Where several did, the one
    that nobody had told to end, then the earliest. Where the cluster had begun to take another away by then, or that
    one's node is lost or not ready, it is this: what loses one of its pods fails.
-4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on.
+4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on. Its
+   node is to be drained by now.
 5. A pod cannot begin: its image cannot be had, its container cannot be made. What may mend itself gets some time, a
    registry that gives no answer more.
 6. A pod was deleted by somebody else.
@@ -68,6 +69,7 @@ TURNED_AWAY = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts"
 
 
 NOBODY: Mapping[str, str] = {}
+NO_TIMES: Mapping[str, datetime] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def judge(
     closed: Collection[str] = (),
     unready: Collection[str] = (),
     emptied: Mapping[str, str] = NOBODY,
+    drains: Mapping[str, datetime] = NO_TIMES,
     refusal: str | None = None,
     overtaken: datetime | None = None,
 ) -> Judgement:
@@ -94,8 +97,9 @@ def judge(
 
     `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there, `closed`:
     those that take no new pods, `unready`: those that are not ready, `emptied`: by whom those are being emptied that
-    are. `refusal`: why the cluster does not make pods, None where nobody asked. `overtaken`: since when the Jobs'
-    controller has dealt with Jobs that were made later, None where it has not.
+    are, `drains`: from when the attempt is to leave those that an operator has drained. `refusal`: why the cluster does
+    not make pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that were
+    made later, None where it has not.
     """
     waits: list[float] = []
 
@@ -111,6 +115,8 @@ def judge(
     for slot in attempt.wanted:
         if verdict is None and slot.pod is not None and not slot.succeeded:
             verdict = _of_pod(slot, slot.pod, now, passed, emptied)
+    if verdict is None:
+        verdict = _of_drained(attempt, now, passed, drains)
     if verdict is None:
         verdict = _of_vanished(attempt, now, passed, lost, emptied)
     if verdict is None:
@@ -277,6 +283,18 @@ def _of_pod(
         stuck = Verdict(*_cannot_begin(slot, pod), now)
         patience = REGISTRY_SECONDS if stuck.code == "registry-unreachable" else IMAGE_SECONDS
         return stuck if passed(pod.started_at or pod.created_at, patience) else None
+    return None
+
+
+def _of_drained(
+    attempt: Attempt, now: datetime, passed: Passed, drains: Mapping[str, datetime]
+) -> Verdict | None:
+    for slot in attempt.wanted:
+        pod = slot.pod
+        if pod is None or pod.is_over or pod.node not in drains or not passed(drains[pod.node], 0):
+            continue
+        text = f"{_where(slot, pod)} was asked to end: an operator drains its node."
+        return Verdict("drained", text, now)
     return None
 
 
