@@ -21,6 +21,7 @@ from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Ho
 from agentlink.protocol import Adopted, AssignedPod, Desired, DeviceShare, StopOrder
 from chamber.collecting import without_collecting
 from workloads import lifecycle, reasons
+from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ class _Row(NamedTuple):
     labels: dict[str, str] | None
     annotations: dict[str, str] | None
     shm_mib: int | None
+    priority: int
 
 
 _COLUMNS = (
@@ -234,6 +236,7 @@ def _assignment(
         "labels": row.labels or {},
         "annotations": row.annotations or {},
         "shm_mib": row.shm_mib,
+        "reserved": row.priority >= RESERVED_FROM,
     }
     assignment = protocol.Assignment(
         **{field: value for field, value in later.items() if field not in unknown},

@@ -7,7 +7,7 @@ on how many there are.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agentlink import adoption, assignments
 from agentlink.models import Assignment, Cluster, Hold, Placement
-from agentlink.protocol import LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
+from agentlink.protocol import DISPLACING, LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
 from chamber import live
 from chamber.bulk import update_each
 from teams.actors import Actor
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 CHUNK = 250
 """Reports taken in one transaction: a batch must not keep other writers waiting for long."""
+TOLD_WITHIN = timedelta(minutes=5)
+"""After a restore: agents report at once what they find missing, and nothing of what goes on as before."""
 
 
 OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.GONE})
@@ -71,7 +73,7 @@ def _take_chunk(
     workloads = list(ours.values_list("attempt__workload", flat=True))
     locked = Workload.objects.select_for_update(no_key=True).filter(pk__in=workloads).order_by("pk")
     list(locked.values_list("pk", flat=True))
-    found = {row.attempt_id: row for row in ours.select_related("attempt")}
+    found = {row.attempt_id: row for row in ours.select_related("attempt", "cluster")}
     taking = _Taking(cluster, connection)
     for report in reports:
         known = found.get(report.attempt)
@@ -109,16 +111,21 @@ class _Taking:
         self._progress: dict[UUID, lifecycle.Progress] = {}
         self._ends: dict[UUID, Report] = {}
         self._gone: set[UUID] = set()
+        self._unheard: dict[UUID, datetime | None] = {}
+        """Attempts that a restored database did not know to be over, and what it was restored from."""
         self._living: dict[UUID, set[int]] = {}
 
     def report(self, row: Assignment, report: Report) -> None:
         """Take in one report that is newer than the last of its attempt."""
         row.report_sequence = report.sequence
+        unheard, row.unheard_since = row.unheard_since, None
         pods = () if report.frees_devices else report.pods
         row.pods = [pod.model_dump(mode="json", exclude_defaults=True) for pod in pods]
         self._rows[row.attempt_id] = row
         if row.attempt.ended_at is None:
             self._gather(row, report)
+        if report.phase is Phase.GONE and unheard is not None and self._now - unheard < TOLD_WITHIN:
+            self._unheard[row.attempt_id] = row.cluster.restored_from
         if report.frees_devices:
             self._gone.add(row.attempt_id)
         elif row.wanted and report.phase not in OVER and report.generation >= row.generation:
@@ -132,7 +139,7 @@ class _Taking:
         moved = lifecycle.progress_many(list(self._progress.values()), by=self._by, at=self._now)
         self._end()
         self._hear_no_other()
-        update_each(self._rows.values(), ["report_sequence", "pods"])
+        update_each(self._rows.values(), ["report_sequence", "pods", "unheard_since"])
         live.announce(*{f"workload:{row.attempt.workload_id}" for row in self._rows.values()})
         freed = {key for key in moved if self._progress[key].gone}
         left = self._gone - freed
@@ -150,6 +157,10 @@ class _Taking:
 
     def _gather(self, row: Assignment, report: Report) -> None:
         """Note how far the report says that the attempt has come, and how it ended where it did not go well."""
+        if row.attempt.end_reason:  # displaced: only that its pods are gone is news
+            if report.phase in OVER:
+                self._ends[row.attempt_id] = report
+            return
         succeeded = report.phase is Phase.SUCCEEDED or (report.phase is Phase.GONE and report.exit_code == 0)
         created = report.created_at or report.running_at or (self._now if succeeded else None)
         if created is not None and (
@@ -179,14 +190,40 @@ class _Taking:
         if refused:
             done = lifecycle.refuse_many(refused, by=self._by, at=self._now)
             self._ends = {key: report for key, report in self._ends.items() if key not in done}
+        self._displace()
         if self._ends:
             ended = [self._ended(attempt_id, report) for attempt_id, report in self._ends.items()]
             lifecycle.finish_many(ended, by=self._by, at=self._now)
 
+    def _displace(self) -> None:
+        """End attempts that were displaced and of which no pod is left; note what happened to the others of them."""
+        told = [
+            lifecycle.Displacement(
+                attempt_id,
+                *self._cause(attempt_id, report),
+                ended_at=self._at(self._rows[attempt_id], report.ended_at or self._now),
+                gone=report.frees_devices,
+            )
+            for attempt_id, report in self._ends.items()
+            if self._rows[attempt_id].attempt.end_reason or self._cause(attempt_id, report)[0] in DISPLACING
+        ]
+        if told:
+            lifecycle.displace_many(told, by=self._by, at=self._now)
+            for one in told:
+                del self._ends[one.attempt_id]
+
+    def _cause(self, attempt_id: UUID, report: Report) -> tuple[str, str]:
+        """Return the code and the sentence of a bad end."""
+        if report.phase is Phase.GONE and report.exit_code is None and not report.reason:
+            if attempt_id in self._unheard:
+                return "ended-after-backup", _after_backup(self._unheard[attempt_id])
+            return "pods-vanished", "Its pods were deleted in the cluster, not by Chamber."
+        if report.reason in DISPLACING:
+            return report.reason, report.message or "The cluster took its pods away and does not say why."
+        return report.reason, report.message
+
     def _ended(self, attempt_id: UUID, report: Report) -> lifecycle.Ended:
-        code, message = report.reason, report.message
-        if report.phase is Phase.GONE and report.exit_code is None and not code:
-            code, message = "pods-vanished", "Its pods were deleted in the cluster, not by Chamber."
+        code, message = self._cause(attempt_id, report)
         return lifecycle.Ended(
             attempt_id,
             exit_code=report.exit_code or None,  # a failure whose code is 0 is told by its reason
@@ -210,3 +247,8 @@ class _Taking:
     def _at(self, row: Assignment, told: datetime) -> datetime:
         """Return the agent's time, kept between the allocation and now: its clock may be wrong."""
         return min(max(told, row.attempt.queued_at), self._now)
+
+
+def _after_backup(of: datetime | None) -> str:
+    backup = f"the backup of about {of:%Y-%m-%d %H:%M} UTC" if of is not None else "the backup"
+    return f"It ended after {backup} from which the database was restored; its result is not known."

@@ -19,7 +19,18 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from agentlink import adoption, assignments, desired, inventory, protocol, refusals, reports, spaces, usage
+from agentlink import (
+    adoption,
+    assignments,
+    desired,
+    epochs,
+    inventory,
+    protocol,
+    refusals,
+    reports,
+    spaces,
+    usage,
+)
 from agentlink.models import AgentToken, Cluster
 from agentlink.protocol import (
     Ack,
@@ -208,6 +219,9 @@ class Session:
         """Begin, or begin again: the newest hello's connection is the one that counts from now on."""
         if foreign := refusals.of(cluster, message.cluster_uid):
             return self._reject(cluster, foreign)
+        epoch: list[ToAgent] = []
+        if message.epoch is not None:
+            epoch.append(Ack(epoch=epochs.advance(cluster.pk, message.epoch)[0]))
         now = timezone.now()
         begun = {
             "connection": message.connection,
@@ -235,7 +249,7 @@ class Session:
         self._sent = messages[-1].generation
         self._sent_at_last_beat = 0
         self._namespaces_sent = 0
-        return Answer(list(messages))
+        return Answer([*messages, *epoch])
 
     def _heartbeat(self, cluster: Cluster, message: Heartbeat) -> Answer:
         """Go on: of a long poll, which has no other memory, from the generation that the agent says it has."""
@@ -247,6 +261,12 @@ class Session:
             self._connection, self._sent = message.connection, message.generation
         elif self._connection != message.connection:
             return self._begin_again(cluster)
+        epoch: list[ToAgent] = []
+        if message.epoch is not None:
+            present, restored = epochs.advance(cluster.pk, message.epoch)
+            if restored:
+                return self._begin_again(cluster)
+            epoch.append(Ack(epoch=present))
         generation = Cluster.objects.values_list("desired_generation", flat=True).get(pk=cluster.pk)
         if message.generation > generation:
             return self._begin_again(cluster)
@@ -260,7 +280,7 @@ class Session:
             cluster.seen_generation = message.generation
         _note_clock(cluster, message)
         assignments.let_go_waiting(cluster.pk, at=timezone.now())
-        return Answer()
+        return Answer(epoch)
 
     def _begin_again(self, cluster: Cluster) -> Answer:
         """Ask for another hello: what the agent says it knows is not what it was told from here."""

@@ -22,7 +22,7 @@ from scheduling.narrate import Names
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
-from workloads.reasons import LASTING, REFUSED
+from workloads.reasons import LASTING, REFUSED, of_displaced
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -100,8 +100,22 @@ def label_inside(code: str) -> str:
 
 
 def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:
-    """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain."""
+    """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain.
+
+    Of one that was displaced, and whose pods may still be there, it says that (1 query).
+    """
+    if workload.status in (Status.STARTING, Status.RUNNING):
+        displaced = _displaced(workload)
+        if displaced is not None:
+            return displaced
     return explain_many([workload], user, last=memory.last()).get(workload.pk)
+
+
+def _displaced(workload: Workload) -> Explanation | None:
+    why = of_displaced(workload.attempt)
+    if why is None:
+        return None
+    return Explanation(code=why.code, sentence=why.message, kind=why.kind, next_step=why.next_step)
 
 
 def explain_many(

@@ -178,6 +178,13 @@ BROKEN = {
         4, "went from queued to running",
         """UPDATE workloads_event SET data = '{"status": "running"}' WHERE sequence = 3""",
     ),
+    "what was not displaced comes back": Broken(
+        4, "came back to the queue from running", event("running", 5, "status", '{"status": "pending"}')
+    ),
+    "what was displaced is preempted": Broken(
+        4, "was displaced and made it preempted",
+        "UPDATE workloads_attempt SET end_reason = 'displaced' WHERE end_reason = 'preempted'",
+    ),
     "a status has no event": Broken(
         4, "by its events it is pending",
         "UPDATE workloads_workload SET status = 'failed', finished_at = now() WHERE slug = 'waiting'",

@@ -238,6 +238,16 @@ class Machine(RuleBasedStateMachine):
                 row, phase, exit_code=1 if created else None, **({} if created else {"created_at": None})
             )
 
+    @rule(
+        which=ANY, code=st.sampled_from(["drained", "node-lost", "registry-unreachable"]), gone=st.booleans()
+    )
+    def pods_are_taken_away(self, which: int, code: str, gone: bool) -> None:
+        """By the cluster; some of them may be there still, and are gone with a later report."""
+        row = self._one(which, wanted=True, let_go=True)
+        if row is not None:
+            left = () if gone else (PodReport(index=0, node="n", state=PodState.RUNNING),)
+            self._say(row, Phase.FAILED, reason=code, message="Taken away.", pods=left)
+
     @rule(some=st.sets(st.integers(0, 5), min_size=1))
     def pods_are_gone(self, some: set[int]) -> None:
         for number, row in enumerate(self._assigned(wanted=False, gone=False)):

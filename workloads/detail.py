@@ -13,6 +13,7 @@ from workloads.actions import may_control
 from workloads.models import Attempt, Event, EventKind, Status, Workload
 from workloads.models.workload import ADMITTED
 from workloads.quantities import gpus_text
+from workloads.reasons import of_displaced
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -59,7 +60,7 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
     return {
         "workload": workload,
         "waits": workload.status in WAITING,
-        "ended_reason": _ended_reason(workload),
+        "ended_reason": _ended_reason(workload, last),
         "attempts": attempts,
         "pending_since": _pending_since(workload, events),
         "last": last if last is not None and workload.status != Status.PENDING else None,
@@ -85,11 +86,12 @@ def _pending_since(workload: Workload, events: Sequence[Event]) -> datetime:
     return next(returned, workload.submitted_at)
 
 
-def _ended_reason(workload: Workload) -> dict[str, str] | None:
-    """Return the stored reason of an end, in the words of the reason card."""
-    if workload.is_open or not workload.reason:
+def _ended_reason(workload: Workload, last: Attempt | None) -> dict[str, str] | None:
+    """Return the stored reason of an end, or of one that is about to come, in the words of the reason card."""
+    displaced = of_displaced(last)
+    if displaced is None and (workload.is_open or not workload.reason):
         return None
-    reason = workload.reason
+    reason = displaced.as_json() if displaced is not None else workload.reason
     return {**reason, "sentence": reason.get("message", ""), "code": reason.get("code", workload.reason_code)}
 
 

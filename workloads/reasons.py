@@ -1,20 +1,23 @@
 """How a workload ended, as data: a code, a sentence, and what to do next."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workloads.models import Attempt
 
 BY_HAND = "Nothing was wrong with the workload: requeue it, and ask who works in its namespace by hand."
 NEXT_STEPS = {
     "time-limit": "Submit it with a longer time limit, or have it continue from its last checkpoint.",
     "out-of-memory": "Ask for more memory per pod, or make its batches smaller.",
     "image-not-pulled": "Check the image's name and tag, and that the cluster may pull it.",
-    "node-lost": "Nothing was wrong with the workload: requeue it, or allow retries.",
-    "drained": "Nothing was wrong with the workload: requeue it, or allow retries. Its node is being emptied.",
+    "displaced-too-often": "Nothing was wrong with the workload: ask the cluster's operator what takes its pods away "
+    "(the events name each cause), then requeue it.",
     "evicted": "Requeue it; ask for the CPU and memory that it really uses.",
-    "displaced": "Requeue it; have the operator keep pods of higher priority classes off Chamber's nodes.",
     "unschedulable": "Requeue it; if it happens again, tell the operator of the cluster.",
     "container-not-made": "Mend what the message names, then requeue it.",
     "container-not-started": "Check the command: its image has no such program, or does not let it run.",
-    **dict.fromkeys(("pods-vanished", "pod-deleted", "job-deleted", "job-suspended", "misplaced"), BY_HAND),
+    **dict.fromkeys(("job-deleted", "job-suspended"), BY_HAND),
     "exit-code": "Read the end of its logs, mend the cause, and requeue it.",
     "pod-failed": "Mend what the message names, and requeue it.",
     "dependency-failed": "Mend and requeue what it depends on, then requeue this one.",
@@ -90,6 +93,20 @@ def of_refusal(code: str, message: str) -> EndReason:
     """Return why a cluster did not take a workload; an agent that does not say how gives no code."""
     step = REFUSAL_STEPS.get(code, TRIED_AGAIN)
     return EndReason(code or "unplaced", message or "The cluster could not start it.", REFUSED, step)
+
+
+def of_displaced(attempt: "Attempt | None") -> EndReason | None:
+    """Return what becomes of an open attempt that was displaced; None of another."""
+    if attempt is None or attempt.ended_at is not None or not attempt.end_reason:
+        return None
+    cause = str(attempt.end_detail.get("message", ""))
+    return EndReason(
+        str(attempt.end_detail.get("code", "")),
+        f"{cause} It returns to the queue, at no charge, once its pods are known to be gone.",
+        kind="wait",
+        next_step="Nothing to do. Where its node does not come back, have an operator delete the node: then the "
+        "cluster gives the pods up.",
+    )
 
 
 def of_failure(exit_code: int | None, code: str, message: str) -> EndReason:

@@ -143,6 +143,9 @@ class AttemptShape(serializers.ModelSerializer[Attempt]):
     allocation = serializers.SerializerMethodField(
         help_text="What it is charged to: team (null = burst), gpus."
     )
+    reason = serializers.SerializerMethodField(
+        help_text="Why it ended, as a code: node-lost, drained, exit-code, ...; of an open attempt, why it is about to."
+    )
 
     class Meta:
         model = Attempt
@@ -159,10 +162,15 @@ class AttemptShape(serializers.ModelSerializer[Attempt]):
             "ended_at",
             "released_at",
             "end_reason",
+            "reason",
             "exit_code",
             "end_detail",
         )
         read_only_fields = fields
+
+    def get_reason(self, attempt: Attempt) -> str:
+        """Return the cause's code, else how it ended."""
+        return str(attempt.end_detail.get("code") or attempt.end_reason)
 
     def get_allocation(self, attempt: Attempt) -> list[dict[str, Any]]:
         """Return the parts with the slugs of their teams."""

@@ -67,5 +67,6 @@ def overdue(now: datetime) -> list[Workload]:
         for workload in limited.select_related("attempt").order_by("pk")
         if workload.attempt is not None
         and workload.attempt.running_at is not None
+        and not workload.attempt.end_reason  # displaced: its pods are about to be gone
         and workload.attempt.running_at + timedelta(seconds=workload.time_limit_seconds or 0) <= now
     ]

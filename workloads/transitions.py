@@ -7,8 +7,13 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.QUEUED: frozenset(
         {Status.STARTING, Status.PREEMPTED, Status.CANCELLED, Status.FAILED, Status.PENDING}
     ),
-    Status.STARTING: frozenset({Status.RUNNING, Status.PREEMPTED, Status.CANCELLED, Status.FAILED}),
-    Status.RUNNING: frozenset({Status.COMPLETED, Status.FAILED, Status.PREEMPTED, Status.CANCELLED}),
+    # Back to Pending: the attempt was displaced.
+    Status.STARTING: frozenset(
+        {Status.RUNNING, Status.PREEMPTED, Status.CANCELLED, Status.FAILED, Status.PENDING}
+    ),
+    Status.RUNNING: frozenset(
+        {Status.COMPLETED, Status.FAILED, Status.PREEMPTED, Status.CANCELLED, Status.PENDING}
+    ),
     # An end; a retry or a requeue is a new attempt, back in Pending.
     Status.COMPLETED: frozenset({Status.PENDING}),
     Status.FAILED: frozenset({Status.PENDING}),

@@ -12,7 +12,8 @@ Rules, in this order:
 6. When a report that frees the devices is acknowledged, the cluster's record is forgotten.
 
 A server whose database was restored knows less than the agent: its full set counts whatever its generation, what it
-has not heard is reported again, and attempts that it does not know are stopped.
+has not heard is reported again, also how attempts ended of which the cluster has nothing any more, as far as the agent
+remembers; and attempts that it does not know are stopped.
 """
 
 from collections import OrderedDict
@@ -39,6 +40,9 @@ from agentlink.protocol import (
 
 MOST_REMEMBERED = 20_000
 """Attempts of which the agent remembers, beyond what the cluster and the server tell, that they had pods."""
+
+MOST_LAST_REPORTS = 5_000
+"""Attempts whose last report the agent remembers after the server took it: a restored database knows nothing of it."""
 
 OVER = ENDED | {Phase.GONE}
 
@@ -126,6 +130,7 @@ class Core:
         self._of_workload: dict[UUID, set[UUID]] = {}
         self._highest: dict[UUID, int] = {}
         self._ran: OrderedDict[UUID, None] = OrderedDict()
+        self._last: OrderedDict[UUID, Report] = OrderedDict()
         self._dirty: set[UUID] = set()
         self._parts: list[Desired] = []
         self._connection: UUID | None = None
@@ -229,6 +234,7 @@ class Core:
                     reports.append(report)
                 if self._forgets(known):
                     forgets.append(attempt)
+                    self._keep_last(attempt, known)
                 self._drop_if_unspoken(attempt, known)
         return Plan(tuple(stops), tuple(creates), tuple(forgets), tuple(reports))
 
@@ -290,6 +296,10 @@ class Core:
     def _told(self, attempt: UUID, known: _Known) -> Report:
         """Return the next report of the attempt: what is seen of it, with the pods that are being created."""
         seen = known.seen
+        last = self._last.get(attempt) if seen is None and known.wanted is not None else None
+        if last is not None:
+            again = {"sequence": known.sequence + 1, "generation": self.generation}
+            return last.model_copy(update=again)
         if seen is None:
             return Report(
                 workload=known.workload, attempt=attempt, number=known.number, sequence=known.sequence + 1,
@@ -332,6 +342,13 @@ class Core:
             self._ran[attempt] = None
             if len(self._ran) > MOST_REMEMBERED:
                 self._ran.popitem(last=False)
+
+    def _keep_last(self, attempt: UUID, known: _Known) -> None:
+        """Note how an attempt ended that is forgotten, for as long as there is room."""
+        if known.report is not None:
+            self._last[attempt] = known.report
+            if len(self._last) > MOST_LAST_REPORTS:
+                self._last.popitem(last=False)
 
     def _settle(self, attempt: UUID, sequence: int) -> None:
         known = self._known.get(attempt)

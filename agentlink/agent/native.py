@@ -8,8 +8,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NoReturn
 
+from agentlink.agent.backends.native.budgets import Disruption, Kind
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, PARTITION_LABEL, Settings
+from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import ROLE
 from agentlink.agent.backends.native.usage import EXPORTERS, PORT
 from agentlink.agent.health import Health
@@ -17,6 +19,7 @@ from agentlink.agent.kube.access import Access, BadAccess
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import KubeError
 from agentlink.agent.kube.lease import Leadership
+from agentlink.agent.memory import Memory
 from agentlink.agent.runner import Transport, run_agent
 
 logger = logging.getLogger(__name__)
@@ -48,6 +51,15 @@ class Options:
     exporters: tuple[str, ...] = EXPORTERS
     exporter_port: int = PORT
     role: str = ROLE
+    disruption_budgets: tuple[str, ...] = ()
+    """Which workloads' pods have budgets, by the words of `budgets.Kind`; empty: the usual."""
+    do_not_disrupt: tuple[str, ...] = ()
+    """Which have the annotations that autoscalers heed."""
+
+    @property
+    def disruption(self) -> Disruption:
+        """Return what is kept from being taken away."""
+        return Disruption.of(self.disruption_budgets, self.do_not_disrupt)
 
     @property
     def inventory(self) -> Settings:
@@ -61,6 +73,9 @@ class Options:
         )
 
     def __post_init__(self) -> None:
+        for word in (*self.disruption_budgets, *self.do_not_disrupt):
+            if word not in set(Kind):
+                raise BadAccess(f"{word!r} names no workloads: write {', '.join(Kind)}.")
         for pair in self.device_classes:
             if not _DEVICE_CLASS.fullmatch(pair):
                 raise BadAccess(f"{pair!r} names no device class: write driver=class, or driver/kind=class.")
@@ -87,11 +102,13 @@ async def run_native(
     health = Health("the cluster's API server")
     served = nullcontext() if health_port is None else health.served(health_port)
 
+    memory = Memory()
+
     async def lead() -> NoReturn:
         try:
             while True:
                 try:
-                    await _follow(access, options, health, url=url, token=token, transport=transport)
+                    await _follow(access, options, health, memory, url=url, token=token, transport=transport)
                 except KubeError as error:
                     logger.warning("The cluster does not let this agent begin: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
@@ -100,7 +117,8 @@ async def run_native(
 
     async with served:
         await _reach(access, health)
-        await Leadership(access, namespace=access.namespace).run(lead)
+        note = (Names().epoch, memory)
+        await Leadership(access, namespace=access.namespace, note=note).run(lead)
 
 
 async def _reach(access: Access, health: Health) -> None:
@@ -121,6 +139,7 @@ async def _follow(
     access: Access,
     options: Options,
     health: Health,
+    memory: Memory,
     *,
     url: str,
     token: Callable[[], str],
@@ -143,8 +162,9 @@ async def _follow(
             exporters=options.exporters,
             exporter_port=options.exporter_port,
             role=options.role,
+            disruption=options.disruption,
         ) as cluster,
     ):
         await cluster.synced()
         tell(False)
-        await run_agent(url, token, cluster, transport=transport, on_link=tell)
+        await run_agent(url, token, cluster, transport=transport, on_link=tell, memory=memory)

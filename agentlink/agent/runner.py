@@ -18,6 +18,7 @@ from agentlink.agent.core import Core, Plan
 from agentlink.agent.keeping import Keeper
 from agentlink.agent.link import Link, LinkLost, open_long_poll, open_websocket
 from agentlink.agent.logs import attached
+from agentlink.agent.memory import Memory
 from agentlink.pace import Pace
 from agentlink.protocol import (
     Ack,
@@ -68,14 +69,16 @@ async def run_agent(
     transport: Transport = "websocket",
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     on_link: Callable[[bool], None] = lambda _: None,
+    memory: Memory | None = None,
 ) -> None:
     """Run until cancelled. Whatever goes wrong costs a pause, longer each time, and a full resynchronisation.
 
     A `token` that can be called is asked anew for each connection, so that it may be rotated under a running agent.
     `on_link` is told when the server has answered a hello, and when the conversation is over. Cancelled, the agent
-    closes its link; the cluster's pods go on.
+    closes its link; the cluster's pods go on. `memory` is what agents before it remembered.
     """
     failures = 0
+    memory = memory or Memory()
     core = Core()
     welcome = asyncio.Event()
 
@@ -86,7 +89,9 @@ async def run_agent(
 
     async with _logs(url, token, backend, transport, welcome) as keeper:
         while True:
-            conversation = _Conversation(core, backend, keeper, heartbeat_seconds, tell_link)
+            conversation = _Conversation(
+                core, memory, backend, keeper, heartbeat_seconds=heartbeat_seconds, on_link=tell_link
+            )
             began = time.monotonic()
             lost: LinkLost | None = None
             try:
@@ -146,14 +151,17 @@ class _Conversation:
     def __init__(
         self,
         core: Core,
+        memory: Memory,
         backend: Backend,
         keeper: Keeper | None,
+        *,
         heartbeat_seconds: float,
         on_link: Callable[[bool], None],
     ) -> None:
         self._connection = uuid.uuid4()
         self._greeted_at = -AGAIN_SECONDS
         self._core, self._backend, self._heartbeat_seconds = core, backend, heartbeat_seconds
+        self._memory = memory
         self._keeper, self._on_link = keeper, on_link
         self._wake = asyncio.Event()
         self._seen = -1
@@ -215,6 +223,7 @@ class _Conversation:
             nodes=len(self._nodes),
             gpus=sum(device.slicing == "whole" for node in self._nodes for device in node.devices),
             knows=tuple(sorted(protocol.LATER)),
+            epoch=self._memory.epoch,
         )
         await link.send([hello, *self._whole_inventory()])
 
@@ -238,6 +247,8 @@ class _Conversation:
             elif isinstance(message, Ack):
                 self._inventory_is_known |= message.inventory == self._inventory
                 self._core.acknowledge(message)
+                if message.epoch is not None:
+                    self._memory.learn(message.epoch)
                 await self._answered(link, {taken.attempt for taken in message.reports})
             elif isinstance(message, Namespaces):
                 self._bound, self._found_seen = message.version, -1
@@ -392,6 +403,7 @@ class _Conversation:
                 generation=self._core.works_by,
                 namespaces=self._bound,
                 at=datetime.now(UTC),
+                epoch=self._memory.epoch,
             )
             await link.send([heartbeat])
             self._wake.set()

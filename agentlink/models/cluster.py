@@ -22,6 +22,9 @@ MOST_CLOCK_SKEW = timedelta(seconds=5)
 REFUSED_SHOWN_FOR = timedelta(minutes=5)
 """An agent that is refused comes again within 30 seconds, until somebody helps it."""
 
+RESTORED_SHOWN_FOR = timedelta(days=1)
+"""How long a restore that was recognised stands on the cluster's page and in `chamber doctor`."""
+
 MOST_OF_REFUSAL = 500
 
 
@@ -79,6 +82,15 @@ class Cluster(models.Model):
     namespaces_version = models.PositiveBigIntegerField(
         null=True, help_text="Counts changes of the namespaces bound here; null before the first."
     )
+    epoch = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Raised with each hello and heartbeat, and told to the agent."
+    )
+    restored_at = models.DateTimeField(
+        null=True, help_text="When its agent last remembered a higher epoch: the database was restored."
+    )
+    restored_from = models.DateTimeField(
+        null=True, help_text="When its agent was last heard by the state that was restored."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
 
@@ -100,6 +112,23 @@ class Cluster(models.Model):
         if abs(ahead) <= MOST_CLOCK_SKEW:
             return ""
         return f"{abs(ahead).total_seconds():,.0f} s {'ahead of' if ahead > timedelta() else 'behind'} this server's"
+
+    @property
+    def restored(self) -> str:
+        """Return in two sentences that the database was restored from a backup; "" where it was not."""
+        if self.restored_at is None:
+            return ""
+        of = f" of about {self.restored_from:%Y-%m-%d %H:%M} UTC" if self.restored_from else ""
+        return (
+            f"The database was restored from a backup{of}, or its agent spoke with a copy that is further on. What had "
+            "ended there since is back in the queue, or ended as its agent remembers it."
+        )
+
+    @property
+    def restored_now(self) -> str:
+        """Return the same for as long as it is news."""
+        shown = self.restored_at is not None and timezone.now() - self.restored_at < RESTORED_SHOWN_FOR
+        return self.restored if shown else ""
 
     @property
     def refusal_now(self) -> str:

@@ -32,6 +32,10 @@ class Assignment(models.Model):
         default=False,
         help_text="Its cluster was declared lost: the workload's next attempt does not wait for it.",
     )
+    unheard_since = models.DateTimeField(
+        null=True,
+        help_text="A restore of the database was recognised then, and no pod of it was heard of since.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

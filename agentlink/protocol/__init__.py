@@ -7,6 +7,7 @@ of an inventory, which the agent then sends again. Every message may arrive twic
 This module knows no Django: the agent ships it too.
 """
 
+from agentlink.protocol.causes import DISPLACING
 from agentlink.protocol.messages import (
     CLOSE_CODES,
     ENDED,
@@ -17,6 +18,7 @@ from agentlink.protocol.messages import (
     MAX_FIGURES,
     MAX_JOBS,
     MAX_REPORTS,
+    MOST_EPOCHS,
     VERSION,
     Ack,
     Adopted,
@@ -29,6 +31,7 @@ from agentlink.protocol.messages import (
     DeviceShare,
     Discovered,
     DiscoveredJob,
+    Epoch,
     Error,
     ErrorCode,
     Heartbeat,
@@ -70,6 +73,7 @@ from agentlink.protocol.wire import (
 
 __all__ = [
     "CLOSE_CODES",
+    "DISPLACING",
     "ENDED",
     "LATER",
     "LIVING",
@@ -80,6 +84,7 @@ __all__ = [
     "MAX_ORDERS",
     "MAX_PODS_BYTES",
     "MAX_REPORTS",
+    "MOST_EPOCHS",
     "VERSION",
     "Ack",
     "Adopted",
@@ -92,6 +97,7 @@ __all__ = [
     "DeviceShare",
     "Discovered",
     "DiscoveredJob",
+    "Epoch",
     "Error",
     "ErrorCode",
     "Heartbeat",

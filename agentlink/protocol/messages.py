@@ -17,6 +17,7 @@ MAX_JOBS = 200
 """Jobs in one `discovered`: each that is new is a submission."""
 MAX_FIGURES = 500
 """Figures in one `usage`, for the same reason."""
+MOST_EPOCHS = 2**52
 MAX_DEVICES = 8192
 """GPUs of one figure: as many as fit a message."""
 
@@ -104,9 +105,9 @@ class Assignment(_Part):
 
     `reported` is the highest sequence that the server took: the agent goes on from there, also after a restart.
     `most_pods` are as many as it may grow to. `namespace` is the one bound to the team; empty where none is, and the
-    agent uses its own. Tolerations are written as `key=value:Effect`, like taints. `name`, `owner` and `job_class` are
-    for people; `labels` and `annotations` are those of its people, for its pods. It starts with `least_pods` (0: not
-    told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
+    agent uses its own. `reserved`: nobody may preempt it. Tolerations are written as `key=value:Effect`, like taints.
+    `name`, `owner` and `job_class` are for people; `labels` and `annotations` are those of its people, for its pods. It
+    starts with `least_pods` (0: not told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
 
     What came after the first agents, `LATER`, is told only to agents whose hello says that they know it.
     """
@@ -129,6 +130,7 @@ class Assignment(_Part):
     memory_mib: Count = 0
     grace_seconds: Small
     time_limit_seconds: Small | None = None
+    reserved: bool = False
     reported: Count = 0
     name: Sentence = ""
     owner: Sentence = ""
@@ -139,7 +141,9 @@ class Assignment(_Part):
     shm_mib: Count | None = None
 
 
-LATER = frozenset({"name", "owner", "job_class", "least_pods", "labels", "annotations", "shm_mib"})
+LATER = frozenset(
+    {"name", "owner", "job_class", "least_pods", "labels", "annotations", "shm_mib", "reserved"}
+)
 """Fields of an `Assignment` that the first agents refuse a whole message for."""
 
 
@@ -252,13 +256,21 @@ class NodeReport(_Part):
         return found
 
 
+class Epoch(_Part):
+    """How far the server's database was: a number that rises, of one cluster's row."""
+
+    of: UUID
+    number: Annotated[int, Field(ge=0, le=MOST_EPOCHS)]
+
+
 # Agent -> server
 
 
 class Hello(_Message):
     """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins.
 
-    `knows` are fields of assignments that came after the first agents and that this one knows.
+    `knows` are fields of assignments that came after the first agents and that this one knows. `epoch` is the latest
+    that agents of the cluster were told; None: this agent remembers none.
     """
 
     type: Literal["hello"] = "hello"
@@ -268,6 +280,7 @@ class Hello(_Message):
     nodes: Count
     gpus: Count
     knows: Annotated[tuple[Word, ...], Field(max_length=100)] = ()
+    epoch: Epoch | None = None
 
 
 class Heartbeat(_Message):
@@ -281,6 +294,7 @@ class Heartbeat(_Message):
     generation: Count
     namespaces: Count = 0
     at: AwareDatetime | None = None
+    epoch: Epoch | None = None
 
 
 def _in_order(nodes: tuple[NodeReport, ...]) -> tuple[NodeReport, ...]:
@@ -468,11 +482,14 @@ class Taken(_Part):
 
 
 class Ack(_Message):
-    """What the server took: reports, and the generation of a whole inventory."""
+    """What the server took: reports, and the generation of a whole inventory; after a hello or a heartbeat that has an
+    epoch, the present one.
+    """
 
     type: Literal["ack"] = "ack"
     reports: tuple[Taken, ...] = ()
     inventory: Count | None = None
+    epoch: Epoch | None = None
 
 
 class ErrorCode(StrEnum):

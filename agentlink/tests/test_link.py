@@ -26,7 +26,7 @@ from agentlink.tests.agents import (
 from agentlink.tests.conftest import Place
 from chamber import live
 from teams.actors import Actor
-from workloads.models import Attempt, Status, Workload
+from workloads.models import Attempt, EndReason, Status, Workload
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -181,10 +181,10 @@ async def test_a_node_that_fails_loses_its_workload_and_leaves_the_others(
         attempt = await submit(place, 0, "sleep 60")
         await until(partial(is_status, attempt, Status.RUNNING))
         cluster.set_down("n1")
-        await until(partial(is_status, attempt, Status.FAILED))
+        await until(partial(is_status, attempt, Status.PENDING))
         await until(lambda: not Node.objects.get(name="n1").ready)
-    workload = await in_database(lambda: Workload.objects.get(pk=attempt.workload_id))
-    assert workload.reason_code == "node-lost"
+    ended = await in_database(lambda: Attempt.objects.get(pk=attempt.pk))
+    assert (ended.end_reason, ended.end_detail["code"]) == (EndReason.DISPLACED, "node-lost")
 
 
 async def test_what_was_desired_while_an_announcement_got_lost_comes_with_the_next_heartbeat(

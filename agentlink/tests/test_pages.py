@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import AgentToken, Cluster, Hold, Node
@@ -132,6 +133,15 @@ def test_the_map_takes_the_same_queries_for_two_nodes_and_forty(
         place(admit(make_workload(org, make_user()), pool), make_node(cluster, f"n{index}", pool=pool), 0)
     with django_assert_max_num_queries(12):
         assert client.get("/pools/main/").status_code == 200
+
+
+def test_a_cluster_s_page_says_that_the_database_was_restored(client: Client, org: Team) -> None:
+    signed_in(client, org, Role.OPERATOR)
+    make_cluster("east", restored_at=timezone.now())
+    assert (
+        "The database was restored from a backup, or its agent"
+        in client.get("/clusters/east/").content.decode()
+    )
 
 
 def test_outsiders_find_no_pool_and_no_cluster(client: Client, pool: Pool) -> None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agentlink import assignments, reports
 from agentlink.models import Assignment, Device, Hold, Placement
-from agentlink.protocol import ErrorCode, Observed, Phase, PodReport, PodState, Report
+from agentlink.protocol import DISPLACING, ErrorCode, Observed, Phase, PodReport, PodState, Report
 from agentlink.tests.agents import admit, cancel, devices_of, report
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
@@ -145,12 +145,60 @@ def test_a_cancelled_workload_holds_its_devices_until_its_pods_are_gone(
     assert occupied() == 0
 
 
-def test_pods_that_vanished_fail_the_workload(place: Place, attempt: Attempt) -> None:
+def test_pods_that_vanished_displace_the_workload(place: Place, attempt: Attempt) -> None:
     take(place, report(attempt, Phase.RUNNING, 1))
     take(place, report(attempt, Phase.GONE, 2))
-    workload = Workload.objects.get(pk=attempt.workload_id)
-    assert (workload.status, workload.reason_code) == (Status.FAILED, "pods-vanished")
+    attempt.refresh_from_db()
+    assert (status(attempt), attempt.end_reason) == (Status.PENDING, EndReason.DISPLACED)
+    assert attempt.end_detail["code"] == "pods-vanished"
     assert occupied() == 0
+
+
+LEFT = (PodReport(index=0, node="n1", state=PodState.RUNNING, reason="terminating"),)
+
+
+@pytest.mark.parametrize("code", sorted(DISPLACING))
+def test_what_the_cluster_took_away_is_pending_once_its_pods_are_gone(
+    place: Place, attempt: Attempt, code: str
+) -> None:
+    take(place, report(attempt, Phase.RUNNING, 1))
+    why = {"reason": code, "message": "It was taken away."}
+    take(place, report(attempt, Phase.FAILED, 2, pods=LEFT, **why))
+    assert (status(attempt), occupied()) == (Status.RUNNING, 1000)
+    take(place, report(attempt, Phase.FAILED, 3, **why))
+    attempt.refresh_from_db()
+    assert (status(attempt), occupied()) == (Status.PENDING, 0)
+    assert attempt.end_detail["message"] == "It was taken away."
+    assert attempt.released_at is not None
+
+
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.GONE])
+def test_what_ends_well_after_it_was_taken_away_is_displaced_all_the_same(
+    place: Place, attempt: Attempt, phase: Phase
+) -> None:
+    take(place, report(attempt, Phase.RUNNING, 1))
+    take(place, report(attempt, Phase.FAILED, 2, pods=LEFT, reason="drained", message="It was drained."))
+    take(place, report(attempt, Phase.RUNNING, 3))  # late, of an agent that began anew
+    assert status(attempt) == Status.RUNNING
+    take(place, report(attempt, phase, 4, exit_code=0))
+    attempt.refresh_from_db()
+    assert (status(attempt), attempt.end_detail["code"]) == (Status.PENDING, "drained")
+
+
+def test_whoever_cancels_what_was_taken_away_has_it_cancelled(place: Place, attempt: Attempt) -> None:
+    take(place, report(attempt, Phase.RUNNING, 1))
+    take(place, report(attempt, Phase.FAILED, 2, pods=LEFT, reason="drained", message="It was drained."))
+    cancel(attempt)
+    take(place, report(attempt, Phase.FAILED, 3, reason="drained", message="It was drained."))
+    attempt.refresh_from_db()
+    assert (status(attempt), attempt.end_reason) == (Status.CANCELLED, EndReason.CANCELLED)
+
+
+@pytest.mark.parametrize("code", ["exit-code", "out-of-memory", "evicted", "image-not-pulled", "job-deleted"])
+def test_what_is_the_workloads_own_doing_fails(place: Place, attempt: Attempt, code: str) -> None:
+    take(place, report(attempt, Phase.RUNNING, 1))
+    take(place, report(attempt, Phase.FAILED, 2, reason=code, message="It failed."))
+    assert status(attempt) == Status.FAILED
 
 
 def test_a_newcomer_is_let_go_with_the_report_that_frees_its_devices(place: Place, attempt: Attempt) -> None:

@@ -12,14 +12,26 @@ from django.utils import timezone
 from agentlink import session as sessions
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.core import Core
+from agentlink.agent.memory import Memory
 from agentlink.models import Assignment, Cluster, Device
-from agentlink.protocol import Ack, Desired, Error, ErrorCode, Observed, Phase, Report
+from agentlink.protocol import (
+    Ack,
+    Desired,
+    Epoch,
+    Error,
+    ErrorCode,
+    Heartbeat,
+    Observed,
+    Phase,
+    Report,
+)
 from agentlink.session import Answer
 from agentlink.tests.agent.test_convergence import wait
 from agentlink.tests.agents import Hand, admit, cancel, devices_of, nodes, report
 from agentlink.tests.conftest import Place
 from chamber.ids import new_id
-from workloads.models import Attempt, Event, Status, Workload
+from teams.models import AuditEvent
+from workloads.models import Attempt, EndReason, Event, Status, Workload
 
 pytestmark = pytest.mark.django_db
 
@@ -39,17 +51,20 @@ class Machine:
         self.place, self.now = place, timezone.now().timestamp()
         self.cluster = SimulatedCluster(nodes(2), clock=lambda: self.now)
         self.core, self.seen = Core(), -1
+        self.memory = Memory()
         self.hand = Hand(place.cluster, hello=False)
 
     def hello(self) -> None:
         self.hand.connection = new_id()
         self.core.connected(self.hand.connection)
-        self.hear(self.hand.say(self.hand.hello()))
+        self.hear(self.hand.say(self.hand.hello().model_copy(update={"epoch": self.memory.epoch})))
 
     def reconnect(self, *, forgetting: bool = False) -> None:
-        """A new conversation; `forgetting`, of a new process."""
+        """A new conversation; `forgetting`, of a new process, which finds what is written on the lease."""
         if forgetting:
             self.core, self.seen = Core(), -1
+            before, self.memory = self.memory, Memory()
+            self.memory.recall(before.text())
         self.hand = Hand(self.place.cluster, hello=False)
         self.hello()
 
@@ -63,6 +78,8 @@ class Machine:
                     self.tell(self.core.unacknowledged())
             elif isinstance(message, Ack):
                 self.core.acknowledge(message)
+                if message.epoch is not None:
+                    self.memory.learn(message.epoch)
             elif isinstance(message, Error) and message.code is ErrorCode.NO_HELLO:
                 self.hello()
             elif isinstance(message, Error):
@@ -84,7 +101,11 @@ class Machine:
         for attempt in plan.forgets:
             wait(self.cluster.forget(attempt))
         self.tell(plan.reports)
-        self.hear(self.hand.say(self.hand.heartbeat(self.core.works_by)))
+        self.hear(self.hand.say(self.beat()))
+
+    def beat(self) -> Heartbeat:
+        beat = self.hand.heartbeat(self.core.works_by)
+        return beat.model_copy(update={"epoch": self.memory.epoch})
 
     def steps(self, count: int = 8) -> None:
         for _ in range(count):
@@ -92,7 +113,7 @@ class Machine:
 
     def start(self, device: int, seconds: int, **fields: Any) -> Attempt:
         row = devices_of(self.place.cluster, "n1")[device]
-        command = [f"sleep {seconds}"]
+        command = fields.pop("command", [f"sleep {seconds}"])
         return admit(
             self.place.team, self.place.owner, self.place.pool, self.place.cluster, [row], command=command, **fields
         )  # fmt: skip
@@ -135,27 +156,128 @@ def test_after_a_restore_cluster_and_tables_are_one_again(machine: Machine, forg
     machine.reconnect(forgetting=forgetting)
     machine.steps()
     assert machine.converged()
-    assert machine.status(runs) == Status.FAILED
-    assert Workload.objects.get(pk=runs.workload_id).reason_code == "pods-vanished"
+    assert machine.status(runs) == Status.PENDING
+    assert ended(runs) == (EndReason.DISPLACED, "ended-after-backup")
     again = machine.start(1, 5000)
     machine.steps()
     assert machine.status(again) == Status.RUNNING
     assert machine.converged()
 
 
-def test_what_ended_and_was_told_after_the_backup_is_not_run_again(machine: Machine) -> None:
-    attempt = machine.start(0, 2)
+def ended(attempt: Attempt) -> tuple[str, str]:
+    attempt.refresh_from_db()
+    return attempt.end_reason, attempt.end_detail.get("code", "")
+
+
+@pytest.mark.parametrize("command", ["sleep 2", "exit 3"])
+def test_what_ended_after_the_backup_ends_as_the_agent_remembers_it(machine: Machine, command: str) -> None:
+    attempt = machine.start(0, 2, command=[command])
     dump = backup()  # before the agent said anything of it
-    machine.steps()
-    assert machine.status(attempt) == Status.COMPLETED
+    machine.steps(200)
+    before = machine.status(attempt), *ended(attempt)
+    assert before[0] in (Status.COMPLETED, Status.FAILED)
     restore(dump)
     assert Assignment.objects.get(attempt=attempt).report_sequence == 0
     machine.reconnect()
     machine.steps()
-    assert (
-        machine.status(attempt) == Status.FAILED
-    )  # what became of it is not known, but that its pods are gone
+    assert (machine.status(attempt), *ended(attempt)) == before
     assert machine.converged()
+
+
+def test_what_ended_after_the_backup_and_nobody_remembers_is_displaced_and_told_so(machine: Machine) -> None:
+    attempt = machine.start(0, 50)
+    machine.steps(20)
+    assert machine.status(attempt) == Status.RUNNING
+    dump = backup()
+    machine.steps(60)
+    assert machine.status(attempt) == Status.COMPLETED
+    restore(dump)
+    of = Cluster.objects.get().last_seen_at
+    machine.reconnect(forgetting=True)
+    machine.steps()
+    assert machine.status(attempt) == Status.PENDING
+    assert ended(attempt) == (EndReason.DISPLACED, "ended-after-backup")
+    cluster = Cluster.objects.get()
+    assert of is not None
+    assert attempt.end_detail["message"] == (
+        f"It ended after the backup of about {of:%Y-%m-%d %H:%M} UTC from which the database was restored; "
+        "its result is not known."
+    )
+    assert cluster.restored_at is not None
+    assert "was restored from a backup of about" in cluster.restored_now
+    assert machine.converged()
+
+
+def test_a_restore_is_recognised_once_and_a_restart_of_the_agent_is_none(machine: Machine) -> None:
+    machine.steps(2)
+    dump = backup()
+    machine.reconnect(forgetting=True)
+    machine.steps(3)
+    assert Cluster.objects.get().restored_at is None
+    restore(dump)
+    machine.reconnect(forgetting=True)
+    first = Cluster.objects.get().restored_at
+    assert first is not None
+    machine.reconnect(forgetting=True)
+    machine.steps(3)
+    assert Cluster.objects.get().restored_at == first
+    assert AuditEvent.objects.filter(action="cluster.restore-recognised").count() == 1
+
+
+def test_a_restore_under_a_conversation_is_seen_with_the_next_heartbeat(machine: Machine) -> None:
+    dump = backup()
+    machine.steps(2)
+    restore(dump)
+    (error,) = machine.hand.say(machine.beat()).messages
+    assert isinstance(error, Error)
+    assert error.code is ErrorCode.NO_HELLO
+    machine.hear(Answer([error]))
+    machine.steps()
+    assert Cluster.objects.get().restored_at is not None
+    assert machine.converged()
+
+
+def test_late_and_doubled_messages_and_other_databases_are_no_restore(machine: Machine) -> None:
+    late = machine.beat()
+    machine.steps(2)
+    for _ in range(2):
+        machine.hand.say(late)
+    assert machine.memory.epoch.number > 0
+    machine.memory.epoch = Epoch(of=new_id(), number=10**6)  # of another database, or another cluster's row
+    machine.reconnect()
+    machine.steps(2)
+    assert Cluster.objects.get().restored_at is None
+    assert machine.memory.epoch.of == machine.place.cluster.pk
+
+
+def test_pods_that_vanish_some_time_after_a_restore_were_deleted(machine: Machine) -> None:
+    attempt = machine.start(0, 5000)
+    machine.steps(3)
+    dump = backup()
+    machine.steps(3)
+    restore(dump)
+    machine.reconnect()
+    machine.steps(2)
+    earlier = timezone.now() - timedelta(minutes=6)
+    assert Assignment.objects.filter(unheard_since__isnull=False).update(unheard_since=earlier) == 1
+    machine.cluster.delete_pods(attempt.pk)
+    machine.steps(2)
+    assert ended(attempt) == (EndReason.DISPLACED, "pods-vanished")
+
+
+def test_an_agent_that_remembers_nothing_is_told_no_epoch(machine: Machine) -> None:
+    old = Hand(machine.place.cluster)
+    assert not [message for message in old.greeting.messages if isinstance(message, Ack)]
+    assert old.say(old.heartbeat()).messages == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "x:1", ":", f"{new_id()}:-1", f"{new_id()}:{10**30}", f"{new_id()}:²"]
+)
+def test_what_is_written_on_a_lease_and_cannot_be_read_is_nothing(text: str) -> None:
+    memory = Memory()
+    memory.recall(text)
+    assert memory.text() == ""
 
 
 def test_reports_that_the_restored_server_lost_are_said_again_and_none_counts_twice(machine: Machine) -> None:
@@ -327,3 +449,14 @@ def test_reports_may_be_half_a_minute_late(machine: Machine) -> None:
     machine.tell(tuple(late))
     assert machine.status(attempt) == Status.RUNNING
     assert Cluster.objects.get().connected
+
+
+def test_only_agents_that_know_classes_are_told_which_work_is_reserved(machine: Machine) -> None:
+    machine.start(0, 5000, priority=100)
+    told = []
+    for epoch in (None, machine.memory.epoch):
+        hand = Hand(machine.place.cluster, hello=False)
+        (full, *_) = hand.say(hand.hello().model_copy(update={"epoch": epoch})).messages
+        assert isinstance(full, Desired)
+        told.append([each.reserved for each in full.assignments])
+    assert told == [[False], [True]]

@@ -73,6 +73,12 @@ def clusters() -> Iterator[Finding]:
                 f"An agent that comes with a token of the cluster {cluster.name} is refused: {cluster.refusal_now}",
                 "Put that agent right, or revoke the token that it has on the cluster's page.",
             )
+        if cluster.restored_now:
+            yield Finding(
+                f"The cluster {cluster.name}: {cluster.restored_now}",
+                "Nothing to do after a restore that you made; else see that no two servers use copies of one database. "
+                "It is said for a day.",
+            )
         if cluster.protocol not in {None, protocol.VERSION}:
             yield Finding(
                 f"The agent of the cluster {cluster.name} speaks protocol {cluster.protocol}, "

@@ -39,6 +39,7 @@ def read(names: Names) -> Iterator[Metric]:
         cycles or [({}, Total())],
     )
     yield from _preemptions(names, rows.get(tally.PREEMPTION, []))
+    yield _displaced(rows.get(totals.DISPLACED, []))
     for key, name, text in (
         (
             totals.DECISION,
@@ -72,6 +73,16 @@ def _preemptions(names: Names, rows: list[tuple[dict[str, str], Total]]) -> Iter
         count.add_metric(label, row.count)
         lost.add_metric(label, row.amount)
     yield from (count, lost)
+
+
+def _displaced(rows: list[tuple[dict[str, str], Total]]) -> Metric:
+    text = (
+        "Attempts that ended through no doing of their workload, by cause; neither preemptions nor failures."
+    )
+    family = CounterMetricFamily("chamber_displaced", text, labels=("cause",))
+    for found, row in rows:
+        family.add_metric((found["cause"],), row.count)
+    return family
 
 
 def _histogram(

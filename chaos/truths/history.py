@@ -10,13 +10,15 @@ from chaos.truths.violation import Violation
 LEGAL: dict[str, frozenset[str]] = {
     "pending": frozenset({"queued", "cancelled", "failed"}),
     "queued": frozenset({"starting", "preempted", "cancelled", "failed", "pending"}),
-    "starting": frozenset({"running", "preempted", "cancelled", "failed"}),
-    "running": frozenset({"completed", "failed", "preempted", "cancelled"}),
+    # Back to pending: displaced, as `_displaced` looks at besides.
+    "starting": frozenset({"running", "preempted", "cancelled", "failed", "pending"}),
+    "running": frozenset({"completed", "failed", "preempted", "cancelled", "pending"}),
     "completed": frozenset({"pending"}),
     "failed": frozenset({"pending"}),
     "preempted": frozenset({"pending"}),
     "cancelled": frozenset({"pending"}),
 }
+DISPLACED = frozenset({"displaced", "lost"})
 CHANGES = frozenset({"status", "held", "released", "edited"})
 """Kinds of events that each stand for one change of the row, and so for one version."""
 
@@ -28,6 +30,7 @@ def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG
         yield from _sequence(workload, events)
         yield from _statuses(workload, events)
         yield from _attempts(workload, tables.attempts_of[workload.id], events)
+        yield from _displaced(workload, tables.attempts_of[workload.id], events)
     yield from _actors(tables)
 
 
@@ -93,6 +96,27 @@ def _attempts(workload: Workload, attempts: list[Attempt], events: list[Event]) 
         yield Violation(4, sentence, rows)
     if workload.status not in OPEN and workload.attempt_id is not None:
         yield Violation(4, f"{workload.slug} has ended and points to an attempt.", rows)
+
+
+def _displaced(workload: Workload, attempts: list[Attempt], events: list[Event]) -> Iterator[Violation]:
+    """Whoever came back to the queue from its pods was displaced, and whoever was displaced came back or failed."""
+    reasons = {attempt.number: attempt.end_reason for attempt in attempts}
+    status = "pending"
+    for event in events:
+        if event.kind != "status":
+            continue
+        before, status = status, event.data.get("status", "")
+        reason = reasons.get(event.attempt_number or 0, "")
+        if before in ("starting", "running") and status == "pending" and reason not in DISPLACED:
+            sentence = (
+                f"{workload.slug} came back to the queue from {before}; its attempt ended as {reason!r}."
+            )
+            yield Violation(4, sentence, (str(workload), str(event)))
+        if reason in DISPLACED and status in ("completed", "preempted", "cancelled"):
+            sentence = (
+                f"Attempt {event.attempt_number} of {workload.slug} was displaced and made it {status}."
+            )
+            yield Violation(4, sentence, (str(workload), str(event)))
 
 
 def _actors(tables: Tables) -> Iterator[Violation]:

@@ -7,8 +7,8 @@ which a database takes rows.
 """
 
 from workloads.lifecycle.acts import cancel_many, requeue_many
+from workloads.lifecycle.displaced import Displacement, displace_many, lost
 from workloads.lifecycle.failures import Ended, backoff, finish_many, refuse_many
-from workloads.lifecycle.lost import lost
 from workloads.lifecycle.plan import (
     Admission,
     Opened,
@@ -28,6 +28,7 @@ from workloads.lifecycle.status import IllegalChange, Row, lock, lock_waiting
 
 __all__ = [
     "Admission",
+    "Displacement",
     "Ended",
     "IllegalChange",
     "Opened",
@@ -38,6 +39,7 @@ __all__ = [
     "admit_many",
     "backoff",
     "cancel_many",
+    "displace_many",
     "fail_waiting",
     "finish_many",
     "finished",

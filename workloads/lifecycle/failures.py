@@ -12,8 +12,8 @@ from teams.actors import Actor
 from workloads import reasons
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.refusals import MOST_LASTING, InARow, in_a_row
-from workloads.lifecycle.status import change_status, lock
-from workloads.lifecycle.steps import stop, to_pending
+from workloads.lifecycle.status import change_status
+from workloads.lifecycle.steps import lock_open_many, stop, to_pending
 from workloads.models import Attempt, EndReason, Phase, Status, Workload
 
 FIRST_BACKOFF = timedelta(seconds=10)
@@ -46,7 +46,7 @@ def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]
     What is recorded is recorded `at`; the attempts keep the times that were told.
     """
     told = {one.attempt_id: one for one in ended}
-    pairs = _open(told)
+    pairs = lock_open_many(told)
     journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
     change_status([row for row, _ in pairs], Status.FAILED, at=journal.at, failures=F("failures") + 1)
     again: list[Workload] = []
@@ -82,7 +82,7 @@ def refuse_many(refusals: Mapping[UUID, reasons.EndReason], *, by: Actor, at: da
     It costs no retry: nothing of the workloads ran. Each refusal doubles the pause, so that nobody spins. What is
     refused lastingly is put on hold after `MOST_LASTING` of them in a row: only what changes elsewhere can help.
     """
-    pairs = [(row, attempt) for row, attempt in _open(refusals) if row.status != Status.RUNNING]
+    pairs = [(row, attempt) for row, attempt in lock_open_many(refusals) if row.status != Status.RUNNING]
     journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
     before = in_a_row(row.pk for row, _ in pairs)
     started = [(row, attempt) for row, attempt in pairs if row.status == Status.STARTING]
@@ -102,13 +102,6 @@ def refuse_many(refusals: Mapping[UUID, reasons.EndReason], *, by: Actor, at: da
         )
     update_each([row for row, _ in pairs], ["backoff_until", "reason", "held"])
     return _written([attempt for _, attempt in pairs], journal)
-
-
-def _open(attempt_ids: Mapping[UUID, object]) -> list[tuple[Workload, Attempt]]:
-    """Return the workloads whose open attempts these are, locked, each with its attempt."""
-    of_open = Attempt.objects.filter(pk__in=attempt_ids, ended_at__isnull=True)
-    locked = lock(of_open.values_list("workload", flat=True)).values()
-    return [(row, row.attempt) for row in locked if row.attempt is not None and row.attempt.pk in attempt_ids]
 
 
 def _end(attempt: Attempt, reason: EndReason, detail: dict[str, str], *, at: datetime) -> None:

@@ -14,6 +14,7 @@ from chamber.ids import new_ids
 from teams.actors import Actor
 from teams.models import Team
 from workloads import reasons
+from workloads.lifecycle.displaced import end_displaced
 from workloads.lifecycle.journal import Journal, Shown, announce
 from workloads.lifecycle.status import Row, change_status, lock
 from workloads.lifecycle.steps import end_attempts, lock_open, stop, to_pending
@@ -187,6 +188,11 @@ def preempt_many(
         row.team = teams[row.team_id]
     journal = Journal(by=by, at=at, rows=rows.values())
     at = journal.at
+    # Whoever was displaced already only goes at once instead of when its pods are known to be gone.
+    displaced = [(row, row.attempt) for _, row in chosen if row.attempt and row.attempt.end_reason]
+    end_displaced(displaced, journal)
+    gone = {row.pk for row, _ in displaced}
+    chosen = [(order, row) for order, row in chosen if row.pk not in gone]
     details = {row.attempt_id: _told(order, rows) for order, row in chosen if row.attempt_id}
     attempts = end_attempts([row for _, row in chosen], EndReason.PREEMPTED, details, at=at)
     change_status([row for _, row in chosen], Status.PREEMPTED, at=at, reason_code="preempted", reason={})
@@ -196,8 +202,8 @@ def preempt_many(
     _note_beneficiaries(chosen, attempts, rows, journal)
     _return_or_stay(chosen, rows, journal, at=at)
     journal.write(ring=True)
-    stop([attempt.pk for attempt in attempts.values()], at=at)
-    return {row.pk for _, row in chosen}
+    stop([attempt.pk for attempt in (*attempts.values(), *(one for _, one in displaced))], at=at)
+    return gone | {row.pk for _, row in chosen}
 
 
 def _told(order: PreemptionOrder, rows: Mapping[UUID, Workload]) -> dict[str, Any]:

@@ -13,11 +13,23 @@ from chamber.bulk import update_each
 from workloads.lifecycle.status import change_status, lock
 from workloads.models import Attempt, EndReason, Phase, Status, Workload
 
+Pair = tuple[Workload, Attempt]
+
 
 def lock_open(attempt_id: UUID) -> Workload | None:
     """Return the workload whose open attempt this is, locked."""
     of_attempt = Workload.objects.filter(attempts=attempt_id).values_list("pk", flat=True)
     return next((row for row in lock(of_attempt).values() if row.attempt_id == attempt_id), None)
+
+
+def lock_open_many(attempt_ids: Collection[UUID]) -> list[Pair]:
+    """Return the workloads whose open attempts these are, locked, each with its attempt.
+
+    An attempt that ended before its row was locked may have a successor: that one is not meant.
+    """
+    of_open = Attempt.objects.filter(pk__in=attempt_ids, ended_at__isnull=True)
+    locked = lock(of_open.values_list("workload", flat=True)).values()
+    return [(row, row.attempt) for row in locked if row.attempt is not None and row.attempt.pk in attempt_ids]
 
 
 def to_pending(rows: Sequence[Workload], *, at: datetime, **columns: Any) -> None:

@@ -28,10 +28,14 @@ class EndReason(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
     REFUSED = "refused", "The cluster refused it"
     LOST = "lost", "Lost with its cluster"
+    DISPLACED = "displaced", "Displaced"
 
 
 class Attempt(models.Model):
-    """`ended_at` empties the quota; `released_at`, when the cluster reports the pods gone, the devices."""
+    """`ended_at` empties the quota; `released_at`, when the cluster reports the pods gone, the devices.
+
+    An open attempt that has an `end_reason` was displaced, and ends when its pods are known to be gone.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="attempts", db_index=False)
@@ -60,6 +64,11 @@ class Attempt(models.Model):
                 fields=["workload"], condition=Q(released_at__isnull=True), name="attempt_on_devices"
             ),
             models.Index(fields=["ended_at"], condition=Q(end_reason="preempted"), name="attempt_preempted"),
+            models.Index(
+                fields=["ended_at"],
+                condition=Q(end_reason__in=("displaced", "lost")),
+                name="attempt_displaced",
+            ),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["workload", "number"], name="attempt_number_once"),

@@ -3,15 +3,18 @@
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
 from agentlink.tests.factories import make_cluster, make_node, place
 from chamber.models import User
 from teams.models import Pool, Role, Team
 from teams.tests.factories import member
-from workloads import known
+from workloads import known, lifecycle
+from workloads.lifecycle import Displacement
 from workloads.models import Dependency, Workload
-from workloads.tests.factories import admit, finish, make_workload, preempt, start
+from workloads.tests.factories import SCHEDULER, admit, finish, make_workload, preempt, start
 
 
 @pytest.fixture
@@ -92,6 +95,25 @@ def test_ended_it_shows_the_stored_reason(signed_in: Client, workload: Workload,
     assert "Ask for more memory per pod" in page
     assert "exit code 137" in page
     assert "Requeue" in page
+
+
+def test_displaced_it_says_why_until_its_pods_are_gone_and_then_with_the_attempt(
+    signed_in: Client, workload: Workload, pool: Pool
+) -> None:
+    attempt = start(workload, pool)
+    cause = "Node n1 was lost."
+    for gone, card in ((False, True), (True, False)):
+        one = Displacement(attempt.pk, "node-lost", cause, timezone.now(), gone=gone)
+        with transaction.atomic():
+            lifecycle.displace_many([one], by=SCHEDULER, at=timezone.now())
+        page = text(signed_in, workload)
+        waits = f"{cause} It returns to the queue, at no charge, once its pods are known to be gone."
+        assert (f'<p class="reason-sentence">{waits}</p>' in page) is card
+        assert f'<span class="sub">{cause}</span>' in page
+        explained = signed_in.get(f"/api/v1/workloads/{workload.slug}/explain/").json()
+        assert (explained["reason"]["code"] == "node-lost") is card
+        (told,) = signed_in.get(f"/api/v1/workloads/{workload.slug}/attempts/").json()["results"]
+        assert (told["reason"], told["end_reason"]) == ("node-lost", "displaced")
 
 
 def test_a_preemption_is_told_on_both_pages(

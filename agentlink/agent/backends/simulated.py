@@ -223,6 +223,23 @@ class SimulatedCluster:
         self._nodes[name] = self._nodes[name].model_copy(update={"cordoned": cordoned})
         self._touch_nodes()
 
+    def drain(self, name: str) -> None:
+        """Have a machine emptied: it takes no new pods, and those there are evicted with their grace period."""
+        self.cordon(name)
+        self.advance()
+        now = self._clock()
+        for attempt, job in self._jobs.items():
+            evicted = [index for index in job.living() if job.pods[index].node == name]
+            if not evicted:
+                continue
+            if not job.is_over and job.phase is not Phase.STOPPING:
+                job.reason = "drained"
+                job.message = f"Pod {evicted[0]} on {name} was evicted, as when its node is drained."
+                job.phase, job.ended_at = Phase.FAILED, now
+            seconds = played.stop_seconds(job.assignment.workload, job.assignment.grace_seconds)
+            self._schedule(attempt, job, Timer(at=now + seconds, what=Due.GONE, pods=evicted))
+            self._touch(attempt)
+
     def delete_pods(self, attempt: UUID) -> None:
         """Take an attempt's pods away behind the agent's back."""
         job = self._jobs[attempt]

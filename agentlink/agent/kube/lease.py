@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.client import Kube
@@ -31,8 +31,22 @@ TRIES = 3
 """How often a lease that others write to at the same time is read anew before the next look."""
 
 
+class Note(Protocol):
+    """Something small that who leads writes on the lease, and whoever leads next finds there."""
+
+    def text(self) -> str:
+        """Return what is to be written; empty: what is there stays."""
+        ...
+
+    def recall(self, text: str) -> None:
+        """Take in what is written there."""
+        ...
+
+
 class Leadership:
-    """A candidate with a connection of its own, so that nothing delays a renewal; `leads` says whether it may act."""
+    """A candidate with a connection of its own, so that nothing delays a renewal; `leads` says whether it may act.
+    `note` is written on the lease as an annotation of that name.
+    """
 
     def __init__(
         self,
@@ -43,10 +57,12 @@ class Leadership:
         lease_seconds: int = LEASE_SECONDS,
         renew_within_seconds: float = RENEW_WITHIN_SECONDS,
         every_seconds: float = EVERY_SECONDS,
+        note: tuple[str, Note] | None = None,
     ) -> None:
         self.leads = False
         self.identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         self._access, self._namespace, self._name = access, namespace, name
+        self._note = note
         self._lease_seconds, self._every = lease_seconds, every_seconds
         self._renew_within = renew_within_seconds
         self._lease: JsonObject | None = None
@@ -150,6 +166,9 @@ class Leadership:
         except NotFound:
             self._lease = None
             return
+        if self._note is not None:
+            name, note = self._note
+            note.recall((self._lease["metadata"].get("annotations") or {}).get(name, ""))
         if self._lease["spec"] != self._seen:
             self._seen, self._seen_at = self._lease["spec"], time.monotonic()
 
@@ -173,11 +192,14 @@ class Leadership:
         }
 
     async def _write(self, kube: Kube, spec: JsonObject) -> JsonObject:
+        metadata: JsonObject = {"name": self._name} if self._lease is None else self._lease["metadata"]
+        if self._note is not None and (text := self._note[1].text()):
+            annotations = {**(metadata.get("annotations") or {}), self._note[0]: text}
+            metadata = {**metadata, "annotations": annotations}
+        body = {**(self._lease or {}), "metadata": metadata, "spec": spec}
         if self._lease is None:
-            return await kube.create(
-                LEASES, {"metadata": {"name": self._name}, "spec": spec}, self._namespace
-            )
-        return await kube.replace(LEASES, {**self._lease, "spec": spec}, self._namespace)
+            return await kube.create(LEASES, body, self._namespace)
+        return await kube.replace(LEASES, body, self._namespace)
 
     async def _give_up(self, kube: Kube) -> None:
         """Let another lead at once."""

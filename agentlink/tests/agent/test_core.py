@@ -333,7 +333,7 @@ def test_a_restored_server_counts_attempts_from_where_it_was() -> None:
     assert core.works_by == 7
 
 
-def test_an_attempt_that_had_pods_is_gone_for_a_server_that_forgot_it() -> None:
+def test_an_attempt_that_had_pods_has_ended_for_a_server_that_forgot_it() -> None:
     core, plan = core_with(full(assignment()), seen(Phase.SUCCEEDED, exit_code=0))
     assert ack(core, plan).forgets == (attempt(1),)
     assert core.desire(delta(2, forget=(attempt(1),)))
@@ -342,7 +342,19 @@ def test_an_attempt_that_had_pods_is_gone_for_a_server_that_forgot_it() -> None:
     assert core.desire(full(assignment(), generation=1))
     plan = core.plan()
     assert plan.creates == ()
-    assert [report.phase for report in plan.reports] == [Phase.GONE]
+    (report,) = plan.reports
+    assert (report.phase, report.exit_code, report.generation) == (Phase.SUCCEEDED, 0, 1)  # as it remembers
+
+
+def test_the_oldest_ends_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentlink.agent.core.MOST_LAST_REPORTS", 0)
+    core, plan = core_with(full(assignment()), seen(Phase.SUCCEEDED, exit_code=0))
+    assert ack(core, plan).forgets == (attempt(1),)
+    assert core.desire(delta(2, forget=(attempt(1),)))
+    core.plan()
+    core.connected(HELLO)
+    assert core.desire(full(assignment(), generation=1))
+    assert [report.phase for report in core.plan().reports] == [Phase.GONE]
 
 
 def test_what_another_agent_said_last_is_said_anew() -> None:

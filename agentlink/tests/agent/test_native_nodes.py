@@ -7,7 +7,7 @@ import pytest
 
 from agentlink.agent.backends.native import devices
 from agentlink.agent.backends.native.facts import PodFacts
-from agentlink.agent.backends.native.nodes import read_node, report
+from agentlink.agent.backends.native.nodes import LONG_AGO, Drain, read_node, report
 from agentlink.agent.kube.quantities import asked, mebibytes, milli
 from agentlink.protocol import NodeReport
 
@@ -143,3 +143,44 @@ def test_a_pod_asks_for_what_its_containers_need_at_once(
     spec: dict[str, Any], cpu_milli: int, memory_mib: int
 ) -> None:
     assert asked(spec) == (cpu_milli, memory_mib)
+
+
+@pytest.mark.parametrize(
+    ("elastic", "reserved", "drain"),
+    [
+        (None, None, None),
+        ("now", None, Drain(LONG_AGO, None)),
+        (None, "2026-11-23T18:00:00+01:00", Drain(LONG_AGO, datetime(2026, 11, 23, 17, tzinfo=UTC))),
+        ("2026-11-23T18:00:00Z", "now", Drain(datetime(2026, 11, 23, 18, tzinfo=UTC), LONG_AGO)),
+        ("soon", "2026-11-23T18:00:00", Drain(None, None)),  # no time, and none with a zone
+    ],
+)
+def test_a_node_that_is_to_be_drained_takes_nothing_new(
+    elastic: str | None, reserved: str | None, drain: Drain | None
+) -> None:
+    said = {"chamber.internal/drain-elastic-at": elastic, "chamber.internal/drain-reserved-at": reserved}
+    annotations = {key: text for key, text in said.items() if text is not None}
+    facts = read_node({"metadata": {"name": "n", "annotations": annotations}}, PATTERNS)
+    assert (facts.drain, facts.cordoned) == (drain, drain is not None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields", "who"),
+    [
+        ({}, (), None),
+        ({"unschedulable": True}, (), "cordoned"),
+        ({"unschedulable": True}, ({"manager": "kubectl-cordon", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},),
+         "cordoned by kubectl-cordon"),
+        ({"unschedulable": True}, ({"manager": "kubelet", "fieldsV1": {"f:status": {}}},), "cordoned"),
+        ({"unschedulable": True, "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}, (),
+         "by Karpenter"),
+        ({"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}, (),
+         "by the Cluster Autoscaler"),
+        ({"taints": [{"key": "maintenance", "effect": "NoExecute"}]}, (), "taint maintenance"),
+        ({"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}, (), None),
+        ({"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]}, (), None),
+    ],
+)  # fmt: skip
+def test_a_node_says_who_empties_it(spec: dict[str, Any], fields: tuple[Any, ...], who: str | None) -> None:
+    body = {"metadata": {"name": "n", "managedFields": list(fields)}, "spec": spec}
+    assert read_node(body, PATTERNS).emptied_by == who

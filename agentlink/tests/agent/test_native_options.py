@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentlink.agent.backends.native.budgets import Disruption, Kind
 from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, Settings
 from agentlink.agent.kube.access import BadAccess
 from agentlink.agent.native import Options
@@ -26,6 +27,14 @@ def test_what_counts_as_gpus_may_be_said() -> None:
         partition_label="example.com/part",
         device_classes={"gpu.example.com": "plain", "gpu.example.com/mig": "parted"},
     )
+
+
+def test_what_is_kept_from_disruption_may_be_said_and_other_words_are_refused() -> None:
+    assert Options().disruption == Disruption()
+    said = Options(disruption_budgets=("single", "gangs"), do_not_disrupt=("none",)).disruption
+    assert said == Disruption(frozenset({Kind.SINGLE, Kind.GANGS}), frozenset({Kind.NONE}))
+    with pytest.raises(BadAccess, match="'elastic' names no workloads: write reserved, gangs, single, none"):
+        Options(do_not_disrupt=("elastic",))
 
 
 @pytest.mark.parametrize("pair", ["gpu.nvidia.com", "=class", "a=", "a=b=c", "A b=c"])

@@ -75,6 +75,9 @@ async def reaches(cluster: NativeCluster, attempt: uuid.UUID, *phases: Phase) ->
             await cluster.changed(version)
 
 
+KINDS = (("jobs", "batch/v1"), ("pods", "v1"), ("services", "v1"), ("poddisruptionbudgets", "policy/v1"))
+
+
 async def is_gone(workloads: Namespace, plural: str, version: str = "v1") -> None:
     await asyncio.to_thread(workloads.until, lambda found: not found, version, plural)
 
@@ -103,10 +106,11 @@ async def test_it_runs_stops_and_forgets_workloads_with_these_rights(
         await is_gone(workloads, "pods")
         await cluster.create(stays, stays.pods)
         await reaches(cluster, stays.attempt, Phase.RUNNING)
+        assert len(workloads.items("policy/v1", "poddisruptionbudgets")) == 1
         await cluster.stop(stays.attempt, None)
         await reaches(cluster, stays.attempt, Phase.GONE)
         await cluster.forget(stays.attempt)
-        for plural, version in (("jobs", "batch/v1"), ("pods", "v1"), ("services", "v1")):
+        for plural, version in KINDS:
             await is_gone(workloads, plural, version)
 
 

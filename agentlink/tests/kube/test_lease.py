@@ -2,13 +2,16 @@ import asyncio
 import time
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from agentlink.agent.kube.access import Access, load
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.lease import Leadership
+from agentlink.agent.kube.lease import Leadership, Note
 from agentlink.agent.kube.resources import LEASES, JsonObject
+from agentlink.agent.memory import Memory
+from agentlink.protocol import Epoch
 from agentlink.tests.kube.wires import wired
 from rig.namespaces import Namespace
 
@@ -21,7 +24,13 @@ pytestmark = pytest.mark.kube
 class Candidate:
     """An agent that notes when it works. Times are this process's, the same for all candidates."""
 
-    def __init__(self, access: Access, namespace: str, lease_seconds: int = LEASE_SECONDS) -> None:
+    def __init__(
+        self,
+        access: Access,
+        namespace: str,
+        lease_seconds: int = LEASE_SECONDS,
+        note: tuple[str, Note] | None = None,
+    ) -> None:
         self.begun = asyncio.Event()
         self.began_at = self.ended_at = 0.0
         self.leadership = Leadership(
@@ -30,6 +39,7 @@ class Candidate:
             lease_seconds=lease_seconds,
             renew_within_seconds=lease_seconds * 0.6,
             every_seconds=0.2,
+            note=note,
         )
         self.task = asyncio.create_task(self.leadership.run(self._work))
 
@@ -69,6 +79,23 @@ async def test_one_of_two_leads_and_the_other_begins_at_once_when_it_gives_up(na
         assert lease["leaseTransitions"] >= 2
         await second.stop()
         assert not (await lease_of(kube, namespace.name)).get("holderIdentity")
+
+
+async def test_what_a_leader_remembers_the_next_one_finds_on_the_lease(namespace: Namespace) -> None:
+    access, name, row = load(namespace.kubeconfig), "chamber.internal/epoch", uuid4()
+    memories = Memory(), Memory()
+    first = Candidate(access, namespace.name, note=(name, memories[0]))
+    await asyncio.wait_for(first.begun.wait(), 60)
+    memories[0].learn(Epoch(of=row, number=7))
+    memories[0].learn(Epoch(of=row, number=3))  # late
+    await first.stop()
+    second = Candidate(access, namespace.name, note=(name, memories[1]))
+    await asyncio.wait_for(second.begun.wait(), 60)
+    assert memories[1].epoch == Epoch(of=row, number=7)
+    await second.stop()
+    async with Kube(access) as kube:
+        metadata = (await kube.get(LEASES, NAME, namespace.name))["metadata"]
+    assert metadata["annotations"] == {name: f"{row}:7"}
 
 
 async def test_a_leader_that_is_cut_off_stops_before_another_begins(

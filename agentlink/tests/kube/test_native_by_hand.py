@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.protocol import LIVING, Assignment, Phase, PodState
 from agentlink.tests.kube.native import Agent, agent_of, items, pods_on, work
 from rig.namespaces import Namespace
@@ -51,8 +52,8 @@ async def ends(agent: Agent, gang: Assignment, code: str, sentence: str) -> None
 
 async def test_pods_and_jobs_that_somebody_takes_away_end_their_workload(namespace: Namespace) -> None:
     (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
-    name = namespace.name
-    async with agent_of(namespace) as agent:
+    name, unprotected = namespace.name, Disruption.of(["none"])
+    async with agent_of(namespace, disruption=unprotected) as agent:
         gangs = [await run(agent, node, first=2 * number) for number in range(4)]
         pods = [pod_of(agent, gang) for gang in gangs]
         jobs = [job_of(agent, gang) for gang in gangs]
@@ -62,7 +63,7 @@ async def test_pods_and_jobs_that_somebody_takes_away_end_their_workload(namespa
         await admin(
             namespace, "request", "POST", f"/api/v1/namespaces/{name}/pods/{pods[1]}/eviction", eviction
         )
-        await ends(agent, gangs[1], "drained", f"Pod 1 on {node} was evicted by hand")
+        await ends(agent, gangs[1], "drained", f"Pod 1 on {node} was evicted, as when its node is drained.")
         await admin(namespace, "delete", "batch/v1", "jobs", jobs[2], name, propagationPolicy="Background")
         await ends(
             agent,

@@ -115,6 +115,22 @@ async def test_nobody_is_blamed_for_pods_that_are_only_not_heard_of_yet(
     assert (verdict.code, verdict.exit_code) == (code, exit_code)
 
 
+async def test_what_time_alone_brings_about_is_looked_at_afresh_before_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(caring, "_now", lambda: NOW)
+    stuck = pod(0, "Pending", started_at=at(-200), waiting=Said("ErrImagePull", "manifest unknown"))
+    kube = Written()
+    kube.pods = [pod(0)]  # the API server was away, and the image came meanwhile
+    attempt = job(0, started_at=None)
+    await care(kube, attempt, stuck).look_after(ATTEMPT)
+    assert kube.patches == []
+    kube.pods = [stuck]
+    await care(kube, attempt, stuck).look_after(ATTEMPT)
+    (patch,) = kube.patches
+    assert "image-not-pulled" in patch["metadata"]["annotations"][NAMES.verdict]
+
+
 async def test_a_time_limit_is_kept_by_the_cluster_and_never_early() -> None:
     kube = Written()
     runs = pod(0, running_at=at(10))

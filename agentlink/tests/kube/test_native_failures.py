@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kube
 ENDS = {
     "3": ("exit-code", "Pod 0 on {node} exited with code 3.", 3),
     "OOMKilled": ("out-of-memory", "used more memory than its 2,048 MiB.", 137),
-    "Evicted": ("evicted", "Pod 0 on {node} was evicted by its node: ", None),
+    "Evicted": ("node-pressure", "Pod 0 on {node} was evicted by its node: ", None),
 }
 
 

@@ -107,3 +107,12 @@ def test_a_pod_that_was_made_again_counts_and_not_the_one_before() -> None:
     before = replace(pod(0, "Failed"), uid="old", created_at=at(1))
     seen = observation(attempt(job(0), before, pod(0)))
     assert [one.state.value for one in seen.pods] == ["running"]
+
+
+def test_a_pod_that_ends_well_because_it_was_told_to_end_is_no_success() -> None:
+    drained = pod(0, "Succeeded", finished_at=at(30), disrupted=Said("EvictionByEvictionAPI"))
+    assert observation(attempt(job(0), drained)).phase is Phase.RUNNING  # until a verdict is written
+    verdict = Verdict("drained", "It was drained.", at(29))
+    for things in ([drained], []):  # and also once the pod is gone, and its Job complete
+        seen = observation(attempt(job(0, verdict=verdict, complete=True), *things))
+        assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "drained", None)

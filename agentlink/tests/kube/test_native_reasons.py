@@ -9,6 +9,8 @@ from agentlink.agent.backends.native import reasons
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said
 from agentlink.tests.kube.made import NOW, at, attempt, job, pod
 
+LOW = "The node was low on resource: memory. Container main was"
+MORE = "has larger consumption of memory."
 Things = list[JobFacts | PodFacts]
 BOTH = job(0, 1)
 EXITED = pod(0, "Failed", exit_code=3, finished_at=at(30), ended=Said("Error"))
@@ -40,10 +42,19 @@ def judged(*things: JobFacts | PodFacts, **given: object) -> reasons.Judgement:
          "Pod 0 on n0 was ended because it used more memory than what its node has."),
         ([BOTH, replace(EXITED, exit_code=128, ended=Said("StartError", 'exec: "trian": not found'))],
          "container-not-started", 'Pod 0 on n0 could not run its command: exec: "trian": not found.'),
-        ([BOTH, pod(0, "Failed", status=Said("Evicted", "The node was low on resource: memory. "))], "evicted",
+        ([BOTH, pod(0, "Failed", status=Said("Evicted", "The node was low on resource: memory. "))], "node-pressure",
          "Pod 0 on n0 was evicted by its node: The node was low on resource: memory."),
+        ([BOTH, pod(0, "Failed", status=Said("Evicted", f"{LOW} using 100Ki, request is 0, {MORE}"))], "node-pressure",
+         f"Pod 0 on n0 was evicted by its node: {LOW} using 100Ki, request is 0, {MORE}"),
+        ([BOTH, pod(0, "Failed", status=Said("Evicted", f"{LOW} using 9Gi, request is 8Gi, {MORE}"))], "evicted",
+         f"Pod 0 on n0 was evicted by its node: {LOW} using 9Gi, request is 8Gi, {MORE}"),
+        ([BOTH, pod(0, "Failed", status=Said("Evicted", 'Usage of EmptyDir volume "shm" exceeds the limit "1Gi". '))],
+         "evicted", 'Pod 0 on n0 was evicted by its node: Usage of EmptyDir volume "shm" exceeds the limit "1Gi".'),
+        ([BOTH, pod(0, "Failed", status=Said("Preempting", "Preempted in order to admit critical pod"))],
+         "node-pressure", "Pod 0 on n0 was ended by its node for a pod that the cluster itself needs: "
+         "Preempted in order to admit critical pod."),
         ([BOTH, pod(0, "Failed", status=Said("Terminated", "The node is being shut down."))],
-         "node-lost", "Pod 0 on n0 ended with its node: The node is being shut down."),
+         "node-shutdown", "Pod 0 on n0 ended with its node: The node is being shut down."),
         ([BOTH, pod(0, "Failed", status=Said("OutOfcpu", "Node didn't have enough resource: cpu"))],
          "unschedulable", "Pod 0 on n0 was turned away by its node: Node didn't have enough resource: cpu."),
         ([BOTH, pod(0, "Failed", status=Said("UnexpectedAdmissionError", "Allocate failed due to no devices"))],
@@ -53,17 +64,20 @@ def judged(*things: JobFacts | PodFacts, **given: object) -> reasons.Judgement:
          "It ran for its time limit of 9 s."),
         # The cluster takes a pod away.
         ([BOTH, pod(0, disrupted=Said("DeletionByTaintManager")), pod(1)], "node-lost",
-         "Node n0 was lost, or not ready for too long, while pod 0 ran there."),
+         "Pod 0 on n0 was deleted: its node was lost, or not ready for too long."),
         ([BOTH, pod(0, "Failed", disrupted=Said("DeletionByPodGC")), pod(1)], "node-lost",
-         "Node n0 was lost, or not ready for too long, while pod 0 ran there."),
+         "Pod 0 on n0 was deleted: its node was lost, or not ready for too long."),
         ([BOTH, pod(0, disrupted=Said("EvictionByEvictionAPI")), pod(1)], "drained",
-         "Pod 0 on n0 was evicted by hand, as when its node is drained."),
-        ([BOTH, pod(0, disrupted=Said("PreemptionByScheduler", "by a pod of higher priority")), pod(1)], "displaced",
+         "Pod 0 on n0 was evicted, as when its node is drained."),
+        ([BOTH, pod(0, "Succeeded", disrupted=Said("EvictionByEvictionAPI")), pod(1)], "drained",
+         "Pod 0 on n0 was evicted, as when its node is drained."),
+        ([BOTH, pod(0, disrupted=Said("PreemptionByScheduler", "by a pod of higher priority")), pod(1)],
+         "scheduler-preempted",
          "Pod 0 on n0 was taken away by the cluster's scheduler: by a pod of higher priority."),
         ([BOTH, pod(0), pod(1, node="n7")], "misplaced",
          "Pod 1 was planned on n1, but was let go to n7, not by Chamber."),
-        ([BOTH, pod(0, disrupted=Said("TerminationByKubelet", "low on disk")), pod(1)], "evicted",
-         "Pod 0 on n0 was ended by its node: low on disk."),
+        ([BOTH, pod(0, disrupted=Said("TerminationByKubelet", f"{LOW} using 9Gi.")), pod(1)], "node-pressure",
+         f"Pod 0 on n0 was evicted by its node: {LOW} using 9Gi."),
         # It cannot begin.
         ([BOTH, pod(0, "Pending", started_at=at(-200), waiting=Said("ImagePullBackOff", "Back-off pulling \"x\""))],
          "image-not-pulled", 'Pod 0 on n0 cannot have its image: Back-off pulling "x".'),
@@ -223,3 +237,98 @@ def test_a_node_that_is_not_there_is_lost_with_what_runs_there() -> None:
     assert verdict is not None
     assert verdict.code == "node-lost"
     assert judged(*gang, lost=["n1"]) == reasons.Judgement()
+
+
+def test_work_leaves_a_node_at_the_time_that_its_drain_names() -> None:
+    gang: Things = [job(0, 1), pod(0), pod(1)]
+    assert judged(*gang, drains={"n1": at(90)}) == reasons.Judgement(None, 30)
+    verdict = judged(*gang, drains={"n1": at(90)}, now=at(90)).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.message) == (
+        "drained",
+        "Pod 1 on n1 was asked to end: an operator drains its node.",
+    )
+    assert judged(*gang, drains={"n7": at(0)}) == reasons.Judgement()
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "sentence"),
+    [
+        ({}, "pod-deleted", "A pod of its Job train was deleted in the cluster, not by Chamber."),
+        (
+            {"emptied": {"n0": ""}},
+            "drained",
+            "A pod of its Job train on n0 was deleted while its node is being emptied.",
+        ),
+        (
+            {"lost": ["n0"], "emptied": {"n0": ""}},
+            "node-lost",
+            "Node n0 was lost: it is not in the cluster any more. A pod of its Job train ran there.",
+        ),
+    ],
+)
+def test_a_pod_that_is_gone_without_a_word_went_with_its_node_where_that_goes(
+    given: dict[str, object], code: str, sentence: str
+) -> None:
+    verdict = judged(job(0, failed=Said("FailedIndexes"), failed_at=at(50)), **given).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.message) == (code, sentence)
+
+
+GANG = job(0, 1)
+CRASHED = pod(0, "Failed", exit_code=1, finished_at=at(40), ended=Said("Error"))
+DRAINED = pod(1, disrupted=Said("EvictionByEvictionAPI"), deleted_at=at(40))
+
+
+@pytest.mark.parametrize(
+    ("other", "given", "code"),
+    [
+        (DRAINED, {}, "drained"),
+        (replace(DRAINED, deleted_at=at(41)), {}, "exit-code"),
+        (pod(1), {"lost": ["n1"]}, "node-lost"),
+        (pod(1), {"unready": ["n1"]}, "node-lost"),
+        (pod(1, "Failed", exit_code=1, finished_at=at(41)), {"unready": ["n1"]}, "exit-code"),
+        (pod(1), {"unready": ["n0"]}, "exit-code"),
+    ],
+)
+def test_what_fails_because_one_of_its_pods_was_taken_away_failed_by_that(
+    other: PodFacts, given: dict[str, object], code: str
+) -> None:
+    verdict = judged(GANG, CRASHED, other, **given).verdict
+    assert verdict is not None
+    assert verdict.code == code
+    assert (verdict.exit_code is None) == (code != "exit-code")
+
+
+@pytest.mark.parametrize(
+    ("one", "code", "sentence"),
+    [
+        (pod(0, disrupted=Said("EvictionByEvictionAPI")), "drained",
+         "Pod 0 on n0 was evicted, as when its node is drained (cordoned by kubectl)."),
+        (pod(0, disrupted=Said("DeletionByTaintManager")), "drained",
+         "Pod 0 on n0 was evicted: its node is being emptied (cordoned by kubectl)."),
+        (pod(0, deleted_at=at(50)), "drained",
+         "Pod 0 on n0 was deleted while its node is being emptied (cordoned by kubectl)."),
+        (pod(0, disrupted=Said("DeletionByPodGC")), "node-lost",
+         "Pod 0 on n0 was deleted: its node was lost, or not ready for too long."),
+    ],
+)  # fmt: skip
+def test_who_empties_a_node_is_told(one: PodFacts, code: str, sentence: str) -> None:
+    verdict = judged(job(0), one, emptied={"n0": "cordoned by kubectl"}).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.message) == (code, sentence)
+
+
+AWAY = 'failed to do request: Head "https://r/v2": dial tcp 10.0.0.9:443: connect: connection refused'
+
+
+def test_a_registry_that_is_away_is_waited_for_and_is_not_the_workloads_fault() -> None:
+    waiting = pod(0, "Pending", started_at=at(0), waiting=Said("ErrImagePull", AWAY), pull_error=AWAY)
+    assert judged(job(0), waiting, now=at(130)) == reasons.Judgement(None, reasons.REGISTRY_SECONDS - 130)
+    for now in (replace(waiting, waiting=Said("ImagePullBackOff", 'Back-off pulling image "x"')), waiting):
+        verdict = judged(job(0), now, now=at(300)).verdict
+        assert verdict is not None
+        assert (verdict.code, verdict.refused) == ("registry-unreachable", False)
+        assert verdict.message.startswith(
+            "Pod 0 on n0 cannot have its image, its registry gives no answer: failed"
+        )

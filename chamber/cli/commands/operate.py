@@ -165,6 +165,20 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     help="The port at which they tell it; else 9400.",
 )
 @click.option(
+    "--disruption-budgets",
+    multiple=True,
+    envvar="CHAMBER_DISRUPTION_BUDGETS",
+    metavar="WORKLOADS",
+    help="Which pods have a PodDisruptionBudget: reserved, gangs, single or none; else reserved and gangs.",
+)
+@click.option(
+    "--do-not-disrupt",
+    multiple=True,
+    envvar="CHAMBER_DO_NOT_DISRUPT",
+    metavar="WORKLOADS",
+    help="Which pods autoscalers are told to leave alone, by the same words.",
+)
+@click.option(
     "--health-port",
     type=click.IntRange(0, 65535),
     envvar="CHAMBER_HEALTH_PORT",

@@ -138,6 +138,17 @@ def test_an_agent_that_is_refused() -> None:
     assert list(processes.clusters()) == []
 
 
+def test_a_database_that_was_restored_is_told_for_a_day() -> None:
+    now = timezone.now()
+    seen = {"connected": True, "last_seen_at": now, "protocol": 1}
+    Cluster.objects.create(name="east", restored_at=now, restored_from=now - timedelta(days=2), **seen)
+    found = only(processes.clusters)
+    assert f"restored from a backup of about {now - timedelta(days=2):%Y-%m-%d %H:%M} UTC" in found.problem
+    assert "no two servers use copies of one database" in found.advice
+    Cluster.objects.update(restored_at=now - timedelta(hours=25))
+    assert list(processes.clusters()) == []
+
+
 def test_a_cluster_in_touch() -> None:
     Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now(), protocol=1)
     assert list(processes.clusters()) == []

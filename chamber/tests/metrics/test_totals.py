@@ -4,13 +4,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
-from chamber.metrics import totals
-from chamber.models import Total
+from chamber.metrics import history, totals
+from chamber.metrics.tables import Names
+from chamber.models import Mark, Total
 from scheduling.cycle import prune
 from scheduling.models import Cycle
 from scheduling.tally import WAIT_BOUNDS, Tally
+from scheduling.tests.conftest import Acme
+from workloads import lifecycle
+from workloads.lifecycle import Displacement
+from workloads.models import Attempt
+from workloads.tests.factories import SCHEDULER, make_workload, start
 
 pytestmark = pytest.mark.django_db
 
@@ -91,3 +98,34 @@ def test_more_cycles_than_one_transaction_takes(monkeypatch: pytest.MonkeyPatch)
         store(number, 1.0)
     assert totals.add_up() == 5
     assert total("wait")[0] == 5
+
+
+def displace(acme: Acme, code: str, *, seconds_ago: int) -> None:
+    """Displace the attempt of a new workload; the transaction was over so many seconds ago."""
+    attempt = start(make_workload(acme.research, acme.owner), acme.pool)
+    one = Displacement(attempt.pk, code, "It was taken away.", timezone.now())
+    with transaction.atomic():
+        lifecycle.displace_many([one], by=SCHEDULER, at=timezone.now())
+    ended_at = timezone.now() - timedelta(seconds=seconds_ago)
+    times = dict.fromkeys(("queued_at", "starting_at", "running_at", "ended_at"), ended_at)
+    Attempt.objects.filter(pk=attempt.pk).update(**times)
+
+
+def test_what_was_displaced_is_counted_once_by_its_cause_and_apart_from_preemptions(acme: Acme) -> None:
+    totals.add_up()
+    Mark.objects.filter(pk="displaced").update(
+        details={"until": (timezone.now() - timedelta(hours=1)).isoformat()}
+    )
+    displace(acme, "drained", seconds_ago=120)
+    displace(acme, "drained", seconds_ago=60)
+    displace(acme, "node-lost", seconds_ago=60)
+    displace(acme, "node-lost", seconds_ago=0)  # its transaction may not be over
+    for _ in range(2):
+        totals.add_up()
+    found = {row.labels: row.count for row in Total.objects.filter(name="displaced")}
+    assert found == {'{"cause":"drained"}': 2, '{"cause":"node-lost"}': 1}
+    Attempt.objects.all().update(end_reason="")
+    families = {family.name: family for family in history.read(Names.read())}
+    samples = {sample.labels["cause"]: sample.value for sample in families["chamber_displaced"].samples}
+    assert samples == {"drained": 2, "node-lost": 1}
+    assert families["chamber_preemptions"].samples == []

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
-from agentlink.agent.backends.native.facts import JobFacts, PodFacts
+from agentlink.agent.backends.native.facts import BACKING_OFF, JobFacts, PodFacts
 from agentlink.agent.backends.native.inventory import NodeUse
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
@@ -66,7 +66,7 @@ class Attempts:
                 self._touch(job.plan.attempt)
 
     def lose_node(self, node: str) -> None:
-        """Take in that a node is gone, or not looked at any more."""
+        """Take in that a node is gone, or not looked at any more, or is to be left."""
         for pod in self._on_node.get(node, {}).values():
             job = self._job_of(pod)
             if job is not None:
@@ -189,5 +189,13 @@ def _owner(pod: PodFacts | None) -> Owner | None:
 
 
 def _kept(old: PodFacts, new: PodFacts) -> PodFacts:
-    """Return the pod as Chamber's still where its Job was deleted and it was left behind: it has its devices."""
-    return replace(new, owner=old.owner) if not new.owner and new.uid == old.uid else new
+    """Return the pod as Chamber's still where its Job was deleted and it was left behind: it has its devices. While its
+    node waits to pull its image again, it keeps what the last try met.
+    """
+    if new.uid != old.uid:
+        return new
+    if not new.owner:
+        new = replace(new, owner=old.owner)
+    if new.waiting.reason == BACKING_OFF and not new.pull_error:
+        new = replace(new, pull_error=old.pull_error)
+    return new

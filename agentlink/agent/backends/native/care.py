@@ -15,6 +15,7 @@ from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native import gates, phases, reasons, stopping
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker, NotMade, refused_for_now
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt
@@ -50,7 +51,7 @@ class Asked:
 class Care:
     """Looks after attempts. `touch` is called with each that is to be observed anew; `namespace` is that of workloads
     whose assignment names none. `has_room` says whether the quota of its namespace lets an assignment's pods in,
-    `why_closed` why nothing is made in its namespace ("" where it is).
+    `why_closed` why nothing is made in its namespace ("" where it is), `maintenance` what is done to nodes.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Care:
         touch: Callable[[UUID], None],
         has_room: Callable[[Assignment], bool] = lambda _: True,
         why_closed: Callable[[Assignment], str] = lambda _: "",
+        maintenance: Maintenance | None = None,
     ) -> None:
         self._adopter, self._has_room, self._why_closed = adopter, has_room, why_closed
+        self._maintenance = maintenance
         self._maker, self._attempts, self._namespace, self._touch = maker, attempts, namespace, touch
         self._kube, self._names = maker.kube, maker.names
         self._asked: dict[UUID, Asked] = {}
@@ -268,19 +271,42 @@ class Care:
             self._tries.pop(attempt, None)
 
     async def _judge(self, found: Attempt) -> reasons.Judgement:
+        """Return what is to be said of an attempt's end. What time alone brings about is looked at afresh: the API
+        server may have been away, and the pods have gone on.
+        """
+        judgement = await self._judge_as(found)
+        if judgement.verdict is not None and judgement.verdict.code in reasons.IN_TIME:
+            return await self._judge_as(await self._seen_afresh(found))
+        return judgement
+
+    async def _judge_as(self, found: Attempt) -> reasons.Judgement:
         now = _now()
         if reasons.lacks_a_cause(found, now=now):
             found = await self._seen_afresh(found)
         unmade = reasons.asks_why_unmade(found, now=now)
         refusal = await self._maker.why_unmade(found) if unmade else None
         nodes = {slot.pod.node for slot in found.wanted if slot.pod is not None and not slot.pod.is_over}
+        vanished = {slot.planned.node for slot in found.wanted if slot.pod is None and slot.job.failed}
+        nodes |= vanished
         lost = [node for node in sorted(nodes) if node and not await self._maker.has_node(node)]
         free = self._note_free(found, now)
         closed = self._maker.closed(slot.planned.node for slot in found.wanted if free)
         overtaken = self._attempts.overtaken(found) if unmade else None
+        unready: set[str] = set()
+        emptied: dict[str, str] = {}
+        drains: dict[str, datetime] = {}
+        assignment = self._expected.get(found.jobs[0].plan.attempt)
+        if self._maintenance is not None and assignment is not None:
+            drains = self._maintenance.drains(nodes, reserved=assignment.reserved)
+        if self._maintenance is not None:
+            pods = [slot.pod for slot in found.wanted if slot.pod is not None]
+            taken = vanished | {pod.node for pod in pods if pod.disrupted or pod.deleted_at is not None}
+            unready = self._maintenance.unready(nodes)
+            emptied = await self._maintenance.emptied(filter(None, nodes | taken), afresh=taken)
         return reasons.judge(
-            found, now=now, let_go=free, lost=lost, closed=closed, refusal=refusal, overtaken=overtaken
-        )
+            found, now=now, let_go=free, lost=lost, closed=closed, unready=unready, emptied=emptied,
+            drains=drains, refusal=refusal, overtaken=overtaken,
+        )  # fmt: skip
 
     async def _seen_afresh(self, found: Attempt) -> Attempt:
         """Return an attempt with its pods as they are now: what is heard of Jobs may be ahead of what is of pods."""

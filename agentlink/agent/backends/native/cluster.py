@@ -17,9 +17,11 @@ from agentlink.agent.backends.base import Found, LogPiece, Observation
 from agentlink.agent.backends.native import logs
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.agent.backends.native.care import Asked, Care
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory, Settings
+from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
@@ -58,9 +60,10 @@ class NativeCluster:
         exporters: Sequence[str] = EXPORTERS,
         exporter_port: int = PORT,
         role: str = ROLE,
+        disruption: Disruption | None = None,
     ) -> None:
         self.kube = kube
-        self._role = role
+        self._role, self._disruption = role, disruption or Disruption()
         self.names = names or Names()
         self._own_namespace, self._namespace = own_namespace, namespace or own_namespace
         self._version = 1
@@ -73,7 +76,7 @@ class NativeCluster:
             use_of=self.attempts.use_of,
             owns=self.attempts.owns,
             on_change=self._ring,
-            on_gone=self.attempts.lose_node,
+            on_leaving=self.attempts.lose_node,
             settings=settings,
             names=self.names,
         )
@@ -92,7 +95,7 @@ class NativeCluster:
         """Begin to watch; raise `KubeError` where the API server does not let the agent."""
         self.uid = await cluster_uid(self.kube)
         self._marks = await Marks.load(self.kube, self._own_namespace, domain=self.names.domain)
-        maker = Maker(self.kube, self.names, self._marks, self.inventory, self.uid)
+        maker = Maker(self.kube, self.names, self._marks, self.inventory, self.uid, self._disruption)
         adopter = Adopter(self.kube, self.names, self._marks, self.inventory, self.uid)
         await self._tasks.__aenter__()
         keeper = Keeper(
@@ -115,6 +118,7 @@ class NativeCluster:
             touch=self._touch,
             has_room=self._spaces.has_room,
             why_closed=self._spaces.why_closed,
+            maintenance=Maintenance(self.kube, self.inventory),
         )
         runs = [each.run() for each in (self._jobs, self._pods, self._spaces, *self.inventory.reflectors)]
         self._running = [

@@ -16,6 +16,7 @@ CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 ENDED = frozenset({"Succeeded", "Failed"})
+BACKING_OFF = "ImagePullBackOff"
 MOST_PODS = 100_000
 """Of a Job, as far as Kubernetes goes."""
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -57,6 +58,8 @@ class PodFacts:
     unschedulable: str = ""
     disrupted: Said = NOTHING
     waiting: Said = NOTHING
+    pull_error: str = ""
+    """What the last try to pull its image met, also while the next one is waited for."""
     running_at: datetime | None = None
     finished_at: datetime | None = None
     exit_code: int | None = None
@@ -175,6 +178,7 @@ def read_pod(body: JsonObject) -> PodFacts:
         unschedulable=scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else "",
         disrupted=_said(disrupted) if disrupted and disrupted["status"] == "True" else NOTHING,
         waiting=_said(waiting) if waiting else NOTHING,
+        pull_error=_pull_error(waiting or {}),
         running_at=max((at for at in map(time, began) if at), default=None) if all(began) else None,
         finished_at=time(terminated.get("finishedAt")),
         exit_code=terminated.get("exitCode"),
@@ -201,6 +205,14 @@ def _containers(status: JsonObject) -> tuple[JsonObject | None, JsonObject | Non
     ended = [state["terminated"] for state in states if state.get("terminated")]
     failed = next((each for each in ended if each.get("exitCode")), None)
     return waiting, failed or next(iter(ended), None)
+
+
+def _pull_error(waiting: JsonObject) -> str:
+    """Return what a try to pull an image met; older kubelets do not say it while they wait for the next one."""
+    reason, message = waiting.get("reason", ""), str(waiting.get("message", ""))
+    if reason == BACKING_OFF:
+        return message if ": " in message else ""
+    return message if reason in ("ErrImagePull", "RegistryUnavailable") else ""
 
 
 def _requests(spec: JsonObject) -> tuple[tuple[str, int], ...]:

@@ -49,7 +49,7 @@ class Inventory:
     of Chamber's own.
 
     Each of `reflectors` is to be run, and its `synced` awaited, before anything is asked. `on_change` is called when a
-    report may have changed, `on_gone` with a node that is not there any more.
+    report may have changed, `on_leaving` with a node that is not there any more, or whose drain is another.
 
     Who may share a device with whom is for the plan to say: a claim lies in one namespace.
     """
@@ -61,12 +61,12 @@ class Inventory:
         use_of: Callable[[str], NodeUse],
         owns: Callable[[str, str], bool],
         on_change: Callable[[], None],
-        on_gone: Callable[[str], None] | None = None,
+        on_leaving: Callable[[str], None] | None = None,
         settings: Settings | None = None,
         names: Names | None = None,
     ) -> None:
         self.settings, self.names = settings or Settings(), names or Names()
-        self._use_of, self._owns, self._on_change, self._on_gone = use_of, owns, on_change, on_gone
+        self._use_of, self._owns, self._on_change, self._on_leaving = use_of, owns, on_change, on_leaving
         self._kube = kube
         self._version = 0
         self._reports: dict[str, NodeReport] = {}
@@ -156,7 +156,7 @@ class Inventory:
     # What the watches tell
 
     def _read_node(self, body: JsonObject) -> NodeFacts:
-        return read_node(body, self.settings.resources)
+        return read_node(body, self.settings.resources, self.names)
 
     def _read_slice(self, body: JsonObject) -> SliceFacts | None:
         return read_slice(body, self.settings.drivers)
@@ -165,10 +165,11 @@ class Inventory:
         claim = claims.read_claim(body, self.names)
         return claim if claim.devices or claim.pins else None
 
-    def _on_node(self, key: str, _old: NodeFacts | None, new: NodeFacts | None) -> None:
+    def _on_node(self, key: str, old: NodeFacts | None, new: NodeFacts | None) -> None:
         self.touch(key)
-        if new is None and self._on_gone is not None:
-            self._on_gone(key)
+        drained = new is None or (old is not None and old.drain != new.drain)
+        if drained and self._on_leaving is not None:
+            self._on_leaving(key)
 
     def _on_slice(self, _key: str, _old: SliceFacts | None, _new: SliceFacts | None) -> None:
         self._slices_changed = True

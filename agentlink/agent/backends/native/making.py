@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agentlink.agent.backends.native import gates, manifests, refusals, stopping
+from agentlink.agent.backends.native import budgets, gates, manifests, refusals, stopping
+from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.agent.backends.native.devices import CannotHold, Claim
 from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory
@@ -14,7 +15,7 @@ from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
-from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject, key_of
+from agentlink.agent.kube.resources import BUDGETS, EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject, key_of
 from agentlink.protocol import Assignment
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Maker:
     marks: Marks
     inventory: Inventory
     cluster: str
+    disruption: Disruption = field(default_factory=Disruption)
 
     async def jobs(self, wave: Wave) -> None:
         """Make the Jobs of a wave that are not there yet; raise `NotMade` where the cluster does not take one."""
@@ -51,6 +53,7 @@ class Maker:
 
     async def _job(self, part: Part, wave: Wave) -> None:
         body = manifests.job(part, wave, self.names, cluster=self.cluster)
+        body["spec"]["template"]["metadata"]["annotations"] |= self.disruption.annotations(wave.assignment)
         body["metadata"]["annotations"][self.names.mark] = self.marks.made(body)
         try:
             made = await self.kube.create(JOBS, body, wave.namespace)
@@ -120,6 +123,8 @@ class Maker:
                 ask = self.inventory.ask(job.plan.pods[0], job.namespace)
                 for claim in ask.claims:
                     await self._claim(claim, job, labels)
+                if self.disruption.has_budget(assignment):
+                    await self._budget(job, labels)
         except CannotHold as error:
             raise NotMade("unschedulable", str(error)) from error
         except KubeError as error:
@@ -132,6 +137,15 @@ class Maker:
             await self.kube.create(SERVICES, body, first.namespace)
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
+
+    async def _budget(self, job: JobFacts, labels: Mapping[str, str]) -> None:
+        """Have a Job's pods protected; a cluster that does not take that runs them all the same."""
+        try:
+            await self.kube.create(BUDGETS, budgets.budget(job, labels), job.namespace)
+        except AlreadyExists:
+            logger.debug("The PodDisruptionBudget of %s is there already.", job.key)
+        except (Forbidden, Invalid, NotFound) as error:
+            logger.warning("The pods of %s may be evicted, they have no budget: %s", job.key, error)
 
     async def _claim(self, claim: Claim, job: JobFacts, labels: Mapping[str, str]) -> None:
         # What several share is no single workload's.

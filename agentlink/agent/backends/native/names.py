@@ -108,6 +108,21 @@ class Names:
         """Return the annotation with the indexes of a pod's planned devices."""
         return self._of("devices")
 
+    @property
+    def epoch(self) -> str:
+        """Return the annotation of the agent's lease with how far it has seen the server's database."""
+        return self._of("epoch")
+
+    @property
+    def drain_elastic(self) -> str:
+        """Return the annotation of a node that says from when elastic work leaves it."""
+        return self._of("drain-elastic-at")
+
+    @property
+    def drain_reserved(self) -> str:
+        """Return the annotation of a node that says until when reserved work may stay."""
+        return self._of("drain-reserved-at")
+
     # What holds things back
 
     @property

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from agentlink.agent.backends.native.devices import Device, is_gpu
 from agentlink.agent.backends.native.facts import PodFacts
+from agentlink.agent.backends.native.names import Names
 from agentlink.agent.kube.quantities import mebibytes, milli, number
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.protocol import DeviceReport, NodeReport
@@ -13,11 +15,34 @@ LIFECYCLE = frozenset(
     f"node.kubernetes.io/{state}" for state in ("unschedulable", "not-ready", "unreachable")
 )
 """Taints that say what `ready` and `cordoned` say."""
+EMPTIERS = {
+    "ToBeDeletedByClusterAutoscaler": "by the Cluster Autoscaler",
+    "karpenter.sh/disrupted": "by Karpenter",
+    "karpenter.sh/disruption": "by Karpenter",
+    "cloud.google.com/impending-node-termination": "Google Cloud takes the machine back",
+    "aws-node-termination-handler/spot-itn": "AWS takes the spot instance back",
+    "aws-node-termination-handler/scheduled-maintenance": "scheduled maintenance of AWS",
+    "node.kubernetes.io/out-of-service": "out of service",
+    "node.cloudprovider.kubernetes.io/shutdown": "the cloud shut it down",
+}
+"""Who sets which taint when it empties a node."""
 UNTOLD = ("feature.node.kubernetes.io/", "beta.kubernetes.io/")
 """Labels that begin so are many, and of no use for choosing GPUs."""
 MOST_DEVICES = 1024
 LONGEST_WORD = 60
 LONGEST_NAME = 253
+
+
+AT_ONCE = "now"
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """When work leaves a node that an operator asked to be drained, by class; None: not until it ends by itself."""
+
+    elastic_at: datetime | None = None
+    reserved_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +58,24 @@ class NodeFacts:
     taints: tuple[str, ...]
     devices: Mapping[str, int]
     available: Mapping[str, int]
+    emptied_by: str | None = None
+    """By whom it is being emptied, as far as it tells; None where it is not."""
+    drain: Drain | None = None
 
 
-def read_node(body: JsonObject, resources: Iterable[str]) -> NodeFacts:
-    """Return what is kept of a node; `resources` are the patterns of GPU resources."""
+def read_node(body: JsonObject, resources: Iterable[str], names: Names | None = None) -> NodeFacts:
+    """Return what is kept of a node; `resources` are the patterns of GPU resources. One that is to be drained takes
+    nothing new.
+    """
     patterns = tuple(resources)
+    drain = read_drain(body["metadata"].get("annotations") or {}, names or Names())
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     allocatable = status.get("allocatable") or {}
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     return NodeFacts(
         name=metadata["name"],
         ready=conditions.get("Ready") == "True",
-        cordoned=bool(spec.get("unschedulable")) or "deletionTimestamp" in metadata,
+        cordoned=bool(spec.get("unschedulable") or drain) or "deletionTimestamp" in metadata,
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else None,
         memory_mib=mebibytes(allocatable["memory"]) if "memory" in allocatable else None,
         labels={
@@ -55,7 +86,51 @@ def read_node(body: JsonObject, resources: Iterable[str]) -> NodeFacts:
         taints=tuple(sorted(_taints(spec, patterns))),
         devices=_counted(status.get("capacity") or {}, patterns),
         available=_counted(allocatable, patterns),
+        emptied_by=_emptied_by(metadata, spec),
+        drain=drain,
     )
+
+
+def read_drain(annotations: Mapping[str, str], names: Names) -> Drain | None:
+    """Return what a node's annotations say of a drain: times with their zone, or `now`.
+
+    Without a time of its own elastic work leaves at once. What cannot be read is no time.
+    """
+    elastic, reserved = annotations.get(names.drain_elastic), annotations.get(names.drain_reserved)
+    if elastic is None and reserved is None:
+        return None
+    return Drain(_moment(AT_ONCE if elastic is None else elastic), _moment(reserved or ""))
+
+
+def _moment(text: str) -> datetime | None:
+    if text == AT_ONCE:
+        return LONG_AGO
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def _emptied_by(metadata: JsonObject, spec: JsonObject) -> str | None:
+    """Return who empties a node: by what its taints are known, else whoever cordoned it, else by which taint."""
+    taints = spec.get("taints") or ()
+    for taint in taints:
+        if who := EMPTIERS.get(taint["key"]):
+            return who
+    if spec.get("unschedulable"):
+        wrote = (entry for entry in metadata.get("managedFields") or () if _cordoned(entry))
+        who = next((str(entry.get("manager", "")) for entry in wrote), "")
+        return f"cordoned by {who}" if who else "cordoned"
+    for taint in taints:
+        if taint["effect"] == "NoExecute" and taint["key"] not in LIFECYCLE:
+            return f"taint {taint['key']}"
+    return None
+
+
+def _cordoned(entry: JsonObject) -> bool:
+    """Return whether an entry of managed fields is of whoever cordoned the node."""
+    return "f:unschedulable" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
 def _taints(spec: JsonObject, patterns: Sequence[str]) -> Iterable[str]:

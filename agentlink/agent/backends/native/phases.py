@@ -2,7 +2,8 @@
 
 In this order:
 
-1. All pods ended well: succeeded, whatever came after.
+1. All pods ended well: succeeded, whatever came after. Not where the cluster had begun to take a pod away: many end
+   well when they are told to end, with their work half done.
 2. A verdict was written: failed. Its other pods are reported for as long as they are there.
 3. It is being stopped: stopping while pods have devices, then gone.
 4. All pods that started together run: running, also while pods that were added later are on their way.
@@ -17,7 +18,7 @@ from datetime import datetime
 
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
-from agentlink.protocol import LIVING, AssignedPod, Phase, PodReport, PodState
+from agentlink.protocol import DISPLACING, LIVING, AssignedPod, Phase, PodReport, PodState
 
 TERMINATING = "terminating"
 MOST_REASON = 60
@@ -42,7 +43,7 @@ class Slot:
     def succeeded(self) -> bool:
         """Return whether it ended well, also where its pod is not there any more."""
         if self.pod is not None and self.pod.is_over:
-            return self.pod.phase == "Succeeded"
+            return self.pod.phase == "Succeeded" and not self.pod.disrupted
         return self.pod is None and (self.job.complete or self.completion in self.job.completed)
 
     @property
@@ -131,7 +132,8 @@ def observation(attempt: Attempt) -> Observation:
     verdicts = [job.verdict for job in attempt.jobs if job.verdict is not None]
     verdict = min(verdicts, key=lambda each: each.at, default=None)
     pods = tuple(_pods(attempt.slots))
-    succeeded = attempt.succeeded
+    # Of pods that are not there any more it is not known whether they were told to end.
+    succeeded = attempt.succeeded and not (verdict and verdict.code in DISPLACING)
     if succeeded:
         verdict = None
     phase = Phase.SUCCEEDED if succeeded else Phase.FAILED if verdict else _phase(attempt, pods)

@@ -5,22 +5,26 @@ In this order, the first that holds:
 1. Its Job was deleted or suspended by somebody else.
 2. It ran for its time limit.
 3. A pod failed by itself: out of memory, evicted, turned away by its node, an exit code. Where several did, the one
-   that nobody had told to end, then the earliest.
-4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on.
-5. A pod cannot begin: its image cannot be had, its container cannot be made. What may mend itself gets some time.
+   that nobody had told to end, then the earliest. Where the cluster had begun to take another away by then, or that
+   one's node is lost or not ready, it is this: what loses one of its pods fails.
+4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on. Its
+   node is to be drained by now.
+5. A pod cannot begin: its image cannot be had, its container cannot be made. What may mend itself gets some time, a
+   registry that gives no answer more.
 6. A pod was deleted by somebody else.
 7. The cluster does not make its pods.
 8. A pod that was let go does not come to its node.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from agentlink.agent.backends.native import refusals
+from agentlink.agent.backends.native import disruptions, images, refusals
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.refusals import sentence as _sentence
 from agentlink.protocol import PodState
 
 Passed = Callable[[datetime | None, float], bool]
@@ -29,6 +33,8 @@ UNBOUND_SECONDS = 60.0
 """How long a pod that was let go may be without its node."""
 IMAGE_SECONDS = 120.0
 """How long an image may be unavailable, or a container impossible to make."""
+REGISTRY_SECONDS = 300.0
+"""How long a registry may give no answer: kubelets try it some times until then."""
 DELETED_SECONDS = 3.0
 """How long a deletion that nothing explains may await its explanation: Jobs and pods are heard of separately."""
 UNMADE_SECONDS = 20.0
@@ -37,6 +43,11 @@ NEVER_MADE_SECONDS = 300.0
 """How long no pod may be made while nobody says why, from when the Jobs' controller came to the Job, or to later ones:
 one that is only behind gets as long as it needs.
 """
+
+IN_TIME = frozenset(
+    {"image-not-pulled", "registry-unreachable", "container-not-made", "unschedulable", "not-created"}
+)
+"""Ends that come when something has not happened for too long."""
 
 SIGNALS = {
     1: "SIGHUP",
@@ -50,16 +61,15 @@ SIGNALS = {
 }
 EXITS = frozenset({"exit-code", "out-of-memory", "container-not-started"})
 """Reasons of which the exit code tells something."""
-HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
-IMAGE_REASONS = (
-    frozenset({"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"}) | HOPELESS
-)
 CONTAINER_REASONS = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 )
-NODE_ENDED = frozenset({"NodeLost", "Shutdown", "Terminated", "NodeShutdown"})
 TURNED_AWAY = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration"})
 """Why a node does not take a pod that the scheduler gave it; besides, `OutOf` something."""
+
+
+NOBODY: Mapping[str, str] = {}
+NO_TIMES: Mapping[str, datetime] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +87,19 @@ def judge(
     let_go: Mapping[str, datetime],
     lost: Collection[str] = (),
     closed: Collection[str] = (),
+    unready: Collection[str] = (),
+    emptied: Mapping[str, str] = NOBODY,
+    drains: Mapping[str, datetime] = NO_TIMES,
     refusal: str | None = None,
     overtaken: datetime | None = None,
 ) -> Judgement:
     """Return how an attempt that has no verdict yet, and is not being stopped, has ended badly, if it has.
 
     `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there, `closed`:
-    those that take no new pods. `refusal`: why the cluster does not make pods, None where nobody asked. `overtaken`:
-    since when the Jobs' controller has dealt with Jobs that were made later, None where it has not.
+    those that take no new pods, `unready`: those that are not ready, `emptied`: by whom those are being emptied that
+    are, `drains`: from when the attempt is to leave those that an operator has drained. `refusal`: why the cluster does
+    not make pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that were
+    made later, None where it has not.
     """
     waits: list[float] = []
 
@@ -95,14 +110,15 @@ def judge(
             waits.append(left)
         return left <= 0
 
-    verdict = _of_jobs(attempt, now, passed) or _of_failed(attempt, now)
+    verdict = _of_jobs(attempt, now, passed) or _of_lost(attempt, now, lost)
+    verdict = verdict or _of_failed(attempt, now, unready, emptied)
     for slot in attempt.wanted:
-        if verdict is None and slot.pod is not None and slot.pod.phase != "Succeeded":
-            pod_lost = slot.pod.node in lost and not slot.pod.is_over
-            lost_verdict = Verdict("node-lost", _node_lost(slot, slot.pod), now) if pod_lost else None
-            verdict = lost_verdict or _of_pod(slot, slot.pod, now, passed)
+        if verdict is None and slot.pod is not None and not slot.succeeded:
+            verdict = _of_pod(slot, slot.pod, now, passed, emptied)
     if verdict is None:
-        verdict = _of_vanished(attempt, now, passed)
+        verdict = _of_drained(attempt, now, passed, drains)
+    if verdict is None:
+        verdict = _of_vanished(attempt, now, passed, lost, emptied)
     if verdict is None:
         verdict = _of_unmade(attempt, now, passed, refusal, overtaken)
     if verdict is None:
@@ -147,16 +163,35 @@ def _is_over_time(attempt: Attempt, job: JobFacts, passed: Passed) -> bool:
     return passed(attempt.running_at, limit + 1)
 
 
-def _of_failed(attempt: Attempt, now: datetime) -> Verdict | None:
+def _of_failed(
+    attempt: Attempt, now: datetime, unready: Collection[str] = (), emptied: Mapping[str, str] = NOBODY
+) -> Verdict | None:
     failed = [slot for slot in attempt.wanted if slot.pod is not None and _failed_by_itself(slot.pod)]
     if not failed:
         return None
     slot = min(failed, key=_order)
     pod = slot.pod
     assert pod is not None  # noqa: S101 - those without one were left out
-    code, message, refused = _failed(slot, pod)
+    ended_at = pod.finished_at or now
+    for other in attempt.wanted:
+        if other.pod is not None and other is not slot and _taken_by(other.pod, ended_at):
+            return Verdict(*_disrupted(other, other.pod, emptied), now)
+    code, message, refused = _failed(slot, pod, emptied)
+    if code == "exit-code":
+        for other in attempt.wanted:
+            if other.pod is not None and not other.pod.is_over and other.pod.node in unready:
+                index, node = other.planned.index, other.pod.node
+                return Verdict(
+                    "node-lost", f"{message} Node {node}, where pod {index} runs, is not ready.", now
+                )
     exit_code = pod.exit_code if code in EXITS else None
-    return Verdict(code, message, pod.finished_at or now, exit_code, refused)
+    return Verdict(code, message, ended_at, exit_code, refused)
+
+
+def _taken_by(pod: PodFacts, at: datetime) -> bool:
+    """Return whether the cluster had begun to take a pod away by then."""
+    began = pod.deleted_at or pod.finished_at
+    return bool(pod.disrupted) and began is not None and began <= at
 
 
 def _failed_by_itself(pod: PodFacts) -> bool:
@@ -173,19 +208,17 @@ def _order(slot: Slot) -> tuple[bool, float, int]:
     return (pod.deleted_at is not None, finished, slot.planned.index)
 
 
-def _failed(slot: Slot, pod: PodFacts) -> tuple[str, str, bool]:
+def _failed(slot: Slot, pod: PodFacts, emptied: Mapping[str, str]) -> tuple[str, str, bool]:
     """Return code and sentence of a pod that failed, and whether its node did not take it at all."""
     where, reason = _where(slot, pod), pod.status.reason
-    said = _sentence(pod.status.message or reason)
     if reason in TURNED_AWAY or reason.startswith("OutOf"):
+        said = _sentence(pod.status.message or reason)
         return "unschedulable", f"{where} was turned away by its node: {said}", True
-    ends = {
-        "Evicted": ("evicted", f"{where} was evicted by its node: {said}"),
-        "DeadlineExceeded": ("time-limit", _limit(slot.job)),
-        **dict.fromkeys(NODE_ENDED, ("node-lost", f"{where} ended with its node: {said}")),
-    }
-    other = _disrupted(slot, pod) if pod.disrupted else _exited(slot, pod)
-    return (*ends.get(reason, other), False)
+    if reason == "DeadlineExceeded":
+        return "time-limit", _limit(slot.job), False
+    if reason in disruptions.ENDS:
+        return (*disruptions.of_status(pod.status, where), False)
+    return (*(_disrupted(slot, pod, emptied) if pod.disrupted else _exited(slot, pod)), False)
 
 
 def _exited(slot: Slot, pod: PodFacts) -> tuple[str, str]:
@@ -202,56 +235,94 @@ def _exited(slot: Slot, pod: PodFacts) -> tuple[str, str]:
     return "exit-code", f"{where} exited with code {_exit(pod.exit_code)}."
 
 
-def _node_lost(slot: Slot, pod: PodFacts) -> str:
-    node = pod.node or slot.planned.node
-    return f"Node {node} was lost, or not ready for too long, while pod {slot.planned.index} ran there."
+def _of_lost(attempt: Attempt, now: datetime, lost: Collection[str]) -> Verdict | None:
+    for slot in attempt.wanted:
+        if slot.pod is not None and not slot.pod.is_over and slot.pod.node in lost:
+            gone = f"Node {slot.pod.node} was lost: it is not in the cluster any more."
+            return Verdict("node-lost", f"{gone} Pod {slot.planned.index} ran there.", now)
+    return None
 
 
 def _limit(job: JobFacts) -> str:
     return f"It ran for its time limit of {_duration(job.plan.time_limit_seconds or 0)}."
 
 
-def _disrupted(slot: Slot, pod: PodFacts) -> tuple[str, str]:
-    where, said = _where(slot, pod), _sentence(pod.disrupted.message)
-    if pod.disrupted.reason in ("DeletionByTaintManager", "DeletionByPodGC"):
-        return "node-lost", _node_lost(slot, pod)
-    if pod.disrupted.reason == "EvictionByEvictionAPI":
-        return "drained", f"{where} was evicted by hand, as when its node is drained."
-    if pod.disrupted.reason == "PreemptionByScheduler":
-        return "displaced", f"{where} was taken away by the cluster's scheduler: {said}"
-    return "evicted", f"{where} was ended by its node: {said}"
+def _disrupted(slot: Slot, pod: PodFacts, emptied: Mapping[str, str]) -> tuple[str, str]:
+    return disruptions.of_condition(pod, _where(slot, pod), emptied)
 
 
 def _cannot_begin(slot: Slot, pod: PodFacts) -> tuple[str, str]:
-    said = _sentence(pod.waiting.message or pod.waiting.reason)
-    if pod.waiting.reason in IMAGE_REASONS:
+    said = _sentence(pod.pull_error or pod.waiting.message or pod.waiting.reason)
+    if images.is_registry_away(pod.waiting.reason, pod.pull_error or pod.waiting.message):
+        return (
+            "registry-unreachable",
+            f"{_where(slot, pod)} cannot have its image, its registry gives no answer: {said}",
+        )
+    if pod.waiting.reason in images.REASONS:
         return "image-not-pulled", f"{_where(slot, pod)} cannot have its image: {said}"
     return "container-not-made", f"{_where(slot, pod)} cannot begin: {said}"
 
 
-def _of_pod(slot: Slot, pod: PodFacts, now: datetime, passed: Passed) -> Verdict | None:
+def _of_pod(
+    slot: Slot, pod: PodFacts, now: datetime, passed: Passed, emptied: Mapping[str, str]
+) -> Verdict | None:
     """Return what keeps one pod from running on, or from beginning."""
-    if pod.disrupted or _is_misplaced(slot, pod):
-        return Verdict(*(_disrupted(slot, pod) if pod.disrupted else _misplaced(slot, pod)), now)
+    if pod.disrupted:
+        return Verdict(*_disrupted(slot, pod, emptied), now)
+    if _is_misplaced(slot, pod):
+        return Verdict(*_misplaced(slot, pod), now)
     if pod.deleted_at is not None:
-        by_hand = Verdict("pod-deleted", _by_hand(f"Its pod {pod.name}", "deleted"), now)
-        return by_hand if passed(pod.deleted_at, DELETED_SECONDS) else None
-    if pod.waiting.reason in HOPELESS:
+        if pod.node in emptied:
+            code, message = disruptions.deleted_with_node(_where(slot, pod), emptied[pod.node])
+        else:
+            code, message = "pod-deleted", _by_hand(f"Its pod {pod.name}", "deleted")
+        return Verdict(code, message, now) if passed(pod.deleted_at, DELETED_SECONDS) else None
+    if pod.waiting.reason in images.HOPELESS:
         return Verdict(*_cannot_begin(slot, pod), now)
-    if pod.waiting.reason in IMAGE_REASONS | CONTAINER_REASONS:
+    if pod.waiting.reason in images.REASONS | CONTAINER_REASONS:
         stuck = Verdict(*_cannot_begin(slot, pod), now)
-        return stuck if passed(pod.started_at or pod.created_at, IMAGE_SECONDS) else None
+        patience = REGISTRY_SECONDS if stuck.code == "registry-unreachable" else IMAGE_SECONDS
+        return stuck if passed(pod.started_at or pod.created_at, patience) else None
     return None
 
 
-def _of_vanished(attempt: Attempt, now: datetime, passed: Passed) -> Verdict | None:
+def _of_drained(
+    attempt: Attempt, now: datetime, passed: Passed, drains: Mapping[str, datetime]
+) -> Verdict | None:
+    for slot in attempt.wanted:
+        pod = slot.pod
+        if pod is None or pod.is_over or pod.node not in drains or not passed(drains[pod.node], 0):
+            continue
+        text = f"{_where(slot, pod)} was asked to end: an operator drains its node."
+        return Verdict("drained", text, now)
+    return None
+
+
+def _of_vanished(
+    attempt: Attempt, now: datetime, passed: Passed, lost: Collection[str], emptied: Mapping[str, str]
+) -> Verdict | None:
     """Return the end of a Job that failed and of whose pods none is left that says why."""
     if attempt.succeeded:
         return None
     for job in _failed_jobs(attempt):
         if passed(job.failed_at, DELETED_SECONDS):
-            return Verdict("pod-deleted", _by_hand(f"A pod of its Job {job.name}", "deleted"), now)
+            nodes = [slot.planned.node for slot in attempt.wanted if slot.pod is None and not slot.succeeded]
+            return Verdict(*_vanished(job, nodes, lost, emptied), now)
     return None
+
+
+def _vanished(
+    job: JobFacts, nodes: Sequence[str], lost: Collection[str], emptied: Mapping[str, str]
+) -> tuple[str, str]:
+    """Return code and sentence of a Job's pod that was deleted, on one of these nodes."""
+    what = f"A pod of its Job {job.name}"
+    for node in nodes:
+        if node in lost:
+            return "node-lost", f"Node {node} was lost: it is not in the cluster any more. {what} ran there."
+    for node in nodes:
+        if node in emptied:
+            return disruptions.deleted_with_node(f"{what} on {node}", emptied[node])
+    return "pod-deleted", _by_hand(what, "deleted")
 
 
 def _failed_jobs(attempt: Attempt) -> Iterator[JobFacts]:
@@ -323,11 +394,6 @@ def _by_hand(what: str, done: str) -> str:
 def _exit(code: int) -> str:
     name = SIGNALS.get(code - 128)
     return f"{code} ({name})" if name else str(code)
-
-
-def _sentence(text: str) -> str:
-    """Return the cluster's words in one line that ends as a sentence."""
-    return refusals.sentence(text)
 
 
 def _duration(seconds: int) -> str:

@@ -1,0 +1,78 @@
+"""What keeps others in the cluster from taking pods away by their own choice, pure: a disruption budget, which `kubectl
+drain` and every other eviction heeds, and annotations, which autoscalers heed.
+
+Budgets bind nobody who deletes pods or nodes, and no node that fails. A Job cannot be scaled by the API, so its budget
+names the number of its pods; pods that have not begun are let go: nothing is lost by it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agentlink.agent.backends.native import manifests
+from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts
+from agentlink.agent.kube.resources import BUDGETS, JsonObject
+from agentlink.protocol import Assignment
+
+
+class Kind(StrEnum):
+    """Which workloads; `none` stands alone, for no others."""
+
+    RESERVED = "reserved"
+    GANGS = "gangs"
+    SINGLE = "single"
+    NONE = "none"
+
+
+USUAL = frozenset({Kind.RESERVED, Kind.GANGS})
+DO_NOT_DISRUPT: Mapping[str, str] = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """Which workloads have budgets, and which annotations. `single`: elastic ones of one pod."""
+
+    budgets: frozenset[Kind] = USUAL
+    annotated: frozenset[Kind] = USUAL
+
+    @classmethod
+    def of(cls, budgets: Iterable[str] = (), annotated: Iterable[str] = ()) -> "Disruption":
+        """Return what was asked for by words; the usual where nothing was. Raises `ValueError` for other words."""
+        asked = [frozenset(Kind(word) for word in words) for words in (budgets, annotated)]
+        return cls(*(kinds or USUAL for kinds in asked))
+
+    def annotations(self, assignment: Assignment) -> dict[str, str]:
+        """Return the annotations of an assignment's pods."""
+        return dict(DO_NOT_DISRUPT) if _kinds(assignment) & self.annotated else {}
+
+    def has_budget(self, assignment: Assignment) -> bool:
+        """Return whether an assignment's Jobs have budgets."""
+        return bool(_kinds(assignment) & self.budgets)
+
+
+def _kinds(assignment: Assignment) -> frozenset[Kind]:
+    found = {Kind.RESERVED} if assignment.reserved else set()
+    if manifests.is_distributed(assignment):
+        found.add(Kind.GANGS)
+    return frozenset(found or {Kind.SINGLE})
+
+
+def budget(job: JobFacts, labels: Mapping[str, str]) -> JsonObject:
+    """Return the budget of a Job's pods, which goes with the Job."""
+    return {
+        "apiVersion": BUDGETS.api_version,
+        "kind": BUDGETS.kind,
+        "metadata": {
+            "name": job.name,
+            "labels": dict(labels),
+            "ownerReferences": [manifests.owned_by(job.name, job.uid)],
+        },
+        "spec": {
+            "minAvailable": len(job.plan.pods),
+            "selector": {"matchLabels": {CONTROLLER_UID: job.uid}},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
