@@ -180,7 +180,9 @@ async def test_the_operators_own_kinds_are_told(
 ) -> None:
     monkeypatch.setattr(reflector, "ABSENT_PAUSE_SECONDS", 0.5)
     texts = [await asyncio.to_thread((Path(CRDS) / name).read_text) for name in OF_OPERATORS]
-    schemas = [json.loads(json.dumps(yaml.safe_load(text), default=str)) for text in texts]
+    schemas = [
+        json.loads(json.dumps(yaml.load(text, Loader=yaml.CSafeLoader), default=str)) for text in texts
+    ]
     async with world_of(namespace, tmp_path) as world, installed(world.base.admin, *schemas):
         for version, kind, spec in OF_OPERATORS.values():
             body = {"apiVersion": version, "kind": kind, "metadata": {"name": "train"}, "spec": spec}
