@@ -188,7 +188,9 @@ class _Taking:
             if report.phase is Phase.FAILED and report.created_at is None
         }
         if refused:
-            done = lifecycle.refuse_many(refused, by=self._by, at=self._now)
+            most = adoption.bounds(refused)
+            refused |= {attempt_id: adoption.advised(refused[attempt_id]) for attempt_id in most}
+            done = lifecycle.refuse_many(refused, by=self._by, at=self._now, most=most)
             self._ends = {key: report for key, report in self._ends.items() if key not in done}
         self._displace()
         if self._ends:

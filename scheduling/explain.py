@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.utils import timezone
 
-from agentlink.models import Cluster
+from agentlink.models import Assignment, Cluster
 from scheduling import memory
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
@@ -63,6 +63,7 @@ NOT_LOOKED_AT = Explanation(
     next_step="Nothing to do; it does so within seconds.",
 )
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
+PODS_BEGIN = "pods-being-created"
 EMPTYING = "waiting-for-victims"
 STOPPING = Explanation(
     code=EMPTYING,
@@ -124,11 +125,14 @@ def explain_many(
     """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
 
     A Pending or Queued one has one always. Whether the reader may see the workloads is the caller's business. Queued
-    ones take a query more.
+    and Starting ones take a query more each.
     """
     reader = Reader(user, last.names if last else None)
-    silent = _silent_clusters(workloads)
-    found = {workload.pk: silent.get(workload.pk) or _of(workload, last, reader) for workload in workloads}
+    silent, starting = _silent_clusters(workloads), _starting(workloads)
+    found = {
+        workload.pk: silent.get(workload.pk) or starting.get(workload.pk) or _of(workload, last, reader)
+        for workload in workloads
+    }
     reader.learn(text for explanation in found.values() if explanation for text in explanation.sentences)
     return {key: reader.told(explanation) for key, explanation in found.items() if explanation}
 
@@ -141,6 +145,29 @@ def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
     silent = Cluster.objects.filter(connected=False, assignments__attempt__open_for__in=queued)
     rows = silent.values_list("assignments__attempt__open_for", "name", "last_seen_at")
     return {pk: _not_heard(name, seen) for pk, name, seen in rows}
+
+
+def _starting(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
+    """Return how far those are whose pods are being created (1 query, none without any)."""
+    ids = [workload.pk for workload in workloads if workload.status == Status.STARTING]
+    if not ids:
+        return {}
+    rows = Assignment.objects.filter(attempt__open_for__in=ids).values_list(
+        "attempt__open_for", "cluster__name", "attempt__starting_at", "pods"
+    )
+    return {pk: _pods_begin(cluster, since, pods) for pk, cluster, since, pods in rows}
+
+
+def _pods_begin(cluster: str, since: datetime | None, pods: Sequence[dict[str, Any]]) -> Explanation:
+    """Return that pods are being created, and what the cluster says of the first that cannot start."""
+    at = f" since {since:%H:%M:%S} UTC" if since else ""
+    sentence = f"Its pods are being created in the cluster {cluster}{at}."
+    kept = next((pod for pod in pods if pod.get("message")), None)
+    if kept is None:
+        return Explanation(PODS_BEGIN, sentence, "wait", next_step="Nothing to do.", level=cluster)
+    step = "Mend what the message names; if it stays so, the cluster refuses the attempt, and it is tried again later."
+    words = f"{sentence} Pod {kept['index']} is kept from starting: {kept['message']}"
+    return Explanation(PODS_BEGIN, words, "change", next_step=step, level=cluster)
 
 
 def _not_heard(cluster: str, seen: datetime | None) -> Explanation:

@@ -64,6 +64,8 @@ LASTING = frozenset(
     | {"namespace-missing", "namespace-not-kept"}
 )
 """Refusals that do not pass by themselves."""
+PASSING = frozenset({"quota-exceeded", "cluster-busy", "webhook-unreachable", "namespace-terminating"})
+"""Refusals that pass by themselves, or by what others do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,12 +157,13 @@ class StopOrder(_Part):
 
 
 class PodReport(_Part):
-    """A pod that exists."""
+    """A pod that exists. `message` says of the first that cannot start yet why, in the cluster's words."""
 
     index: Small
     node: Name
     state: PodState
     reason: Word = ""
+    message: Sentence = ""
 
 
 class Report(_Part):
@@ -326,8 +327,9 @@ class Observed(_Message):
 class DiscoveredJob(_Part):
     """A Job that somebody created in a bound namespace and asks to have adopted, as it is now.
 
-    Quantities are per pod. `priority` is what its label says, as it is written there; `who` what an annotation says,
-    which anybody could have written. `problems` say why it cannot be adopted, whoever asks.
+    Quantities are per pod. `priority` is what its label says, as it is written there, `priority_class` what its pods
+    name; `who` what an annotation says, which anybody could have written. `problems` say why it cannot be adopted,
+    whoever asks. `revision` is a digest of all that its people wrote.
     """
 
     uid: Name
@@ -340,20 +342,32 @@ class DiscoveredJob(_Part):
     image: Sentence = ""
     command: tuple[Sentence, ...] = ()
     node_selector: dict[Name, Sentence] = {}
+    gpu_types: Annotated[tuple[Word, ...], Field(max_length=20)] = ()
     tolerations: tuple[Sentence, ...] = ()
     time_limit_seconds: Count | None = None
     grace_seconds: Count = 30
     priority: Sentence = ""
+    priority_class: Annotated[str, Field(max_length=253), AfterValidator(_plain)] = ""
     who: Sentence = ""
     service_account: Name = "default"
     volumes: tuple[Word, ...] = ()
     problems: tuple[Sentence, ...] = ()
     finished: bool = False
+    revision: Code = ""
+
+
+class Unmanaged(_Part):
+    """An object in a bound namespace that Chamber does not run, with why."""
+
+    kind: Word
+    name: Name
+    why: Sentence
 
 
 class NamespaceReport(_Part):
     """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber. `security` is
-    the Pod Security level that its pods are held to; empty where it is not known.
+    the Pod Security level that its pods are held to; empty where it is not known. Of what Chamber does not run there,
+    `unmanaged` are the first of `unmanaged_count`.
     """
 
     namespace: Name
@@ -362,6 +376,8 @@ class NamespaceReport(_Part):
     security: Word = ""
     foreign_jobs: Small = 0
     foreign_gpus: Small = 0
+    unmanaged: Annotated[tuple[Unmanaged, ...], Field(max_length=20)] = ()
+    unmanaged_count: Small = 0
 
 
 def _rising(jobs: tuple[DiscoveredJob, ...]) -> tuple[DiscoveredJob, ...]:

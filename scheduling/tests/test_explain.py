@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.models import Cluster
+from agentlink.models import Assignment, Cluster
 from scheduling import explain as explaining
 from scheduling import memory
 from scheduling.cycle import run_cycle
@@ -290,3 +290,24 @@ def test_a_page_of_explanations_takes_one_query_however_many_there_are(
         found = explaining.explain_many(waiting, acme.owner, last=last)
 
     assert len(found) == len(waiting) > 20
+
+
+def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_starting(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner, gpu_milli=1000)
+    run_cycle()
+    workload.refresh_from_db()
+    assert workload.attempt is not None
+    lifecycle.pods_created(workload.attempt.pk, timezone.now())
+    workload.refresh_from_db()
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    cluster = Cluster.objects.get().name
+    assert (reason.code, reason.kind, reason.next_step) == ("pods-being-created", "wait", "Nothing to do.")
+    assert f"Its pods are being created in the cluster {cluster} since " in reason.sentence
+
+    words = {"index": 1, "node": "n", "state": "pending", "message": 'persistentvolumeclaim "data" not found'}
+    Assignment.objects.update(pods=[{"index": 0, "node": "n", "state": "pending"}, words])
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert reason.kind == "change"
+    assert 'Pod 1 is kept from starting: persistentvolumeclaim "data" not found' in reason.sentence

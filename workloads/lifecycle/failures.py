@@ -75,12 +75,19 @@ def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]
     return _written([attempt for _, attempt in pairs], journal)
 
 
-def refuse_many(refusals: Mapping[UUID, reasons.EndReason], *, by: Actor, at: datetime) -> set[UUID]:
+def refuse_many(
+    refusals: Mapping[UUID, reasons.EndReason],
+    *,
+    by: Actor,
+    at: datetime,
+    most: Mapping[UUID, int] | None = None,
+) -> set[UUID]:
     """Put back in the queue, after a pause, what clusters could not take, by attempt with the reason; return the
     attempts that were not over and did not run.
 
     It costs no retry: nothing of the workloads ran. Each refusal doubles the pause, so that nobody spins. What is
-    refused lastingly is put on hold after `MOST_LASTING` of them in a row: only what changes elsewhere can help.
+    refused lastingly is put on hold after `MOST_LASTING` of them in a row: only what changes elsewhere can help. So is,
+    for whatever reason, the workload of an attempt in `most` after so many refusals in a row.
     """
     pairs = [(row, attempt) for row, attempt in lock_open_many(refusals) if row.status != Status.RUNNING]
     journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
@@ -95,8 +102,10 @@ def refuse_many(refusals: Mapping[UUID, reasons.EndReason], *, by: Actor, at: da
         lasts = refusal.code in reasons.LASTING
         _end(attempt, EndReason.REFUSED, refusal.as_json(), at=journal.at)
         row.backoff_until, row.reason = journal.at + backoff(times.refused + 1), refusal.as_json()
-        row.held = lasts and times.lasting + 1 >= MOST_LASTING
-        held = f" Put on hold after {times.lasting + 1} refusals in a row." if row.held else ""
+        bound = (most or {}).get(attempt.pk, times.refused + 2)
+        lasted = lasts and times.lasting + 1 >= MOST_LASTING
+        row.held = row.held or lasted or times.refused + 1 >= bound
+        held = f" Put on hold after {times.refused + 1} refusals in a row." if row.held else ""
         journal.add_change(
             row, f"{refusal.message}{held}", number=attempt.number, data={"code": refusal.code}
         )

@@ -116,3 +116,19 @@ def test_a_pod_that_ends_well_because_it_was_told_to_end_is_no_success() -> None
     for things in ([drained], []):  # and also once the pod is gone, and its Job complete
         seen = observation(attempt(job(0, verdict=verdict, complete=True), *things))
         assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "drained", None)
+
+
+def test_the_first_pod_that_cannot_start_says_why_and_no_other() -> None:
+    unbound = pod(0, "Pending", node="", unschedulable='persistentvolumeclaim "data"\nnot found')
+    pulling = pod(1, "Pending", waiting=Said("ErrImagePull", "no such image"))
+    both = observation(attempt(BOTH, unbound, pulling)).pods
+    assert [each.message for each in both] == ['persistentvolumeclaim "data" not found', ""]
+    assert [each.message for each in observation(attempt(BOTH, pod(0), pulling)).pods] == [
+        "",
+        "no such image",
+    ]
+    creating = pod(1, "Pending", waiting=Said("ContainerCreating"))
+    told = observation(attempt(BOTH, pod(0), creating), {1: 'configmap "x" not found'}).pods
+    assert told[1].message == 'configmap "x" not found'
+    gone = pod(0, "Pending", node="", unschedulable="x", deleted_at=at(1))
+    assert not any(each.message for each in observation(attempt(BOTH, gone, pod(1))).pods)
