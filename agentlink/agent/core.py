@@ -15,7 +15,7 @@ A server whose database was restored knows less than the agent: its full set cou
 has not heard is reported again, and attempts that it does not know are stopped.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -198,6 +198,15 @@ class Core:
             known for known in self._known.values() if known.report is not None and not known.acknowledged
         )
         return tuple(known.report for known in open_ if known.report is not None)
+
+    def count_unacknowledged(self) -> int:
+        """Return how many reports the server may not have."""
+        return len(self.unacknowledged())
+
+    def phases(self) -> dict[str, int]:
+        """Return of how many attempts the cluster has something, by their phase."""
+        seen = (known.seen.phase.value for known in self._known.values() if known.seen is not None)
+        return dict(Counter(seen))
 
     def expected(self) -> list[Assignment] | None:
         """Return all assignments that are let go, where that may have changed since the last call, else None."""

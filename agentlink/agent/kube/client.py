@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, Self, cast
 import httpx
 from pydantic_core import from_json
 
+from agentlink.agent.figures import FIGURES
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.errors import (
     KubeError,
@@ -24,6 +25,7 @@ from agentlink.agent.kube.errors import (
 )
 from agentlink.agent.kube.resources import JsonObject, Resource
 from agentlink.agent.kube.streams import Handshake, split_lines
+from agentlink.agent.kube.telling import Act, name_in, telling
 from agentlink.pace import Pace
 
 FIELD_MANAGER = "chamber-agent"
@@ -180,7 +182,8 @@ class Kube:
             **_selectors(labels, fields),
         }
         path = resource.path(namespace)
-        async with aclosing(self._lines(path, params, seconds + ANSWER_SECONDS, LONGEST_EVENT)) as lines:
+        longest = seconds + ANSWER_SECONDS
+        async with aclosing(self._lines("watch", path, params, longest, LONGEST_EVENT)) as lines:
             async for line in lines:
                 if not line.strip():
                     continue
@@ -197,7 +200,7 @@ class Kube:
 
         Waits for ever for the next. To be wrapped in `contextlib.aclosing` by whoever may leave early.
         """
-        async with aclosing(self._lines(path, params, None, LONGEST_LINE)) as lines:
+        async with aclosing(self._lines("log", path, params, None, LONGEST_LINE)) as lines:
             async for line in lines:
                 yield line
 
@@ -206,16 +209,19 @@ class Kube:
     async def create(self, resource: Resource, body: JsonObject, namespace: str | None = None) -> JsonObject:
         """Create an object and return it."""
         params = {"fieldManager": FIELD_MANAGER}
-        return await self._object("POST", resource.path(namespace), params=params, body=body)
+        with telling(Act.CREATE, resource, name_in(body), namespace):
+            return await self._object("POST", resource.path(namespace), params=params, body=body)
 
     async def apply(
         self, resource: Resource, body: JsonObject, namespace: str | None = None, *, force: bool = True
     ) -> None:
         """Have an object be so (server-side apply); others' fields raise `Conflict` unless `force`."""
         params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
-        path = resource.path(namespace, body["metadata"]["name"])
+        name = name_in(body)
+        path = resource.path(namespace, name)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        await self.raw("PATCH", path, params=params, body=whole, content_type=_APPLY)
+        with telling(Act.APPLY, resource, name, namespace):
+            await self.raw("PATCH", path, params=params, body=whole, content_type=_APPLY)
 
     async def patch(
         self,
@@ -230,7 +236,8 @@ class Kube:
         """Change an object."""
         path = resource.path(namespace, name, subresource)
         params = {"fieldManager": FIELD_MANAGER}
-        await self.raw("PATCH", path, params=params, body=body, content_type=_PATCHES[kind])
+        with telling(Act.CHANGE, resource, name, namespace):
+            await self.raw("PATCH", path, params=params, body=body, content_type=_PATCHES[kind])
 
     async def replace(
         self, resource: Resource, body: JsonObject, namespace: str | None = None, *, subresource: str = ""
@@ -255,7 +262,8 @@ class Kube:
             body["gracePeriodSeconds"] = grace_seconds
         if uid is not None:
             body["preconditions"] = {"uid": uid}
-        await self.raw("DELETE", resource.path(namespace, name), body=body)
+        with telling(Act.DELETE, resource, name, namespace):
+            await self.raw("DELETE", resource.path(namespace, name), body=body)
 
     async def raw(
         self,
@@ -308,10 +316,12 @@ class Kube:
             try:
                 response = await self._client.send(request)
             except httpx.TransportError as error:
+                _count(request.method)
                 raise _unreachable(self.access, error) from error
             except asyncio.CancelledError:
                 await handshake.close()
                 raise
+        _count(request.method, response.status_code)
         self.server_date = response.headers.get("Date", "")
         if response.is_success:
             return response.content
@@ -338,7 +348,7 @@ class Kube:
         return error
 
     async def _lines(
-        self, path: str, params: Mapping[str, str], silence_seconds: float | None, longest: int
+        self, verb: str, path: str, params: Mapping[str, str], silence_seconds: float | None, longest: int
     ) -> AsyncGenerator[bytes]:
         await self._turn()
         timeout = httpx.Timeout(silence_seconds, connect=CONNECT_SECONDS)
@@ -348,6 +358,7 @@ class Kube:
             async with self._streams.stream(
                 "GET", path, params=params, timeout=timeout, extensions=extensions
             ) as response:
+                _count(verb, response.status_code)
                 if not response.is_success:
                     content = await response.aread()
                     raise self._heed(
@@ -360,6 +371,9 @@ class Kube:
                 ):
                     async for line in lines:
                         yield line
+        except httpx.ConnectError as error:
+            _count(verb)
+            raise _unreachable(self.access, error) from error
         except httpx.TransportError as error:
             raise _unreachable(self.access, error) from error
         except asyncio.CancelledError:
@@ -385,6 +399,10 @@ def _http(access: Access) -> httpx.AsyncClient:
         transport=transport,
         headers=_HEADERS,
     )
+
+
+def _count(verb: str, code: int = 0) -> None:
+    FIGURES.requests[verb.lower(), str(code)] += 1
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from chamber import logs
 from chamber.cli import config
 from chamber.cli.durations import DURATION_MS
 
@@ -108,6 +109,13 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--kubeconfig", type=A_FILE, help="The cluster is the one that this kubeconfig leads to.")
 @click.option("--context", help="With --kubeconfig: another than its current context.")
 @click.option(
+    "--cluster",
+    envvar="CHAMBER_CLUSTER",
+    default="",
+    metavar="NAME",
+    help="What its log calls the cluster, best its name at the server; else the cluster's own id.",
+)
+@click.option(
     "--namespace",
     envvar="CHAMBER_WORKLOAD_NAMESPACE",
     help="Where workloads run whose team has no namespace of its own; else the agent's own.",
@@ -168,7 +176,7 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     "--health-port",
     type=click.IntRange(0, 65535),
     envvar="CHAMBER_HEALTH_PORT",
-    help="Answer probes here: /livez and /readyz.",
+    help="Answer probes here, /livez and /readyz, and Prometheus: /metrics.",
 )
 @click.option(
     "--simulate",
@@ -187,6 +195,22 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="How it keeps in touch; long-poll passes where a proxy lets no WebSocket through.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMS),
+    envvar="CHAMBER_LOG_FORMAT",
+    default="line",
+    show_default=True,
+    help="How its log is written: lines for people, or JSON for programs.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    envvar="CHAMBER_LOG_LEVEL",
+    default="INFO",
+    show_default=True,
+    help="The least level of what is logged.",
+)
 def agent(
     url: str | None,
     token_file: Path,
@@ -196,6 +220,9 @@ def agent(
     simulate: Path | None,
     state_file: Path | None,
     transport: Any,
+    cluster: str,
+    log_format: str,
+    log_level: str,
     **options: Any,
 ) -> None:
     """Run the agent of a cluster until Ctrl-C: it connects to the server and does what that asks for.
@@ -217,16 +244,14 @@ def agent(
     if kubeconfig is None and "context" in given:
         raise click.UsageError("--context is for --kubeconfig.")
     address = config.server(url)
+    common: dict[str, Any] = {"url": address, "token_file": token_file, "transport": transport}
+    common |= {"cluster": cluster, "log": command.LogForm(log_format, log_level)}
     if simulate is not None:
-        status = command.main(
-            url=address, token_file=token_file, simulate=simulate, state_file=state_file, transport=transport
-        )
+        status = command.main(**common, simulate=simulate, state_file=state_file)
     else:
         role = os.environ.get("CHAMBER_WORKLOADS_ROLE")
         given |= {"role": role} if role else {}
-        status = command.main_native(
-            url=address, token_file=token_file, kubeconfig=kubeconfig, transport=transport, **given
-        )
+        status = command.main_native(**common, kubeconfig=kubeconfig, **given)
     sys.exit(status)
 
 
