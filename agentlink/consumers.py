@@ -70,7 +70,7 @@ class AgentConsumer(AsyncWebsocketConsumer):
         await self.channel_layer.group_add(live.group(self.topic), self.channel_name)
         self.telling = asyncio.create_task(self._tell())
 
-    async def disconnect(self, code: int) -> None:  # noqa: ARG002 - the signature is Channels'
+    async def disconnect(self, code: int) -> None:
         """Forget the agent; its cluster counts as connected until it was silent for 30 seconds."""
         self.session = None
         if self.cluster_name:
