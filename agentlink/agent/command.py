@@ -98,6 +98,39 @@ def main_native(
     return 0
 
 
+def main_release(
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    stop_workloads: bool = False,
+    timeout_seconds: float = 270.0,
+    log: LogForm = LOG_FORM,
+    **options: Any,
+) -> int:
+    """Let go of a Kubernetes cluster before its agent is removed; return the exit status, 3 where that is refused."""
+    from agentlink.agent.kube.access import BadAccess, load
+    from agentlink.agent.kube.errors import KubeError
+    from agentlink.agent.native import Options
+    from agentlink.agent.release import NotReleased, release
+
+    logging.config.dictConfig(logs.configuration(*log, server=False))
+    try:
+        chosen, access = Options(**options), load(kubeconfig, context)
+        work = release(access, chosen, stop_workloads=stop_workloads, timeout_seconds=timeout_seconds)
+        with logs.bind(cluster=chosen.cluster):
+            left = asyncio.run(work)
+    except BadAccess as error:
+        return _refuse(error)
+    except (NotReleased, KubeError) as error:
+        _refuse(error)
+        return 3 if isinstance(error, NotReleased) else 1
+    print(f"Let go of {len(left.running) + len(left.ended)} Jobs; the agent may be removed.")  # noqa: T201
+    if left.unmarked:
+        named = ", ".join(left.unmarked)
+        print(f"Left alone, as they bear the finalizer without this agent's mark: {named}.")  # noqa: T201
+    return 0
+
+
 def _refuse(error: Exception) -> int:
     print(error, file=sys.stderr)  # noqa: T201 - this is the command line
     return 2

@@ -310,7 +310,7 @@ class Care:
             freed |= {
                 slot.pod.uid for slot, failure in zip(slots, results, strict=True) if slot.pod and not failure
             }
-            logger.info("Let %d pods go to their nodes.", sum(not failure for failure in results))
+            logger.info("Let pods go to their nodes (%d).", sum(not failure for failure in results))
             _raise_first(results)
         except NotMade as refusal:
             await self._refuse(assignment, refusal, found)
