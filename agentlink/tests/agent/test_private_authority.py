@@ -1,6 +1,7 @@
-"""A server whose certificate is of an authority of one's own: trusted as the chart has agents trust it, else not."""
+"""What the chart's variables have the agent do: trust an authority of one's own, and go through an HTTP proxy."""
 
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -106,3 +107,20 @@ def test_without_it_the_agent_says_what_is_wrong_and_sends_nothing(
     agent.communicate(timeout=60)
     assert "CERTIFICATE_VERIFY_FAILED" in line
     assert asked == []
+
+
+@pytest.mark.parametrize("transport", ["websocket", "long-poll"])
+def test_the_proxy_that_the_environment_names_is_asked_to_connect(tmp_path: Path, transport: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        given = {"HTTPS_PROXY": address, "https_proxy": address, "NO_PROXY": ".svc", "no_proxy": ".svc"}
+        agent = begin("https://chamber.test", tmp_path, transport, **given)
+        proxy.settimeout(90)
+        try:
+            asked, _ = proxy.accept()
+            with asked:
+                said = asked.recv(4096)
+        finally:
+            agent.terminate()
+            agent.communicate(timeout=60)
+    assert said.startswith(b"CONNECT chamber.test:443 ")
