@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+K = TypeVar("K", bound=tuple[str, ...])
 
 
 @dataclass(slots=True)
@@ -94,9 +97,7 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"chamber_agent_{name}", text, value=value)
 
 
-def _counter(
-    name: str, text: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], int]
-) -> CounterMetricFamily:
+def _counter(name: str, text: str, labels: tuple[str, ...], counts: Mapping[K, int]) -> CounterMetricFamily:
     family = CounterMetricFamily(f"chamber_agent_{name}", text, labels=labels)
     for values, count in sorted(counts.items()):
         family.add_metric(values, count)

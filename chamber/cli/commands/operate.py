@@ -286,8 +286,8 @@ def _release(
 
     unused = ("exporters", "exporter_port", "health_port")
     options = {name: value for name, value in given.items() if name not in unused}
-    seconds = {} if timeout is None else {"timeout_seconds": timeout}
-    return command.main_release(kubeconfig=kubeconfig, stop_workloads=stop_workloads, **seconds, **options)
+    options |= {} if timeout is None else {"timeout_seconds": timeout}
+    return command.main_release(kubeconfig=kubeconfig, stop_workloads=stop_workloads, **options)
 
 
 def _given_words(names: Iterable[str]) -> list[str]:
