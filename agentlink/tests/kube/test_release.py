@@ -19,7 +19,8 @@ from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.native import Options
 from agentlink.agent.release import Left, NotReleased, release
-from agentlink.protocol import Assignment, Phase
+from agentlink.protocol import Adopted, Assignment, Phase
+from agentlink.tests.kube.adopting import job_body
 from agentlink.tests.kube.native import Agent, agent_of, pods_on, work
 from rig import charts
 from rig.charts import HelmFailed
@@ -125,6 +126,27 @@ async def test_what_runs_is_stopped_where_that_is_asked_for(namespace: Namespace
     await asyncio.to_thread(namespace.until, lambda pods: not pods, "v1", "pods")
     (lease,) = namespace.items("coordination.k8s.io/v1", "leases")
     assert lease["spec"]["leaseDurationSeconds"] == 120  # nobody begins again meanwhile
+
+
+async def test_an_adopted_job_is_suspended_and_freed_and_never_deleted(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
+    asked = await asyncio.to_thread(namespace.admin.create, job_body(), "jobs", namespace.name)
+    metadata = asked["metadata"]
+    made = work(
+        *pods_on((node, (0,))),
+        adopted=Adopted(namespace=namespace.name, name=metadata["name"], uid=metadata["uid"]),
+    )
+    async with agent_of(namespace) as agent:
+        await agent.begin(made)
+        await agent.until(made, Phase.RUNNING)
+    await let_go(namespace, tmp_path, stop_workloads=True)
+    (job,) = namespace.items("batch/v1", "jobs")
+    assert (job["metadata"]["uid"], job["spec"]["suspend"]) == (metadata["uid"], True)
+    assert not [key for key in job["metadata"].get("annotations", {}) if key.startswith(NAMES.domain)]
+    assert not job["metadata"].get("finalizers")
+    assert not job["spec"]["template"]["spec"].get("schedulingGates")
 
 
 @pytest.fixture
