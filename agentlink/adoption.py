@@ -23,7 +23,7 @@ from agentlink import spaces
 from agentlink.inventory import CLUSTER_LABEL
 from agentlink.models import AdoptedJob, BoundNamespace, Cluster, Device
 from agentlink.protocol import Discovered, DiscoveredJob, Verdict
-from chamber import live
+from chamber import live, logs
 from chamber.errors import Refusal
 from chamber.transactions import keep
 from teams.actors import Actor
@@ -348,7 +348,8 @@ def _adopt(
     except IntegrityError as error:
         # Another conversation of this cluster took it just now: its workload is the one.
         raise Refusal("It is being adopted already.") from error
-    logger.info("The Job %s/%s of %s is adopted as %s.", job.namespace, job.name, cluster, workload.slug)
+    with logs.bind(workload=workload.slug):
+        logger.info("The Job %s/%s of %s is adopted.", job.namespace, job.name, cluster)
     return workload
 
 

@@ -14,7 +14,7 @@ from agentlink.models import AgentToken
 from agentlink.pace import Pace
 from agentlink.protocol import Error
 from agentlink.session import Answer, Session, authenticate
-from chamber import live
+from chamber import live, logs
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class AgentConsumer(AsyncWebsocketConsumer):
 
     session: Session | None = None
     topic = ""
+    cluster_name = ""
     telling: "asyncio.Task[None] | None" = None
     heard_at = 0.0
 
@@ -64,14 +65,17 @@ class AgentConsumer(AsyncWebsocketConsumer):
             await self._send(Answer([token]))
             return
         self.session = Session(token)
-        self.topic = f"link:{token.cluster_id}"
+        self.topic, self.cluster_name = f"link:{token.cluster_id}", token.cluster.name
         self.heard_at = asyncio.get_running_loop().time()
         await self.channel_layer.group_add(live.group(self.topic), self.channel_name)
         self.telling = asyncio.create_task(self._tell())
 
-    async def disconnect(self, code: int) -> None:  # noqa: ARG002 - the signature is Channels'
+    async def disconnect(self, code: int) -> None:
         """Forget the agent; its cluster counts as connected until it was silent for 30 seconds."""
         self.session = None
+        if self.cluster_name:
+            with logs.bind(cluster=self.cluster_name):
+                logger.info("The socket of its agent was closed (%s).", code)
         if self.telling is not None:
             self.telling.cancel()
             with suppress(asyncio.CancelledError):
@@ -107,7 +111,8 @@ class AgentConsumer(AsyncWebsocketConsumer):
                     if self.session is not None:
                         await self._send(await in_thread(self.session.news)())
             elif loop.time() >= self.heard_at + SILENCE_SECONDS:
-                logger.warning("The agent on %s said nothing for %.0f s.", self.topic, SILENCE_SECONDS)
+                with logs.bind(cluster=self.cluster_name):
+                    logger.warning("Its agent said nothing for %.0f s.", SILENCE_SECONDS)
                 await self._end(SILENT)
 
     async def _send(self, answer: Answer) -> None:
@@ -115,7 +120,8 @@ class AgentConsumer(AsyncWebsocketConsumer):
             for message in answer.messages:
                 await asyncio.wait_for(self.send(protocol.encode(message)), timeout=SEND_SECONDS)
         except TimeoutError:
-            logger.warning("The agent on %s does not read what it is sent.", self.topic)
+            with logs.bind(cluster=self.cluster_name):
+                logger.warning("Its agent does not read what it is sent.")
             await self._end(TOO_SLOW)
             return
         except OSError:

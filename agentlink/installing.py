@@ -20,7 +20,7 @@ def commands(cluster: Cluster, *, server: str) -> str:
     """
     if cluster.backend == Backend.SIMULATED:
         return f"chamber agent --url {quote(server)} --token-file {cluster.name}.token --simulate nodes.json"
-    values = {"agent.enabled": "true", "agent.url": server} | _image()
+    values = {"agent.enabled": "true", "agent.url": server, "agent.cluster": cluster.name} | _image()
     given = "".join(f" \\\n  --set {quote(f'{name}={value}')}" for name, value in values.items())
     return (
         f"helm upgrade --install {RELEASE} deploy/chart --namespace {RELEASE} --create-namespace{given}\n"
@@ -45,6 +45,9 @@ def _image() -> dict[str, str]:
     image: str = settings.CHAMBER_IMAGE
     if not image:
         return {}
+    if "@" in image:
+        repository, _, digest = image.partition("@")
+        return {"image.repository": repository, "image.digest": digest}
     repository, colon, tag = image.rpartition(":")
     if not colon or "/" in tag:  # a port of the registry's, no tag
         return {"image.repository": image}

@@ -94,7 +94,8 @@ def authenticate(header: str) -> AgentToken | Error:
             logger.warning("An agent came with a token that is unknown: %s…", secret.strip()[:12])
         return _no_entry("The agent token is unknown.")
     if not token.is_valid(now):
-        logger.warning("A token of %s that is not valid any more was used: %s…", token.cluster, token.prefix)
+        with logs.bind(cluster=token.cluster.name):
+            logger.warning("A token that is not valid any more was used: %s…", token.prefix)
         return _no_entry("The agent token was revoked, or has expired.")
     AgentToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
@@ -112,7 +113,7 @@ class Session:
     def __init__(self, token: AgentToken, *, polls: bool = False) -> None:
         self._polls = polls
         self.cluster_id: UUID = token.cluster_id
-        self._cluster_name = token.cluster.name
+        self.cluster_name = token.cluster.name
         self._token_id = token.pk
         self._token: AgentToken | None = None
         self._checked_at = 0.0
@@ -124,7 +125,7 @@ class Session:
 
     def take(self, data: str | bytes) -> Answer:
         """Return the answer to one message, with what is new for the agent besides."""
-        with logs.bind(cluster=self._cluster_name):
+        with logs.bind(cluster=self.cluster_name):
             try:
                 closed, cluster = self._check()
                 if cluster is None:
@@ -150,7 +151,7 @@ class Session:
 
     def news(self) -> Answer:
         """Return what is new for the agent since it was last told, or that the conversation is over."""
-        with logs.bind(cluster=self._cluster_name):
+        with logs.bind(cluster=self.cluster_name):
             try:
                 closed, cluster = self._check(now=True)
             except DatabaseError:
@@ -175,12 +176,13 @@ class Session:
 
     def refuse(self, error: Error) -> Answer:
         """Answer what never became a message."""
-        try:
-            closed, cluster = self._check()
-            return closed if cluster is None else self._reject(cluster, error)
-        except DatabaseError:
-            logger.exception("What the agent of cluster %s sent cannot be counted now.", self.cluster_id)
-            return Answer([error])
+        with logs.bind(cluster=self.cluster_name):
+            try:
+                closed, cluster = self._check()
+                return closed if cluster is None else self._reject(cluster, error)
+            except DatabaseError:
+                logger.exception("What the agent of cluster %s sent cannot be counted now.", self.cluster_id)
+                return Answer([error])
 
     def _reject(self, cluster: Cluster, *errors: Error) -> Answer:
         """Count and log what was wrong, and say so."""
@@ -245,6 +247,8 @@ class Session:
             setattr(cluster, name, value)
         self._connection = _begun[cluster.pk] = message.connection
         self._greeted = True
+        sizes = message.nodes, message.gpus
+        logger.info("Its agent %s said hello: %d nodes, %d GPUs.", message.agent_version, *sizes)
         messages = desired.full_set(cluster.pk, message.connection)
         self._sent = messages[-1].generation
         self._sent_at_last_beat = 0

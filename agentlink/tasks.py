@@ -1,5 +1,6 @@
 """Duties that recur: each is a ring, what it does stands in the function it calls."""
 
+import logging
 from uuid import UUID
 
 from celery import shared_task
@@ -10,8 +11,12 @@ from agentlink import usage
 from agentlink.assignments import LINK
 from agentlink.models import Assignment, Cluster
 from agentlink.models.cluster import DISCONNECTED_AFTER
-from chamber import live
+from chamber import live, logs
 from workloads import lifecycle
+
+logger = logging.getLogger(__name__)
+
+SILENT_SECONDS = DISCONNECTED_AFTER.total_seconds()
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
@@ -23,8 +28,13 @@ def watch_heartbeats() -> int:
     """
     now = timezone.now()
     silent = Cluster.objects.filter(connected=True, last_seen_at__lt=now - DISCONNECTED_AFTER)
-    names = dict(silent.values_list("pk", "name"))
-    return sum(_disconnect(pk, name) for pk, name in names.items())
+    count = 0
+    for pk, name in list(silent.values_list("pk", "name")):
+        with logs.bind(cluster=name):
+            if _disconnect(pk, name):
+                count += 1
+                logger.warning("Its agent is out of touch: it was silent for %d s.", SILENT_SECONDS)
+    return count
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types

@@ -1,6 +1,7 @@
 """The log: one record a line, for people or as JSON, and what stands on each of them besides its message.
 
-Which request, cycle, workload or cluster a record is about is bound around the work, not passed to each call.
+Which request, cycle, workload or cluster a record is about is bound around the work, not passed to each call. The agent
+uses this too, so nothing here imports Django.
 """
 
 import logging
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-FIELDS = ("request_id", "cycle", "workload", "cluster")
+FIELDS = ("request_id", "cycle", "workload", "attempt", "cluster")
 FORMS = ("line", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -74,8 +75,11 @@ class Line(logging.Formatter):
         )
 
 
-def configuration(form: str, level: str) -> dict[str, Any]:
-    """Return the settings of the `logging` module: everything to stderr, in one of `FORMS`."""
+def configuration(form: str, level: str, *, server: bool = True) -> dict[str, Any]:
+    """Return the settings of the `logging` module: everything to stderr, in one of `FORMS`.
+
+    `server`: outages of its database and its Redis are told in one line; that needs Django, which an agent lacks.
+    """
     as_json: dict[str, Any] = {
         "()": "pythonjsonlogger.json.JsonFormatter",
         "fmt": " ".join(f"%({name})s" for name in ("levelname", "name", "message", *FIELDS)),
@@ -89,16 +93,16 @@ def configuration(form: str, level: str) -> dict[str, Any]:
         "()": "chamber.logs.Line",
         "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
     }
+    filters = {"bound": {"()": "chamber.logs.Bound"}}
+    if server:
+        filters["brief"] = {"()": "chamber.serving.outages.Brief"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {
-            "bound": {"()": "chamber.logs.Bound"},
-            "brief": {"()": "chamber.serving.outages.Brief"},
-        },
+        "filters": filters,
         "formatters": {"chosen": as_json if form == "json" else as_line},
         "handlers": {
-            "stderr": {"class": "logging.StreamHandler", "formatter": "chosen", "filters": ["bound", "brief"]}
+            "stderr": {"class": "logging.StreamHandler", "formatter": "chosen", "filters": [*filters]}
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {

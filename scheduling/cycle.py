@@ -7,6 +7,8 @@ sums; one that decides nothing and has nothing new to tell is stored at most onc
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -124,7 +126,6 @@ def _answer() -> CycleResult | None:
             return _result(untold)
         return _tell(untold)
     except LostTurn:
-        logger.info("Another process had its turn; looking again.")
         turn.looked()
         _seen = None
         _again.set()
@@ -164,8 +165,35 @@ def _one_cycle(rung: int) -> _Untold | None:
         return None
     if not decisions_of(decided.plan):
         return _Untold(decided, None)
-    with logs.bind(cycle=picture.cycle + 1):
-        return _Untold(decided, _apply(decided))
+    with _numbered(picture.cycle + 1):
+        applied = _apply(decided)
+        logger.info("%s", _sentence(decided, applied))
+        return _Untold(decided, applied)
+
+
+@contextmanager
+def _numbered(cycle: int) -> Iterator[None]:
+    """Bind a cycle's number to the log, and say there where another process came first."""
+    with logs.bind(cycle=cycle):
+        try:
+            yield
+        except LostTurn as lost:
+            logger.info("Another process had its turn; looking again. %s", lost)
+            raise
+
+
+def _sentence(decided: Decided, applied: Applied) -> str:
+    """Return what a cycle decided and how long that took."""
+    plan = decided.plan
+    counts = {
+        "started": len(plan.starts),
+        "preempted": len(plan.preemptions),
+        "scaled up": len(plan.grows),
+        "scaled down": len(plan.shrinks),
+        "left out": applied.left_out,
+    }
+    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"Decided in {decided.decide_ms} ms: {said or 'nothing'}."
 
 
 def _apply(decided: Decided) -> Applied:
@@ -189,7 +217,7 @@ def _tell(untold: _Untold) -> CycleResult | None:
         logger.exception("The engine failed on what its plan tells; its snapshot is stored to be replayed.")
         _store_failure(picture, number, error)
         return _result(untold)
-    with logs.bind(cycle=number if applied else number + 1):
+    with _numbered(number if applied else number + 1):
         return _result(untold, telling.tell(decided, applied))
 
 

@@ -110,6 +110,20 @@ def test_metrics_are_not_for_outside(ports: tuple[int, int]) -> None:
         assert client.get("/metrics").status_code == 404
 
 
+def test_one_id_goes_through_and_comes_back_and_one_that_is_malformed_is_replaced(
+    ports: tuple[int, int],
+) -> None:
+    with browser(ports[1]) as client:
+        for path in ("/readyz", "/metrics"):  # answered by Chamber, and by the proxy itself
+            kept = client.get(path, headers={"X-Request-ID": "cause-7"})
+            assert kept.headers.get_list("x-request-id") == ["cause-7"]
+        made = client.get("/readyz", headers={"X-Request-ID": "two words"}).headers.get_list("x-request-id")
+        other = client.get("/readyz").headers.get_list("x-request-id")
+    assert [len(made), len(other)] == [1, 1]
+    assert re.fullmatch("[0-9a-f]{32}", made[0])
+    assert made != other
+
+
 def test_a_long_poll_reaches_the_live_part(ports: tuple[int, int]) -> None:
     with browser(ports[1]) as client:
         answer = client.post("/agent/v1/sync", json=[], headers={"Authorization": "Bearer nobody"})

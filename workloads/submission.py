@@ -17,6 +17,7 @@ from teams.models import Team
 from workloads import defaults
 from workloads.admissible import Setting, check
 from workloads.defaults import PerGpu
+from workloads.lifecycle import lines
 from workloads.lifecycle.journal import announce
 from workloads.models import Dependency, Event, EventKind, SubmissionKey, Workload
 from workloads.requests import SubmissionRequest, refusal
@@ -119,6 +120,7 @@ def _create(
             owner=owner, key=key, body_sha256=body_sha256, workload_ids=[str(w.pk) for w in workloads]
         )
     announce(workloads)
+    lines.tell([lines.Line(workload.slug, None, f"{message} By {by.name}.") for workload in workloads])
     live.ring()
     return workloads
 

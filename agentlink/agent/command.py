@@ -4,13 +4,14 @@ import asyncio
 import csv
 import json
 import logging
+import logging.config
 import signal
 import sys
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,11 +19,22 @@ from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.link import LinkLost
 from agentlink.agent.runner import Transport, run_agent
 from agentlink.protocol import DeviceReport, NodeReport
+from chamber import logs
 
 logger = logging.getLogger(__name__)
 
 _NODES = TypeAdapter(list[NodeReport])
 COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+
+
+class LogForm(NamedTuple):
+    """How the log is written: one of `logs.FORMS`, from a level of `logs.LEVELS` on."""
+
+    form: str
+    level: str
+
+
+LOG_FORM = LogForm("line", "INFO")
 
 
 class BadInput(Exception):  # noqa: N818 - an answer to the user
@@ -36,6 +48,8 @@ def main(
     simulate: Path,
     state_file: Path | None = None,
     transport: Transport = "websocket",
+    cluster: str = "",
+    log: LogForm = LOG_FORM,
 ) -> int:
     """Run an agent with a simulated cluster until it is interrupted or told to stop; return the exit status.
 
@@ -46,9 +60,10 @@ def main(
         nodes = read_nodes(simulate)
     except BadInput as error:
         return _refuse(error)
-    cluster = SimulatedCluster(nodes, name=simulate.stem, state_file=state_file)
-    _run(run_agent(url, partial(_token, token_file), cluster, transport=transport))
-    cluster.save()
+    simulated = SimulatedCluster(nodes, name=simulate.stem, state_file=state_file)
+    with logs.bind(cluster=cluster or simulate.stem):
+        _run(run_agent(url, partial(_token, token_file), simulated, transport=transport), log)
+    simulated.save()
     return 0
 
 
@@ -60,6 +75,7 @@ def main_native(
     context: str | None = None,
     health_port: int | None = None,
     transport: Transport = "websocket",
+    log: LogForm = LOG_FORM,
     **options: Any,
 ) -> int:
     """Run an agent of a Kubernetes cluster (`kubeconfig` None: the one this pod runs in), as `main` does.
@@ -76,7 +92,42 @@ def main_native(
     except (BadInput, BadAccess) as error:
         return _refuse(error)
     token = partial(_token, token_file)
-    _run(run_native(access, chosen, url=url, token=token, transport=transport, health_port=health_port))
+    work = run_native(access, chosen, url=url, token=token, transport=transport, health_port=health_port)
+    with logs.bind(cluster=chosen.cluster):
+        _run(work, log)
+    return 0
+
+
+def main_release(
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    stop_workloads: bool = False,
+    timeout_seconds: float = 270.0,
+    log: LogForm = LOG_FORM,
+    **options: Any,
+) -> int:
+    """Let go of a Kubernetes cluster before its agent is removed; return the exit status, 3 where that is refused."""
+    from agentlink.agent.kube.access import BadAccess, load
+    from agentlink.agent.kube.errors import KubeError
+    from agentlink.agent.native import Options
+    from agentlink.agent.release import NotReleased, release
+
+    logging.config.dictConfig(logs.configuration(*log, server=False))
+    try:
+        chosen, access = Options(**options), load(kubeconfig, context)
+        work = release(access, chosen, stop_workloads=stop_workloads, timeout_seconds=timeout_seconds)
+        with logs.bind(cluster=chosen.cluster):
+            left = asyncio.run(work)
+    except BadAccess as error:
+        return _refuse(error)
+    except (NotReleased, KubeError) as error:
+        _refuse(error)
+        return 3 if isinstance(error, NotReleased) else 1
+    print(f"Let go of {len(left.running) + len(left.ended)} Jobs; the agent may be removed.")  # noqa: T201
+    if left.unmarked:
+        named = ", ".join(left.unmarked)
+        print(f"Left alone, as they bear the finalizer without this agent's mark: {named}.")  # noqa: T201
     return 0
 
 
@@ -85,7 +136,7 @@ def _refuse(error: Exception) -> int:
     return 2
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def _run(work: Coroutine[Any, Any, None], log: LogForm) -> None:
     """Run until SIGTERM or SIGINT; then close the link. The cluster's pods go on."""
 
     async def run() -> None:
@@ -95,8 +146,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         with suppress(asyncio.CancelledError):
             await agent
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.config.dictConfig(logs.configuration(*log, server=False))
     asyncio.run(run())
     logger.info("The agent has stopped; the pods of its cluster go on.")
 

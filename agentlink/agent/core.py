@@ -16,7 +16,7 @@ has not heard is reported again, also how attempts ended of which the cluster ha
 remembers; and attempts that it does not know are stopped.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -203,6 +203,15 @@ class Core:
             known for known in self._known.values() if known.report is not None and not known.acknowledged
         )
         return tuple(known.report for known in open_ if known.report is not None)
+
+    def count_unacknowledged(self) -> int:
+        """Return how many reports the server may not have."""
+        return len(self.unacknowledged())
+
+    def phases(self) -> dict[str, int]:
+        """Return of how many attempts the cluster has something, by their phase."""
+        seen = (known.seen.phase.value for known in self._known.values() if known.seen is not None)
+        return dict(Counter(seen))
 
     def expected(self) -> list[Assignment] | None:
         """Return all assignments that are let go, where that may have changed since the last call, else None."""

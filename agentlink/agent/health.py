@@ -1,10 +1,12 @@
-"""Two small pages for the probes of whoever runs the agent: /livez and /readyz, and nothing else."""
+"""Small pages of the agent: /livez and /readyz for probes, /metrics for Prometheus, and nothing else."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
+
+from agentlink.agent import figures
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,11 @@ class Health:
             writer.close()
 
     def _page(self, line: bytes) -> bytes:
+        kind = "text/plain; charset=utf-8"
         match line.split(b" ")[:2]:
+            case [b"GET" | b"HEAD", b"/metrics"]:
+                status, text = HTTPStatus.OK, figures.page().decode().rstrip("\n")
+                kind = "text/plain; version=0.0.4; charset=utf-8"
             case [b"GET" | b"HEAD", b"/livez"]:
                 status, text = HTTPStatus.OK, "ok"
             case [b"GET" | b"HEAD", b"/readyz"] if not self.waits_for:
@@ -53,10 +59,10 @@ class Health:
             case [b"GET" | b"HEAD", b"/readyz"]:
                 status, text = HTTPStatus.SERVICE_UNAVAILABLE, f"The agent waits for {self.waits_for}."
             case _:
-                status, text = HTTPStatus.NOT_FOUND, "There is nothing but /livez and /readyz."
+                status, text = HTTPStatus.NOT_FOUND, "There is nothing but /livez, /readyz and /metrics."
         body = f"{text}\n".encode()
         head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         return head.encode() + (b"" if line.startswith(b"HEAD") else body)

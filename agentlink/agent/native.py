@@ -7,20 +7,23 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from agentlink.agent.backends.native.budgets import Disruption, Kind
-from agentlink.agent.backends.native.cluster import NativeCluster
+from agentlink.agent.backends.native.cluster import NativeCluster, cluster_uid
 from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, PARTITION_LABEL, Settings
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import ROLE
 from agentlink.agent.backends.native.usage import EXPORTERS, PORT
+from agentlink.agent.figures import FIGURES
 from agentlink.agent.health import Health
 from agentlink.agent.kube.access import Access, BadAccess
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import KubeError
+from agentlink.agent.kube.errors import Forbidden, KubeError
 from agentlink.agent.kube.lease import Leadership
 from agentlink.agent.memory import Memory
 from agentlink.agent.runner import Transport, run_agent
+from chamber import logs
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ _DEVICE_CLASS = re.compile(r"[a-z0-9.-]+(/[a-z]+)?=[a-z0-9.-]+")
 class Options:
     """How an agent is to look at its cluster; raises `BadAccess` where it cannot."""
 
+    cluster: str = ""
+    """What lines of the log call the cluster: its name at the server; else its own id."""
     namespace: str = ""
     """Where workloads run whose team has no namespace; the agent's own where it is empty."""
     node_selectors: tuple[str, ...] = ()
@@ -105,6 +110,7 @@ async def run_native(
     memory = Memory()
 
     async def lead() -> NoReturn:
+        FIGURES.leads = True
         try:
             while True:
                 try:
@@ -114,25 +120,31 @@ async def run_native(
                 await asyncio.sleep(AGAIN_SECONDS)
         finally:
             health.waits_for = ""  # it stands by, or ends
+            FIGURES.stand_by()
 
     async with served:
-        await _reach(access, health)
         note = (Names().epoch, memory)
-        await Leadership(access, namespace=access.namespace, note=note).run(lead)
+        with logs.bind(cluster=options.cluster or urlsplit(access.server).netloc):
+            uid = await _reach(access, health)
+        with logs.bind(cluster=options.cluster or uid):
+            await Leadership(access, namespace=access.namespace, note=note).run(lead)
 
 
-async def _reach(access: Access, health: Health) -> None:
-    """Return when the API server answers."""
+async def _reach(access: Access, health: Health) -> str:
+    """Return the cluster's own id when the API server answers; empty where it does not tell that."""
     async with Kube(access) as kube:
         while True:
             try:
                 await kube.raw("GET", "/version")
+                uid = await cluster_uid(kube)
+            except Forbidden:
+                uid = ""
             except KubeError as error:
                 logger.warning("%s Trying again in %.0f s.", error, AGAIN_SECONDS)
                 await asyncio.sleep(AGAIN_SECONDS)
-            else:
-                health.waits_for = ""
-                return
+                continue
+            health.waits_for = ""
+            return uid
 
 
 async def _follow(
@@ -150,7 +162,6 @@ async def _follow(
 
     def tell(linked: bool) -> None:
         health.waits_for = "" if linked else f"Chamber at {url}"
-        logger.info("Connected to Chamber at %s." if linked else "Looking for Chamber at %s.", url)
 
     async with (
         Kube(access) as kube,
@@ -167,4 +178,5 @@ async def _follow(
     ):
         await cluster.synced()
         tell(False)
+        logger.info("Looking for Chamber at %s.", url)
         await run_agent(url, token, cluster, transport=transport, on_link=tell, memory=memory)

@@ -8,13 +8,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from agentlink import protocol
 from agentlink.agent import use
 from agentlink.agent.backends.base import Backend
 from agentlink.agent.core import Core, Plan
+from agentlink.agent.figures import FIGURES, note_heard, own_version
 from agentlink.agent.keeping import Keeper
 from agentlink.agent.link import Link, LinkLost, open_long_poll, open_websocket
 from agentlink.agent.logs import attached
@@ -85,6 +85,9 @@ async def run_agent(
     def tell_link(there: bool) -> None:
         if there:
             welcome.set()
+            FIGURES.connections += 1
+            logger.info("Connected to Chamber at %s.", url)
+        FIGURES.connected = there
         on_link(there)
 
     async with _logs(url, token, backend, transport, welcome) as keeper:
@@ -92,6 +95,7 @@ async def run_agent(
             conversation = _Conversation(
                 core, memory, backend, keeper, heartbeat_seconds=heartbeat_seconds, on_link=tell_link
             )
+            FIGURES.attempts, FIGURES.unacknowledged = core.phases, core.count_unacknowledged
             began = time.monotonic()
             lost: LinkLost | None = None
             try:
@@ -106,12 +110,33 @@ async def run_agent(
                 # What the agent remembers may be wrong: the server and the cluster know it all.
                 logger.exception("The agent failed and begins again.")
                 core = Core()
-            on_link(False)
+            was_connected = FIGURES.connected
+            tell_link(False)
             failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1
             pause = _pause(failures, lost)
             if lost is not None:
-                logger.warning("%s Trying again in %.1f s.", lost, pause)
+                _tell_lost(url, lost, pause, was_connected=was_connected)
             await asyncio.sleep(pause)
+
+
+def _tell_lost(url: str, lost: LinkLost, pause: float, *, was_connected: bool) -> None:
+    """Log and count that a connection failed or ended, and why."""
+    FIGURES.lost[_why(lost, was_connected)] += 1
+    if lost.code is not None:
+        said = f"Chamber at {url} refused this agent ({lost.code.value})"
+    elif was_connected:
+        said = f"The connection to Chamber at {url} was lost"
+    else:
+        said = f"There is no connection to Chamber at {url}"
+    logger.warning("%s: %s Trying again in %.1f s.", said, lost, pause)
+
+
+def _why(lost: LinkLost, was_connected: bool) -> str:
+    if lost.code is not None:
+        return lost.code.value
+    if lost.is_restart:
+        return "restart"
+    return "lost" if was_connected else "unreachable"
 
 
 def _pause(failures: int, lost: LinkLost | None) -> float:
@@ -218,7 +243,7 @@ class _Conversation:
         self._core.connected(self._connection)
         hello = Hello(
             connection=self._connection,
-            agent_version=_version(),
+            agent_version=own_version(),
             cluster_uid=self._backend.uid,
             nodes=len(self._nodes),
             gpus=sum(device.slicing == "whole" for node in self._nodes for device in node.devices),
@@ -235,6 +260,7 @@ class _Conversation:
     async def _listen(self, link: Link) -> None:
         while True:
             message = await link.receive()
+            note_heard(FIGURES)
             if not isinstance(message, Error):
                 self._fault_pause = FIRST_PAUSE_SECONDS
             if isinstance(message, Desired):
@@ -416,9 +442,3 @@ class _Conversation:
             if not (self._inventory_is_known or knew):
                 await link.send(self._whole_inventory())
             knew = self._inventory_is_known
-
-
-def _version() -> str:
-    with suppress(PackageNotFoundError):
-        return version("chamber")
-    return "unknown"

@@ -33,11 +33,16 @@ def set_by(text: str) -> set[str]:
         ("", set()),
         ("registry.test/chamber:1.2", {"image.repository=registry.test/chamber", "image.tag=1.2"}),
         ("registry.test:5000/chamber", {"image.repository=registry.test:5000/chamber"}),
+        (
+            "registry.test:5000/chamber@sha256:0a1b",
+            {"image.repository=registry.test:5000/chamber", "image.digest=sha256:0a1b"},
+        ),
     ],
 )
 def test_the_agent_gets_the_image_that_the_server_runs(image: str, told: set[str], settings: Any) -> None:
     settings.CHAMBER_IMAGE = image
-    assert set_by(commands(EAST, server=SERVER)) == {"agent.enabled=true", f"agent.url={SERVER}"} | told
+    always = {"agent.enabled=true", f"agent.url={SERVER}", "agent.cluster=east"}
+    assert set_by(commands(EAST, server=SERVER)) == always | told
 
 
 def test_an_address_can_say_nothing_to_the_shell() -> None:
@@ -65,7 +70,8 @@ def there(namespace: Namespace, control_plane: Path) -> Iterator[dict[str, str]]
     """The names that the printed ones are replaced by, so that tests do not meet in them."""
     with another_namespace(control_plane) as workloads:
         yield {"own": namespace.name, "workloads": workloads.name}
-        charts.helm("uninstall", namespace.name, "--namespace", namespace.name, kubeconfig=control_plane)
+        where = ("--namespace", namespace.name, "--no-hooks")  # no kubelet runs the hook's pod
+        charts.helm("uninstall", namespace.name, *where, kubeconfig=control_plane)
 
 
 @pytest.mark.kube

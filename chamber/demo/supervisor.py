@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.runner import run_agent
+from chamber import logs
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,8 @@ class Supervisor:
 
     async def _agent(self, cluster: DemoCluster) -> None:
         try:
-            await run_agent(url=self._url, token=cluster.token, backend=cluster.simulation)
+            with logs.bind(cluster=cluster.name):
+                await run_agent(url=self._url, token=cluster.token, backend=cluster.simulation)
         except asyncio.CancelledError:
             raise
         except Exception:

@@ -50,6 +50,7 @@ def test_a_record_for_programs_has_every_field(lines: dict[str, io.StringIO]) ->
         "request_id": "",
         "cycle": "",
         "workload": "",
+        "attempt": "",
         "cluster": "alpha",
     }
 

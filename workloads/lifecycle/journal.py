@@ -11,6 +11,7 @@ from chamber import live
 from chamber.bulk import insert_each
 from teams.actors import Actor
 from workloads import known
+from workloads.lifecycle import lines
 from workloads.lifecycle.status import Row
 from workloads.models import Event, EventKind, Status, Workload
 
@@ -29,6 +30,7 @@ class Journal:
         self.at = max([at, *(row.status_since for row in rows)])
         self._by = by
         self._events: list[tuple[Any, ...]] = []
+        self._lines: list[lines.Line] = []
         self._rows: dict[UUID, Row] = {}
         self._added: dict[UUID, int] = {}
 
@@ -83,6 +85,8 @@ class Journal:
             (row.pk, row.last_event, self.at, kind, user, by.name, by.via, number, message, dict(data))
         )
 
+        self._lines.append(lines.Line(row.slug, number, message))
+
     def write(self, *, ring: bool = False) -> None:
         """Store the events, announce after commit, and ring the scheduler where GPUs were freed or asked
         for.
@@ -94,9 +98,10 @@ class Journal:
             ids = [workload_id for workload_id, added in self._added.items() if added == count]
             Workload.objects.filter(pk__in=ids).update(last_event=F("last_event") + count)
         announce(self._rows.values())
+        lines.tell(self._lines)
         if ring:
             live.ring()
-        self._events, self._rows, self._added = [], {}, {}
+        self._events, self._lines, self._rows, self._added = [], [], {}, {}
 
 
 class Shown(NamedTuple):

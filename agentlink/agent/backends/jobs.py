@@ -1,5 +1,6 @@
 """What a simulated cluster keeps of an attempt: its pods, its timers, and how it ended."""
 
+import logging
 from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import UUID
@@ -7,7 +8,11 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from agentlink.agent.backends.base import Observation
+from agentlink.agent.figures import FIGURES
 from agentlink.protocol import ENDED, LIVING, AssignedPod, Assignment, Phase, PodReport, PodState
+from chamber import logs
+
+logger = logging.getLogger(__name__)
 
 
 class Due(StrEnum):
@@ -80,6 +85,24 @@ def observation(attempt: UUID, job: Job) -> Observation:
         running_at=_told(job, job.running_at),
         ended_at=_told(job, job.ended_at),
     )
+
+
+def tell_created(assignment: Assignment, pods: int, problem: str) -> None:
+    """Log and count that so many pods were created, or refused for a `problem`."""
+    with logs.bind(workload=assignment.slug, attempt=assignment.number):
+        if problem:
+            FIGURES.failed["Pod", "create"] += pods
+            logger.warning("Pods were refused (%d): %s", pods, problem)
+        else:
+            FIGURES.created["Pod"] += pods
+            logger.info("Created pods (%d).", pods)
+
+
+def tell_deleted(assignment: Assignment, pods: int) -> None:
+    """Log and count that so many pods are being deleted."""
+    FIGURES.deleted["Pod"] += pods
+    with logs.bind(workload=assignment.slug, attempt=assignment.number):
+        logger.info("Deleted pods (%d).", pods)
 
 
 def _told(job: Job, at: float | None) -> datetime | None:

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from agentlink.agent.backends import effort, played
 from agentlink.agent.backends.base import Found, LogPiece, NoLogs, Observation
-from agentlink.agent.backends.jobs import Due, Job, Timer, observation
+from agentlink.agent.backends.jobs import Due, Job, Timer, observation, tell_created, tell_deleted
 from agentlink.agent.backends.script import Script
 from agentlink.agent.backends.statefile import StateFile
 from agentlink.protocol import (
@@ -121,6 +121,7 @@ class SimulatedCluster:
             self._end(job, Phase.FAILED, now)
         else:
             self._add(job, pods, now)
+        tell_created(assignment, len(pods), problem)
         self._touch(assignment.attempt)
 
     async def stop(self, attempt: UUID, pods: Collection[int] | None) -> None:
@@ -133,6 +134,7 @@ class SimulatedCluster:
             job.phase, job.stopping_at = Phase.STOPPING, self._clock()
         seconds = played.stop_seconds(job.assignment.workload, job.assignment.grace_seconds)
         leaving = None if pods is None else sorted(pods)
+        tell_deleted(job.assignment, len(job.living() if leaving is None else leaving))
         self._schedule(attempt, job, Timer(at=self._clock() + seconds, what=Due.GONE, pods=leaving))
         self._touch(attempt)
 

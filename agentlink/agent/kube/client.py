@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, Self, cast
 import httpx
 from pydantic_core import from_json
 
+from agentlink.agent.figures import FIGURES
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.errors import (
     KubeError,
@@ -25,6 +26,7 @@ from agentlink.agent.kube.errors import (
 )
 from agentlink.agent.kube.resources import JsonObject, Resource
 from agentlink.agent.kube.streams import Handshake, split_lines
+from agentlink.agent.kube.telling import Act, name_in, telling
 from agentlink.pace import Pace
 
 FIELD_MANAGER = "chamber-agent"
@@ -181,7 +183,8 @@ class Kube:
             **_selectors(labels, fields),
         }
         path = resource.path(namespace)
-        async with aclosing(self._lines(path, params, seconds + ANSWER_SECONDS, LONGEST_EVENT)) as lines:
+        longest = seconds + ANSWER_SECONDS
+        async with aclosing(self._lines("watch", path, params, longest, LONGEST_EVENT)) as lines:
             async for line in lines:
                 if not line.strip():
                     continue
@@ -198,7 +201,7 @@ class Kube:
 
         Waits for ever for the next. To be wrapped in `contextlib.aclosing` by whoever may leave early.
         """
-        async with aclosing(self._lines(path, params, None, LONGEST_LINE)) as lines:
+        async with aclosing(self._lines("log", path, params, None, LONGEST_LINE)) as lines:
             async for line in lines:
                 yield line
 
@@ -207,7 +210,8 @@ class Kube:
     async def create(self, resource: Resource, body: JsonObject, namespace: str | None = None) -> JsonObject:
         """Create an object and return it."""
         params = {"fieldManager": FIELD_MANAGER}
-        return await self._object("POST", resource.path(namespace), params=params, body=body)
+        with telling(Act.CREATE, resource, name_in(body), namespace):
+            return await self._object("POST", resource.path(namespace), params=params, body=body)
 
     async def try_create(
         self, resource: Resource, body: JsonObject, namespace: str | None = None
@@ -223,9 +227,11 @@ class Kube:
     ) -> None:
         """Have an object be so (server-side apply); others' fields raise `Conflict` unless `force`."""
         params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
-        path = resource.path(namespace, body["metadata"]["name"])
+        name = name_in(body)
+        path = resource.path(namespace, name)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        await self.raw("PATCH", path, params=params, body=whole, content_type=_APPLY)
+        with telling(Act.APPLY, resource, name, namespace):
+            await self.raw("PATCH", path, params=params, body=whole, content_type=_APPLY)
 
     async def patch(
         self,
@@ -240,7 +246,8 @@ class Kube:
         """Change an object."""
         path = resource.path(namespace, name, subresource)
         params = {"fieldManager": FIELD_MANAGER}
-        await self.raw("PATCH", path, params=params, body=body, content_type=_PATCHES[kind])
+        with telling(Act.CHANGE, resource, name, namespace):
+            await self.raw("PATCH", path, params=params, body=body, content_type=_PATCHES[kind])
 
     async def replace(
         self, resource: Resource, body: JsonObject, namespace: str | None = None, *, subresource: str = ""
@@ -265,7 +272,8 @@ class Kube:
             body["gracePeriodSeconds"] = grace_seconds
         if uid is not None:
             body["preconditions"] = {"uid": uid}
-        await self.raw("DELETE", resource.path(namespace, name), body=body)
+        with telling(Act.DELETE, resource, name, namespace):
+            await self.raw("DELETE", resource.path(namespace, name), body=body)
 
     async def raw(
         self,
@@ -319,10 +327,12 @@ class Kube:
             try:
                 response = await self._client.send(request)
             except httpx.TransportError as error:
+                _count(request.method)
                 raise _unreachable(self.access, error) from error
             except asyncio.CancelledError:
                 await handshake.close()
                 raise
+        _count(request.method, response.status_code)
         self.server_date = response.headers.get("Date", "")
         if response.is_success:
             if warnings is not None:
@@ -351,7 +361,7 @@ class Kube:
         return error
 
     async def _lines(
-        self, path: str, params: Mapping[str, str], silence_seconds: float | None, longest: int
+        self, verb: str, path: str, params: Mapping[str, str], silence_seconds: float | None, longest: int
     ) -> AsyncGenerator[bytes]:
         await self._turn()
         timeout = httpx.Timeout(silence_seconds, connect=CONNECT_SECONDS)
@@ -361,6 +371,7 @@ class Kube:
             async with self._streams.stream(
                 "GET", path, params=params, timeout=timeout, extensions=extensions
             ) as response:
+                _count(verb, response.status_code)
                 if not response.is_success:
                     content = await response.aread()
                     raise self._heed(
@@ -373,6 +384,9 @@ class Kube:
                 ):
                     async for line in lines:
                         yield line
+        except httpx.ConnectError as error:
+            _count(verb)
+            raise _unreachable(self.access, error) from error
         except httpx.TransportError as error:
             raise _unreachable(self.access, error) from error
         except asyncio.CancelledError:
@@ -404,6 +418,10 @@ def _warning(header: str) -> str:
     """Return the text of a warning (RFC 7234, 5.5): `299 - "text"`."""
     _, _, quoted = header.partition('"')
     return re.sub(r"\\(.)", r"\1", quoted.rpartition('"')[0]) or header
+
+
+def _count(verb: str, code: int = 0) -> None:
+    FIGURES.requests[verb.lower(), str(code)] += 1
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

@@ -27,6 +27,8 @@ RENEW_WITHIN_SECONDS = 10.0
 EVERY_SECONDS = 4.0
 """How often a leader renews, and how often others look."""
 GIVE_UP_WITHIN_SECONDS = 5.0
+KEPT_SECONDS = 120
+"""How long nobody leads after a cluster was let go of: its agents are removed meanwhile."""
 TRIES = 3
 """How often a lease that others write to at the same time is read anew before the next look."""
 
@@ -84,6 +86,22 @@ class Leadership:
                 if await self._do(work, kube):
                     return
 
+    async def take_over(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Do the work with the lease, whoever holds it; return whether it is over, raise what it raises.
+
+        Whoever led notices with its next renewal, within `RENEW_WITHIN_SECONDS`. After the work the lease is held for
+        two minutes more; where the work failed it is given up.
+        """
+        async with Kube(self._access, patience_seconds=self._every / 2) as kube:
+            for _ in range(TRIES):
+                await self._look(kube)
+                with suppress(AlreadyExists, Conflict, NotFound):
+                    self._lease = await self._write(kube, self._claim())
+                    self._seen, self._seen_at = self._lease["spec"], time.monotonic()
+                    self._renewed_at, self.leads = self._seen_at, True
+                    break
+            return await self._do(work, kube, keeps=True)
+
     async def _win(self, kube: Kube) -> None:
         """Return when the lease was won."""
         while True:
@@ -96,14 +114,18 @@ class Leadership:
                 logger.warning("The lease %s cannot be had: %s", self._name, error)
             await asyncio.sleep(self._every)
 
-    async def _do(self, work: Callable[[], Coroutine[Any, Any, None]], kube: Kube) -> bool:
-        """Do the work while the lease holds; return whether the work is over."""
+    async def _do(
+        self, work: Callable[[], Coroutine[Any, Any, None]], kube: Kube, *, keeps: bool = False
+    ) -> bool:
+        """Do the work while the lease holds; return whether it is over. `keeps`: then the lease is not given up."""
+        worked = False
         working = asyncio.create_task(work())
         renewing = asyncio.create_task(self._renew(kube))
         try:
             await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 await working
+                worked = True
                 return True
             return False
         finally:
@@ -113,7 +135,7 @@ class Leadership:
             await asyncio.gather(working, renewing, return_exceptions=True)
             self.leads = False
             if not lost:
-                await self._give_up(kube)
+                await self._give_up(kube, kept_seconds=KEPT_SECONDS if worked and keeps else 0)
 
     async def _renew(self, kube: Kube) -> None:
         """Renew the lease again and again; return once it is another's, or could not be renewed in time."""
@@ -201,9 +223,10 @@ class Leadership:
             return await kube.create(LEASES, body, self._namespace)
         return await kube.replace(LEASES, body, self._namespace)
 
-    async def _give_up(self, kube: Kube) -> None:
-        """Let another lead at once."""
-        spec = {**self._claim(), "holderIdentity": "", "leaseDurationSeconds": 1}
+    async def _give_up(self, kube: Kube, *, kept_seconds: int) -> None:
+        """Let another lead at once, or after some time."""
+        free = {"holderIdentity": "", "leaseDurationSeconds": 1}
+        spec = {**self._claim(), **({"leaseDurationSeconds": kept_seconds} if kept_seconds else free)}
         with suppress(KubeError, TimeoutError):
             async with asyncio.timeout(GIVE_UP_WITHIN_SECONDS):
                 await self._write(kube, spec)

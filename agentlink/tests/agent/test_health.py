@@ -4,6 +4,7 @@ import asyncio
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from agentlink.agent.health import Health
 
@@ -24,9 +25,19 @@ async def test_it_is_alive_before_it_is_ready_and_says_what_it_waits_for() -> No
 
 async def test_there_is_nothing_else_and_nothing_to_write() -> None:
     health = Health("")
-    assert (await ask(health, "/metrics")).status_code == 404
+    assert (await ask(health, "/other")).status_code == 404
+    assert (await ask(health, "/metrics", "POST")).status_code == 404
     assert (await ask(health, "/livez", "POST")).status_code == 404
     assert (await ask(health, "/livez", "HEAD")).text == ""
+
+
+async def test_metrics_are_told_while_it_is_not_ready() -> None:
+    told = await ask(Health("the cluster's nodes"), "/metrics")
+    assert told.status_code == 200
+    assert told.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in text_string_to_metric_families(told.text)}
+    assert families["chamber_agent_leader"].samples[0].value == 0
+    assert "process_resident_memory_bytes" in families
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def installed(own: Namespace, workloads: Namespace) -> Iterator[str]:
     try:
         yield f"{own.name}-chamber-agent"
     finally:
-        charts.helm("uninstall", own.name, *where, kubeconfig=own.kubeconfig)
+        charts.helm("uninstall", own.name, *where, "--no-hooks", kubeconfig=own.kubeconfig)
 
 
 @pytest.fixture

@@ -166,7 +166,7 @@ def installed(own: Namespace) -> Iterator[str]:
     try:
         yield f"{own.name}-chamber-agent"
     finally:
-        charts.helm("uninstall", own.name, *where, kubeconfig=own.kubeconfig)
+        charts.helm("uninstall", own.name, *where, "--no-hooks", kubeconfig=own.kubeconfig)
 
 
 async def test_the_rights_that_the_chart_gives_are_enough_to_bind_and_adopt(

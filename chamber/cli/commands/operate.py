@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from chamber import logs
 from chamber.cli import config
 from chamber.cli.durations import DURATION_MS
 
@@ -99,7 +100,7 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.option("--url", help="Address of the server; else CHAMBER_URL, else the one signed in to.")
-@click.option("--token-file", type=A_FILE, required=True, help="File that holds the agent's token.")
+@click.option("--token-file", type=A_FILE, help="File that holds the agent's token.")
 @click.option(
     "--in-cluster",
     is_flag=True,
@@ -107,6 +108,13 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--kubeconfig", type=A_FILE, help="The cluster is the one that this kubeconfig leads to.")
 @click.option("--context", help="With --kubeconfig: another than its current context.")
+@click.option(
+    "--cluster",
+    envvar="CHAMBER_CLUSTER",
+    default="",
+    metavar="NAME",
+    help="What its log calls the cluster, best its name at the server; else the cluster's own id.",
+)
 @click.option(
     "--namespace",
     envvar="CHAMBER_WORKLOAD_NAMESPACE",
@@ -182,7 +190,7 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     "--health-port",
     type=click.IntRange(0, 65535),
     envvar="CHAMBER_HEALTH_PORT",
-    help="Answer probes here: /livez and /readyz.",
+    help="Answer probes here, /livez and /readyz, and Prometheus: /metrics.",
 )
 @click.option(
     "--simulate",
@@ -201,15 +209,50 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="How it keeps in touch; long-poll passes where a proxy lets no WebSocket through.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMS),
+    envvar="CHAMBER_LOG_FORMAT",
+    default="line",
+    show_default=True,
+    help="How its log is written: lines for people, or JSON for programs.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    envvar="CHAMBER_LOG_LEVEL",
+    default="INFO",
+    show_default=True,
+    help="The least level of what is logged.",
+)
+@click.option(
+    "--release",
+    is_flag=True,
+    help="Let go of all that Chamber has in the cluster, and end: before the agent is removed for good. "
+    "Refused, with status 3, while workloads run.",
+)
+@click.option("--stop-workloads", is_flag=True, help="With --release: stop workloads that run.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 86400),
+    metavar="SECONDS",
+    help="With --release: how long it may take; else 270.",
+)
 def agent(
     url: str | None,
-    token_file: Path,
+    token_file: Path | None,
     *,
     in_cluster: bool,
     kubeconfig: Path | None,
     simulate: Path | None,
     state_file: Path | None,
     transport: Any,
+    cluster: str,
+    log_format: str,
+    log_level: str,
+    release: bool,
+    stop_workloads: bool,
+    timeout: int | None,
     **options: Any,
 ) -> None:
     """Run the agent of a cluster until Ctrl-C: it connects to the server and does what that asks for.
@@ -230,18 +273,35 @@ def agent(
         raise click.UsageError(f"{real[0]} is for a real cluster, not for --simulate.")
     if kubeconfig is None and "context" in given:
         raise click.UsageError("--context is for --kubeconfig.")
-    address = config.server(url)
+    common: dict[str, Any] = {"cluster": cluster, "log": command.LogForm(log_format, log_level)}
+    role = os.environ.get("CHAMBER_WORKLOADS_ROLE")
+    given |= {"role": role} if role and simulate is None else {}
+    if release:
+        if simulate is not None:
+            raise click.UsageError("--release is for a real cluster, not for --simulate.")
+        sys.exit(_release(common | given, kubeconfig, stop_workloads=stop_workloads, timeout=timeout))
+    if stop_workloads or timeout is not None:
+        raise click.UsageError("--stop-workloads and --timeout are for --release.")
+    if token_file is None:
+        raise click.UsageError("Missing option '--token-file'.")
+    common |= {"url": config.server(url), "token_file": token_file, "transport": transport}
     if simulate is not None:
-        status = command.main(
-            url=address, token_file=token_file, simulate=simulate, state_file=state_file, transport=transport
-        )
+        status = command.main(**common, simulate=simulate, state_file=state_file)
     else:
-        role = os.environ.get("CHAMBER_WORKLOADS_ROLE")
-        given |= {"role": role} if role else {}
-        status = command.main_native(
-            url=address, token_file=token_file, kubeconfig=kubeconfig, transport=transport, **given
-        )
+        status = command.main_native(**common, kubeconfig=kubeconfig, **given)
     sys.exit(status)
+
+
+def _release(
+    given: dict[str, Any], kubeconfig: Path | None, *, stop_workloads: bool, timeout: int | None
+) -> int:
+    """Let go of the cluster; return the exit status."""
+    from agentlink.agent import command
+
+    unused = ("exporters", "exporter_port", "health_port")
+    options = {name: value for name, value in given.items() if name not in unused}
+    options |= {} if timeout is None else {"timeout_seconds": timeout}
+    return command.main_release(kubeconfig=kubeconfig, stop_workloads=stop_workloads, **options)
 
 
 def _given_words(names: Iterable[str]) -> list[str]:

@@ -9,7 +9,9 @@
 {{- end }}
 
 {{- define "chamber.image" -}}
-{{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+{{- with .Values.image -}}
+{{- if .digest }}{{ printf "%s@%s" .repository .digest | quote }}{{ else }}{{ printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) | quote }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* Labels that select the pods of a part: (list . "agent"). */}}
@@ -26,23 +28,6 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" (index . 0).Chart.Name (index . 0).Chart.Version }}
 {{- end }}
 
-{{/* What every pod is: a user without rights, on a file system that cannot be written. */}}
-{{- define "chamber.podSecurity" -}}
-securityContext:
-  runAsNonRoot: true
-  runAsUser: {{ . }}
-  runAsGroup: {{ . }}
-  fsGroup: {{ . }}
-  seccompProfile: {type: RuntimeDefault}
-{{- end }}
-
-{{- define "chamber.containerSecurity" -}}
-securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
-{{- end }}
-
 {{- define "chamber.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
@@ -50,14 +35,4 @@ imagePullSecrets:
   - name: {{ . }}
   {{- end }}
 {{- end }}
-{{- end }}
-
-{{/* Replicas of a part on different nodes, where there are several: (list . "agent"). */}}
-{{- define "chamber.spread" -}}
-topologySpreadConstraints:
-  - maxSkew: 1
-    topologyKey: kubernetes.io/hostname
-    whenUnsatisfiable: ScheduleAnyway
-    labelSelector:
-      matchLabels: {{- include "chamber.selector" . | nindent 8 }}
 {{- end }}

@@ -1,5 +1,6 @@
 """Beginning adopted Jobs, and letting go of them: what is written on a Job that somebody else made."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,6 +18,8 @@ from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Invalid, KubeError, NotFound
 from agentlink.agent.kube.resources import JOBS, JsonObject
 from agentlink.protocol import Adopted, AssignedPod, Assignment
+
+logger = logging.getLogger(__name__)
 
 
 class Busy(KubeError):  # noqa: N818 - passes by itself
@@ -64,6 +67,7 @@ class Adopter:
             await self.kube.patch(JOBS, job.name, patch, job.namespace)
         except Invalid as error:
             raise NotMade("refused", f"The cluster does not let it run: {error.message}") from error
+        logger.info("Unsuspended the adopted Job %s/%s.", job.namespace, job.name)
 
     async def release(self, job: JobFacts) -> None:
         """Take off an adopted Job what Chamber wrote on it, unless it stands for another attempt by now."""
@@ -77,6 +81,7 @@ class Adopter:
                     await self._forget_start(body)
                     await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
             await self.kube.patch(JOBS, name, adoption.released(self.names), namespace)
+            logger.info("Released the adopted Job %s/%s.", namespace, name)
 
     async def tell_refused(self, job: Adopted, message: str) -> None:
         """Say on a Job why the cluster does not run it."""

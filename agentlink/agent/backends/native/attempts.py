@@ -82,6 +82,10 @@ class Attempts:
             return None
         return Attempt.of(jobs.values(), self.pods(attempt))
 
+    def jobs(self, attempt: UUID) -> list[JobFacts]:
+        """Return the Jobs of an attempt."""
+        return list(self._jobs.get(attempt, {}).values())
+
     def pods(self, attempt: UUID) -> Iterator[PodFacts]:
         """Yield all pods of an attempt, also those that came before others at their index."""
         for job in self._jobs.get(attempt, {}).values():

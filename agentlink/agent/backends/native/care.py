@@ -116,6 +116,15 @@ class Care:
         """Return whether there is anything of an attempt, or anything to be done about it."""
         return attempt in self._attempts or attempt in self._asked or attempt in self._unmade
 
+    def about(self, attempt: UUID) -> dict[str, object]:
+        """Return what each line of the log says that is about an attempt: its workload, and its number."""
+        asked, found = self._asked.get(attempt), self._attempts.get(attempt)
+        assignment = self._expected.get(attempt) or (asked.assignment if asked is not None else None)
+        if assignment is not None:
+            return {"workload": assignment.slug, "attempt": assignment.number}
+        job = found.jobs[0] if found is not None else None
+        return {"workload": job.slug or job.plan.workload, "attempt": job.plan.number} if job else {}
+
     def see(self, attempt: UUID) -> Observation | None:
         """Return what is observed of an attempt; None where nothing is, or it is being forgotten."""
         asked = self._asked.get(attempt)
@@ -386,6 +395,7 @@ class Care:
             freed |= {
                 slot.pod.uid for slot, failure in zip(slots, results, strict=True) if slot.pod and not failure
             }
+            logger.info("Let pods go to their nodes (%d).", sum(not failure for failure in results))
             _raise_first(results)
         except NotMade as refusal:
             await self._refuse(assignment, refusal, found)

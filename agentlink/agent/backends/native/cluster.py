@@ -29,10 +29,12 @@ from agentlink.agent.backends.native.places import ROLE, Keeper
 from agentlink.agent.backends.native.spaces import Spaces
 from agentlink.agent.backends.native.usage import EXPORTERS, PORT, GpuUse, Holder
 from agentlink.agent.backends.native.work import Work
+from agentlink.agent.figures import FIGURES
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.reflector import Reflector
 from agentlink.agent.kube.resources import JOBS, NAMESPACES, PODS, JsonObject
 from agentlink.protocol import AssignedPod, Assignment, Namespaces, NodeReport, UsageFigure, Verdict
+from chamber.logs import bind as bind_to_log
 
 
 async def cluster_uid(kube: Kube) -> str:
@@ -97,6 +99,7 @@ class NativeCluster:
         self._marks = await Marks.load(self.kube, self._own_namespace, domain=self.names.domain)
         maker = Maker(self.kube, self.names, self._marks, self.inventory, self.uid, self._disruption)
         adopter = Adopter(self.kube, self.names, self._marks, self.inventory, self.uid)
+        FIGURES.waiting = self._work.__len__
         await self._tasks.__aenter__()
         keeper = Keeper(
             self.kube, self.inventory, self.names, own_namespace=self._own_namespace, role=self._role
@@ -254,7 +257,8 @@ class NativeCluster:
         return self._care.ask(attempt)
 
     async def _look_after(self, attempt: UUID) -> float | None:
-        again = await self._care.look_after(attempt)
+        with bind_to_log(**self._care.about(attempt)):
+            again = await self._care.look_after(attempt)
         if not self._care.knows(attempt):
             self._changed_at.pop(attempt, None)
         return again

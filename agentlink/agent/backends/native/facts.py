@@ -105,6 +105,8 @@ class JobFacts:
     failed_at: datetime | None = None
     deadline_seconds: int | None = None
     failures_allowed: int = 0
+    slug: str = ""
+    """The workload's name at the server."""
     finalizers: tuple[str, ...] = ()
 
     @property
@@ -144,6 +146,7 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
         failed_at=time(failed.get("lastTransitionTime")) if failed else None,
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         failures_allowed=spec.get("backoffLimit", 0),
+        slug=annotations.get(names.slug, ""),
         finalizers=tuple(metadata.get("finalizers", ())),
     )
 

@@ -5,6 +5,7 @@ as the record of what became of them. Devices are free when the pods are gone, h
 controller no longer looks after are deleted one by one, as are those that are taken from a Job that goes on.
 """
 
+import logging
 import math
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -16,6 +17,8 @@ from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Conflict, Invalid, NotFound
 from agentlink.agent.kube.resources import JOBS, PODS, JsonObject
 
+logger = logging.getLogger(__name__)
+
 
 async def stop(kube: Kube, job: JobFacts, pods: Iterable[PodFacts], names: Names, *, at: datetime) -> None:
     """Have a Job's pods deleted with their grace period."""
@@ -23,6 +26,7 @@ async def stop(kube: Kube, job: JobFacts, pods: Iterable[PodFacts], names: Names
         await _change(
             kube, job, {"metadata": _noted(job, names.stop, at.isoformat()), "spec": {"suspend": True}}
         )
+        logger.info("Suspended Job %s: its controller deletes its pods.", job.key)
     if job.vanished or job.deleting or job.failed or job.complete:
         for pod in pods:
             await _delete(kube, pod)

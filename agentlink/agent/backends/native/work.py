@@ -35,6 +35,10 @@ class Work(Generic[K]):
         self._failures: dict[K, int] = {}
         self._bell = asyncio.Event()
 
+    def __len__(self) -> int:
+        """Return how many keys wait."""
+        return len(self._waiting)
+
     def add(self, key: K) -> None:
         """Have the key looked after as soon as a hand is free."""
         self._waiting[key] = None

@@ -21,12 +21,25 @@
 {{- if $values.metrics.tokenKey }}
 - {name: CHAMBER_METRICS_TOKEN_FILE, value: /run/secrets/chamber/metrics_token}
 {{- end }}
-- {name: CHAMBER_HOSTS, value: {{ join "," $values.hosts | quote }}}
+{{- $hosts := $values.hosts }}
+{{- if $values.metrics.tokenKey }}
+{{- $hosts = append $hosts (include "chamber.webAddress" (index . 0)) }}
+{{- end }}
+- {name: CHAMBER_HOSTS, value: {{ join "," $hosts | quote }}}
 - {name: CHAMBER_TRUSTED_PROXIES, value: {{ join "," $values.trustedProxies | quote }}}
 - {name: CHAMBER_IMAGE, value: {{ include "chamber.image" (index . 0) }}}
 - {name: CHAMBER_LISTEN_HOST, value: 0.0.0.0}
-- {name: CHAMBER_LOG_FORMAT, value: json}
+- {name: CHAMBER_LOG_FORMAT, value: {{ $values.logFormat }}}
 - {name: CHAMBER_LOG_LEVEL, value: {{ $values.logLevel }}}
+{{- range $name, $value := $values.settings }}
+- {name: CHAMBER_{{ $name | snakecase | upper }}, value: {{ kindIs "slice" $value | ternary (join "," $value) (toString $value) | quote }}}
+{{- end }}
+{{- include "chamber.commonEnvironment" . }}
+{{- end }}
+
+{{/* Where Prometheus finds the web part's pods. */}}
+{{- define "chamber.webAddress" -}}
+{{ include "chamber.name" . }}-web.{{ .Release.Namespace }}.svc
 {{- end }}
 
 {{- define "chamber.server.volumes" -}}
@@ -51,6 +64,7 @@
       {{- end }}
 - name: tmp
   emptyDir: {sizeLimit: 256Mi}
+{{- include "chamber.commonVolumes" . }}
 {{- end }}
 
 {{/* One container of the image: (list . "web" (list "chamber" "serve" …)). */}}
@@ -61,16 +75,16 @@ image: {{ include "chamber.image" $root }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 command: {{ index . 2 | toJson }}
 env: {{- include "chamber.server.environment" . | nindent 2 }}
-{{ include "chamber.containerSecurity" $root }}
+{{- include "chamber.environmentFrom" . }}
+{{ include "chamber.containerSecurity" . }}
 volumeMounts:
   - {name: secrets, mountPath: /run/secrets/chamber, readOnly: true}
   - {name: tmp, mountPath: /tmp}
+  {{- include "chamber.commonMounts" . | nindent 2 }}
 {{- end }}
 
 {{- define "chamber.server.pod" -}}
 automountServiceAccountToken: false
-enableServiceLinks: false
-{{ include "chamber.podSecurity" 10001 }}
-{{- include "chamber.pullSecrets" (index . 0) }}
+{{ include "chamber.podSpec" (list (index . 0) (index . 1) 10001) }}
 volumes: {{- include "chamber.server.volumes" . | nindent 2 }}
 {{- end }}

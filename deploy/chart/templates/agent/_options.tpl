@@ -1,0 +1,44 @@
+{{/* Options of `chamber agent` that say where workloads run and how it looks at the cluster. */}}
+{{- define "chamber.agent.options" -}}
+{{- with .Values.agent -}}
+- --in-cluster
+- --namespace
+- {{ .workloadNamespace }}
+- --log-format
+- {{ .logFormat }}
+- --log-level
+- {{ .logLevel }}
+{{- with .cluster }}
+- --cluster
+- {{ . | quote }}
+{{- end }}
+{{- with .partitionLabel }}
+- --partition-label
+- {{ . | quote }}
+{{- end }}
+{{- range $key, $value := .nodeSelector }}
+- --node-selector
+- {{ printf "%s=%s" $key $value | quote }}
+{{- end }}
+{{- range $option, $values := dict "--exporters" .exporters "--gpu-resource" .gpuResources "--gpu-driver" .gpuDrivers }}
+{{- range $values }}
+- {{ $option }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- range $driver, $class := .deviceClasses }}
+- --device-class
+- {{ printf "%s=%s" $driver $class | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "chamber.agent.environment" -}}
+- {name: CHAMBER_URL, value: {{ (index . 0).Values.agent.url | quote }}}
+- {name: CHAMBER_WORKLOADS_ROLE, value: {{ include "chamber.agentName" (index . 0) }}-workloads}
+{{- with (index . 0).Values.agent.disruption }}
+- {name: CHAMBER_DISRUPTION_BUDGETS, value: {{ join " " (default (list "none") .budgets) | quote }}}
+- {name: CHAMBER_DO_NOT_DISRUPT, value: {{ join " " (default (list "none") .annotations) | quote }}}
+{{- end }}
+{{- include "chamber.commonEnvironment" . }}
+{{- end }}
