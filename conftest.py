@@ -1,5 +1,6 @@
 """What all tests share: parts of the machine that a test may need, by name, and who is signed in."""
 
+import math
 import os
 import shutil
 from collections import Counter
@@ -19,6 +20,7 @@ from chamber import live
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
+from scheduling import silence
 from workloads import known
 
 PARTS: dict[str, Callable[[], object]] = {
@@ -155,6 +157,15 @@ def _fresh_topics() -> Iterator[None]:
     live.forget()
     known.forget()
     caches["process"].clear()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_silent() -> None:
+    """What a process asks once a second, whatever its pages, is asked already; `silence.forget` has it asked anew.
+
+    Few tests run the cycles that would keep pages from saying that none ends.
+    """
+    silence._kept = (math.inf, silence.Silence())
 
 
 @pytest.fixture(autouse=True)

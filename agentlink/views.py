@@ -35,7 +35,7 @@ def _actor(request: HttpRequest) -> Actor:
 @require_safe
 def pools(request: HttpRequest) -> HttpResponse:
     """All pools in the organisation's order, and the clusters their nodes are in."""
-    watched = Watched.now("pools")
+    watched = Watched.now("pools", "silence")
     rows = list(Pool.objects.visible_to(request.user))
     figures = maps.pool_figures(rows)
     context = {
@@ -113,7 +113,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 @require_safe
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """One cluster: its agent, its tokens, its nodes."""
-    watched = Watched.now("pools")
+    watched = Watched.now("pools", "silence")
     found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
     return cluster_page(request, found, watched)
 
@@ -127,7 +127,7 @@ def cluster_page(
     namespace_form: NamespaceForm | None = None,
 ) -> HttpResponse:
     """Show a cluster, with a token that was just made, or a form that was filled in wrongly."""
-    watched = watched or Watched.now("pools")
+    watched = watched or Watched.now("pools", "silence")
     nodes = Node.objects.visible_to(request.user).present().filter(cluster=found)
     counted = nodes.aggregate(all=Count("pk"), stray=Count("pk", filter=Q(pool__isnull=True)))
     now = timezone.now()

@@ -113,7 +113,7 @@ def test_a_newer_version_fetches_the_part_and_an_old_one_does_not(site: Site) ->
     site.pages["/part/"] = lambda _: {"body": part("new", version=2), "headers": {"ETag": '"2"'}}
     page = site.open(part("old"))
     expect(page.locator("#live-status")).to_have_text("Live")
-    assert site.heard == [{"watch": ["queue:main"]}]
+    assert site.heard == [{"watch": ["queue:main", "silence"]}]
     site.announce("queue:main", 1)
     site.announce("another", 5)
     page.wait_for_timeout(200)

@@ -37,7 +37,7 @@ class Log {
     const source = new EventSource(`${this.section.dataset.logs}&${query}`);
     this.source = source;
     this.say("connecting");
-    source.addEventListener("open", () => this.say("live"));
+    source.addEventListener("open", () => this.say("logsSilent" in this.section.dataset ? "agent away" : "live"));
     source.addEventListener("lines", (event) => this.take(event));
     source.addEventListener("note", (event) => this.note(JSON.parse(event.data)));
     source.addEventListener("end", (event) => this.finish(JSON.parse(event.data)));
@@ -61,6 +61,10 @@ class Log {
     this.place = event.lastEventId || this.place;
     if (dropped) this.put(dropped, true);
     if (text) this.put(text, false);
+    if ("logsSilent" in this.section.dataset) {
+      delete this.section.dataset.logsSilent; // it is heard again
+      this.say("live");
+    }
   }
 
   note({ code, message }) {

@@ -80,7 +80,7 @@ def serve(part: str, host: str, port: int, workers: int, grace_seconds: int) -> 
         else:
             from chamber.serving import live
 
-            live.serve(listener, grace_seconds=grace_seconds)
+            live.serve(listener, part=part, grace_seconds=grace_seconds)
 
 
 @click.command()
