@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "postgres": servers.postgresql_folder,
     "redis": servers.redis_program,
     "nginx": servers.nginx_program,
+    "promtool": lambda: shutil.which("promtool"),
     "kube": lambda: os.environ.get("CHAMBER_TEST_KUBECONFIG") or kubernetes.programs(),
 }
 PATIENCE_SECONDS = 60.0

@@ -104,7 +104,7 @@ async def test_while_versions_cannot_be_asked_the_pages_of_this_process_hear_of_
     await socket.send_json_to({"watch": ["silence"]})
     await socket.receive_json_from()
     monkeypatch.setattr(live, "versions", lambda *topics: [live.UNKNOWN] * len(topics))
-    monkeypatch.setattr(live, "announce_now", lambda *topics: None)
+    monkeypatch.setattr(live, "announce_now", lambda *_: None)
     monkeypatch.setattr(silence, "_kept", (math.inf, silence.Silence(undecided=True)))
     assert (await socket.receive_json_from())["topic"] == "silence"
     await socket.disconnect()
