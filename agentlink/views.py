@@ -15,6 +15,7 @@ from agentlink.forms import ClusterForm, NamespaceForm
 from agentlink.models import AgentToken, Backend, Cluster, Device, Node
 from chamber.errors import Refusal
 from chamber.http import Watched, page, posted_from
+from chamber.words import count
 from teams.actors import Actor, Via
 from teams.forms import policy_in_words
 from teams.models import Pool
@@ -179,6 +180,7 @@ def declare_lost(request: HttpRequest, name: str) -> HttpResponse:
     """Give up what runs in a silent cluster and requeue it elsewhere."""
     found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
     ended = actions.declare_lost(by=_actor(request), cluster=found)
-    noun = "1 attempt" if ended == 1 else f"{ended} attempts"
-    messages.success(request, f"{noun} in {found.name} declared lost; what ran goes back to the queue.")
+    messages.success(
+        request, f"{count(ended, 'attempt')} in {found.name} declared lost; what ran goes back to the queue."
+    )
     return redirect("agentlink:cluster", name)

@@ -12,7 +12,6 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from chamber.errors import Refusal
 from chamber.http import toast, wants_fragment
 from scheduling import silence
-from teams.permissions import Permission, may_anywhere
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -73,10 +72,10 @@ class SilenceMiddleware:
         return response
 
     def _tell(self, user: "User", response: HttpResponse) -> None:
-        unknown = silence.look()
+        unknown = silence.told_to(user)
         if unknown.undecided:
             response["Chamber-Undecided-Since"] = unknown.since.isoformat() if unknown.since else "never"
-        if unknown.clusters and may_anywhere(user, Permission.VIEW_TEAM):
+        if unknown.clusters:
             told = (f"{cluster.name}={cluster.last_seen_at.isoformat()}" for cluster in unknown.clusters)
             response["Chamber-Silent-Clusters"] = ", ".join(told)
 

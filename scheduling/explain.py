@@ -66,7 +66,7 @@ NOT_LOOKED_AT = Explanation(
 )
 UNDECIDED = "scheduler-silent"
 """The reason of one that no cycle has looked at, while none ends."""
-NO_ETA = "not known while the scheduler decides nothing"
+NO_ETA = "not known"
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
 EMPTYING = "waiting-for-victims"
 STOPPING = Explanation(
@@ -164,7 +164,7 @@ def _told(workload: Workload, explanation: Explanation | None, unknown: Silence)
         return replace(
             NOT_LOOKED_AT,
             code=UNDECIDED,
-            sentence=unknown.scheduler,
+            sentence=f"No cycle has looked at it yet. {unknown.scheduler}",
             kind="admin",
             next_step=CALL_AN_OPERATOR,
             eta=NO_ETA,

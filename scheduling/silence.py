@@ -6,7 +6,7 @@ the tables at most once a second in each process.
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,13 @@ from django.utils import timezone
 from agentlink.models import Assignment, Cluster
 from chamber.words import clock_time
 from scheduling.models import Turn
+from teams.permissions import Permission, may_anywhere
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
     from agentlink.querysets import ClusterQuerySet
+    from chamber.models import User
 
 UNDECIDED_AFTER = timedelta(seconds=10)
 """A cycle ends about every second, whether or not it decides anything, and is noted every 2.5 s."""
@@ -81,6 +85,14 @@ def look() -> Silence:
     with _lock:
         found = _read()
         _kept = (time.monotonic() + KEPT_SECONDS, found)
+    return found
+
+
+def told_to(user: "User | AnonymousUser") -> Silence:
+    """Return what is not known now, as somebody may read it: of clusters, members of the organisation only."""
+    found = look()
+    if found.clusters and not may_anywhere(user, Permission.VIEW_TEAM):
+        return replace(found, clusters=())
     return found
 
 

@@ -33,7 +33,7 @@ WAIT_SECONDS = 1.5
 def silence(request: HttpRequest) -> HttpResponse:
     """What is not known now, of the scheduler and of clusters: the part of every page that says so."""
     watched = Watched.now(silences.TOPIC)
-    context = {"silence": silences.look()}
+    context = {"silence": silences.told_to(request.user)}
     return page(
         request, "scheduling/silence.html", context, fragment="scheduling/_silence.html", watched=watched
     )

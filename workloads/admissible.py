@@ -9,6 +9,7 @@ from typing import Self
 from uuid import UUID
 
 from chamber.errors import NotVisible
+from chamber.words import count
 from teams import rules
 from teams.actors import Actor
 from teams.durations import duration_text
@@ -162,6 +163,6 @@ def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
     name = setting.pools.by_slug[slug].name
     where = f"pool {name} has" if len(sizes) == 1 else f"the largest pool it accepts, {name}, has"
     return (
-        f"It starts with {request.starting_pods:,} pods of {gpus_text(request.gpu_milli or 0)}, "
+        f"It starts with {count(request.starting_pods, 'pod')} of {gpus_text(request.gpu_milli or 0)}, "
         f"{gpus_text(needs)} at once; {where} {gpus_text(size * WHOLE_MILLI)}."
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 BY_HAND = "Nothing was wrong with the workload: requeue it, and ask who works in its namespace by hand."
 NEXT_STEPS = {
-    "time-limit": "Submit it with a longer time limit, or have it continue from its last checkpoint.",
+    "time-limit": "Submit it with a longer time limit, or have it write checkpoints and continue from them.",
     "out-of-memory": "Ask for more memory per pod, or make its batches smaller.",
     "image-not-pulled": "Check the image's name and tag, and that the cluster may pull it.",
     "node-lost": "Nothing was wrong with the workload: requeue it, or allow retries.",

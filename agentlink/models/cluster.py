@@ -97,7 +97,7 @@ class Cluster(models.Model):
         """Return what is said of what it runs while it is silent; "" while it is not."""
         since = self.silent_since
         return (
-            f"{self.name} was last seen {clock_time(since)}; what it does since is not known."
+            f"The cluster {self.name} was last seen {clock_time(since)}; what it does since is not known."
             if since
             else ""
         )

@@ -12,6 +12,7 @@ from django.db import DatabaseError
 from chamber.doctor.finding import Finding, seconds_text
 from chamber.serving import surroundings
 from chamber.serving.outages import first_line
+from chamber.serving.surroundings import not_applied, not_known
 
 SKEW_SECONDS = 2.0
 LONG_TRANSACTION_SECONDS = 60
@@ -60,13 +61,12 @@ def migrations() -> Iterator[Finding]:
         missing, unknown = surroundings.compare_migrations(found)
     if missing:
         yield Finding(
-            f"{len(missing)} migrations are not applied, the first of them {missing[0]}.",
+            f"{not_applied(missing)}.",
             "Run `chamber migrate`.",
         )
     if unknown:
         yield Finding(
-            f"The database has {len(unknown)} migrations that this version does not know, the first of them "
-            f"{unknown[0]}.",
+            f"{not_known(unknown, 'version')}.",
             "Start the newer version that applied them, or restore a backup from before.",
         )
 

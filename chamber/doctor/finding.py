@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from chamber.words import count
+
 
 class Needs(StrEnum):
     """What must be in order before a check can look at anything."""
@@ -56,4 +58,4 @@ def seconds_text(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if whole >= 2 * size:
             return f"{whole // size} {unit}"
-    return f"{whole} seconds"
+    return count(whole, "second")

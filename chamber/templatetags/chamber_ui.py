@@ -164,11 +164,12 @@ def elapsed(since: datetime | Missing, until: datetime | Missing = None, empty: 
 # What is not known
 
 
-@register.inclusion_tag("scheduling/_silence.html")
-def silence_notice() -> dict[str, object]:
+@register.inclusion_tag("scheduling/_silence.html", takes_context=True)
+def silence_notice(context: Context) -> dict[str, object]:
     """Say since when nothing is known, of the scheduler and of clusters (at most 2 queries, once a second)."""
     version = live.stamp(silence.TOPIC)
-    return {"silence": silence.look(), "live_topics": silence.TOPIC, "live_version": version}
+    told = silence.told_to(context["user"])
+    return {"silence": told, "live_topics": silence.TOPIC, "live_version": version}
 
 
 # Statuses and icons

@@ -187,7 +187,7 @@ def test_why_promises_no_start_while_nothing_is_decided(acme: Acme, client: Clie
     stale, undecided = explain.explain(blocked, acme.owner), explain.explain(fresh, acme.owner)
     assert stale is not None
     assert (stale.position, stale.starts_at, stale.starts_by) == (None, None, None)
-    assert stale.eta == "not known while the scheduler decides nothing"
+    assert stale.eta == "not known"
     assert before.sentence in stale.sentence
     assert undecided is not None
     assert (undecided.code, undecided.kind) == ("scheduler-silent", "admin")
