@@ -128,7 +128,7 @@ def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
         return {}
     silent = Cluster.objects.silent(timezone.now()).filter(assignments__attempt__open_for__in=admitted)
     rows = silent.values_list("assignments__attempt__open_for", "name", "last_seen_at")
-    return {pk: _not_heard(admitted[pk], name, seen) for pk, name, seen in rows}
+    return {pk: _not_heard(admitted[pk], name, seen) for pk, name, seen in rows if seen is not None}
 
 
 def _not_heard(workload: Workload, cluster: str, seen: datetime) -> Explanation:

@@ -164,7 +164,7 @@ def pool_sums() -> PoolSums:
             capacity_milli=capacity_milli, unavailable_milli=unavailable_milli
         )
     for key, count in _waiting_by_pool().items():
-        found.setdefault(key and UUID(key), {})["waiting"] = count
+        found.setdefault(None if key is None else UUID(key), {})["waiting"] = count
     return found
 
 
@@ -180,7 +180,8 @@ def _waiting_by_pool() -> Counter[str | None]:
         counts[pool] += sum(row[0] not in since.gone for row in queue)
     for row in since.came:
         if not row.held:
-            counts.update(row.pools or [None])
+            accepted: list[str | None] = [*row.pools] or [None]
+            counts.update(accepted)
     return counts
 
 

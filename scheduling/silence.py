@@ -18,6 +18,7 @@ from agentlink.models import Assignment, Cluster
 from chamber.words import clock_time
 from scheduling.models import Turn
 from teams.permissions import Permission, may_anywhere
+from workloads.models import Status, Workload
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -52,11 +53,12 @@ class SilentCluster:
 class Silence:
     """What is not known now. `undecided`: no cycle has ended since `since`, or ever where that is None.
 
-    `clusters` are those with work on them, by name.
+    `waiting` counts all Pending workloads then. `clusters` are those with work on them, by name.
     """
 
     undecided: bool = False
     since: datetime | None = None
+    waiting: int = 0
     clusters: tuple[SilentCluster, ...] = ()
 
     def __bool__(self) -> bool:
@@ -77,7 +79,7 @@ _kept: tuple[float, Silence] | None = None
 
 
 def look() -> Silence:
-    """Return what is not known now (one query, two where a cluster is silent; none within a second of the last)."""
+    """Return what is not known now (one query, three where all is silent; none within a second of the last)."""
     global _kept  # noqa: PLW0603 - one per process
     kept = _kept
     if kept is not None and time.monotonic() < kept[0]:
@@ -91,8 +93,8 @@ def look() -> Silence:
 def told_to(user: "User | AnonymousUser") -> Silence:
     """Return what is not known now, as somebody may read it: of clusters, members of the organisation only."""
     found = look()
-    if found.clusters and not may_anywhere(user, Permission.VIEW_TEAM):
-        return replace(found, clusters=())
+    if (found.clusters or found.waiting) and not may_anywhere(user, Permission.VIEW_TEAM):
+        return replace(found, clusters=(), waiting=0)
     return found
 
 
@@ -111,10 +113,16 @@ def _read() -> Silence:
     rows = Turn.objects.filter(pk=1).annotate(read_at=Now(), silent=Exists(_silent()))
     row = rows.values_list("looked_at", "read_at", "silent").first()
     if row is None:  # nobody has ever decided, so no cluster has anything to run
-        return Silence(undecided=True)
+        return Silence(undecided=True, waiting=_waiting())
     looked_at, read_at, silent = row
     undecided = looked_at is None or read_at - looked_at >= UNDECIDED_AFTER
-    return Silence(undecided, looked_at if undecided else None, _clusters() if silent else ())
+    clusters = _clusters() if silent else ()
+    return Silence(True, looked_at, _waiting(), clusters) if undecided else Silence(clusters=clusters)
+
+
+def _waiting() -> int:
+    """Return how many wait: open pages are told when it changes, which else the next cycle would do (1 query)."""
+    return Workload.objects.filter(status=Status.PENDING).count()
 
 
 def _silent() -> "ClusterQuerySet":
@@ -124,4 +132,5 @@ def _silent() -> "ClusterQuerySet":
 
 
 def _clusters() -> tuple[SilentCluster, ...]:
-    return tuple(SilentCluster(*row) for row in _silent().values_list("name", "last_seen_at"))
+    rows = _silent().values_list("name", "last_seen_at")
+    return tuple(SilentCluster(name, seen) for name, seen in rows if seen is not None)

@@ -12,6 +12,7 @@ import httpx
 from django.conf import settings
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from chamber.doctor.finding import Fact, Finding
 from chamber.serving.outages import first_line
@@ -64,7 +65,7 @@ def live() -> Iterator[Finding | Fact]:
     context = ssl.create_default_context() if secure else None
     target = f"{'wss' if secure else 'ws'}://{urlsplit(address).netloc}/ws/live/"
     try:
-        with connect(target, origin=address, ssl=context, open_timeout=PATIENCE_SECONDS, proxy=None):  # type: ignore[arg-type]
+        with connect(target, origin=Origin(address), ssl=context, open_timeout=PATIENCE_SECONDS, proxy=None):
             return
     except InvalidStatus as refused:
         problem = f"{target} opens no socket but answers {refused.response.status_code}"

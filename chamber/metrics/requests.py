@@ -153,7 +153,11 @@ def _shared() -> dict[Field, float]:
     except redis.RedisError as error:
         logger.warning("Redis does not answer, /metrics goes without requests: %s", error)
         return {}
-    return {tuple(field.decode().split("\t")): float(amount) for field, amount in stored.items()}
+    return {_field(field): float(amount) for field, amount in stored.items()}
+
+
+def _field(stored: bytes | str) -> Field:
+    return tuple((stored if isinstance(stored, str) else stored.decode()).split("\t"))
 
 
 def _cumulated(counted: Mapping[str, float]) -> Iterator[tuple[str, float]]:

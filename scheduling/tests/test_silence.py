@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Cluster
-from scheduling import cycle, explain, silence
+from scheduling import cycle, explain, silence, turn
 from scheduling.cycle import run_cycle
 from scheduling.figures import pool_bars, queue_by_reason, team_bars
 from scheduling.models import Turn
@@ -63,7 +63,7 @@ def test_an_idle_organisation_is_not_silent(acme: Acme) -> None:
     run_cycle()
     no_cycle_ends()
     assert silence.look().undecided
-    cycle.turn.forget()  # the process looks again after a while
+    turn.forget()  # the process looks again after a while
     assert run_cycle() is None
     silence.forget()
     assert not silence.look()
@@ -78,11 +78,11 @@ def test_a_cycle_in_which_the_engine_fails_has_not_ended(acme: Acme, monkeypatch
         raise RuntimeError("engine")
 
     monkeypatch.setattr(cycle, "decide", fail)
-    cycle.turn.forget()
+    turn.forget()
     run_cycle()
     silence.forget()
     assert silence.look().undecided
-    assert cycle.turn.is_mine()
+    assert turn.is_mine()
 
 
 def test_a_paused_pool_is_no_silence(acme: Acme) -> None:
@@ -158,6 +158,7 @@ def test_pages_say_since_when_nothing_was_decided(acme: Acme, client: Client) ->
     ):
         assert sentence in body(client, name), name
     overview = body(client, "chamber:overview")
+    assert "25 workloads wait, as will what is submitted now" in overview
     assert "Nothing waits" not in overview
     assert "Not decided yet" in overview
     assert "25 waiting" in overview
@@ -192,6 +193,15 @@ def test_why_promises_no_start_while_nothing_is_decided(acme: Acme, client: Clie
     assert undecided is not None
     assert (undecided.code, undecided.kind) == ("scheduler-silent", "admin")
     assert "within seconds" not in undecided.next_step
+
+
+def test_open_pages_are_told_of_newcomers_while_no_cycle_tells_them(acme: Acme) -> None:
+    run_cycle()
+    no_cycle_ends()
+    before = silence.mark()
+    make_workload(acme.research, acme.owner)
+    silence.forget()
+    assert silence.mark() != before
 
 
 # Clusters

@@ -61,15 +61,21 @@ class Log {
     this.place = event.lastEventId || this.place;
     if (dropped) this.put(dropped, true);
     if (text) this.put(text, false);
-    if ("logsSilent" in this.section.dataset) {
-      delete this.section.dataset.logsSilent; // it is heard again
-      this.say("live");
-    }
+    if (text) this.heardAgain();
   }
 
   note({ code, message }) {
     this.say(code === "away" ? "agent away" : "live");
+    if (code === "back") this.heardAgain();
     if (message) this.put(message, true);
+  }
+
+  // What was said of the cluster's silence holds no more.
+  heardAgain() {
+    if (!("logsSilent" in this.section.dataset)) return;
+    delete this.section.dataset.logsSilent;
+    this.section.querySelector("[data-logs-silence]")?.remove();
+    this.say("live");
   }
 
   finish({ code, message }) {

@@ -80,7 +80,7 @@ def test_what_the_server_does_not_know_is_said_once_on_stderr(run: Run) -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         path = request.url.path
-        body = {"results": [], "next": None} if path.endswith("workloads/") else {}
+        body: dict[str, object] = {"results": [], "next": None} if path.endswith("workloads/") else {}
         return httpx.Response(200, json=body, headers=silent)
 
     result = run("list", transport=httpx.MockTransport(answer))
