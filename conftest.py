@@ -20,6 +20,7 @@ from chamber import live
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
+from scheduling import silence
 from workloads import known
 
 PARTS: dict[str, Callable[[], object]] = {
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "postgres": servers.postgresql_folder,
     "redis": servers.redis_program,
     "nginx": servers.nginx_program,
+    "promtool": lambda: shutil.which("promtool"),
     "kube": lambda: os.environ.get("CHAMBER_TEST_KUBECONFIG") or kubernetes.programs(),
 }
 CORE_MINUTES = 20
@@ -178,6 +180,15 @@ def _fresh_topics() -> Iterator[None]:
     live.forget()
     known.forget()
     caches["process"].clear()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_silent() -> None:
+    """What a process asks once a second, whatever its pages, is asked already; `silence.forget` has it asked anew.
+
+    Few tests run the cycles that would keep pages from saying that none ends.
+    """
+    silence._kept = (math.inf, silence.Silence())
 
 
 @pytest.fixture(autouse=True)

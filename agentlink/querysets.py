@@ -1,5 +1,6 @@
 """Reading rules of clusters and nodes: whoever belongs to the organisation sees what it shares."""
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from django.db import models
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from agentlink.models import BoundNamespace, Cluster, Node  # noqa: F401 - the bases below name them
     from chamber.models import User
 
+DISCONNECTED_AFTER = timedelta(seconds=30)
+"""Silence after which a cluster counts as disconnected and takes nothing new."""
+
 
 class ClusterQuerySet(models.QuerySet["Cluster"]):
     """Clusters as somebody may see them."""
@@ -20,6 +24,10 @@ class ClusterQuerySet(models.QuerySet["Cluster"]):
     def visible_to(self, user: "User | AnonymousUser") -> Self:
         """Keep all for members of the organisation, none for others."""
         return self.all() if may_anywhere(user, Permission.VIEW_TEAM) else self.none()
+
+    def silent(self, now: datetime) -> Self:
+        """Keep those that were heard once, and not for 30 seconds, whether or not a duty has marked them since."""
+        return self.filter(last_seen_at__lte=now - DISCONNECTED_AFTER)
 
 
 class NodeQuerySet(models.QuerySet["Node"]):

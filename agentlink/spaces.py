@@ -23,6 +23,7 @@ from agentlink.protocol import NamespaceReport, Namespaces
 from chamber import live
 from chamber.errors import Conflict, Refusal
 from chamber.transactions import keep
+from chamber.words import count
 from teams import audit
 from teams.actors import Actor
 from teams.models import Team
@@ -193,9 +194,9 @@ def _refuse_in_use(row: BoundNamespace) -> None:
     here = Assignment.objects.filter(cluster=row.cluster_id, gone=False, created_at__gte=row.since)
     running = here.filter(attempt__workload__team=row.team_id).count()
     if running:
-        noun = "1 workload" if running == 1 else f"{running} workloads"
         raise Conflict(
-            f"{noun} of {row.team.name} may have pods in {row.namespace}; wait for them, or cancel them first."
+            f"{count(running, 'workload')} of {row.team.name} may have pods in {row.namespace}; "
+            "wait for them, or cancel them first."
         )
 
 

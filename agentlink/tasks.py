@@ -10,7 +10,7 @@ from django.utils import timezone
 from agentlink import usage
 from agentlink.assignments import LINK
 from agentlink.models import Assignment, Cluster
-from agentlink.models.cluster import DISCONNECTED_AFTER
+from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live, logs
 from workloads import lifecycle
 

@@ -14,6 +14,7 @@ from agentlink.forms import ClusterForm, NamespaceForm
 from agentlink.models import AgentToken, Backend, Cluster, Node
 from chamber.errors import Refusal
 from chamber.http import Watched, page, posted_from
+from chamber.words import count
 from teams.actors import Actor, Via
 from teams.forms import policy_in_words
 from teams.models import Pool
@@ -35,7 +36,7 @@ def _actor(request: HttpRequest) -> Actor:
 @require_safe
 def pools(request: HttpRequest) -> HttpResponse:
     """All pools in the organisation's order, and the clusters their nodes are in."""
-    watched = Watched.now("pools")
+    watched = Watched.now("pools", "silence")
     rows = list(Pool.objects.visible_to(request.user))
     figures = maps.pool_figures(rows)
     context = {
@@ -102,7 +103,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 @require_safe
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """One cluster: its agent, its tokens, its nodes."""
-    watched = Watched.now("pools")
+    watched = Watched.now("pools", "silence")
     found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
     return cluster_page(request, found, watched)
 
@@ -116,7 +117,7 @@ def cluster_page(
     namespace_form: NamespaceForm | None = None,
 ) -> HttpResponse:
     """Show a cluster, with a token that was just made, or a form that was filled in wrongly."""
-    watched = watched or Watched.now("pools")
+    watched = watched or Watched.now("pools", "silence")
     nodes = Node.objects.visible_to(request.user).present().filter(cluster=found)
     counted = nodes.aggregate(all=Count("pk"), stray=Count("pk", filter=Q(pool__isnull=True)))
     now = timezone.now()
@@ -170,6 +171,7 @@ def declare_lost(request: HttpRequest, name: str) -> HttpResponse:
     """Give up what runs in a silent cluster and requeue it elsewhere."""
     found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
     ended = actions.declare_lost(by=_actor(request), cluster=found)
-    noun = "1 attempt" if ended == 1 else f"{ended} attempts"
-    messages.success(request, f"{noun} in {found.name} declared lost; what ran goes back to the queue.")
+    messages.success(
+        request, f"{count(ended, 'attempt')} in {found.name} declared lost; what ran goes back to the queue."
+    )
     return redirect("agentlink:cluster", name)

@@ -34,7 +34,7 @@ SIGNED_OUT = 4401
 SLOW = 4408
 TOO_MANY = 4429
 
-SHARED_TOPICS = frozenset({"overview", "teams", "pools", "workloads"})
+SHARED_TOPICS = frozenset({"overview", "teams", "pools", "workloads", "silence"})
 """Topics of what everybody who is signed in may ask for, each seeing a part of their own."""
 
 

@@ -28,6 +28,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from chamber import __version__, live, sessions
 from chamber.http import Watched, wants_fragment
 from chamber.remembered import Remembered, safely
+from scheduling import silence
 from teams.permissions import roles_by_path
 
 Answer = TypeVar("Answer")
@@ -144,7 +145,8 @@ class FragmentMiddleware:
             session.remember(viewer)
         watched = watched.seen_by(viewer.user_id)
         minute = str(time.time() // ETAG_SECONDS)
-        etag = f'"{_digest(address, viewer.kind, repr(watched), minute)}"'
+        # What falls silent is announced by nobody but the live part, which may be what is away.
+        etag = f'"{_digest(address, viewer.kind, repr(watched), minute, silence.mark())}"'
         kept = Kept(response.content, dict(response.items()), etag, watched)
         _keep(kept, address, viewer)
         answer = kept.answer(request)

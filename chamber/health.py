@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from chamber.serving.surroundings import compare_migrations
+from chamber.words import count, plural
 
 REDIS_PATIENCE_SECONDS = 1.0
 
@@ -46,9 +47,10 @@ def _database() -> str | None:
     except DatabaseError:
         return "The database does not answer."
     if missing:
-        return f"{len(missing)} migrations are not applied; run `chamber migrate`."
+        return f"{count(len(missing), 'migration')} {plural(len(missing), 'is')} not applied; run `chamber migrate`."
     if unknown and not _fitted:
-        return f"The database has {len(unknown)} migrations that this version does not know; start the newer version."
+        newer = count(len(unknown), "migration")
+        return f"The database has {newer} that this version does not know; start the newer version."
     _fitted = True
     return None
 

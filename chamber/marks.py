@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from chamber import __version__
 from chamber.models import Mark
 
 logger = logging.getLogger(__name__)
 
+PART = "part:"
 HEARTBEAT_SECONDS = 5.0
 SILENT_AFTER = timedelta(seconds=30)
 """A part that left no mark for so long is silent: a restart takes less."""
@@ -60,3 +62,37 @@ def at_once(details: Mapping[str, Any], now: datetime) -> list[str]:
 
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+# The parts that listen
+
+PART_SECONDS = 5.0
+PARTS_KEPT = timedelta(days=1)
+"""How long the mark of a part that did not stop in order is kept."""
+
+
+def part_lives(part: str, *, now: datetime) -> None:
+    """Mark a part (web, live, or all) of this machine as alive, and forget those long gone (2 queries)."""
+    said_by = f"{socket.gethostname()}:{os.getpid()}"
+    found = Mark(name=_part_name(part), at=now, said_by=said_by, details={"version": __version__})
+    Mark.objects.bulk_create(
+        [found], update_conflicts=True, unique_fields=["name"], update_fields=["at", "said_by", "details"]
+    )
+    Mark.objects.filter(name__startswith=PART, at__lt=now - PARTS_KEPT).delete()
+
+
+def part_leaves(part: str) -> None:
+    """Take off the mark of a part that stops in order; another process of this machine sets it again."""
+    Mark.objects.filter(pk=_part_name(part)).delete()
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return which of web and live a mark of this name speaks for; none where it is no part's."""
+    if not name.startswith(PART):
+        return ()
+    part = name.split(":")[1]
+    return ("web", "live") if part == "all" else (part,)
+
+
+def _part_name(part: str) -> str:
+    return f"{PART}{part}:{socket.gethostname()}"[:60]

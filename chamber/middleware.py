@@ -1,13 +1,24 @@
-"""Static files without a second server, addresses without NUL, and refusals as answers a person can read."""
+"""Static files without a second server, addresses without NUL, what is not known as headers, refusals as pages."""
 
+import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import render
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chamber.errors import Refusal
 from chamber.http import toast, wants_fragment
+from scheduling import silence
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+logger = logging.getLogger(__name__)
+
+API = "/api/v1/"
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
@@ -36,6 +47,37 @@ class NoNulMiddleware:
         """Pass the request on."""
         request.META["QUERY_STRING"] = request.META.get("QUERY_STRING", "").replace("%00", "")
         return self.get_response(request)
+
+
+class SilenceMiddleware:
+    """Says in headers of the API's answers what is not known: what they tell is as old as that.
+
+    `Chamber-Undecided-Since` is when the last cycle ended, or `never`; `Chamber-Silent-Clusters` are clusters with work
+    on them, each with when it was last seen: `west=2026-01-01T12:00:00+00:00, ...`.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Pass the request on; tell who belongs to the organisation what is not known."""
+        response = self.get_response(request)
+        user = getattr(request, "user", None)
+        if not request.path.startswith(API) or user is None or not user.is_authenticated:
+            return response
+        try:
+            self._tell(user, response)
+        except DatabaseError:
+            logger.warning("What is not known cannot be told: the database is away.")
+        return response
+
+    def _tell(self, user: "User", response: HttpResponse) -> None:
+        unknown = silence.told_to(user)
+        if unknown.undecided:
+            response["Chamber-Undecided-Since"] = unknown.since.isoformat() if unknown.since else "never"
+        if unknown.clusters:
+            told = (f"{cluster.name}={cluster.last_seen_at.isoformat()}" for cluster in unknown.clusters)
+            response["Chamber-Silent-Clusters"] = ", ".join(told)
 
 
 class RefusalMiddleware:

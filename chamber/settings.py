@@ -36,6 +36,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "chamber.metrics.requests.RequestCountMiddleware",
     "chamber.request_id.RequestIdMiddleware",
     "chamber.serving.proxies.TrustedProxies",
     "chamber.fragments.FragmentMiddleware",
@@ -51,6 +52,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "chamber.middleware.SilenceMiddleware",
     "chamber.middleware.RefusalMiddleware",
 ]
 
@@ -137,6 +139,8 @@ SECURE_REFERRER_POLICY = "same-origin"
 # several processes each raises a version in the database and sends a message, by this Celery application.
 CHAMBER_RING = env.text("CHAMBER_RING", "scheduling.bells.ring" if REDIS else "chamber.embedded.ring")
 CHAMBER_CELERY = "chamber.celery.app"
+# What open pages are told when it differs: what is not known of the scheduler and of clusters.
+CHAMBER_SILENCE = "scheduling.silence.mark"
 CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 # How a lower room has the pods of an ended attempt stopped: workloads calls it by name, inside its transaction.
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
@@ -209,6 +213,8 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
 }
+# How large the disk of PostgreSQL's server is, where nothing here can measure it; 0 where that is not known.
+DATABASE_DISK_GIB = env.integer("CHAMBER_DATABASE_DISK_GIB", 0, low=0, high=1_000_000)
 # Who may read /metrics from elsewhere; without one, only programs on this machine.
 METRICS_TOKEN = env.text("CHAMBER_METRICS_TOKEN", "")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024

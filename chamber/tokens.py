@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from chamber.errors import NotAllowed, NotVisible, Refusal
 from chamber.models import ApiToken, Scope, User
+from chamber.words import count
 
 DEFAULT_DAYS = 90
 LONGEST_DAYS = 365
@@ -21,7 +22,7 @@ def create_token(
     renew itself.
     """
     if not 1 <= days <= LONGEST_DAYS:
-        message = f"{days} days: a token may be valid for 1 to {LONGEST_DAYS} days."
+        message = f"{count(days, 'day')}: a token may be valid for 1 to {LONGEST_DAYS} days."
         raise Refusal(message, field="expires_in_days")
     expires_at = timezone.now() + timedelta(days=days)
     if made_with and made_with.expires_at:

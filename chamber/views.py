@@ -1,11 +1,10 @@
 """Pages that belong to no app: the overview, and in the demo the switch of a simulated agent."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Count, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -13,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from chamber import fragments
 from chamber.http import Watched, page, wants_fragment
-from scheduling import figures
+from scheduling import figures, silence
 from teams.permissions import Permission, may_anywhere
 from workloads.models import Event, EventKind, Workload
 
@@ -21,12 +20,13 @@ from workloads.models import Event, EventKind, Workload
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     """One screen: how full the pools are, why who waits, what happened lately, and my own workloads."""
-    watched = Watched.now("overview")
+    watched = Watched.now("overview", silence.TOPIC)
     now = timezone.now()
+    waiting, idle = figures.waiting_and_idle(request.user, now)
     context = {
         "pools": _pools(request, watched),
-        "waiting": figures.queue_by_reason(request.user),
-        "idle": _idle(request, now),
+        "waiting": waiting,
+        "idle": idle,
         "events": _latest_changes(request, since=now - timedelta(hours=1)),
         "has_teams": may_anywhere(request.user, Permission.VIEW_TEAM),
         # A part of its own, which the fragment leaves alone: the rest is the same for many.
@@ -58,12 +58,6 @@ def _own(request: HttpRequest) -> dict[str, Any]:
     watched = Watched.now(f"owner:{user_id}", only=user_id)
     rows = Workload.objects.visible_to(request.user).filter(owner=user_id).select_related("team", "pool")[:8]
     return {"watched": watched, "workloads": rows}
-
-
-def _idle(request: HttpRequest, now: datetime) -> dict[str, int | None]:
-    """Return how much of what workloads that the viewer may see hold stands idle, and in how many of them."""
-    holding = Workload.objects.visible_to(request.user).with_idle_gpus(now)
-    return holding.aggregate(milli=Sum("attempt__gpu_use__idle_milli"), workloads=Count("pk"))
 
 
 def _latest_changes(request: HttpRequest, *, since: object) -> list[Event]:

@@ -1,5 +1,6 @@
 """The API of scheduling: queues, why somebody waits, the last cycles, and what teams hold."""
 
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -12,6 +13,7 @@ from rest_framework.views import APIView
 
 from chamber.errors import NotVisible
 from chamber.rest import NewestFirst
+from scheduling import silence
 from scheduling.explain import Explanation, explain
 from scheduling.figures import TeamBar, pool_bars, team_bars
 from scheduling.models import Cycle
@@ -23,6 +25,11 @@ from workloads.models import Workload
 
 POOL = OpenApiParameter(
     "pool", str, description="Slug of a pool; the organisation's first where it is left out."
+)
+
+
+UNDECIDED_HELP = (
+    "When the last cycle ended, where none has for ten seconds: nothing was decided since. Else null."
 )
 
 
@@ -49,13 +56,16 @@ class ReasonShape(serializers.Serializer[Any]):
 
 
 class ExplainShape(serializers.Serializer[Any]):
-    """One workload explained; `reason` is null for one that runs or completed."""
+    """One workload explained; `reason` is null for one that completed, or runs in a cluster that is in
+    touch.
+    """
 
     workload = serializers.CharField()
     status = serializers.CharField()
     position = serializers.IntegerField(allow_null=True)
     reason = ReasonShape(allow_null=True)
     eta = EtaShape(allow_null=True)
+    undecided_since = serializers.DateTimeField(allow_null=True, help_text=UNDECIDED_HELP)
 
 
 class QueueRowShape(serializers.Serializer[Any]):
@@ -86,7 +96,10 @@ class QueueShape(serializers.Serializer[Any]):
     """A page of a pool's queue."""
 
     pool = serializers.CharField()
-    waiting = serializers.IntegerField()
+    waiting = serializers.IntegerField(
+        help_text="Counted from the tables, with those that no cycle looked at yet."
+    )
+    undecided_since = serializers.DateTimeField(allow_null=True, help_text=UNDECIDED_HELP)
     reservations = KeptShape(many=True)
     next = serializers.CharField(allow_null=True)
     previous = serializers.CharField(allow_null=True)
@@ -157,6 +170,7 @@ class Queue(APIView):
             {
                 "pool": pool.slug,
                 "waiting": queue.waiting,
+                "undecided_since": _undecided_since(),
                 "reservations": KeptShape(queue.kept, many=True).data,
                 "next": _link(request, queue.after),
                 "previous": _link(request, queue.before),
@@ -182,6 +196,7 @@ class Explain(APIView):
                 "position": reason and reason.position,
                 "reason": reason and ReasonShape(reason).data,
                 "eta": reason and EtaShape(reason).data,
+                "undecided_since": _undecided_since(),
             }
         )
 
@@ -228,6 +243,11 @@ class PoolsFigures(APIView):
     def get(self, request: Request) -> Response:
         """Return the pools you may see, in the organisation's order."""
         return one_page([*PoolFiguresShape(pool_bars(person(request)), many=True).data])
+
+
+def _undecided_since() -> datetime | None:
+    """Return when the last cycle ended, where that is ten seconds ago or more."""
+    return silence.look().since
 
 
 def _row(row: QueueRow) -> dict[str, Any]:

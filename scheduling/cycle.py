@@ -61,6 +61,10 @@ class _Seen:
     until: datetime
 
 
+class _EngineFailed(Exception):  # noqa: N818 - an outcome of a cycle
+    """Nothing was decided: the engine failed, and what it failed on is stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Untold:
     """A cycle whose decisions are written, None where it has none, and of which nobody was told yet."""
@@ -130,6 +134,11 @@ def _answer() -> CycleResult | None:
         _seen = None
         _again.set()
         return None
+    except _EngineFailed:
+        turn.looked(decided=False)
+        if bells.rings() != rung:
+            _again.set()
+        return None
     except Exception:
         # What was looked at was not acted on: the next call looks again.
         _seen = None
@@ -144,7 +153,7 @@ def forget() -> None:
 
 
 def _one_cycle(rung: int) -> _Untold | None:
-    """Look, decide and write the decisions; None where nothing has changed, or nothing can be decided."""
+    """Look, decide and write the decisions; None where nothing has changed. Raises `_EngineFailed`."""
     global _seen  # noqa: PLW0603 - one per process
     now = timezone.now()
     mark: tuple[Any, ...] | None = None
@@ -162,7 +171,7 @@ def _one_cycle(rung: int) -> _Untold | None:
     except Exception as error:
         logger.exception("The engine failed; its snapshot is stored to be replayed.")
         _store_failure(picture, picture.cycle, error)
-        return None
+        raise _EngineFailed from error
     if not decisions_of(decided.plan):
         return _Untold(decided, None)
     with _numbered(picture.cycle + 1):

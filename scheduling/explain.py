@@ -14,14 +14,17 @@ from uuid import UUID
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
-from scheduling import memory
+from chamber.words import clock_time
+from scheduling import memory, silence
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
 from scheduling.narrate import Names
+from scheduling.silence import CALL_AN_OPERATOR, Silence
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
+from workloads.models.workload import ADMITTED
 from workloads.reasons import LASTING, REFUSED, of_displaced
 
 if TYPE_CHECKING:
@@ -62,6 +65,9 @@ NOT_LOOKED_AT = Explanation(
     kind="wait",
     next_step="Nothing to do; it does so within seconds.",
 )
+UNDECIDED = "scheduler-silent"
+"""The reason of one that no cycle has looked at, while none ends."""
+NO_ETA = "not known"
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
 PODS_BEGIN = "pods-being-created"
 EMPTYING = "waiting-for-victims"
@@ -124,13 +130,15 @@ def explain_many(
 ) -> dict[UUID, Explanation]:
     """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
 
-    A Pending or Queued one has one always. Whether the reader may see the workloads is the caller's business. Queued
-    and Starting ones take a query more each.
+    A Pending or Queued one has one always, any other open one where its cluster is silent. Whether the reader may see
+    the workloads is the caller's business. Those with GPUs take a query more, those whose pods begin another.
     """
     reader = Reader(user, last.names if last else None)
-    silent, starting = _silent_clusters(workloads), _starting(workloads)
+    silent, starting, unknown = _silent_clusters(workloads), _starting(workloads), silence.look()
     found = {
-        workload.pk: silent.get(workload.pk) or starting.get(workload.pk) or _of(workload, last, reader)
+        workload.pk: silent.get(workload.pk)
+        or starting.get(workload.pk)
+        or _told(workload, _of(workload, last, reader), unknown)
         for workload in workloads
     }
     reader.learn(text for explanation in found.values() if explanation for text in explanation.sentences)
@@ -138,13 +146,13 @@ def explain_many(
 
 
 def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
-    """Return the reason of those Queued ones that wait for a cluster that is not heard (1 query, none without any)."""
-    queued = [workload.pk for workload in workloads if workload.status == Status.QUEUED]
-    if not queued:
+    """Return the reason of those with GPUs in a cluster that is not heard (1 query, none without any)."""
+    admitted = {workload.pk: workload for workload in workloads if workload.status in ADMITTED}
+    if not admitted:
         return {}
-    silent = Cluster.objects.filter(connected=False, assignments__attempt__open_for__in=queued)
+    silent = Cluster.objects.silent(timezone.now()).filter(assignments__attempt__open_for__in=admitted)
     rows = silent.values_list("assignments__attempt__open_for", "name", "last_seen_at")
-    return {pk: _not_heard(name, seen) for pk, name, seen in rows}
+    return {pk: _not_heard(admitted[pk], name, seen) for pk, name, seen in rows if seen is not None}
 
 
 def _starting(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
@@ -170,15 +178,51 @@ def _pods_begin(cluster: str, since: datetime | None, pods: Sequence[dict[str, A
     return Explanation(PODS_BEGIN, words, "change", next_step=step, level=cluster)
 
 
-def _not_heard(cluster: str, seen: datetime | None) -> Explanation:
-    since = f"since {seen:%H:%M} UTC" if seen else "yet"
+def _not_heard(workload: Workload, cluster: str, seen: datetime) -> Explanation:
+    """Return what can be said of one whose cluster was last heard then."""
+    last_seen = f"the cluster {cluster}, which was last seen {clock_time(seen)}"
+    if workload.status == Status.QUEUED:
+        sentence = f"Its GPUs are in {last_seen}."
+        next_step = "Ask an operator to look after the cluster's agent: the pods are created when it is back."
+        eta = "not known: nobody can tell when the cluster is back"
+    else:
+        sentence = f"Its pods are in {last_seen}; what it does since is not known."
+        next_step = (
+            "Ask an operator to look after the cluster's agent: once it is back, all that happened is told."
+        )
+        eta = ""
     return Explanation(
         code=engine.ReasonCode.CLUSTER_OFFLINE.value,
-        sentence=f"Its GPUs are in the cluster {cluster}, which was not heard {since}.",
+        sentence=sentence,
         kind="admin",
-        next_step="Ask an operator to look after the cluster's agent: the pods are created when it is back.",
+        next_step=next_step,
         level=cluster,
-        eta="not known: nobody can tell when the cluster is back",
+        eta=eta,
+    )
+
+
+def _told(workload: Workload, explanation: Explanation | None, unknown: Silence) -> Explanation | None:
+    """Return an explanation as it may be told while no cycle ends: no start is promised then."""
+    if explanation is None or explanation is HELD:
+        return explanation
+    if not unknown.undecided or workload.status != Status.PENDING:
+        return explanation
+    if explanation is NOT_LOOKED_AT:
+        return replace(
+            NOT_LOOKED_AT,
+            code=UNDECIDED,
+            sentence=f"No cycle has looked at it yet. {unknown.scheduler}",
+            kind="admin",
+            next_step=CALL_AN_OPERATOR,
+            eta=NO_ETA,
+        )
+    return replace(
+        explanation,
+        sentence=f"{unknown.scheduler} Before that: {explanation.sentence}",
+        position=None,
+        eta=NO_ETA,
+        starts_at=None,
+        starts_by=None,
     )
 
 

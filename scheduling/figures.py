@@ -1,21 +1,22 @@
 """Who holds how much of which pool, for bars; a constant number of queries each.
 
-What is held comes from the tables, added up by the database; guarantees, ceilings and entitlements are
-those of the last cycle's plan.
+What is held, and who waits, comes from the tables; guarantees, ceilings and entitlements are those of the last cycle's
+plan, and so is in which pool's queue somebody waits of whom it tells.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, IntegerField, Q, Sum, When
+from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from agentlink.models import Device
 from agentlink.models.node import SLICES
-from scheduling import memory
+from scheduling import memory, newcomers
 from scheduling.engine import types as engine
 from scheduling.explain import kind_of, label
 from teams.models import Pool, Team
@@ -27,6 +28,7 @@ from workloads.models.workload import RESERVED_FROM
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
+    from django.db.models import QuerySet
 
     from chamber.models import User
 
@@ -80,8 +82,10 @@ class PoolBar:
         return max(0, self.capacity_milli - self.unavailable_milli - self.in_use_milli)
 
 
-PoolSums = dict[UUID, dict[str, int]]
-"""The fields of `PoolBar` that are not zero, by pool."""
+Group = tuple[str, list[str], int, int, int]
+"""Workloads with the same reason and types of GPUs: both, their number, pods, milli-GPUs."""
+PoolSums = dict[UUID | None, dict[str, int]]
+"""The fields of `PoolBar` that are not zero, by pool; under None what counts in every pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,9 @@ class Waiting:
     milli: int = 0
 
 
+NOT_DECIDED = "not-decided-yet"
+"""Stands for the reason of those that no cycle has looked at."""
+IDLE = "held-and-idle"
 NO_LIMITS = engine.TeamFigures("", "", 0, None, 0, 0, 0, 0)
 """Stands in before the first cycle that knows the team."""
 
@@ -145,7 +152,7 @@ class _Group:
 
 
 def pool_bars(user: "User | AnonymousUser", *, sums: Callable[[], PoolSums] | None = None) -> list[PoolBar]:
-    """Return the pools the user may see, in the organisation's order (5 queries).
+    """Return the pools the user may see, in the organisation's order (6 queries).
 
     `sums` may give what `pool_sums` returned before; it is the same for everybody.
     """
@@ -153,11 +160,13 @@ def pool_bars(user: "User | AnonymousUser", *, sums: Callable[[], PoolSums] | No
     if not pools:
         return []
     found = (sums or pool_sums)()
-    return [PoolBar(pool, **found.get(pool.pk, {})) for pool in pools]
+    anywhere = found.get(None, {}).get("waiting", 0)
+    bars = [PoolBar(pool, **found.get(pool.pk, {})) for pool in pools]
+    return [replace(bar, waiting=bar.waiting + anywhere) for bar in bars] if anywhere else bars
 
 
 def pool_sums() -> PoolSums:
-    """Return the numbers of the bar of every pool that has any, whoever looks (4 queries)."""
+    """Return the numbers of the bar of every pool that has any, whoever looks (5 queries)."""
     uses: dict[UUID, Use] = defaultdict(Use)
     for group in _groups(Q()):
         for charged, milli in group.parts():
@@ -165,16 +174,32 @@ def pool_sums() -> PoolSums:
     found: PoolSums = {pool_id: asdict(use) for pool_id, use in uses.items()}
     for pool_id, devices in _devices().items():
         found.setdefault(pool_id, {}).update(devices)
-    last = memory.last()
-    for key, queue in (last.content["queues"] if last else {}).items():
-        found.setdefault(UUID(key), {})["waiting"] = len(queue)
+    for key, count in _waiting_by_pool().items():
+        found.setdefault(None if key is None else UUID(key), {})["waiting"] = count
     return found
+
+
+def _waiting_by_pool() -> Counter[str | None]:
+    """Return how many wait in which pool's queue (2 queries).
+
+    One that no cycle has looked at waits in each pool that it accepts; those that accept any stand under None.
+    """
+    last = memory.last()
+    since = newcomers.since(last)
+    counts = Counter[str | None]()
+    for pool, queue in (last.content["queues"] if last else {}).items():
+        counts[pool] += sum(row[0] not in since.gone for row in queue)
+    for row in since.came:
+        if not row.held:
+            accepted: list[str | None] = [*row.pools] or [None]
+            counts.update(accepted)
+    return counts
 
 
 def team_bars(
     user: "User | AnonymousUser", pool: Pool, *, teams: Sequence[Team] | None = None
 ) -> list[TeamBar]:
-    """Return the teams the user may see, or some of them, with their part of the pool (5 queries)."""
+    """Return the teams the user may see, or some of them, with their part of the pool (7 queries)."""
     teams = list(Team.objects.visible_to(user).active()) if teams is None else teams
     if not teams:
         return []
@@ -189,7 +214,7 @@ def team_bars(
     capacity_milli = _capacity_milli(pool)
     last = memory.last()
     limits = last.teams if last else {}
-    waiting = last.waiting(str(pool.pk)) if last else {}
+    waiting = _waiting_by_team(last, pool)
     return [
         TeamBar(
             team,
@@ -197,23 +222,80 @@ def team_bars(
             capacity_milli,
             uses[team.pk.hex],
             limits.get((str(team.pk), str(pool.pk)), NO_LIMITS),
-            Waiting(*waiting.get(str(team.pk), (0, 0))),
+            waiting[str(team.pk)],
         )
         for team in teams
     ]
 
 
+def _waiting_by_team(last: memory.LastCycle | None, pool: Pool) -> dict[str, Waiting]:
+    """Return who waits in the pool's queue, by team with all below it (2 queries, 1 more while no cycle ends)."""
+    since, key = newcomers.since(last), str(pool.pk)
+    here = [row for row in since.of_pool(key) if not row.held]
+    counts = Counter[str]()
+    milli = Counter[str]()
+    told = last.waiting(key) if last is not None else {}
+    for team, (workloads, gpus) in told.items():
+        counts[team] += workloads
+        milli[team] += gpus
+    gone = set(last.queue(key)) & since.gone if last is not None else set()
+    left = Workload.objects.filter(pk__in=gone).values_list("team__path", "pods", "gpu_milli") if gone else ()
+    came = _paths({row.team_id for row in here})
+    steps = [(path, -1, -pods * (share or 0)) for path, pods, share in left]
+    steps += [(came[row.team_id], 1, row.milli) for row in here]
+    for path, step, change in steps:
+        for team in path.strip("/").split("/"):
+            counts[str(UUID(team))] += step
+            milli[str(UUID(team))] += change
+    return defaultdict(Waiting, {team: Waiting(counts[team], max(0, milli[team])) for team in counts})
+
+
+def _paths(teams: set[UUID]) -> dict[UUID, str]:
+    """Return the teams' paths (1 query, none without any)."""
+    return dict(Team.objects.filter(pk__in=teams).values_list("pk", "path")) if teams else {}
+
+
 def queue_by_reason(user: "User | AnonymousUser") -> list[ReasonCount]:
     """Return why the workloads that the user may see wait, the most frequent reason first (1 query)."""
-    pending = (
-        Workload.objects.visible_to(user).filter(status=Status.PENDING).exclude(reason_code="").order_by()
+    return _by_frequency(_pending_by_reason(user))
+
+
+def waiting_and_idle(user: "User | AnonymousUser", now: datetime) -> tuple[list[ReasonCount], ReasonCount]:
+    """Return why the workloads that the user may see wait, and how many of those that run hold how much idle
+    (1 query).
+    """
+    holding = Workload.objects.visible_to(user).with_idle_gpus(now).order_by()
+    idle = (
+        holding.annotate(what=Value(IDLE))
+        .values_list("what", "gpu_types")
+        .annotate(
+            count=Count("id"),
+            all_pods=Sum("pods"),
+            milli=Coalesce(Sum("attempt__gpu_use__idle_milli"), 0),
+        )
     )
+    rows = list(_pending_by_reason(user).union(idle, all=True))
+    held = [(count, milli) for what, _, count, _, milli in rows if what == IDLE]
+    return _by_frequency(row for row in rows if row[0] != IDLE), ReasonCount(
+        IDLE, sum(count for count, _ in held), sum(milli for _, milli in held)
+    )
+
+
+def _pending_by_reason(user: "User | AnonymousUser") -> "QuerySet[Workload, Group]":
+    """Return how many wait for each reason and types of GPUs, with how many pods, for how many milli-GPUs; "" is the
+    reason of those not looked at.
+    """
+    pending = Workload.objects.visible_to(user).filter(status=Status.PENDING).order_by()
     milli = Coalesce(Sum(F("pods") * F("gpu_milli")), 0)
-    rows = pending.values_list("reason_code", "gpu_types").annotate(
+    return pending.values_list("reason_code", "gpu_types").annotate(
         count=Count("id"), all_pods=Sum("pods"), milli=milli
     )
+
+
+def _by_frequency(rows: Iterable[Group]) -> list[ReasonCount]:
     counts: dict[str, ReasonCount] = {}
-    for code, gpu_types, count, pods, asked_milli in rows:
+    for stored, gpu_types, count, pods, asked_milli in rows:
+        code = stored or NOT_DECIDED
         # Slices count as their share, whatever part of one was asked for.
         slices = known.asked_slices(gpu_types, pods) if gpu_types else None
         before = counts.get(code, ReasonCount(code, 0, 0))

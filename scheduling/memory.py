@@ -4,7 +4,7 @@ The process that ran the cycle has it at once; others read its row when they see
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import datetime
 from functools import cached_property
 
@@ -56,6 +56,18 @@ class LastCycle:
         anywhere = [row[0] for row in self.content["aside"].get("", [])]
         here = [key for key in anywhere if accepts[key] is None or pool in accepts[key]]
         return [row[0] for row in self.content["aside"].get(pool, [])] + here
+
+    def told(self, workloads: Set[str]) -> set[str]:
+        """Return those of these workloads of which it tells how they wait."""
+        if not workloads:
+            return set()
+        parts = (*self.content["queues"].values(), *self.content["aside"].values())
+        return {row[0] for rows in parts for row in rows if row[0] in workloads}
+
+    @property
+    def everyone(self) -> Set[str]:
+        """All who wait."""
+        return self.waits.places.keys()
 
     def waiting(self, pool: str) -> dict[str, tuple[int, int]]:
         """Return how many wait in the pool's queue, and for how many milli-GPUs, by team with all below it."""

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from scheduling import narrate, recent, translate
+from scheduling import narrate, recent, silence, translate
 from scheduling.asked import ASKED
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
@@ -45,9 +45,18 @@ def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
     plan = schedule(snapshot, picture.now)
     start = next((start for start in plan.starts if start.workload == newcomer.id), None)
     if start is not None:
-        return _starts(start, snapshot, workload)
+        return _undecided(_starts(start, snapshot, workload))
     wait = next(wait for wait in plan.waits if wait.workload == newcomer.id)
-    return _waits(wait, picture, by)
+    return _undecided(_waits(wait, picture, by))
+
+
+def _undecided(answer: Preview) -> Preview:
+    """Return the answer with what keeps it from coming true: while no cycle ends, nothing starts."""
+    unknown = silence.look()
+    if not unknown.undecided:
+        return answer
+    told = answer.sentence[:1].lower() + answer.sentence[1:]
+    return replace(answer, outcome="waits", sentence=f"{unknown.scheduler} Once it decides again: {told}")
 
 
 def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) -> Preview:

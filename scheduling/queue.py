@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from chamber.errors import NotVisible
-from scheduling import memory
+from scheduling import memory, newcomers
 from scheduling.explain import Explanation, called, explain_many, label
 from scheduling.memory import LastCycle
 from scheduling.translate import moment
@@ -100,15 +100,22 @@ def queues_of(workload: Workload) -> list[str]:
 
 
 def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") -> QueuePage:
-    """Return a page of the queue, at most 50 rows, for this reader (5 queries, however long it is)."""
+    """Return a page of the queue, at most 50 rows, for this reader (6 queries, however long it is).
+
+    Those whom no cycle has looked at stand last, in the order in which they came.
+    """
     last = memory.last()
-    waits = _waits(last, pool) if last else []
+    since, key = newcomers.since(last), str(pool.pk)
+    came = since.of_pool(key)
+    waits = [row for row in _waits(last, pool) if row not in since.gone] if last else []
+    waits += [str(row.id) for row in came]
     first = int(cursor) if cursor.isdecimal() else 0
     shown = [UUID(key) for key in waits[first : first + PAGE]]
     found = Workload.objects.filter(pk__in=shown, status=Status.PENDING).select_related("team", "owner")
     by_id = {row.pk: row for row in found}
     rows = _rows([by_id[key] for key in shown if key in by_id], user, last)
-    waiting = len(last.queue(str(pool.pk))) if last else 0
+    queued = [row for row in last.queue(key) if row not in since.gone] if last else []
+    waiting = len(queued) + sum(not row.held for row in came)
     return QueuePage(
         pool=pool,
         rows=rows,

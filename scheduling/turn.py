@@ -41,14 +41,18 @@ def is_mine() -> bool:
     return time.monotonic() < _expires
 
 
-def looked() -> None:
-    """Note that this process looked at the tables, and prolong its turn; at most one write in 2.5 s."""
+def looked(*, decided: bool = True) -> None:
+    """Prolong this process's turn, and note that a cycle ended; at most one write in 2.5 s.
+
+    Without `decided`, the engine failed: as far as others are concerned, no cycle has ended.
+    """
     global _expires, _written  # noqa: PLW0603 - one per process
     now = time.monotonic()
     if now - _written < WRITTEN_EVERY_SECONDS:
         return
     mine = Turn.objects.filter(pk=1, held_by=me())
-    kept = mine.update(held_until=Now() + LEASE, looked_at=Now())
+    ended = {"looked_at": Now()} if decided else {}
+    kept = mine.update(held_until=Now() + LEASE, **ended)
     _written = now
     _expires = now + LEASE.total_seconds() if kept else 0.0
 

@@ -6,6 +6,7 @@ from scheduling import views, views_what_if
 
 app_name = "scheduling"
 urlpatterns = [
+    path("scheduling/silence/", views.silence, name="silence"),
     path("queue/", views.queue, name="queue"),
     path("queue/<slug:slug>/", views.queue, name="queue-pool"),
     path("queue/<slug:slug>/next/", views.queue_next, name="queue-next"),

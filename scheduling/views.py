@@ -10,6 +10,7 @@ from chamber.errors import NotVisible, Refusal
 from chamber.http import Watched, page
 from scheduling import explain as explaining
 from scheduling import figures
+from scheduling import silence as silences
 from scheduling.preview import Preview, preview
 from scheduling.queue import pool_for, queues_of, read_queue
 from scheduling.whatif import freed
@@ -29,11 +30,22 @@ WAIT_SECONDS = 1.5
 
 
 @require_safe
+def silence(request: HttpRequest) -> HttpResponse:
+    """What is not known now, of the scheduler and of clusters: the part of every page that says so."""
+    watched = Watched.now(silences.TOPIC)
+    context = {"silence": silences.told_to(request.user)}
+    return page(
+        request, "scheduling/silence.html", context, fragment="scheduling/_silence.html", watched=watched
+    )
+
+
+@require_safe
 def queue(request: HttpRequest, slug: str | None = None) -> HttpResponse:
     """Who waits in a pool, in which order and why; live."""
     pool = pool_for(request.user, slug)
-    watched = Watched.now(f"queue:{pool.slug}") if pool else None
+    watched = Watched.now(f"queue:{pool.slug}", silences.TOPIC) if pool else None
     context = {
+        "undecided": silences.look().undecided,
         "pools": Pool.objects.visible_to(request.user),
         "pool": pool,
         "queue": pool and read_queue(request.user, pool, cursor=request.GET.get("cursor", "")),
@@ -66,7 +78,7 @@ def explain(request: HttpRequest, slug: str) -> HttpResponse:
     if workload is None:
         raise NotVisible(f"There is no workload {slug!r}.")
     queues = [f"queue:{queue}" for queue in queues_of(workload)]
-    watched = Watched.now(f"workload:{workload.pk}", *queues)
+    watched = Watched.now(f"workload:{workload.pk}", silences.TOPIC, *queues)
     workload.refresh_from_db()  # what was read before the versions may be older than they say
     context = {"workload": workload, "reason": explaining.explain(workload, request.user)}
     return page(

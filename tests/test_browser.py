@@ -1,7 +1,9 @@
 """The main job in a real browser, as a researcher and as an admin; pages change without a reload."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import httpx
 import pytest
@@ -100,6 +102,31 @@ def test_a_researcher_submits_by_form_and_watches_it_through_its_life(visit: Vis
     assert page.evaluate("window.untouched"), "the page was reloaded"
     for word in ("Pending", "Queued", "Starting", "Running"):
         expect(page.get_by_role("img", name=word).or_(page.get_by_text(word)).first).to_be_visible()
+
+
+def has_the_turn(demo: Demo, who: str, until: str) -> None:
+    """Give the turn to run cycles to somebody; whoever has it and does nothing is a scheduler that hangs."""
+    with closing(sqlite3.connect(demo.data / "chamber.sqlite3", timeout=60)) as tables, tables:
+        tables.execute("UPDATE scheduling_turn SET held_by = ?, held_until = ?", (who, until or None))
+
+
+def test_an_open_page_begins_and_ends_to_say_that_nothing_is_decided(visit: Visitor, demo: Demo) -> None:
+    page = visit("rosa", "/queue/")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    notice = page.locator("#silence .notice")
+    expect(notice).to_have_count(0)
+    page.evaluate("window.untouched = true")
+    has_the_turn(demo, "elsewhere:1", "2999-01-01 00:00:00")
+    try:
+        expect(notice).to_contain_text("The scheduler has decided nothing since ")
+        with demo.api("rosa") as api:
+            slug = submit(api, name="undecided", team="nlp", gpus=1)
+        expect(page.get_by_role("row").filter(has_text=slug)).to_contain_text("Scheduler silent")
+    finally:
+        has_the_turn(demo, "", "")
+    expect(notice).to_have_count(0)
+    expect(page.get_by_text(slug)).to_have_count(0)
+    assert page.evaluate("window.untouched"), "the page was reloaded"
 
 
 def test_a_wrong_form_keeps_its_values_and_says_what_is_wrong_beside_the_field(visit: Visitor) -> None:

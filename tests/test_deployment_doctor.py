@@ -99,6 +99,38 @@ def test_a_scheduler_that_stopped_runs_no_cycles(team: Deployment) -> None:
         assert found_after(team, TURN, "scheduler").endswith("Start `chamber worker --queue scheduling`.")
 
 
+@pytest.mark.parametrize("part", ["web", "live"])
+def test_a_part_that_stopped_is_missed(team: Deployment, part: str) -> None:
+    well(team)
+    with stopped(team, part):
+        told = until(lambda: findings(team).get(part))
+    assert told.startswith(f"No process of the part {part} runs: ")
+    assert told.endswith(f"Start `chamber serve --part {part}`, or look into its log.")
+
+
+@pytest.mark.parametrize("part", ["web", "live"])
+def test_a_part_that_was_killed_is_missed(team: Deployment, part: str) -> None:
+    well(team)
+    team.services[part].kill()
+    try:
+        assert " was heard for 5 minutes: " in found_after(team, MARKS, part)
+    finally:
+        team.services[part].start()
+
+
+def test_requests_of_all_processes_stand_on_one_page(team: Deployment) -> None:
+    for url in (team.web_url, team.live_url):
+        for _ in range(5):
+            httpx.get(f"{url}/livez", timeout=60)
+
+    def counted() -> bool:
+        marker = 'chamber_http_requests_total{code="200",method="GET",route="/livez"} '
+        page = _page(team)
+        return marker in page and float(page.split(marker)[1].split("\n")[0]) >= 10
+
+    until(counted)
+
+
 def test_redis_that_was_dropped(team: Deployment) -> None:
     team.redis.stop()
     try:

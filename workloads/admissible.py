@@ -207,16 +207,15 @@ def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
     if request.gpu_types or (request.gpu_milli or 0) < WHOLE_MILLI:
         # A pod may also have a slice; which ones, and how many, is for the cycle to say.
         for each in setting.pools.slices.values():
-            for slug, count in each.counts.items():
-                devices[slug] = devices.get(slug, 0) + count
+            for slug, there in each.counts.items():
+                devices[slug] = devices.get(slug, 0) + there
     sizes = {slug: devices[slug] for slug in request.pools or devices if slug in devices}
     if not sizes or 0 in sizes.values() or needs <= max(sizes.values()) * WHOLE_MILLI:
         return ""
     slug, size = max(sizes.items(), key=lambda item: (item[1], item[0]))
     name = setting.pools.by_slug[slug].name
     where = f"pool {name} has" if len(sizes) == 1 else f"the largest pool it accepts, {name}, has"
-    pods = "1 pod" if request.starting_pods == 1 else f"{request.starting_pods:,} pods"
     return (
-        f"It starts with {pods} of {gpus_text(request.gpu_milli or 0)}, "
+        f"It starts with {count(request.starting_pods, 'pod')} of {gpus_text(request.gpu_milli or 0)}, "
         f"{gpus_text(needs)} at once; {where} {gpus_text(size * WHOLE_MILLI)}."
     )

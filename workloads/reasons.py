@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 BY_HAND = "Nothing was wrong with the workload: requeue it, and ask who works in its namespace by hand."
 NEXT_STEPS = {
-    "time-limit": "Submit it with a longer time limit, or have it continue from its last checkpoint.",
+    "time-limit": "Submit it with a longer time limit, or have it write checkpoints and continue from them.",
     "out-of-memory": "Ask for more memory per pod, or make its batches smaller.",
     "image-not-pulled": "Check the image's name and tag, and that the cluster may pull it.",
     "displaced-too-often": "Nothing was wrong with the workload: ask the cluster's operator what takes its pods away "

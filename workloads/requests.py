@@ -20,6 +20,7 @@ from pydantic import ValidationInfo as Info
 from pydantic_core import ErrorDetails
 
 from chamber.errors import Refusal
+from chamber.words import count
 from teams import durations
 from teams.rules import TIERS
 from workloads import metadata, quantities
@@ -150,7 +151,9 @@ class SubmissionRequest(BaseModel):
     def _at_most_pods(cls, value: int | None, info: Info) -> int | None:
         pods = info.data.get("pods")
         if value is not None and pods is not None and value > pods:
-            raise ValueError(f"It cannot start with {value:,} of {pods:,} pods: give at most {pods:,}.")
+            raise ValueError(
+                f"It cannot start with {value:,} of {count(pods, 'pod')}: give at most {pods:,}."
+            )
         return value
 
     @field_validator("gpu_memory_mib")

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from chamber.errors import Conflict, NotAllowed, Refusal
 from chamber.http import Watched, page
+from chamber.words import count
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.permissions import Permission, may_anywhere
@@ -106,8 +107,10 @@ def bulk(request: HttpRequest) -> HttpResponse:
     )
     done = actions.act_on_many(by=_actor(request), act=act, workloads=rows)
     left = len(chosen) - len(done)
-    text = f"{_DONE[act]} {len(done)} of {len(chosen)} workloads."
-    if left:
+    text = f"{_DONE[act]} {len(done)} of {count(len(chosen), 'workload')}."
+    if left == 1:
+        text += " 1 was left as it is: it is not yours, or its status does not allow it."
+    elif left:
         text += f" {left} were left as they are: they are not yours, or their status does not allow it."
     (messages.success if done else messages.warning)(request, text)
     return redirect(_safe_next(request, reverse("workloads:list")))

@@ -18,7 +18,8 @@ ON_ITS_WAY = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class Source:
     """One pod's log. Without `cluster_id` the pod is gone from its cluster, and only what was kept is left; where it
-    has `just_gone`, that may be on its way. Where its agent `polls`, none are carried.
+    has `just_gone`, that may be on its way. Where its agent `polls`, none are carried. `silence` is what is said while
+    its cluster is not heard.
     """
 
     workload_id: UUID
@@ -27,6 +28,7 @@ class Source:
     pod: int
     cluster_id: UUID | None
     cluster_name: str
+    silence: str = ""
     just_gone: bool = False
     polls: bool = False
 
@@ -55,6 +57,7 @@ def source_of(workload: Workload, *, pod: int = 0, number: int | None = None) ->
         pod=pod,
         cluster_id=row.cluster_id if row is not None and there else None,
         cluster_name=row.cluster.name if row is not None else "",
+        silence=row.cluster.silence if row is not None and there else "",
         polls=row is not None and bool(row.cluster.polls),
         just_gone=attempt.ended_at is not None and timezone.now() - attempt.ended_at < ON_ITS_WAY,
     )

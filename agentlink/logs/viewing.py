@@ -24,6 +24,7 @@ from agentlink.logs.sources import Source
 from agentlink.logs.texts import Lines, Note, Told, last_lines
 from agentlink.models import PodLog
 from agentlink.protocol.logs import KEPT_BYTES, EndReason
+from chamber import words
 
 HELD_CHARACTERS = 256 * 1024
 FIRST_ASK_SECONDS, ASK_SECONDS = 1.0, 3.0
@@ -188,7 +189,7 @@ class _Viewer:
         """Return what is to be told next; lines not before it is settled which were asked for."""
         if self._left_out:
             count, self._left_out = self._left_out, 0
-            return Note("slow", f"{count:,} lines left out here: they were not read fast enough.")
+            return Note("slow", f"{words.count(count, 'line')} left out here: not read fast enough.")
         if not self._held or (self._tail is not None and isinstance(self._held[0], Lines)):
             return None
         told = self._held.popleft()

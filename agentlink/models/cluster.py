@@ -9,11 +9,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from agentlink.querysets import ClusterQuerySet
+from agentlink.querysets import DISCONNECTED_AFTER, ClusterQuerySet
 from chamber.ids import new_id
-
-DISCONNECTED_AFTER = timedelta(seconds=30)
-"""Silence after which a cluster counts as disconnected and takes nothing new."""
+from chamber.words import clock_time
 
 MOST_CLOCK_SKEW = timedelta(seconds=5)
 """By how much an agent's clock may differ: a heartbeat that was long on its way makes it seem behind."""
@@ -104,6 +102,25 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def silent_since(self) -> datetime | None:
+        """Return when it was last heard where that is 30 seconds ago or more; None while it is in touch, or never was.
+
+        By the time, not by the mark `connected`: the duty that takes the mark off may be what has stopped.
+        """
+        seen = self.last_seen_at
+        return seen if seen is not None and timezone.now() - seen >= DISCONNECTED_AFTER else None
+
+    @property
+    def silence(self) -> str:
+        """Return what is said of what it runs while it is silent; "" while it is not."""
+        since = self.silent_since
+        return (
+            f"The cluster {self.name} was last seen {clock_time(since)}; what it does since is not known."
+            if since
+            else ""
+        )
 
     @property
     def clock_problem(self) -> str:

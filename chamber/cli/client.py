@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, quote, urlsplit
@@ -13,6 +14,7 @@ import httpx
 from chamber import __version__
 from chamber.cli.config import Login, current
 from chamber.cli.status import Exit, Failure, of_http
+from chamber.words import clock_time
 
 Json = dict[str, Any]
 Params = Mapping[str, str | int | list[str]]
@@ -57,6 +59,8 @@ class Client:
     def __init__(self, login: Login, *, transport: httpx.BaseTransport | None = None) -> None:
         self.login = login
         headers = {"User-Agent": f"chamber-cli/{__version__}", "Accept": "application/json"}
+        self._silence: tuple[str, ...] = ()
+        self._told: tuple[str, ...] = ()
         if login.token:
             headers["Authorization"] = f"Bearer {login.token}"
         try:
@@ -75,7 +79,15 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.tell_silence()
         self._http.close()
+
+    def tell_silence(self, *, again: bool = False) -> None:
+        """Say on stderr what the server does not know; once, unless `again` what was said is gone from the screen."""
+        if again or self._silence != self._told:
+            for sentence in self._silence:
+                click.echo(sentence, err=True)
+        self._told = self._silence
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """Read; tried once more where the connection broke."""
@@ -115,6 +127,8 @@ class Client:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         timeout = httpx.Timeout(READ_SECONDS, read=STREAM_SILENCE_SECONDS)
         with self._http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
+            self._hear(response)
+            self.tell_silence()
             if response.is_error:
                 response.read()
                 raise _refusal(response)
@@ -132,6 +146,7 @@ class Client:
     ) -> Any:
         request = self._http.build_request(method, path, params=params, json=body, headers=headers)
         response = self._send(request, repeat=repeat)
+        self._hear(response)
         if not response.is_success:
             raise _refusal(response)
         if not response.content:
@@ -140,6 +155,10 @@ class Client:
             return response.json()
         except ValueError as error:
             raise Failure(f"{self.login.url} did not answer as a Chamber server does.") from error
+
+    def _hear(self, response: httpx.Response) -> None:
+        """Note what the server says that it does not know."""
+        self._silence = tuple(silence_of(response.headers))
 
     def _send(self, request: httpx.Request, *, repeat: bool) -> httpx.Response:
         try:
@@ -151,6 +170,26 @@ class Client:
             raise unreachable(self.login.url, error) from error
         time.sleep(RETRY_AFTER_SECONDS)
         return self._send(request, repeat=False)
+
+
+def silence_of(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each thing that an answer says is not known; what is not understood is left out."""
+    since = headers.get("Chamber-Undecided-Since", "")
+    if since == "never":
+        yield "The scheduler has not decided anything yet: no cycle has ended."
+    elif since and (told := _time(since)):
+        yield f"The scheduler has decided nothing since {told}: no cycle has ended."
+    for part in headers.get("Chamber-Silent-Clusters", "").split(","):
+        name, _, seen = part.strip().partition("=")
+        if name and (told := _time(seen)):
+            yield f"The cluster {name} was last seen {told}; what its workloads do since is not known."
+
+
+def _time(text: str) -> str:
+    try:
+        return clock_time(datetime.fromisoformat(text))
+    except ValueError:
+        return ""
 
 
 def unreachable(url: str, error: httpx.TransportError) -> Failure:

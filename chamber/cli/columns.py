@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable
 
-from chamber.cli.output import Column, Row, ago, duration, gpus, text
+from chamber.cli.output import Column, Row, ago, duration, gpus, in_words, text
 
 
 def _status(workload: Row) -> str:
@@ -27,7 +27,7 @@ WORKLOADS = [
     Column("GPUs", _gpus, number=True),
     Column("Priority", lambda w: f"{w['priority']} {w['priority_class']}"),
     Column("Submitted", lambda w: ago(w["submitted_at"])),
-    Column("Reason", lambda w: w["reason_code"], wide=True),
+    Column("Reason", lambda w: in_words(w["reason_code"]), wide=True),
     Column("Pool", lambda w: w["pool"], wide=True),
     Column("Class", lambda w: w["job_class"], wide=True),
     Column("Image", lambda w: w["image"], wide=True),

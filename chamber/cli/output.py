@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -101,11 +102,21 @@ def text(value: object) -> str:
     return str(value)
 
 
+def in_words(code: str | None) -> str:
+    """Return a code of the API as a person reads it: `Waiting for GPUs`; nothing for none."""
+    return re.sub(r"\bgpu(s?)\b", r"GPU\1", (code or "").replace("-", " ").capitalize())
+
+
 def gpus(value: object) -> str:
     """Return a number of GPUs with its unit; nothing for what is not known."""
     if value is None:
         return ""
     return f"{text(value)} {'GPU' if value == 1 else 'GPUs'}"
+
+
+def local_time(moment: datetime) -> str:
+    """Return a time as this machine's clock shows it, with date and zone: `2026-01-01 13:00:00 CET`."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
 def ago(moment: str | None, now: datetime | None = None) -> str:

@@ -9,6 +9,7 @@ import uvicorn
 
 from chamber import embedded, live
 from chamber.demo import organisation, stream, supervisor
+from chamber.serving.pulse import Pulse
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,12 @@ async def serve(
         task.add_done_callback(_report)
     server.before_shutdown = tasks
     print(organisation.greeting(url), flush=True)
+    pulse = Pulse("all")
+    pulse.start()
     try:
         await serving
     finally:
+        await asyncio.to_thread(pulse.stop)
         await _end(tasks)
         live.bind(None)
         embedded.install(None)

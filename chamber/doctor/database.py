@@ -1,10 +1,8 @@
 """The database: whether it answers, fits this version, keeps the time, and is not about to stop."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from django.apps import apps
@@ -14,13 +12,11 @@ from django.db import DatabaseError
 from chamber.doctor.finding import Finding, seconds_text
 from chamber.serving import surroundings
 from chamber.serving.outages import first_line
+from chamber.serving.surroundings import not_applied, not_known
 
 SKEW_SECONDS = 2.0
 LONG_TRANSACTION_SECONDS = 60
-LEAST_FREE_BYTES = 1 << 30
-LEAST_FREE_PART = 0.1
 MOST_CONNECTIONS_PART = 0.9
-OWN_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 REFUSALS = (
     (
@@ -65,13 +61,12 @@ def migrations() -> Iterator[Finding]:
         missing, unknown = surroundings.compare_migrations(found)
     if missing:
         yield Finding(
-            f"{len(missing)} migrations are not applied, the first of them {missing[0]}.",
+            f"{not_applied(missing)}.",
             "Run `chamber migrate`.",
         )
     if unknown:
         yield Finding(
-            f"The database has {len(unknown)} migrations that this version does not know, the first of them "
-            f"{unknown[0]}.",
+            f"{not_known(unknown, 'version')}.",
             "Start the newer version that applied them, or restore a backup from before.",
         )
 
@@ -103,7 +98,7 @@ def clock() -> Iterator[Finding]:
     if not on_postgresql():
         return
     before = datetime.now(UTC)
-    [(theirs,)] = _rows("SELECT clock_timestamp()")
+    [(theirs,)] = rows("SELECT clock_timestamp()")
     after = datetime.now(UTC)
     if theirs < before:
         ahead_seconds = (before - theirs).total_seconds()
@@ -126,14 +121,14 @@ def transactions() -> Iterator[Finding]:
     """Look for transactions that stay open, and with them their locks."""
     if not on_postgresql():
         return
-    rows = _rows(
+    found = rows(
         "SELECT pid, coalesce(nullif(application_name, ''), usename::text, 'unknown'), state, "
         "extract(epoch FROM clock_timestamp() - xact_start) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' "
         "AND xact_start < clock_timestamp() - make_interval(secs => %s) ORDER BY xact_start",
         [LONG_TRANSACTION_SECONDS],
     )
-    for pid, name, state, seconds in rows:
+    for pid, name, state, seconds in found:
         yield Finding(
             f"A transaction of {name} (process {pid} of the database, {state}) is open for "
             f"{seconds_text(float(seconds))}.",
@@ -145,7 +140,7 @@ def connections() -> Iterator[Finding]:
     """Look whether there is room for further processes."""
     if not on_postgresql():
         return
-    [(used, most)] = _rows(
+    [(used, most)] = rows(
         "SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity "
         "WHERE backend_type = 'client backend'"
     )
@@ -156,35 +151,8 @@ def connections() -> Iterator[Finding]:
         )
 
 
-def disk() -> Iterator[Finding]:
-    """Look how full the disk of the database is, where it is one of this machine's."""
-    folder = _data_folder()
-    if folder is None:
-        return
-    usage = shutil.disk_usage(folder)
-    if usage.free < max(LEAST_FREE_BYTES, LEAST_FREE_PART * usage.total):
-        yield Finding(
-            f"The disk of the database has {usage.free / (1 << 30):.1f} GiB free of {usage.total / (1 << 30):.1f}.",
-            "Make room: a database whose disk is full takes no workloads and no reports.",
-        )
-
-
-def _data_folder() -> Path | None:
-    """Return where the database keeps its files; None where that cannot be known from here."""
-    chosen: dict[str, Any] = settings.DATABASES["default"]
-    if not on_postgresql():
-        return Path(chosen["NAME"]).resolve().parent
-    if chosen["HOST"] not in OWN_MACHINE and not chosen["HOST"].startswith("/"):
-        return None
-    try:
-        [(folder,)] = _rows("SELECT current_setting('data_directory')")
-    except DatabaseError:  # only who may read all settings may
-        return None
-    # A server in a container has its files elsewhere: what is there by that name must be a database's.
-    return Path(folder) if (Path(folder) / "PG_VERSION").exists() else None
-
-
-def _rows(sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
+def rows(sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
+    """Return what the database answers, over a connection of its own."""
     with closing(surroundings.connection_without_pool()) as found, found.cursor() as cursor:
         cursor.execute(sql, parameters)
         return list(cursor.fetchall())

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterable, Iterator
 
-from chamber.doctor import bell, database, environment, processes
-from chamber.doctor.finding import Check, Examination, Finding, Needs
+from chamber.doctor import address, bell, database, disk, environment, processes
+from chamber.doctor.finding import Check, Examination, Fact, Finding, Needs
 
 logger = logging.getLogger(__name__)
 
@@ -22,13 +22,19 @@ CHECKS = (
     Check("database-clock", database.clock, Needs.DATABASE),
     Check("transactions", database.transactions, Needs.DATABASE),
     Check("connections", database.connections, Needs.DATABASE),
-    Check("disk", database.disk, Needs.DATABASE),
+    Check("disk", disk.disk, Needs.DATABASE),
     Check("redis", bell.answers, gives=Needs.REDIS),
     Check("redis-clock", bell.clock, Needs.REDIS),
     Check("channel-layer", bell.channel_layer, Needs.REDIS),
     Check("beat", processes.beat, Needs.TABLES),
     Check("scheduler", processes.scheduler, Needs.TABLES),
+    Check("web", processes.web, Needs.TABLES),
+    Check("live", processes.live, Needs.TABLES),
+    Check("address", address.web),
+    Check("sockets", address.live),
+    Check("certificate", address.certificate),
     Check("clusters", processes.clusters, Needs.TABLES),
+    Check("agents", processes.agents, Needs.TABLES),
 )
 
 
@@ -40,7 +46,9 @@ def examine(checks: Iterable[Check] = CHECKS) -> Examination:
         if check.needs not in given:
             result.left_out.append(check.name)
             continue
-        found = list(_look(check))
+        told = list(_look(check))
+        found = [each for each in told if isinstance(each, Finding)]
+        result.facts += [(check.name, each) for each in told if isinstance(each, Fact)]
         result.made.append(check.name)
         result.findings += [(check.name, finding) for finding in found]
         if check.gives is not None and not found:
@@ -48,7 +56,7 @@ def examine(checks: Iterable[Check] = CHECKS) -> Examination:
     return result
 
 
-def _look(check: Check) -> Iterator[Finding]:
+def _look(check: Check) -> Iterator[Finding | Fact]:
     try:
         yield from check.look()
     except Exception as error:

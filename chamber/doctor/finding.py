@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from chamber.words import count
+
 
 class Needs(StrEnum):
     """What must be in order before a check can look at anything."""
@@ -24,22 +26,30 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that is as it should be, or cannot be looked at from here, and that an operator should know."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """One question. `gives` is what may be relied on where it finds nothing."""
 
     name: str
-    look: Callable[[], Iterable[Finding]]
+    look: Callable[[], Iterable[Finding | Fact]]
     needs: Needs = Needs.NOTHING
     gives: Needs | None = None
 
 
 @dataclass(slots=True)
 class Examination:
-    """What was found, by the check that found it; which checks were made, and which could not be."""
+    """What was found, by the check that found it; which checks were made, and which could not be; what else is so."""
 
     findings: list[tuple[str, Finding]] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    facts: list[tuple[str, Fact]] = field(default_factory=list)
 
 
 def seconds_text(seconds: float) -> str:
@@ -48,4 +58,4 @@ def seconds_text(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if whole >= 2 * size:
             return f"{whole // size} {unit}"
-    return f"{whole} seconds"
+    return count(whole, "second")

@@ -1,5 +1,6 @@
 """The other processes, by what they leave behind: the beat, the workers of both queues, the clusters' agents."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
@@ -11,15 +12,18 @@ from django.utils import timezone
 
 from agentlink import protocol
 from agentlink.models import AgentToken, Cluster
-from chamber import marks
+from chamber import __version__, marks
 from chamber.doctor import bell
-from chamber.doctor.finding import Finding, seconds_text
+from chamber.doctor.finding import Fact, Finding, seconds_text
 from chamber.models import Mark
+from chamber.words import count, plural
 from scheduling.models import Turn
 
 DUTIES, SCHEDULING = "celery", "scheduling"
 """The queues as the broker names them."""
 
+MINORS_BEHIND = 1
+"""How many minor versions an agent may be behind its server."""
 AHEAD_SECONDS = 5.0
 """How far in the future a mark may lie before its maker's clock counts as wrong."""
 
@@ -45,6 +49,72 @@ def scheduler() -> Iterator[Finding]:
     looked_at, now = Turn.objects.filter(pk=1).values_list("looked_at", flat=True).first(), _now()
     if looked_at is None or now - looked_at > marks.SILENT_AFTER:
         yield _silent("run a cycle", looked_at, now, queue=SCHEDULING, worker="scheduling")
+
+
+def web() -> Iterator[Finding]:
+    """Look whether a process answers pages and API, by what it says every few seconds."""
+    yield from _part("web", "pages and API are not answered")
+
+
+def live() -> Iterator[Finding]:
+    """Look whether a process holds sockets, and whether all that listen are of one version."""
+    yield from _part("live", "open pages and agents are not reached")
+    now = _now()
+    alive = Mark.objects.filter(name__startswith=marks.PART, at__gt=now - marks.SILENT_AFTER)
+    versions = sorted(
+        {str(details.get("version", "")) for details in alive.values_list("details", flat=True)}
+    )
+    if len(versions) > 1:
+        yield Finding(
+            f"Processes of the versions {', '.join(versions)} answer at once.",
+            "End the upgrade: restart those that run an older version.",
+        )
+
+
+def _part(part: str, consequence: str) -> Iterator[Finding]:
+    """Return who is missing; where one process is all, the beat tells that it is not there."""
+    if not settings.REDIS:
+        return
+    rows = [at for name, at in Mark.objects.values_list("name", "at") if part in marks.parts_of(name)]
+    last, now = max(rows, default=None), _now()
+    if last is None or now - last > marks.SILENT_AFTER:
+        since = f" was heard for {seconds_text((now - last).total_seconds())}" if last else " runs"
+        yield Finding(
+            f"No process of the part {part}{since}: {consequence}.",
+            f"Start `chamber serve --part {part}`, or look into its log.",
+        )
+
+
+def agents() -> Iterator[Finding | Fact]:
+    """Look whether agents are of the server's version, or of the one before."""
+    for cluster in Cluster.objects.exclude(agent_version="").order_by("name"):
+        if cluster.agent_version == __version__:
+            continue
+        told = (
+            f"The agent of the cluster {cluster.name} is {cluster.agent_version}, this server {__version__}"
+        )
+        ahead, behind = _minors_between(cluster.agent_version, __version__)
+        if ahead:
+            yield Finding(f"{told}: agents may not be newer.", "Upgrade the server first, then its agents.")
+        elif behind > MINORS_BEHIND:
+            yield Finding(
+                f"{told}: more than {count(MINORS_BEHIND, 'minor version')} behind.", "Upgrade that agent."
+            )
+        else:
+            yield Fact(f"{told}; that works, until the server's next minor version.")
+
+
+def _minors_between(agent: str, server: str) -> tuple[bool, int]:
+    """Return whether the agent is newer, and by how many minor versions it is older; another major counts as many."""
+    theirs, ours = _numbers(agent), _numbers(server)
+    behind = ours[1] - theirs[1] if theirs[0] == ours[0] else 1000 * (ours[0] - theirs[0])
+    return theirs > ours, behind
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with, at least three; what is none counts as 0."""
+    found = [int(part) for part in re.findall(r"\d+", version)[:3]]
+    return (*found, *[0] * (3 - len(found)))
 
 
 def clusters() -> Iterator[Finding]:
@@ -104,8 +174,9 @@ def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worke
         return Finding(since, "Start `chamber serve --part all`.")
     waiting = _waiting(queue)
     if waiting:
+        wait = plural(waiting, "waits", "wait")
         return Finding(
-            f"{since} {waiting} messages wait in the queue, so the beat sends but no worker takes them.",
+            f"{since} {count(waiting, 'message')} {wait} in the queue, so the beat sends but no worker takes them.",
             f"Start `chamber worker --queue {worker}`.",
         )
     return Finding(

@@ -3,8 +3,8 @@
 Imports no app. An announcement is `{"topic", "version"}` and carries no data: whoever hears it fetches the
 fragment over HTTP, where permission is checked. A lost announcement costs staleness, nothing else.
 
-Topics: `overview`, `teams`, `pools`, `queue:<pool slug>`, `workloads`, `workload:<id>`, `owner:<user id>`; for agents
-`link:<cluster id>`; for open sockets `user:<id>` and `session:<hash of its key>`.
+Topics: `overview`, `teams`, `pools`, `queue:<pool slug>`, `workloads`, `workload:<id>`, `owner:<user id>`, `silence`;
+for agents `link:<cluster id>`; for open sockets `user:<id>` and `session:<hash of its key>`.
 
 With Redis (`settings.REDIS`) versions are kept there for all processes, and a thread sends what is announced: the first
 at once, what follows within 50 ms together (`chamber.live.shared`, `chamber.live.announcer`). Without it, one process
@@ -80,6 +80,11 @@ def stamp(*topics: str) -> str:
 def announce(*topics: str) -> None:
     """After commit, tell everyone who watches one of the topics that it changed."""
     transaction.on_commit(lambda: _send(topics))
+
+
+def announce_now(*topics: str) -> None:
+    """Tell everyone who watches one of the topics that it changed; for what no transaction changes."""
+    _send(topics)
 
 
 def flush(seconds: float = 2.0) -> bool:

@@ -10,15 +10,21 @@ import asyncio
 import logging
 import os
 import socket
+import time
 import weakref
 from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
+from django.conf import settings
 from django.core.cache import cache
+from django.db import DatabaseError
+from django.utils.module_loading import import_string
 from redis import RedisError
 
 from chamber import live
@@ -35,6 +41,9 @@ FEW = 5
 """A topic that no more pages watch is told to them before others: somebody looks at one thing."""
 CATCH_UP_SECONDS = 5.0
 """How often the versions of all watched topics are compared: what announcements were lost on the way is told then."""
+SILENCE_TOPIC = "silence"
+SILENCE_SECONDS = 2.0
+"""How often it is looked whether a silence began or ended (`scheduling.silence`): nobody announces that."""
 COUNTED_SECONDS = 30
 """How long other processes believe this one's count of open pages."""
 
@@ -117,7 +126,7 @@ class Hub:
         """Take in a page."""
         self.owners[reader.owner] += 1
         if not self._tasks:
-            steps = (self._receive, self._pace, self._catch_up)
+            steps = (self._receive, self._pace, self._catch_up, self._watch_silence)
             self._tasks = [asyncio.create_task(_forever(step)) for step in steps]
 
     async def leave(self, reader: Reader) -> None:
@@ -218,6 +227,36 @@ class Hub:
         for topic, number in (await self._look([*self._topics])).items():
             self._hear(topic, number)
         await asyncio.to_thread(_count, self.pages)
+
+    async def _watch_silence(self) -> None:
+        """Tell all pages when it differs what is not known; while Redis is away, those of this process."""
+        mark = await _silence_mark()
+        if _silence.mark != mark:
+            _silence.mark = mark
+            await asyncio.to_thread(live.announce_now, SILENCE_TOPIC)
+            if SILENCE_TOPIC not in await self._look([SILENCE_TOPIC]):
+                self._hear(SILENCE_TOPIC, time.time_ns() // 1000)
+        await asyncio.sleep(SILENCE_SECONDS)
+
+
+@dataclass(slots=True)
+class _Silence:
+    """What the pages of this process were last told; kept while none is open."""
+
+    mark: str | None = None
+
+
+_silence = _Silence()
+
+
+@partial(database_sync_to_async, thread_sensitive=False)
+def _silence_mark() -> str:
+    """Return what is not known now, as a text; that the database is away is one of its own."""
+    try:
+        mark: str = import_string(settings.CHAMBER_SILENCE)()
+    except DatabaseError:
+        return "the database is away"
+    return mark
 
 
 async def _forever(step: Callable[[], Awaitable[None]]) -> None:

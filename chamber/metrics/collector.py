@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chamber import __version__
-from chamber.metrics import history, processes, tables, use
+from chamber.metrics import history, processes, requests, tables, use
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ class Deployment(Collector):
     """Everything that is known of a deployment, from its database and its Redis, whichever process is asked."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return all families (12 queries); without the database, those that need none."""
+        """Return all families (13 queries); without the database, those that need none."""
         yield InfoMetricFamily("chamber_build", "The version that answers.", value={"version": __version__})
         try:
             names, now = tables.Names.read(), timezone.now()
@@ -31,3 +31,4 @@ class Deployment(Collector):
         )
         yield from families
         yield from processes.read()
+        yield from requests.read()

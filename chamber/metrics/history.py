@@ -65,7 +65,7 @@ def _preemptions(names: Names, rows: list[tuple[dict[str, str], Total]]) -> Iter
     )
     lost = CounterMetricFamily(
         "chamber_preemption_lost_gpu_seconds",
-        "GPU-seconds of work since the last checkpoint that preemptions threw away.",
+        "GPU-seconds that preempted workloads had run since their start; what of it they had saved is not known.",
         labels=labels,
     )
     for found, row in rows:

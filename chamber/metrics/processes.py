@@ -30,10 +30,10 @@ def read() -> Iterator[Metric]:
         open_now.add_metric((), cache.get(f"connections:{socket.gethostname()}:{os.getpid()}", 0))
     else:
         try:
-            with closing(_client()) as client:
+            with closing(client()) as server:
                 for queue in QUEUES:
-                    waiting.add_metric((queue,), client.llen(queue))
-                open_now.add_metric((), _connections(client))
+                    waiting.add_metric((queue,), server.llen(queue))
+                open_now.add_metric((), _connections(server))
             up.add_metric((), 1)
         except redis.RedisError as error:
             logger.warning("Redis does not answer, /metrics goes without what it tells: %s", error)
@@ -41,7 +41,8 @@ def read() -> Iterator[Metric]:
     yield from (up, waiting, open_now)
 
 
-def _client() -> redis.Redis:
+def client() -> redis.Redis:
+    """Return a connection to Redis that waits for no longer than a second."""
     return redis.Redis.from_url(
         settings.REDIS, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
     )

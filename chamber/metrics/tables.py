@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Case, CharField, Count, F, IntegerField, Q, Sum, When
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -20,15 +21,15 @@ from prometheus_client.samples import Sample
 
 from agentlink.models import Cluster, Device, Slicing
 from agentlink.models.node import CUT, WHOLE_DEVICE_MILLI
+from chamber import marks
+from chamber.metrics import storage
 from chamber.models import Mark
+from scheduling.figures import NOT_DECIDED
 from scheduling.holdings import holdings
 from scheduling.models import Cycle, Turn
 from teams.models import Pool, Team
 from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
-
-NOT_DECIDED = "not-decided-yet"
-"""The reason of who no cycle has looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,14 @@ class Names:
 
 
 def read(names: Names, now: datetime) -> Iterator[Metric]:
-    """Return every family but the totals' (8 queries)."""
+    """Return every family but the totals' (9 queries)."""
     plan = _last_plan()
     yield from _teams(names, plan)
     yield from _pools(names, plan)
     yield from _workloads()
     yield from _cluster_link(now)
     yield from _parts(plan)
+    yield from _database()
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,12 +332,35 @@ def _parts(plan: _LastPlan) -> Iterator[Metric]:
         "When a worker of the queue last carried out a heartbeat.",
         labels=("queue",),
     )
+    listening: dict[str, datetime] = {}
     for name, at in Mark.objects.values_list("name", "at"):
+        for part in marks.parts_of(name):
+            listening[part] = max(at, listening.get(part, at))
         if name == "beat":
             beat.add_metric((), at.timestamp())
         elif name.startswith("worker:"):
             workers.add_metric((name.removeprefix("worker:"),), at.timestamp())
-    yield from (succeeded, beat, workers)
+    parts = GaugeMetricFamily(
+        "chamber_part_last_seen_timestamp_seconds",
+        "When a process of the part that listens, web or live, last said that it lives.",
+        labels=("part",),
+    )
+    for part, at in sorted(listening.items()):
+        parts.add_metric((part,), at.timestamp())
+    yield from (succeeded, beat, workers, parts)
+
+
+def _database() -> Iterator[Metric]:
+    """Return how large the database is, and its disk where that is set (1 query)."""
+    size = GaugeMetricFamily("chamber_database_size_bytes", "Size of the database with its indexes.")
+    disk = GaugeMetricFamily(
+        "chamber_database_disk_bytes",
+        "Size of the disk of the database, where CHAMBER_DATABASE_DISK_GIB says it.",
+    )
+    size.add_metric((), storage.size_bytes())
+    if settings.DATABASE_DISK_GIB:
+        disk.add_metric((), settings.DATABASE_DISK_GIB * storage.GIB)
+    yield from (size, disk)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -17,6 +17,7 @@ from django.conf import settings
 from chamber.serving.bounds import Bounded
 from chamber.serving.grace import Grace
 from chamber.serving.leaving import Leaving
+from chamber.serving.pulse import Pulse
 
 logger = logging.getLogger(__name__)
 
@@ -27,13 +28,18 @@ MOST_CONNECTIONS = 20_000
 UNREAD_SECONDS = 60
 
 
-def serve(listener: socket.socket, *, grace_seconds: int) -> None:
+def serve(listener: socket.socket, *, part: str = "live", grace_seconds: int) -> None:
     """Serve until a signal; sockets are closed with 1012, long polls answered, requests finished within the grace."""
     logger.info("The live part listens on %s port %d.", *listener.getsockname()[:2])
     listener.setblocking(False)
     # Accepted connections inherit it: who takes nothing of what was sent to him for so long is dropped by the kernel.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
-    asyncio.run(_serve(listener, grace_seconds=grace_seconds))
+    pulse = Pulse(part)
+    pulse.start()
+    try:
+        asyncio.run(_serve(listener, grace_seconds=grace_seconds))
+    finally:
+        pulse.stop()
 
 
 async def _serve(listener: socket.socket, *, grace_seconds: int) -> None:

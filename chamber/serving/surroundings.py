@@ -56,15 +56,24 @@ def _of_migrations(connection: BaseDatabaseWrapper) -> list[str]:
     missing, unknown = compare_migrations(connection)
     found = []
     if missing:
-        found.append(
-            f"{len(missing)} migrations are not applied, the first of them {missing[0]}; run `chamber migrate`."
-        )
+        found.append(f"{not_applied(missing)}; run `chamber migrate`.")
     if unknown:
-        found.append(
-            f"The database has {len(unknown)} migrations that this Chamber does not know, the first of them "
-            f"{unknown[0]}: a newer one has migrated it."
-        )
+        found.append(f"{not_known(unknown, 'Chamber')}: a newer one has migrated it.")
     return found
+
+
+def not_applied(missing: list[str]) -> str:
+    """Return how many migrations the database lacks, and which, as the beginning of a sentence."""
+    if len(missing) == 1:
+        return f"The migration {missing[0]} is not applied"
+    return f"{len(missing)} migrations are not applied, the first of them {missing[0]}"
+
+
+def not_known(unknown: list[str], whose: str) -> str:
+    """Return how many migrations the database has beyond the code's, and which, as the beginning of a sentence."""
+    if len(unknown) == 1:
+        return f"The database has the migration {unknown[0]}, which this {whose} does not know"
+    return f"The database has {len(unknown)} migrations that this {whose} does not know, the first of them {unknown[0]}"
 
 
 def compare_migrations(connection: BaseDatabaseWrapper) -> tuple[list[str], list[str]]:

@@ -102,6 +102,17 @@ class _Worker(ThreadWorker):
     are refused while it finishes the ones it has.
     """
 
+    def init_process(self) -> None:
+        """Have a pulse while the worker runs; it ends in order with it."""
+        from chamber.serving.pulse import Pulse
+
+        pulse = Pulse("web")
+        pulse.start()
+        try:
+            super().init_process()
+        finally:
+            pulse.stop()
+
     def enqueue_req(self, conn: Any) -> None:
         """Hand a connection to a thread; a new one once its first bytes are there, for which it has `keepalive`."""
         if conn.initialized or conn.data_ready:

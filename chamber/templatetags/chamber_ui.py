@@ -1,7 +1,7 @@
 """Filters and tags of every page: quantities with their unit, times, statuses, bars, tables, navigation.
 
 A builtin of the template engine, so templates use it without `{% load %}`. The markup of each part is
-described in docs/look.md; nothing here makes a query.
+described in docs/look.md; nothing here but `silence_notice` makes a query.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,9 @@ from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from chamber import live
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
+from scheduling import silence
 
 register = template.Library()
 
@@ -157,6 +159,17 @@ def elapsed(since: datetime | Missing, until: datetime | Missing = None, empty: 
     return format_html(
         '<time datetime="{}" title="since {}" data-elapsed>{}</time>', since.isoformat(), _exact(since), words
     )
+
+
+# What is not known
+
+
+@register.inclusion_tag("scheduling/_silence.html", takes_context=True)
+def silence_notice(context: Context) -> dict[str, object]:
+    """Say since when nothing is known, of the scheduler and of clusters (at most 2 queries, once a second)."""
+    version = live.stamp(silence.TOPIC)
+    told = silence.told_to(context["user"])
+    return {"silence": told, "live_topics": silence.TOPIC, "live_version": version}
 
 
 # Statuses and icons

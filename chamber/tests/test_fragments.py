@@ -116,8 +116,8 @@ def test_what_is_nobodys_own_is_read_once_for_all_kinds(mate: User, other_team: 
     first.settle("/")
     second.settle("/")
     announce("overview")
-    # Neither what is allocated, nor the devices, nor which cycle was the last.
-    assert first.queries("/") == second.queries("/") + 3
+    # Neither what is allocated, nor the devices, nor which cycle was the last and who came since.
+    assert first.queries("/") == second.queries("/") + 4
 
 
 @pytest.mark.parametrize("version", [live.UNKNOWN, None], ids=["unknown", "newer"])

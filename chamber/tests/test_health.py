@@ -49,7 +49,7 @@ def test_not_ready_when_it_starts_on_the_database_of_a_newer_version(client: Cli
     answer = client.get("/readyz")
     assert (answer.status_code, answer.content) == (
         503,
-        b"The database has 1 migrations that this version does not know; start the newer version.\n",
+        b"The database has 1 migration that this version does not know; start the newer version.\n",
     )
 
 

@@ -1,6 +1,7 @@
 """Announcements: after commit only, never going back, at most one a second for each page and topic."""
 
 import asyncio
+import math
 import time
 from typing import Any
 
@@ -14,6 +15,7 @@ from chamber import consumers, live
 from chamber.live import hub
 from chamber.models import User
 from chamber.tests.sockets import Socket
+from scheduling import silence
 
 pytestmark = pytest.mark.stores
 
@@ -68,6 +70,43 @@ async def test_a_page_hears_what_it_watches_and_nothing_else() -> None:
     assert heard["topic"] == known["topic"] == "teams"
     assert heard["version"] == live.version("teams") > known["version"]
     assert await socket.receive_nothing()
+    await socket.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_page_hears_that_a_silence_began_and_ended_though_nothing_is_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.05)
+    live.bind(asyncio.get_running_loop())
+    socket = page(User(username="ada"))
+    await socket.connect()
+    await socket.send_json_to({"watch": ["silence"]})
+    versions = [(await socket.receive_json_from())["version"]]
+    for found in (silence.Silence(undecided=True), silence.Silence()):
+        monkeypatch.setattr(silence, "_kept", (math.inf, found))
+        while (heard := await socket.receive_json_from())["version"] == versions[-1]:
+            pass
+        assert heard["topic"] == "silence"
+        versions.append(heard["version"])
+    assert versions == sorted(versions)
+    await socket.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_while_versions_cannot_be_asked_the_pages_of_this_process_hear_of_a_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.05)
+    live.bind(asyncio.get_running_loop())
+    socket = page(User(username="ada"))
+    await socket.connect()
+    await socket.send_json_to({"watch": ["silence"]})
+    await socket.receive_json_from()
+    monkeypatch.setattr(live, "versions", lambda *topics: [live.UNKNOWN] * len(topics))
+    monkeypatch.setattr(live, "announce_now", lambda *_: None)
+    monkeypatch.setattr(silence, "_kept", (math.inf, silence.Silence(undecided=True)))
+    assert (await socket.receive_json_from())["topic"] == "silence"
     await socket.disconnect()
 
 

@@ -20,6 +20,14 @@ PANEL = """
 """
 
 
+SAID = """
+window.said = [];
+new MutationObserver(() => window.said.push(document.querySelector("[data-logs-state]")?.textContent))
+  .observe(document, {subtree: true, childList: true, characterData: true});
+"""
+"""Remembers every state that the panel has shown."""
+
+
 def lines(text: str, place: str = "", dropped: str = "") -> str:
     begin = f"id: {place}\n" if place else ""
     return f"{begin}event: lines\ndata: {json.dumps({'text': text, 'dropped': dropped})}\n\n"
@@ -57,6 +65,25 @@ def test_lines_and_notes_are_shown_as_text_and_the_end_is_told(site: Site) -> No
     assert [request.url for request in site.fetched("/api/logs/")] == [
         f"{ORIGIN}/api/logs/?attempt=1&follow=true&tail=1000"
     ]
+
+
+def test_of_a_silent_cluster_nothing_is_live_before_a_line_comes(site: Site) -> None:  # noqa: F811
+    silent = PANEL.replace("<section ", "<section data-logs-silent ").replace(
+        "<pre", "<p data-logs-silence>The cluster east was last seen 14:02:10 UTC.</p><pre"
+    )
+    site.page.clock.install()
+    answers = [": still here\n\n", lines("one\n", "1")]
+    headers = {"Content-Type": "text/event-stream"}
+    site.pages["/api/logs/"] = lambda _: {"body": answers.pop(0) if answers else END, "headers": headers}
+    site.page.add_init_script(SAID)
+    page = site.open(silent)
+    expect(page.locator("[data-logs-state]")).to_have_text("east, not connected")
+    expect(page.locator("[data-logs-silence]")).to_be_visible()
+    page.clock.run_for(6000)
+    expect(page.locator("[data-logs-lines]")).to_contain_text("one")
+    expect(page.locator("[data-logs-silence]")).to_have_count(0)
+    said_so_far = page.evaluate("window.said")
+    assert said_so_far.index("east, live") > said_so_far.index("east, agent away")
 
 
 def test_a_stream_that_breaks_goes_on_from_its_place(site: Site) -> None:  # noqa: F811

@@ -113,7 +113,7 @@ def test_a_newer_version_fetches_the_part_and_an_old_one_does_not(site: Site) ->
     site.pages["/part/"] = lambda _: {"body": part("new", version=2), "headers": {"ETag": '"2"'}}
     page = site.open(part("old"))
     expect(page.locator("#live-status")).to_have_text("Live")
-    assert site.heard == [{"watch": ["queue:main"]}]
+    assert site.heard == [{"watch": ["queue:main", "silence"]}]
     site.announce("queue:main", 1)
     site.announce("another", 5)
     page.wait_for_timeout(200)
@@ -121,6 +121,19 @@ def test_a_newer_version_fetches_the_part_and_an_old_one_does_not(site: Site) ->
     site.announce("queue:main", 2)
     expect(page.locator("#part")).to_have_text("new")
     assert site.fetched("/part/")[0].headers["x-chamber-fragment"] == "1"
+
+
+def test_a_page_whose_parts_cannot_be_fetched_is_not_live(site: Site) -> None:
+    answers = iter([{"status": 503, "body": "The database does not answer."}])
+    site.pages["/part/"] = lambda _: next(answers, {"body": part("new", version=3)})
+    page = site.open(part("old"))
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.announce("queue:main", 2)
+    expect(page.locator("#live-status")).to_contain_text("Not live since ")
+    expect(page.locator("#part")).to_have_text("old")
+    site.announce("queue:main", 3)
+    expect(page.locator("#part")).to_have_text("new")
+    expect(page.locator("#live-status")).to_have_text("Live")
 
 
 def test_many_announcements_become_one_fetch_with_the_last_etag(site: Site) -> None:

@@ -130,7 +130,7 @@ def test_bars_take_as_many_queries_for_many_workloads_as_for_few(
             make_workload(acme.research, acme.owner, gpu_milli=250)
         run_cycle()
         roles_by_path(acme.owner)
-        with django_assert_num_queries(4):
+        with django_assert_num_queries(5):
             pool_bars(acme.owner)
-        with django_assert_num_queries(4):
+        with django_assert_num_queries(5):
             team_bars(acme.owner, acme.pool)

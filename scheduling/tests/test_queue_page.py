@@ -61,7 +61,7 @@ def test_of_another_team_s_workload_it_shows_team_class_priority_and_gpus_only(
 def test_nobody_waits_is_said_with_what_to_do_next(acme: Acme, client: Client) -> None:
     text = body(client, acme.owner, reverse("scheduling:queue"))
 
-    assert "Nobody waits here" in text
+    assert "Nothing waits here" in text
     assert reverse("workloads:submit") in text
 
 
@@ -69,7 +69,7 @@ def test_a_live_part_is_the_section_alone(acme: Acme, client: Client) -> None:
     text = body(client, acme.owner, reverse("scheduling:queue"), X_Chamber_Fragment="1")
 
     assert text.lstrip().startswith('<section id="queue-main"')
-    assert 'data-live="queue:main"' in text
+    assert 'data-live="queue:main silence"' in text
 
 
 def test_fifty_are_shown_and_the_rest_on_the_next_page(acme: Acme, client: Client) -> None:

@@ -18,7 +18,7 @@ const SIGNED_OUT = 4401;
 const indicator = document.getElementById("live-status");
 const summary = document.getElementById("live-summary");
 const states = new WeakMap();
-let socket = null, watched = "", failures = 0, lostAt = null;
+let socket = null, watched = "", failures = 0, lostAt = null, staleAt = null; // no socket; parts that cannot be fetched
 
 const sections = () => [...document.querySelectorAll("[data-live][data-live-url]")];
 const topicsOf = (section) => section.dataset.live.split(/\s+/).filter(Boolean);
@@ -73,7 +73,11 @@ async function refresh(section, state) {
     if (known.length && isLive()) headers["X-Chamber-Heard"] = known.map((pair) => pair.join("=")).join(" ");
     const response = await fetch(section.dataset.liveUrl, { headers, cache: "no-store", redirect: "manual" });
     await take(section, state, response);
+    staleAt = null;
+    show();
   } catch {
+    staleAt ??= new Date();
+    show();
     setTimeout(() => section.isConnected && want(section), POLL_MS);
   }
   state.busy = false;
@@ -139,11 +143,12 @@ function watch() {
 
 function show() {
   // Once lost, not before something is heard: a server without its database opens sockets, too.
-  const live = isLive() && !lostAt;
+  const since = lostAt ?? staleAt;
+  const live = isLive() && !since;
   indicator.hidden = false;
-  indicator.dataset.state = live ? "live" : lostAt ? "off" : "opening";
-  const clock = lostAt?.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  indicator.textContent = live ? "Live" : lostAt ? `Not live since ${clock}` : "Connecting";
+  indicator.dataset.state = live ? "live" : since ? "off" : "opening";
+  const clock = since?.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  indicator.textContent = live ? "Live" : since ? `Not live since ${clock}` : "Connecting";
 }
 
 function connect() {

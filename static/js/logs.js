@@ -37,7 +37,7 @@ class Log {
     const source = new EventSource(`${this.section.dataset.logs}&${query}`);
     this.source = source;
     this.say("connecting");
-    source.addEventListener("open", () => this.say("live"));
+    source.addEventListener("open", () => this.say("logsSilent" in this.section.dataset ? "agent away" : "live"));
     source.addEventListener("lines", (event) => this.take(event));
     source.addEventListener("note", (event) => this.note(JSON.parse(event.data)));
     source.addEventListener("end", (event) => this.finish(JSON.parse(event.data)));
@@ -61,11 +61,21 @@ class Log {
     this.place = event.lastEventId || this.place;
     if (dropped) this.put(dropped, true);
     if (text) this.put(text, false);
+    if (text) this.heardAgain();
   }
 
   note({ code, message }) {
     this.say(code === "away" ? "agent away" : "live");
+    if (code === "back") this.heardAgain();
     if (message) this.put(message, true);
+  }
+
+  // What was said of the cluster's silence holds no more.
+  heardAgain() {
+    if (!("logsSilent" in this.section.dataset)) return;
+    delete this.section.dataset.logsSilent;
+    this.section.querySelector("[data-logs-silence]")?.remove();
+    this.say("live");
   }
 
   finish({ code, message }) {

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import F
 
 from chamber.bulk import update_each
+from chamber.words import count
 from teams.actors import Actor
 from workloads import reasons
 from workloads.lifecycle.journal import Journal
@@ -68,7 +69,9 @@ def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]
     for row in again:
         row.backoff_until = journal.at + backoff(row.failures)
         seconds, left = (row.backoff_until - journal.at).seconds, row.max_retries - row.failures
-        message = f"Tried again in {seconds} s at the earliest; {left} retries left after that."
+        message = (
+            f"Tried again in {seconds} s at the earliest; {count(left, 'retry', 'retries')} left after that."
+        )
         journal.add_change(row, message, data={"backoff_until": row.backoff_until.isoformat()})
         row.reason = reason_of[row.pk].as_json()
     update_each(again, ["backoff_until", "reason"])

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from chamber.bulk import insert_each, update_each
 from chamber.ids import new_ids
+from chamber.words import count
 from teams.actors import Actor
 from teams.models import Team
 from workloads import reasons
@@ -267,7 +268,7 @@ def _return_or_stay(
     for row in back:
         row.requeues += 1
         left = row.max_requeues - row.requeues
-        journal.add_change(row, f"Back in the queue with its original place; {left} requeues left.")
+        journal.add_change(row, f"Back in the queue with its original place; {count(left, 'requeue')} left.")
     stay = [(order, row) for order, row in chosen if row.pk not in returned]
     for order, row in stay:
         code = "preempted" if row.on_preemption == OnPreemption.STOP else "too-many-requeues"

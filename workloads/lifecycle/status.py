@@ -12,6 +12,7 @@ from django.db.models import F
 
 from chamber import overlap
 from chamber.errors import Conflict
+from chamber.words import count
 from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import ADMITTED, OPEN, RESERVED_FROM
 from workloads.transitions import TRANSITIONS
@@ -136,4 +137,6 @@ def change_status(
 
 def _all_of_them(looked_at: int, changed: int) -> None:
     if changed != looked_at:
-        raise Conflict(f"{looked_at - changed} of {looked_at} workloads changed meanwhile; nothing was done.")
+        raise Conflict(
+            f"{looked_at - changed} of {count(looked_at, 'workload')} changed meanwhile; nothing was done."
+        )

@@ -51,7 +51,8 @@ def test_running_it_shows_devices_and_to_whom_they_are_charged(
     assert "node-7" in page
     assert "GPU 3: pod 0" in page
     assert "0.5 GPUs of the guarantee of NLP, 0.5 GPUs beyond every guarantee (burst)" in page
-    assert 'id="why"' not in page
+    assert f'hx-get="/scheduling/explain/{workload.slug}/"' in page  # says where its cluster is silent
+    assert "skeleton" not in page[page.index('id="why"') : page.index("GPU 3: pod 0")]
 
 
 def test_on_slices_it_says_how_many_of_which_type_and_their_share(

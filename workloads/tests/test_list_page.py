@@ -174,7 +174,7 @@ def test_chosen_ones_are_cancelled_and_the_rest_is_told(signed_in: Client, team:
         follow=True,
     )
     assert response.redirect_chain == [("/workloads/?team=nlp", 302)]
-    assert b"Cancelled 2 of 3 workloads. 1 were left as they are" in response.content
+    assert b"Cancelled 2 of 3 workloads. 1 was left as it is" in response.content
     assert Workload.objects.filter(status="cancelled").count() == 2
 
 

@@ -98,7 +98,7 @@ def test_a_description_says_all_that_is_planned_by() -> None:
 PROBLEMS: dict[str, tuple[Json, str]] = {
     "no pods": (job(parallelism=0), "It has no pods"),
     "several that are not Indexed": (job(parallelism=2, completions=2), "is not Indexed"),
-    "more completions": (job(completions=9), "9 completions of 1 pods"),
+    "more completions": (job(completions=9), "9 completions of 1 pod at once"),
     "retries": (job(backoffLimit=3), "backoffLimit 3"),
     "retries of an index": (job(backoffLimitPerIndex=1), "retries by itself"),
     "ignored failures": (job(podFailurePolicy={"rules": [{}]}), "retries by itself"),

@@ -9,6 +9,7 @@ from chamber.cli import config
 from chamber.cli.client import connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show_one
 from chamber.cli.status import Failure
+from chamber.words import count
 
 
 @click.command()
@@ -40,7 +41,7 @@ def login(url: str | None, username: str | None, password_stdin: bool, scope: st
     with connect(config.Login(address)) as client:
         made = client.post("login/", {**body, "name": f"chamber login on {socket.gethostname()}"[:80]})
     config.keep(config.Login(address, made["token"], made["id"], name))
-    click.echo(f"Signed in to {address} as {name}; the token is valid for {days} days.")
+    click.echo(f"Signed in to {address} as {name}; the token is valid for {count(days, 'day')}.")
 
 
 @click.command()

@@ -5,18 +5,21 @@ import click
 from chamber.cli.client import Client, Json, connect, segment
 from chamber.cli.columns import USE, WORKLOAD
 from chamber.cli.commands.workloads import WHY
-from chamber.cli.output import Column, Form, Row, ago, output_option, show, show_one
+from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, show_one
 
 ATTEMPTS = [
     Column("Attempt", lambda attempt: attempt["number"], number=True),
-    Column("Phase", lambda attempt: attempt["phase"]),
+    Column("Phase", lambda attempt: in_words(attempt["phase"])),
     Column("Pool", lambda attempt: attempt["pool"]),
     Column("GPUs", lambda attempt: attempt["gpus"], number=True),
     Column("Admitted", lambda attempt: ago(attempt["queued_at"])),
     Column("Ran", lambda attempt: ago(attempt["running_at"])),
     Column("Ended", lambda attempt: ago(attempt["ended_at"])),
     Column("Exit code", lambda attempt: attempt["exit_code"], number=True),
-    Column("Why it ended", lambda attempt: attempt["end_detail"] or attempt["end_reason"]),
+    Column("How it ended", lambda attempt: in_words(attempt["end_reason"])),
+    Column("Why", lambda attempt: attempt["end_detail"].get("message")),
+    Column("Rule", lambda attempt: attempt["end_detail"].get("rule"), wide=True),
+    Column("Level", lambda attempt: attempt["end_detail"].get("level"), wide=True),
 ]
 
 EVENTS = [

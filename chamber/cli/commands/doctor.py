@@ -182,6 +182,8 @@ def _tell(result: "Examination") -> None:
         click.echo(f"Not looked at: {', '.join(result.left_out)}.")
     if not result.findings:
         click.echo(f"All is well: {len(result.made)} checks found nothing.")
+    for name, fact in result.facts:
+        click.echo(f"{name}: {fact.sentence}")
 
 
 def _as_json(result: "Examination") -> dict[str, Any]:
@@ -191,6 +193,7 @@ def _as_json(result: "Examination") -> dict[str, Any]:
             {"check": name, "problem": finding.problem, "advice": finding.advice}
             for name, finding in result.findings
         ],
+        "facts": [{"check": name, "sentence": fact.sentence} for name, fact in result.facts],
         "made": result.made,
         "left_out": result.left_out,
     }

@@ -13,6 +13,7 @@ import httpx
 
 from chamber.cli.client import Client, Json, connect, segment, unreachable
 from chamber.cli.durations import DURATION
+from chamber.cli.output import local_time
 from chamber.cli.status import Exit, Failure, of_workload
 
 GONE = 410
@@ -58,6 +59,7 @@ def follow(client: Client, name: str) -> Iterator[Json]:
                     yield event
             if of_workload(client.get(f"workloads/{segment(name)}/")["status"]) is not None:
                 return
+            client.tell_silence()
         except Failure as failure:
             if failure.http_status != GONE or not last:
                 raise
@@ -110,6 +112,7 @@ def _wait_for_one(client: Client, name: str, goal: str, deadline: float | None) 
         status = workload["status"]
         if of_workload(status) is not None or (goal == "running" and status == "running"):
             return workload
+        client.tell_silence()
         if deadline is not None and time.monotonic() + pause > deadline:
             raise Failure(f"{name} is still {status}; the time to wait is over.", Exit.TIMEOUT)
         time.sleep(pause)
@@ -126,5 +129,5 @@ def _spinner(sentence: str) -> AbstractContextManager[Any]:
 
 
 def line_of(event: Json) -> str:
-    """Return an event as a line for people."""
-    return f"{datetime.fromisoformat(event['at']).astimezone():%H:%M:%S}  {event['message']}"
+    """Return an event as a line for people, with its time here: `2026-01-01 13:00:00 CET  Starts.`"""
+    return f"{local_time(datetime.fromisoformat(event['at']))}  {event['message']}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from chamber.cli.client import Client, Json, connect
-from chamber.cli.output import Column, Form, Row, ago, output_option, show, text
+from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, text
 from chamber.cli.status import Exit, Failure
 
 TEAMS = [
@@ -123,7 +123,7 @@ QUEUE = [
     Column("Priority", lambda row: row["priority"], number=True),
     Column("GPUs", lambda row: row["gpus"], number=True),
     Column("Waits", lambda row: ago(row["submitted_at"]).removesuffix(" ago")),
-    Column("Reason", lambda row: row["code"]),
+    Column("Reason", lambda row: in_words(row["code"])),
     Column("Starts", lambda row: row["eta"]["text"]),
     Column("Why", lambda row: row["message"], wide=True),
 ]

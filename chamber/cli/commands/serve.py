@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from chamber.cli.status import Exit, Failure
+from chamber.words import count
 
 _GRACE = click.option(
     "--grace",
@@ -80,7 +81,7 @@ def serve(part: str, host: str, port: int, workers: int, grace_seconds: int) -> 
         else:
             from chamber.serving import live
 
-            live.serve(listener, grace_seconds=grace_seconds)
+            live.serve(listener, part=part, grace_seconds=grace_seconds)
 
 
 @click.command()
@@ -142,7 +143,7 @@ def migrate(wait_seconds: int) -> None:
         from chamber.serving import database
 
         applied = database.migrate(wait_seconds=wait_seconds)
-    click.echo(f"Applied {len(applied)} migrations." if applied else "The database is up to date.")
+    click.echo(f"Applied {count(len(applied), 'migration')}." if applied else "The database is up to date.")
 
 
 @click.command()

@@ -1,13 +1,14 @@
 """`chamber top`: who holds GPUs, and what they make of them."""
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from chamber.cli.client import Client, connect
 from chamber.cli.columns import USE
-from chamber.cli.output import Column, Form, Row, ago, output_option, show
+from chamber.cli.output import Column, Form, Row, ago, local_time, output_option, show
 
 EVERY_SECONDS = 10.0
 
@@ -54,9 +55,11 @@ def top(watches: bool, form: Form, **asked: Any) -> None:
             rows = _rows(client, params)
             if watches and form in {Form.TABLE, Form.WIDE}:
                 click.clear()
+                click.echo(f"{local_time(datetime.now(UTC))}\n")
             show(rows, form, TOP, name="workload", empty="Nothing holds GPUs.")
             if not watches:
                 return
+            client.tell_silence(again=True)
             time.sleep(EVERY_SECONDS)
 
 

@@ -34,9 +34,30 @@ def test_a_running_workload_with_its_attempts_use_and_events(
     told = run("describe", "bert-1").stdout
 
     assert told.startswith("Name ")
-    for words in ("\nGPU use\n", "63 %", "2.0 GiB", "1 GPU", "31 min", "\nAttempts\n", "running"):
+    for words in ("\nGPU use\n", "63 %", "2.0 GiB", "1 GPU", "31 min", "\nAttempts\n", "Running"):
         assert words in told, words
     assert "\nWhy\n" not in told
+
+
+def test_how_an_attempt_ended_is_told_by_fields(
+    run: Run, nlp: Team, ada: User, pool: Pool, become: Become
+) -> None:
+    attempt = start(make_workload(nlp, ada, slug="bert-1"), pool)
+    attempt.end_reason, attempt.ended_at, attempt.phase = "preempted", timezone.now(), "over"
+    attempt.end_detail = {
+        "message": "Preempted for work of Vision.",
+        "rule": "burst",
+        "level": "Acme",
+        "by": "x",
+    }
+    attempt.save()
+    become(ada)
+
+    told = run("describe", "bert-1", "-o", "wide").stdout
+
+    assert "{" not in told
+    for words in ("Preempted for work of Vision.", "burst", "Acme", "Over", "Preempted"):
+        assert words in told, words
 
 
 def test_a_waiting_workload_says_why(run: Run, nlp: Team, ada: User, pool: Pool, become: Become) -> None:

@@ -67,6 +67,31 @@ def test_events_are_told_until_the_workload_ends(run: Run) -> None:
     assert [line.split("  ")[1] for line in result.stdout.splitlines()] == ["Submitted.", "Done."]
 
 
+def test_an_event_is_told_with_date_and_zone() -> None:
+    told = follow.line_of({"at": "2026-01-01T13:00:00+01:00", "message": "Starts."})
+    assert told == "2026-01-01 12:00:00 UTC  Starts."
+
+
+def test_what_the_server_does_not_know_is_said_once_on_stderr(run: Run) -> None:
+    silent = {
+        "Chamber-Undecided-Since": "2026-01-01T12:00:00+00:00",
+        "Chamber-Silent-Clusters": "west=2026-01-01T11:00:00+00:00, odd",
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        body: dict[str, object] = {"results": [], "next": None} if path.endswith("workloads/") else {}
+        return httpx.Response(200, json=body, headers=silent)
+
+    result = run("list", transport=httpx.MockTransport(answer))
+    assert result.stderr.splitlines() == [
+        "There are no such workloads.",
+        "The scheduler has decided nothing since 2026-01-01 12:00:00 UTC: no cycle has ended.",
+        "The cluster west was last seen 2026-01-01 11:00:00 UTC; what its workloads do since is not known.",
+    ]
+    assert run("list", "-o", "json", transport=httpx.MockTransport(answer)).stdout == "[]\n"
+
+
 def test_a_broken_stream_is_taken_up_where_it_broke(run: Run) -> None:
     broken: list[Answer] = [
         stream(event(1), event(2), broken=True),

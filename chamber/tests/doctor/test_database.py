@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -197,26 +195,6 @@ def test_connections_that_run_out(
     with closing(psycopg.connect(server.url)), closing(psycopg.connect(server.url)):
         found = only(database.connections)
     assert found.problem.endswith("of the database's 200 connections are taken.")
-
-
-def test_a_full_disk_under_the_servers_files(
-    server: servers.PostgreSQL, named: Named, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Path] = []
-
-    def nearly_full(path: Path) -> Any:
-        asked.append(path)
-        return SimpleNamespace(total=100 << 30, free=5 << 30)
-
-    named(server.url)
-    monkeypatch.setattr("shutil.disk_usage", nearly_full)
-    assert only(database.disk).problem == "The disk of the database has 5.0 GiB free of 100.0."
-    assert asked == [server.folder / "data"]
-
-
-def test_the_disk_of_a_server_elsewhere_is_not_known(named: Named) -> None:
-    named("postgresql://chamber@db.example.org/chamber")
-    assert list(database.disk()) == []
 
 
 def test_a_server_that_is_starting_is_waited_for() -> None:

@@ -9,9 +9,10 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from agentlink.models import AgentToken, Cluster
-from chamber import marks
+from chamber import __version__, marks
 from chamber.doctor import processes
-from chamber.doctor.finding import Finding
+from chamber.doctor.finding import Fact, Finding
+from chamber.models import Mark
 from rig import servers
 from scheduling.models import Turn
 
@@ -79,7 +80,7 @@ def test_no_worker_for_cycles(bell: redis.Redis) -> None:
     looked(seconds=90)
     bell.rpush("scheduling", "1")
     found = only(processes.scheduler)
-    assert found.problem.startswith("Nobody has run a cycle for 90 seconds. 1 messages wait")
+    assert found.problem.startswith("Nobody has run a cycle for 90 seconds. 1 message waits")
     assert found.advice == "Start `chamber worker --queue scheduling`."
 
 
@@ -163,3 +164,73 @@ def test_an_agent_whose_clock_is_wrong(ahead_ms: int, told: str) -> None:
     Cluster.objects.create(name="east", clock_ahead_ms=ahead_ms, **given)
     Cluster.objects.create(name="west", clock_ahead_ms=4900, **given)
     assert only(processes.clusters).problem == f"The clock of the agent of the cluster east is {told}."
+
+
+@pytest.fixture
+def shared(settings: Settings) -> None:
+    settings.REDIS = "redis://nobody.invalid/0"
+
+
+@pytest.mark.usefixtures("shared")
+def test_web_and_live_that_say_that_they_live() -> None:
+    now = timezone.now()
+    marks.part_lives("web", now=now)
+    assert list(processes.web()) == []
+    assert (
+        only(processes.live).problem
+        == "No process of the part live runs: open pages and agents are not reached."
+    )
+    marks.part_lives("all", now=now)
+    assert list(processes.live()) == []
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_part_that_fell_silent_and_one_that_stopped_in_order() -> None:
+    marks.part_lives("live", now=timezone.now() - timedelta(minutes=5))
+    assert only(processes.live).problem == (
+        "No process of the part live was heard for 5 minutes: open pages and agents are not reached."
+    )
+    assert only(processes.live).advice == "Start `chamber serve --part live`, or look into its log."
+    marks.part_leaves("live")
+    assert "runs" in only(processes.live).problem
+
+
+@pytest.mark.usefixtures("shared")
+def test_parts_of_two_versions() -> None:
+    marks.part_lives("live", now=timezone.now())
+    Mark.objects.create(name="part:web:b", at=timezone.now(), said_by="b:1", details={"version": "9.0.0"})
+    assert only(processes.live).problem == f"Processes of the versions {__version__}, 9.0.0 answer at once."
+
+
+def test_a_part_that_is_long_gone_is_forgotten() -> None:
+    Mark.objects.create(name="part:web:gone", at=timezone.now() - timedelta(days=2), said_by="gone:1")
+    marks.part_lives("live", now=timezone.now())
+    assert not Mark.objects.filter(name="part:web:gone").exists()
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        ("0.1.0", None),
+        ("", None),
+        ("0.9.0", Finding),
+        ("0.0.9", Fact),
+        ("0.1.0.dev3", Fact),
+    ],
+)
+def test_an_agents_version_is_the_servers_or_the_one_before(
+    agent: str, told: type | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "__version__", "0.1.0")
+    Cluster.objects.create(name="east", agent_version=agent)
+    assert [type(found) for found in processes.agents()] == ([told] if told else [])
+
+
+def test_an_agent_two_minor_versions_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "__version__", "1.4.2")
+    Cluster.objects.create(name="east", agent_version="1.2.9")
+    [found] = processes.agents()
+    assert isinstance(found, Finding)
+    assert found.problem == (
+        "The agent of the cluster east is 1.2.9, this server 1.4.2: more than 1 minor version behind."
+    )

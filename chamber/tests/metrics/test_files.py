@@ -14,16 +14,18 @@ from chamber.metrics.collector import Deployment
 ROOT = Path(__file__).resolve().parents[3]
 NAME = re.compile(r"\bchamber_[a-z0-9_]+")
 TOKEN = re.compile(
-    r"\s*(?:(?P<string>\"[^\"]*\")|(?P<number>[0-9.]+(?:[smhd])?)|(?P<word>[a-zA-Z_][a-zA-Z0-9_:]*)"
+    r"\s*(?:(?P<string>\"[^\"]*\")|(?P<number>[0-9.]+(?:e[0-9]+|[smhd])?)|(?P<word>[a-zA-Z_][a-zA-Z0-9_:]*)"
     r"|(?P<operator>=~|!~|!=|==|<=|>=|[-+*/<>=,])|(?P<bracket>[(){}\[\]]))"
 )
 FUNCTIONS = {
+    "absent",
     "by",
     "count",
     "histogram_quantile",
     "increase",
     "max",
     "min",
+    "offset",
     "on",
     "rate",
     "sum",

@@ -1,0 +1,21 @@
+"""Numbers and times in sentences: counts whose noun agrees, times that say their date and zone where they must."""
+
+from datetime import UTC, datetime
+
+IRREGULAR = {"it": "them", "is": "are", "has": "have", "was": "were"}
+
+
+def plural(number: float, noun: str, several: str = "") -> str:
+    """Return the noun as it stands after this number: `pod`, `pods`; `several` where an s does not make it so."""
+    return noun if number == 1 else several or IRREGULAR.get(noun, f"{noun}s")
+
+
+def count(number: int, noun: str, several: str = "") -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`, `1,200 pods`."""
+    return f"{number:,} {plural(number, noun, several)}"
+
+
+def clock_time(moment: datetime, now: datetime | None = None) -> str:
+    """Return a time as sentences name it: `14:02:10 UTC`, with its date where that is not today's."""
+    told, today = moment.astimezone(UTC), (now or datetime.now(UTC)).astimezone(UTC).date()
+    return f"{told:%H:%M:%S} UTC" if told.date() == today else f"{told:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,61 @@
+"""Who waits that the last cycle did not tell of, read from the tables: a plan says nothing of what came after it.
+
+While cycles end that is what came within a second. While none do, it may be everything, and some of whom the last plan
+tells have gone since.
+"""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from scheduling import silence
+from scheduling.memory import LastCycle
+from workloads.models import Status, Workload
+
+
+class Newcomer(NamedTuple):
+    """A Pending workload that no plan tells of; `pools` are the ids of those it accepts, empty for any."""
+
+    id: UUID
+    team_id: UUID
+    pools: list[str]
+    held: bool
+    pods: int
+    gpu_milli: int | None
+
+    @property
+    def milli(self) -> int:
+        """Milli-GPUs of all its pods; 0 where memory of GPUs is asked for."""
+        return self.pods * (self.gpu_milli or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What the tables say otherwise than the last plan: who came, the first first, and who of its waits has gone.
+
+    `gone` is read only while no cycle ends.
+    """
+
+    came: Sequence[Newcomer] = ()
+    gone: Set[str] = frozenset()
+
+    def of_pool(self, pool: str) -> list[Newcomer]:
+        """Return those who came and accept the pool."""
+        return [row for row in self.came if not row.pools or pool in row.pools]
+
+
+def since(last: LastCycle | None) -> Since:
+    """Return how who waits differs from what the last cycle told (1 query; 1 more where it was not looked lately)."""
+    undecided = silence.look().undecided
+    began_at: datetime | None = None if last is None or undecided else last.began_at
+    pending = Workload.objects.filter(status=Status.PENDING)
+    if began_at is not None:
+        pending = pending.filter(status_since__gte=began_at)
+    columns = ("id", "team_id", "pool_choice", "held", "pods", "gpu_milli")
+    rows = [Newcomer(*row) for row in pending.order_by("submitted_at", "id").values_list(*columns)]
+    there = {str(row.id) for row in rows}
+    told = last.told(there) if last is not None else set()
+    gone = last.everyone - there if last is not None and undecided else frozenset[str]()
+    return Since([row for row in rows if str(row.id) not in told], gone)
