@@ -31,9 +31,7 @@ def configuration(folder: Path, *, ports: tuple[int, int]) -> str:
 def upstreams(*, web: Sequence[Service], live: Sequence[Service]) -> str:
     """Return the units' file of addresses with those of these processes; one stands for both where it is alone."""
     text = (COMPOSE.parent / "systemd" / "upstreams.conf").read_text()
-    for port, service in zip(
-        (8000, 8001, 8010, 8011), [web[0], web[-1], live[0], live[-1]], strict=True
-    ):
+    for port, service in zip((8000, 8001, 8010, 8011), [web[0], web[-1], live[0], live[-1]], strict=True):
         assert f"server 127.0.0.1:{port}" in text
         text = text.replace(f"127.0.0.1:{port}", service.url.removeprefix("http://"))
     return text

@@ -14,6 +14,7 @@ from chamber.serving.secret import weakness
 
 OF_COMMANDS = frozenset(
     {
+        "CHAMBER_CA",
         "CHAMBER_DEMO_URL",
         "CHAMBER_DEVICE_CLASSES",
         "CHAMBER_EXPORTERS",
