@@ -1,5 +1,6 @@
 """Duties that recur: each is a ring, what it does stands in the function it calls."""
 
+import time
 from uuid import UUID
 
 from celery import shared_task
@@ -8,10 +9,14 @@ from django.utils import timezone
 
 from agentlink import usage
 from agentlink.assignments import LINK
+from agentlink.logs import kept
 from agentlink.models import Assignment, Cluster
 from agentlink.models.cluster import DISCONNECTED_AFTER
 from chamber import live
+from teams import retention
 from workloads import lifecycle
+
+FORGETS_FOR_SECONDS = 30.0
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
@@ -31,6 +36,18 @@ def watch_heartbeats() -> int:
 def roll_up_gpu_use() -> None:
     """Keep by the hour what workloads made of their GPUs more than a day ago."""
     usage.roll_up(timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def forget_logs() -> int:
+    """Delete logs of pods that are older than they are kept, in small batches for half a minute at most; return how
+    many. What is left then comes with the next time.
+    """
+    before = timezone.now() - retention.kept(retention.Kind.LOGS)
+    until, total = time.monotonic() + FORGETS_FOR_SECONDS, 0
+    while time.monotonic() < until and (forgotten := kept.forget(before)):
+        total += forgotten
+    return total
 
 
 @transaction.atomic

@@ -30,10 +30,13 @@ def ports(team: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Nginx before a web and a live process that believe it; its ports for HTTP and HTTPS."""
     folder = tmp_path_factory.mktemp("nginx")
     found = servers.free_port(), servers.free_port()
-    with started(team, "web", **TRUSTED) as web, started(team, "live", **TRUSTED) as live:
-        with proxied(folder, ports=found, web=[web], live=[live]):
-            until(lambda: answers(found[1]), seconds=60)
-            yield found
+    with (
+        started(team, "web", **TRUSTED) as web,
+        started(team, "live", **TRUSTED) as live,
+        proxied(folder, ports=found, web=[web], live=[live]),
+    ):
+        until(lambda: answers(found[1]), seconds=60)
+        yield found
 
 
 def answers(port: int) -> bool:

@@ -1,8 +1,8 @@
 """An agent of the last release talks to today's server: its recorded messages are taken, and it can read the answers.
 
-`fixtures/<version>/conversation.jsonl` is a conversation as that version's agent and server had it, with what people did
-meanwhile; the ids stand as `<kind name>`. `server-messages.schema.json` is what an agent of that version accepts of a
-server: it refuses keys that it does not know.
+`fixtures/<version>/conversation.jsonl` is a conversation as that version's agent and server had it, with what people
+did meanwhile; ids stand as `<kind name>`. `server-messages.schema.json` is what an agent of that version accepts: it
+refuses keys that it does not know.
 """
 
 import json

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 
-from chamber.doctor import bell, database, environment, processes
+from chamber.doctor import bell, database, environment, growth, processes
 from chamber.doctor.finding import Check, Examination, Finding, Needs
 
 logger = logging.getLogger(__name__)
@@ -45,6 +45,8 @@ def examine(checks: Iterable[Check] = CHECKS) -> Examination:
         result.findings += [(check.name, finding) for finding in found]
         if check.gives is not None and not found:
             given.add(check.gives)
+    if Needs.TABLES in given:
+        result.growth = growth.measure()
     return result
 
 

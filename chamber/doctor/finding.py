@@ -3,6 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chamber.doctor.growth import Growth
 
 
 class Needs(StrEnum):
@@ -35,11 +39,12 @@ class Check:
 
 @dataclass(slots=True)
 class Examination:
-    """What was found, by the check that found it; which checks were made, and which could not be."""
+    """What was found, by the check that found it; which checks were made, and which could not be; what it holds."""
 
     findings: list[tuple[str, Finding]] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    growth: "list[Growth]" = field(default_factory=list)
 
 
 def seconds_text(seconds: float) -> str:

@@ -34,12 +34,7 @@ from chamber.cli.trust import trust
     "CHAMBER_CA. It is kept with the token.",
 )
 def login(
-    url: str | None,
-    username: str | None,
-    password_stdin: bool,
-    scope: str,
-    days: int,
-    ca: Path | None,
+    url: str | None, username: str | None, *, password_stdin: bool, scope: str, days: int, ca: Path | None
 ) -> None:
     """Sign in to a server and keep a token for it.
 

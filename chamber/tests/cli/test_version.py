@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 from django.test import Client
+from packaging.version import Version
 
 from agentlink import protocol
 from agentlink.tests.factories import make_cluster
@@ -67,7 +68,7 @@ def test_the_changelog_has_a_heading_for_each_version_and_the_next_one_above() -
     released = [heading for heading in headings if heading != "Unreleased"]
     assert released
     assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", heading) for heading in released)
-    numbers = [tuple(map(int, heading.split(" ")[0].split("."))) for heading in released]
+    numbers = [Version(heading.split(" ")[0]) for heading in released]
     assert numbers == sorted(numbers, reverse=True)
-    mine = tuple(map(int, __version__.split(".")))
+    mine = Version(__version__)
     assert numbers[0] < mine if headings[0] == "Unreleased" else numbers[0] == mine
