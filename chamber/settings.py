@@ -167,9 +167,8 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "roll up GPU use": stores.duty("agentlink.tasks.roll_up_gpu_use", every_seconds=3600),
     "prune cycles": stores.duty("scheduling.tasks.prune_cycles", every_seconds=3600),
 }
-CELERY_BROKER_URL = REDIS or "memory://"
+CELERY_BROKER_URL, CELERY_BROKER_TRANSPORT_OPTIONS = stores.broker(REDIS)
 CELERY_BROKER_USE_SSL = stores.broker_tls(REDIS)
-CELERY_BROKER_TRANSPORT_OPTIONS = stores.BROKER_OPTIONS
 CELERY_BROKER_CONNECTION_TIMEOUT = stores.CONNECT_SECONDS
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker outlives any absence of Redis

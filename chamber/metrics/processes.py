@@ -11,6 +11,8 @@ from django.conf import settings
 from django.core.cache import cache
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from chamber import sentinels
+
 logger = logging.getLogger(__name__)
 
 QUEUES = ("celery", "scheduling")
@@ -42,7 +44,7 @@ def read() -> Iterator[Metric]:
 
 
 def _client() -> redis.Redis:
-    return redis.Redis.from_url(
+    return sentinels.client(
         settings.REDIS, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
     )
 
