@@ -35,6 +35,8 @@ NOT_HERE = {
     "docs/kubernetes.md: .venv/bin/python -m rig.kubernetes /tmp/cluster": (
         "runs until Ctrl-C, and needs what `make kube` builds; tests/test_kubernetes_rig.py runs it"
     ),
+    "docs/releasing.md: CHAMBER_TEST_RECORD=agentlink/tests/fixtures .venv/bin/python -m pytest"
+    " agentlink/tests/test_recording.py": "writes into the repository, and tags it; the recording is a test itself",
     f"{OPERATIONS}: cd deploy": DOCKER,
     f"{OPERATIONS}: docker compose up --detach --build": DOCKER,
     f"{OPERATIONS}: docker compose build && docker compose run --rm migrate": DOCKER,
