@@ -46,11 +46,8 @@ def main(count: int) -> None:
     team = Team.objects.order_by("path").last()
     assert team is not None  # noqa: S101 - the demo's teams
     for number in range(count):
-        limits = {
-            "before": {"maximum_milli": 1000 * number},
-            "after": {"maximum_milli": 1000 * number + 1000},
-        }
-        audit.record(by=Actor.system("bench"), action="team.edited", target=team, **limits)
+        before, after = {"maximum_milli": 1000 * number}, {"maximum_milli": 1000 * number + 1000}
+        audit.record(by=Actor.system("bench"), action="team.edited", target=team, before=before, after=after)
 
 
 def training_log(seed: int, size: int = 1_000_000) -> str:

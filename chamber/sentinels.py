@@ -63,7 +63,7 @@ def _host(place: str) -> tuple[str, int]:
     return parts.hostname, parts.port or PORT
 
 
-class MasterPool(SentinelConnectionPool):  # type: ignore[misc]  # redis' pools have no types
+class MasterPool(SentinelConnectionPool):
     """Connections to whichever server the sentinels name as the master when one is made."""
 
     @classmethod
@@ -73,7 +73,8 @@ class MasterPool(SentinelConnectionPool):  # type: ignore[misc]  # redis' pools 
         if found is None:
             raise ValueError("the address names no sentinels")
         waits = {name: value for name, value in options.items() if name.startswith("socket_")}
-        return cls(found.master, Sentinel(found.hosts, sentinel_kwargs=waits), **found.login, **options)
+        watchers = Sentinel(found.hosts, sentinel_kwargs=waits)  # type: ignore[no-untyped-call]  # redis
+        return cls(found.master, watchers, **found.login, **options)
 
 
 def client(url: str, **options: Any) -> redis.Redis:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import redis
 
@@ -85,7 +86,7 @@ class Watched:
 
 
 def _knows_all(client: redis.Redis) -> bool:
-    state = client.sentinel_masters()[MASTER]
+    state = cast("dict[str, Any]", client.sentinel_master(MASTER))
     return (int(state["num-slaves"]), int(state["num-other-sentinels"])) == (1, 2)
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -52,6 +53,10 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
+    def answered_since(self, count: int) -> bool:
+        """Return whether more than so many were answered."""
+        return sum(self.answered.values()) > count
+
     def _ask(self, number: int) -> None:
         headers = {"Authorization": f"Bearer {self._team.token('rosa')}"}
         with httpx.Client(
@@ -81,7 +86,7 @@ def test_replacing_one_after_the_other_refuses_nobody(
                 before = sum(clients.answered.values())
                 assert service.stop() == 0
                 # Those who ask meanwhile meet one process only.
-                until(lambda before=before: sum(clients.answered.values()) > before + 20)
+                until(partial(clients.answered_since, before + 20))
                 service.start()
                 service.wait_for("/readyz")
     # A stream that a leaving process was asked for ends at once, empty: its reader comes again.

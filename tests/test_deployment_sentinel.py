@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import RedisError
 
 from chamber import sentinels
 from chamber.sentinels import Sentinels
@@ -31,7 +32,7 @@ def test_workloads_run_before_and_after_the_master_died(redis: Watched) -> None:
 
         becomes(team, submit(team), "completed")
         # All that uses Redis has found the new master: readiness of live, bells, duties, announcements.
-        until(lambda: team.services["live"].wait_for("/readyz") is None)
+        team.services["live"].wait_for("/readyz")
         doctor = team.run("-m", "chamber.cli", "doctor", "--json")
         found = {finding["check"] for finding in json.loads(doctor.stdout)["findings"]}
         assert not found & {"redis", "redis-clock", "channel-layer", "beat", "scheduler"}
@@ -44,14 +45,13 @@ def test_a_client_follows_the_master(redis: Watched) -> None:
     assert client.wait(1, 5000) == 1
     redis.fail_over()
 
-    def answer() -> bytes | None:
+    def answers() -> bool:
         try:
-            found: bytes | None = client.get("known")
-        except sentinels.redis.RedisError:
-            return None
-        return found
+            return client.get("known") == b"before"
+        except RedisError:
+            return False
 
-    until(lambda: answer() == b"before")
+    until(answers)
     client.close()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import DatabaseError, models
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -71,7 +72,7 @@ def measure(now: datetime | None = None) -> list[Growth]:
 
 
 def _measured(found: BaseDatabaseWrapper, now: datetime) -> Iterator[Growth]:
-    rest = int(_one(found, "SELECT pg_database_size(current_database())"))  # type: ignore[call-overload]  # a number
+    rest = int(_one(found, "SELECT pg_database_size(current_database())"))
     for held in KINDS:
         size = sum(_size(found, model) for model in held.tables)
         rest -= size
@@ -80,7 +81,7 @@ def _measured(found: BaseDatabaseWrapper, now: datetime) -> Iterator[Growth]:
 
 
 def _size(found: BaseDatabaseWrapper, model: type[models.Model]) -> int:
-    return int(_one(found, "SELECT pg_total_relation_size(%s::regclass)", model._meta.db_table))  # type: ignore[call-overload]  # a number
+    return int(_one(found, "SELECT pg_total_relation_size(%s::regclass)", model._meta.db_table))
 
 
 def _a_day(found: BaseDatabaseWrapper, held: Held, size: int, now: datetime) -> int | None:
@@ -91,7 +92,7 @@ def _a_day(found: BaseDatabaseWrapper, held: Held, size: int, now: datetime) -> 
     return int(size * timedelta(days=1) / (now - oldest))
 
 
-def _one(found: BaseDatabaseWrapper, sql: str, *parameters: object) -> object:
+def _one(found: BaseDatabaseWrapper, sql: str, *parameters: str) -> Any:
     with found.cursor() as cursor:
         cursor.execute(sql, parameters or None)
         row = cursor.fetchone()

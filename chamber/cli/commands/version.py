@@ -14,7 +14,7 @@ VERSIONS = [
     Column("Protocol", lambda row: row["protocol"]),
     Column("Agents", lambda row: [f"{name} {of}" for name, of in row["agents"].items()]),
 ]
-NOBODY = {"server": None, "url": None, "protocol": None, "agents": {}}
+NOBODY: dict[str, object] = {"server": None, "url": None, "protocol": None, "agents": {}}
 
 
 @click.command()

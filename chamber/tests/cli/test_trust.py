@@ -73,7 +73,7 @@ def served(certificate: tuple[Path, Path]) -> Iterator[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.handle_error = lambda *_: None  # type: ignore[assignment]  # who hangs up is none of its business
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # who hangs up is none of its business
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
