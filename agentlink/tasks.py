@@ -1,13 +1,15 @@
 """Duties that recur: each is a ring, what it does stands in the function it calls."""
 
 import time
+from collections.abc import Callable
+from datetime import timedelta
 from uuid import UUID
 
 from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from agentlink import usage
+from agentlink import gone, usage
 from agentlink.assignments import LINK
 from agentlink.logs import kept
 from agentlink.models import Assignment, Cluster
@@ -17,6 +19,8 @@ from teams import retention
 from workloads import lifecycle
 
 FORGETS_FOR_SECONDS = 30.0
+NODES_KEPT = timedelta(days=7)
+"""How long a node is remembered that nobody reports, in case it comes back."""
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
@@ -44,8 +48,20 @@ def forget_logs() -> int:
     many. What is left then comes with the next time.
     """
     before = timezone.now() - retention.kept(retention.Kind.LOGS)
+    return _for_a_while(lambda: kept.forget(before))
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def forget_nodes() -> int:
+    """Delete nodes that have been gone for a week and that nothing remembers, likewise; return how many."""
+    before = timezone.now() - NODES_KEPT
+    return _for_a_while(lambda: gone.forget(before))
+
+
+def _for_a_while(forget: Callable[[], int]) -> int:
+    """Call it until it has nothing left, for half a minute at most; return the sum."""
     until, total = time.monotonic() + FORGETS_FOR_SECONDS, 0
-    while time.monotonic() < until and (forgotten := kept.forget(before)):
+    while time.monotonic() < until and (forgotten := forget()):
         total += forgotten
     return total
 

@@ -162,6 +162,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sample usage": stores.duty("scheduling.tasks.sample_usage", every_seconds=60),
     "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),
     "forget logs": stores.duty("agentlink.tasks.forget_logs", every_seconds=600),
+    "forget nodes": stores.duty("agentlink.tasks.forget_nodes", every_seconds=3600),
     "forget sign-ins": stores.duty("chamber.tasks.forget_sign_ins", every_seconds=3600),
     "roll up usage": stores.duty("scheduling.tasks.roll_up_usage", every_seconds=3600),
     "roll up GPU use": stores.duty("agentlink.tasks.roll_up_gpu_use", every_seconds=3600),
