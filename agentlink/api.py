@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agentlink import actions, maps
+from agentlink import actions, maps, removal
 from agentlink.models import AgentToken, Backend, Cluster, Device, Node
 from chamber.rest import NewestFirst
 from teams.actors import Actor, Via
@@ -182,6 +182,12 @@ class ClusterDetail(APIView):
     def get(self, request: Request, name: str) -> Response:
         """Return the cluster."""
         return Response(ClusterSerializer(_cluster(request, name)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete it (operators); 409 while its agent is connected, and where anything ran there that is kept."""
+        removal.delete_cluster(by=_actor(request), cluster=_cluster(request, name))
+        return Response(status=204)
 
 
 class ClusterLost(APIView):

@@ -47,6 +47,7 @@ from agentlink.protocol import (
     Usage,
     Verdicts,
 )
+from agentlink.protocol.releases import fitted
 from chamber import live, logs
 
 logger = logging.getLogger(__name__)
@@ -147,6 +148,7 @@ class Session:
         if answer.closes is None and self._connection is not None:  # before its hello it may be any cluster's
             self._seen(cluster)
             answer.messages += self._news(cluster)
+        answer.messages = fitted(answer.messages, cluster.agent_version)
         return answer
 
     def news(self) -> Answer:
@@ -157,7 +159,9 @@ class Session:
             except DatabaseError:
                 logger.exception("The agent of cluster %s cannot be told anything now.", self.cluster_id)
                 return Answer()
-            return closed if cluster is None else Answer(self._news(cluster))
+            if cluster is None:
+                return closed
+            return Answer(fitted(self._news(cluster), cluster.agent_version))
 
     def _check(self, *, now: bool = False) -> tuple[Answer, Cluster | None]:
         """Return the cluster where the token still holds and no newer conversation took over.

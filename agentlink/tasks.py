@@ -1,21 +1,29 @@
 """Duties that recur: each is a ring, what it does stands in the function it calls."""
 
 import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
 from uuid import UUID
 
 from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from agentlink import usage
+from agentlink import gone, usage
 from agentlink.assignments import LINK
+from agentlink.logs import kept
 from agentlink.models import Assignment, Cluster
 from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live, logs
+from teams import retention
 from workloads import lifecycle
 
 logger = logging.getLogger(__name__)
 
+FORGETS_FOR_SECONDS = 30.0
+NODES_KEPT = timedelta(days=7)
+"""How long a node is remembered that nobody reports, in case it comes back."""
 SILENT_SECONDS = DISCONNECTED_AFTER.total_seconds()
 
 
@@ -41,6 +49,30 @@ def watch_heartbeats() -> int:
 def roll_up_gpu_use() -> None:
     """Keep by the hour what workloads made of their GPUs more than a day ago."""
     usage.roll_up(timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def forget_logs() -> int:
+    """Delete logs of pods that are older than they are kept, in small batches for half a minute at most; return how
+    many. What is left then comes with the next time.
+    """
+    before = timezone.now() - retention.kept(retention.Kind.LOGS)
+    return _for_a_while(lambda: kept.forget(before))
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def forget_nodes() -> int:
+    """Delete nodes that have been gone for a week and that nothing remembers, likewise; return how many."""
+    before = timezone.now() - NODES_KEPT
+    return _for_a_while(lambda: gone.forget(before))
+
+
+def _for_a_while(forget: Callable[[], int]) -> int:
+    """Call it until it has nothing left, for half a minute at most; return the sum."""
+    until, total = time.monotonic() + FORGETS_FOR_SECONDS, 0
+    while time.monotonic() < until and (forgotten := forget()):
+        total += forgotten
+    return total
 
 
 @transaction.atomic

@@ -21,6 +21,7 @@ urlpatterns = [
         views_spaces.unbind,
         name="unbind-namespace",
     ),
+    path("clusters/<slug:name>/delete/", views.delete, name="delete-cluster"),
     path("clusters/<slug:name>/lost/", views.declare_lost, name="declare-lost"),
     path("workloads/<slug:slug>/use/", views_use.workload_use, name="workload-use"),
 ]

@@ -20,6 +20,7 @@ from agentlink.models import Assignment, Cluster, GpuUse, GpuUseSample
 from agentlink.models.node import WHOLE_DEVICE_MILLI
 from agentlink.protocol import Error, ErrorCode, Usage, UsageFigure
 from chamber import live
+from teams import retention
 from workloads.querysets import FIGURES_HOLD
 
 SAMPLES_KEPT = timedelta(days=1)
@@ -166,7 +167,7 @@ def roll_up(now: datetime) -> int:
     made = 0
     while time.monotonic() < until and (oldest := each.values_list("minute", flat=True).first()):
         made += _roll_up_hour(oldest.replace(minute=0))
-    kept_from = now - timedelta(days=settings.CHAMBER_KEEP_DAYS)
+    kept_from = now - retention.kept(retention.Kind.SAMPLES)
     _delete(GpuUseSample.objects.filter(minute__lt=kept_from), until)
     _delete(GpuUse.objects.filter(at__lt=now - SAMPLES_KEPT), until)
     return made

@@ -9,11 +9,11 @@ from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from agentlink import actions, installing, maps, spaces
+from agentlink import actions, installing, maps, removal, spaces
 from agentlink.forms import ClusterForm, NamespaceForm
 from agentlink.models import AgentToken, Backend, Cluster, Node
 from chamber.errors import Refusal
-from chamber.http import Watched, page, posted_from
+from chamber.http import Watched, confirmed_deletion, page, posted_from
 from chamber.words import count
 from teams.actors import Actor, Via
 from teams.forms import policy_in_words
@@ -164,6 +164,19 @@ def revoke_token(request: HttpRequest, name: str, token_id: str) -> HttpResponse
     actions.revoke_token(by=_actor(request), token=token)
     messages.success(request, f"The token {token.prefix}… is revoked.")
     return redirect("agentlink:cluster", name)
+
+
+@require_POST
+def delete(request: HttpRequest, name: str) -> HttpResponse:
+    """Delete a cluster, where its name was typed; say why not where something hangs on it."""
+    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    deleted = confirmed_deletion(
+        request,
+        name,
+        lambda: removal.delete_cluster(by=_actor(request), cluster=found),
+        what=f"The cluster {name}",
+    )
+    return redirect("agentlink:pools") if deleted else redirect("agentlink:cluster", name)
 
 
 @require_POST

@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from chamber import api_accounts
+from chamber import api_accounts, api_version
 
 
 class Schema(SpectacularAPIView):
@@ -31,5 +31,6 @@ urlpatterns = [
     path("tokens/", api_accounts.Tokens.as_view(), name="api-tokens"),
     path("tokens/<uuid:token_id>/", api_accounts.TokenDetail.as_view(), name="api-token"),
     path("login/", api_accounts.Login.as_view(), name="api-login"),
+    path("version/", api_version.Version.as_view(), name="api-version"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

@@ -57,6 +57,11 @@ def integer(name: str, default: int, *, low: int, high: int) -> int:
     return number
 
 
+def integer_or_none(name: str, *, low: int, high: int) -> int | None:
+    """Return a whole number between `low` and `high`, both included; None where the variable is not set."""
+    return integer(name, low, low=low, high=high) if (_read(name) or "").strip() else None
+
+
 def networks(name: str) -> list[IPv4Network | IPv6Network]:
     """Return a comma-separated list of networks; a single address is a network of one."""
     found = []

@@ -9,6 +9,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
+from chamber import sentinels
 from chamber.serving.surroundings import compare_migrations
 from chamber.words import count, plural
 
@@ -66,7 +67,7 @@ def _redis() -> str | None:
         return None
     patience = {"socket_timeout": REDIS_PATIENCE_SECONDS, "socket_connect_timeout": REDIS_PATIENCE_SECONDS}
     try:
-        with closing(redis.Redis.from_url(settings.REDIS, **patience)) as client:
+        with closing(sentinels.client(settings.REDIS, **patience)) as client:
             client.ping()
     except redis.RedisError:
         return "Redis does not answer."

@@ -7,11 +7,14 @@ from functools import wraps
 from typing import Any, Self
 from uuid import UUID
 
+from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from chamber import live
+from chamber.errors import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,26 @@ class Watched:
     def heard(self) -> str:
         """Topics and versions as a request names them (`X-Chamber-Heard`)."""
         return " ".join(f"{topic}={number}" for topic, number in zip(self.topics, self.versions, strict=True))
+
+
+def confirmed_deletion(request: HttpRequest, name: str, delete: Callable[[], None], *, what: str) -> bool:
+    """Delete something whose name was typed to confirm it; return whether it is gone, and say so, or why not.
+
+    Who may not is refused as everywhere, whatever was typed.
+    """
+    typed = request.POST.get("confirm", "").strip()
+    try:
+        with transaction.atomic():
+            delete()
+            if typed != name:
+                raise Refusal(f"Nothing was deleted: type {name} to confirm it, not {typed[:60]!r}.")
+    except Refusal as refusal:
+        if refusal.status in {403, 404}:
+            raise
+        messages.error(request, refusal.message)
+        return False
+    messages.success(request, f"{what} is deleted.")
+    return True
 
 
 def wants_fragment(request: HttpRequest) -> bool:

@@ -3,6 +3,7 @@
 import secrets
 import struct
 import uuid
+from datetime import datetime
 
 import uuid6
 from django.utils.text import slugify
@@ -14,6 +15,11 @@ _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 def new_id() -> uuid.UUID:
     """Return a new UUIDv7 (RFC 9562)."""
     return uuid.UUID(int=uuid6.uuid7().int)
+
+
+def first_of(moment: datetime) -> uuid.UUID:
+    """Return the lowest UUIDv7 of this moment's millisecond: what came to be before sorts before it."""
+    return uuid.UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
 def new_ids(count: int) -> list[uuid.UUID]:

@@ -144,8 +144,13 @@ CHAMBER_SILENCE = "scheduling.silence.mark"
 CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 # How a lower room has the pods of an ended attempt stopped: workloads calls it by name, inside its transaction.
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
-# How long finished workloads, their events and the audit trail are kept.
+# How long history is kept, and what of it otherwise (`teams.retention.kept`; None: as long as the rest).
 CHAMBER_KEEP_DAYS = env.integer("CHAMBER_KEEP_DAYS", 365, low=30, high=36_500)
+CHAMBER_KEEP_WORKLOAD_DAYS = env.integer_or_none("CHAMBER_KEEP_WORKLOAD_DAYS", low=30, high=36_500)
+CHAMBER_KEEP_AUDIT_DAYS = env.integer_or_none("CHAMBER_KEEP_AUDIT_DAYS", low=30, high=36_500)
+CHAMBER_KEEP_LOG_DAYS = env.integer_or_none("CHAMBER_KEEP_LOG_DAYS", low=1, high=36_500)
+CHAMBER_KEEP_SAMPLE_DAYS = env.integer_or_none("CHAMBER_KEEP_SAMPLE_DAYS", low=2, high=36_500)
+CHAMBER_KEEP_CYCLE_DAYS = env.integer("CHAMBER_KEEP_CYCLE_DAYS", 7, low=1, high=365)
 # The image that this server runs, which the agents of clusters can have too: named in the commands that install them.
 CHAMBER_IMAGE = env.text("CHAMBER_IMAGE", "")
 # Which GPUs count as idle though a workload holds them: used less than this, in every figure of so long a time.
@@ -160,13 +165,15 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "add up cycles": stores.duty("chamber.tasks.add_up_cycles", every_seconds=10),
     "sample usage": stores.duty("scheduling.tasks.sample_usage", every_seconds=60),
     "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),
+    "forget logs": stores.duty("agentlink.tasks.forget_logs", every_seconds=600),
+    "forget nodes": stores.duty("agentlink.tasks.forget_nodes", every_seconds=3600),
+    "forget sign-ins": stores.duty("chamber.tasks.forget_sign_ins", every_seconds=3600),
     "roll up usage": stores.duty("scheduling.tasks.roll_up_usage", every_seconds=3600),
     "roll up GPU use": stores.duty("agentlink.tasks.roll_up_gpu_use", every_seconds=3600),
     "prune cycles": stores.duty("scheduling.tasks.prune_cycles", every_seconds=3600),
 }
-CELERY_BROKER_URL = REDIS or "memory://"
+CELERY_BROKER_URL, CELERY_BROKER_TRANSPORT_OPTIONS = stores.broker(REDIS)
 CELERY_BROKER_USE_SSL = stores.broker_tls(REDIS)
-CELERY_BROKER_TRANSPORT_OPTIONS = stores.BROKER_OPTIONS
 CELERY_BROKER_CONNECTION_TIMEOUT = stores.CONNECT_SECONDS
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker outlives any absence of Redis

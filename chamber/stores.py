@@ -14,6 +14,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from chamber.sentinels import SCHEME, MasterPool, Sentinels
+
 LOCK_SECONDS = 30
 """How long a statement waits for a lock, on either database, before it fails with an error that callers answer."""
 IDLE_IN_TRANSACTION_SECONDS = 60
@@ -122,6 +124,8 @@ def _sqlite(path: Path) -> dict[str, Any]:
 
 def redis_url(url: str) -> str:
     """Return the URL of a Redis, or an empty text for none; raise `SystemExit` with a sentence for what is neither."""
+    if _scheme(url) == SCHEME:
+        return _of_sentinels(url)
     try:
         parts = urlsplit(url)
         fits = not url or (parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0)
@@ -129,8 +133,9 @@ def redis_url(url: str) -> str:
         fits = False
     if not fits:
         raise SystemExit(
-            "CHAMBER_REDIS cannot be read as a URL; allowed is redis://host:6379/0, with rediss:// over TLS and "
-            f"redis://:password@host:6379/0 with a password; {QUOTING}"
+            "CHAMBER_REDIS cannot be read as a URL; allowed is redis://host:6379/0, with rediss:// over TLS, "
+            "redis://:password@host:6379/0 with a password, and redis+sentinel://host,host,host/master where sentinels "
+            f"watch it; {QUOTING}"
         )
     if url and not _takes_parameters(url):
         raise SystemExit(
@@ -138,6 +143,32 @@ def redis_url(url: str) -> str:
             "those of redis-py's connections, such as ssl_ca_certs=/path with rediss://."
         )
     return url
+
+
+def _scheme(url: str) -> str:
+    """Return the scheme of what may be no URL; an empty text where it has none."""
+    return url.partition("://")[0] if "://" in url else ""
+
+
+def _of_sentinels(url: str) -> str:
+    try:
+        Sentinels.parse(url)
+    except ValueError:
+        raise SystemExit(
+            "CHAMBER_REDIS names sentinels in a way that cannot be read; allowed is "
+            "redis+sentinel://:password@host:26379,host:26379,host:26379/master/0, with the password of the Redis "
+            f"itself and the name by which the sentinels know it; {QUOTING}"
+        ) from None
+    return url
+
+
+def broker(url: str) -> tuple[str, dict[str, Any]]:
+    """Return Celery's address of the Redis at `url`, and the options of its transport."""
+    watched = Sentinels.parse(url) if url else None
+    if watched is None:
+        return url or "memory://", BROKER_OPTIONS
+    waits = {name: value for name, value in BROKER_OPTIONS.items() if name.startswith("socket_")}
+    return watched.broker_url, {**BROKER_OPTIONS, "master_name": watched.master, "sentinel_kwargs": waits}
 
 
 def _takes_parameters(url: str) -> bool:
@@ -169,7 +200,12 @@ def channel_layers(redis: str) -> dict[str, Any]:
     if not redis:
         return {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}}
     # Without a socket timeout: redis-py's own default would drop a subscription that is idle for five seconds.
-    host = {"address": redis, "socket_timeout": None, "socket_connect_timeout": CONNECT_SECONDS}
+    waits = {"socket_timeout": None, "socket_connect_timeout": CONNECT_SECONDS}
+    watched = Sentinels.parse(redis)
+    where: dict[str, Any] = {"address": redis}
+    if watched is not None:
+        where = {"sentinels": list(watched.hosts), "master_name": watched.master, **watched.login}
+    host = {**where, **waits}
     return {
         "default": {
             "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -193,13 +229,15 @@ def caches(redis: str) -> dict[str, Any]:
         return {"default": {"BACKEND": memory}, **own}
     shared = {
         "BACKEND": "chamber.remembered.SharedCache",
-        "LOCATION": redis,
+        # Lists of servers are written with commas; an address with sentinels has some of its own.
+        "LOCATION": [redis],
         "KEY_PREFIX": "chamber",
         # What may be lost is not waited for: a request goes on without it.
         "OPTIONS": {
             "socket_timeout": 1,
             "socket_connect_timeout": 1,
             "retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+            **({"pool_class": MasterPool} if Sentinels.parse(redis) else {}),
         },
     }
     return {"default": shared, **own}

@@ -6,7 +6,7 @@ from celery import Task, shared_task
 from celery.signals import task_postrun, task_prerun
 from django.utils import timezone
 
-from chamber import logs, marks
+from chamber import logs, marks, sign_ins
 from chamber.metrics import totals
 
 _bindings: dict[str, AbstractContextManager[None]] = {}
@@ -23,6 +23,12 @@ def heartbeat(self: Task) -> None:
 def add_up_cycles() -> None:
     """Add what new cycles did to the totals of /metrics."""
     totals.add_up()
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def forget_sign_ins() -> int:
+    """Delete sessions that have ended, and tokens that have been of no use for 30 days; return how many."""
+    return sign_ins.forget(timezone.now())
 
 
 @task_prerun.connect  # type: ignore[untyped-decorator]  # celery has no types

@@ -297,6 +297,7 @@ class Deployment:
             "CHAMBER_DATA": str(self.folder),
             "CHAMBER_TRUSTED_PROXIES": "",  # nothing stands in front here, and nothing speaks TLS
             "CHAMBER_LISTEN_HOST": "127.0.0.1",
+            "CHAMBER_METRICS_TOKEN_FILE": "",  # who scrapes is on this machine
         }
         if name in {"web", "live"}:
             here["CHAMBER_LISTEN_PORT"] = str(servers.free_port())
@@ -308,8 +309,11 @@ class Deployment:
 
 
 def _substitute(text: str) -> str:
-    """Return the text with `${NAME:-default}` as compose reads it where nothing is set."""
-    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+    """Return the text with `${NAME:-default}` as compose reads it where nothing is set, and `localhost` for a name that
+    must be set.
+    """
+    required = re.sub(r"\$\{\w+:\?[^}]*\}", "localhost", text)
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", required)
 
 
 @contextmanager
@@ -330,7 +334,8 @@ def running(
         secrets = folder / "secrets"
         secrets.mkdir(mode=0o700)
         (secrets / "secret_key").write_text(os.urandom(32).hex())
-        (secrets / "database_password").write_text(os.urandom(16).hex())
+        for name in ("database_password", "metrics_token"):
+            (secrets / name).write_text(os.urandom(16).hex())
         team = Deployment(folder, database, redis, environment or {})
         stack.callback(team.stop)
         team.migrate()

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from datetime import timedelta
 
 from celery import shared_task
 from celery.signals import worker_shutdown
@@ -11,10 +10,10 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from scheduling import bells, cycle, turn, usage
+from teams import retention
 
 logger = logging.getLogger(__name__)
 
-CYCLES_KEPT = timedelta(days=7)
 STANDS_BY_SECONDS = 0.5
 """How long a process whose turn it is not leaves the queue to the other one, after each message."""
 
@@ -45,7 +44,7 @@ def roll_up_usage() -> None:
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
 def prune_cycles() -> None:
     """Delete cycles that nobody will replay any more."""
-    cycle.prune(older_than=CYCLES_KEPT, now=timezone.now())
+    cycle.prune(older_than=retention.kept(retention.Kind.CYCLES), now=timezone.now())
 
 
 @worker_shutdown.connect  # type: ignore[untyped-decorator]  # celery has no types

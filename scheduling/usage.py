@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Sum
 
 from scheduling.models import UsageSample
+from teams import retention
 from teams.models import PoolPolicy
 from workloads.models import Attempt
 from workloads.models.workload import RESERVED_FROM
@@ -63,7 +63,7 @@ def roll_up(now: datetime) -> int:
     hours = 0
     while time.monotonic() < until and (oldest := each.values_list("minute", flat=True).first()):
         hours += _roll_up_hour(oldest.replace(minute=0))
-    old = UsageSample.objects.filter(minute__lt=now - timedelta(days=settings.CHAMBER_KEEP_DAYS)).order_by(
+    old = UsageSample.objects.filter(minute__lt=now - retention.kept(retention.Kind.SAMPLES)).order_by(
         "minute"
     )
     while time.monotonic() < until and (found := list(old.values_list("pk", flat=True)[:BATCH])):

@@ -1,6 +1,7 @@
-"""How far back history is kept; the horizon moves, and what lies before it goes."""
+"""How long each kind of history is kept; the horizon moves, and what lies before it goes."""
 
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from django.conf import settings
 from django.db import transaction
@@ -10,9 +11,31 @@ from teams.models import AuditEvent, Horizon
 BATCH = 1000
 
 
+class Kind(StrEnum):
+    """What is kept for a time of its own, by the word in its setting."""
+
+    WORKLOADS = "WORKLOAD"
+    AUDIT = "AUDIT"
+    LOGS = "LOG"
+    SAMPLES = "SAMPLE"
+    CYCLES = "CYCLE"
+
+
+def kept(kind: Kind) -> timedelta:
+    """Return how long this kind is kept: `CHAMBER_KEEP_<kind>_DAYS`, else `CHAMBER_KEEP_DAYS`.
+
+    Logs go with their workload at the latest.
+    """
+    given: int | None = getattr(settings, f"CHAMBER_KEEP_{kind}_DAYS")
+    days = settings.CHAMBER_KEEP_DAYS if given is None else given
+    if kind is Kind.LOGS:
+        return min(timedelta(days=days), kept(Kind.WORKLOADS))
+    return timedelta(days=days)
+
+
 def move_horizon(now: datetime) -> datetime:
-    """Move the horizon to `CHAMBER_KEEP_DAYS` ago, and return it; it never moves back."""
-    wanted = now - timedelta(days=settings.CHAMBER_KEEP_DAYS)
+    """Move the horizon to where the first of workloads and audit trail may go, and return it; it never moves back."""
+    wanted = now - min(kept(Kind.WORKLOADS), kept(Kind.AUDIT))
     with transaction.atomic():
         horizon, made = Horizon.objects.select_for_update().get_or_create(
             pk=1, defaults={"kept_from": wanted}
@@ -21,6 +44,11 @@ def move_horizon(now: datetime) -> datetime:
             Horizon.objects.filter(pk=1).update(kept_from=wanted)
             horizon.kept_from = wanted
     return horizon.kept_from
+
+
+def before(kind: Kind, horizon: datetime, now: datetime) -> datetime:
+    """Return before when this kind goes: never later than the horizon, which the database holds it to."""
+    return min(horizon, now - kept(kind))
 
 
 def forget_audit(before: datetime) -> int:

@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +15,9 @@ from playwright.sync_api import Page, expect, sync_playwright
 from websockets.asyncio.client import connect
 
 from rig import deployment, servers
-from rig.deployment import COMPOSE, Deployment, Service
+from rig.deployment import Deployment, Service
 from tests.deployment_fixtures import started, submit
+from tests.proxies import proxied
 from tests.test_browser import ARGUMENTS
 from tests.waiting import PATIENCE_MS, until
 
@@ -26,53 +25,18 @@ pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.nginx]
 TRUSTED = {"CHAMBER_TRUSTED_PROXIES": "127.0.0.1/32"}
 
 
-def configuration(folder: Path, *, ports: tuple[int, int], web: str, live: str) -> str:
-    """Return `deploy/nginx.conf` with this machine's addresses and folders instead of the compose file's."""
-    text = (COMPOSE.parent / "nginx.conf").read_text()
-    replaced = {
-        "user nginx;": "user root;" if os.geteuid() == 0 else "",
-        # Written so from nginx 1.25 on; Debian's is older and knows nothing of it.
-        "        http2 on;\n": "",
-        "/etc/nginx/tls": str(folder),
-        "/var/log/nginx": str(folder),
-        "listen 80 ": f"listen 127.0.0.1:{ports[0]} ",
-        "listen 443 ": f"listen 127.0.0.1:{ports[1]} ",
-        "web:8000": web.removeprefix("http://"),
-        "live:8000": live.removeprefix("http://"),
-    }
-    for written, here in replaced.items():
-        assert written in text, written
-        text = text.replace(written, here)
-    return text
-
-
-def certificate(folder: Path) -> None:
-    """Write a certificate that vouches for itself, and its key."""
-    names = ["-keyout", f"{folder}/chamber.key", "-out", f"{folder}/chamber.crt", "-subj", "/CN=localhost"]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names],
-        check=True,
-        capture_output=True,
-    )
-
-
 @pytest.fixture(scope="module")
 def ports(team: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     """Nginx before a web and a live process that believe it; its ports for HTTP and HTTPS."""
     folder = tmp_path_factory.mktemp("nginx")
     found = servers.free_port(), servers.free_port()
-    with started(team, "web", **TRUSTED) as web, started(team, "live", **TRUSTED) as live:
-        certificate(folder)
-        config = folder / "nginx.conf"
-        config.write_text(configuration(folder, ports=found, web=web.url, live=live.url))
-        command = [str(servers.nginx_program()), "-p", str(folder), "-c", str(config)]
-        command += ["-g", f"daemon off; pid {folder}/nginx.pid;"]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-            try:
-                until(lambda: answers(found[1]), seconds=60)
-                yield found
-            finally:
-                process.terminate()
+    with (
+        started(team, "web", **TRUSTED) as web,
+        started(team, "live", **TRUSTED) as live,
+        proxied(folder, ports=found, web=[web], live=[live]),
+    ):
+        until(lambda: answers(found[1]), seconds=60)
+        yield found
 
 
 def answers(port: int) -> bool:

@@ -109,7 +109,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},
 }
 
-TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old"}
+TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
 WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
 
 
@@ -180,6 +180,7 @@ class World:
             "agentlink:pool",
             "api-pool",
             "teams:pool-edit",
+            "teams:pool-delete",
             "scheduling:queue-pool",
             "scheduling:queue-next",
         }:

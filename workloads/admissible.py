@@ -9,6 +9,7 @@ from typing import Self
 from uuid import UUID
 
 from chamber.errors import NotVisible
+from chamber.words import count
 from teams import rules
 from teams.actors import Actor
 from teams.durations import duration_text

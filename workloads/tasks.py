@@ -49,10 +49,12 @@ def forget_old() -> int:
     What is left then comes with the next time.
     """
     now, until = timezone.now(), time.monotonic() + FORGETS_FOR_SECONDS
-    before = retention.move_horizon(now)
+    horizon = retention.move_horizon(now)
     total = 0
+    before = retention.before(retention.Kind.WORKLOADS, horizon, now)
     while time.monotonic() < until and (forgotten := forget_workloads(before)):
         total += forgotten
+    before = retention.before(retention.Kind.AUDIT, horizon, now)
     while time.monotonic() < until and retention.forget_audit(before):
         pass
     forget_keys(now)

@@ -4,13 +4,16 @@ import logging
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import F
 
 from agentlink.models import Assignment, Cluster, PodLog
 from agentlink.protocol.logs import KEPT_BYTES, KeptPart
+from chamber.ids import first_of
 
+BATCH = 200
 logger = logging.getLogger(__name__)
 
 
@@ -78,6 +81,16 @@ def keep(cluster_id: UUID, pods: Sequence[Whole]) -> None:
             unique_fields=["attempt", "pod_index"],
             update_fields=["content", "size_bytes", "cut"],
         )
+
+
+def forget(before: datetime) -> int:
+    """Delete logs of pods that were kept before, some of them: call it again while it returns more than 0.
+
+    Their ids are in the order of time, so that nothing is read but what goes.
+    """
+    old = PodLog.objects.filter(pk__lt=first_of(before)).order_by("pk").values_list("pk", flat=True)
+    deleted, _ = PodLog.objects.filter(pk__in=list(old[:BATCH])).delete()
+    return deleted
 
 
 def find(attempt_id: UUID, pod: int) -> PodLog | None:

@@ -12,6 +12,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "login": (f"{_COMMANDS}.account:login", "Sign in to a server and keep a token for it."),
         "logout": (f"{_COMMANDS}.account:logout", "Revoke the kept token and forget it."),
         "whoami": (f"{_COMMANDS}.account:whoami", "Show who you are, and your roles."),
+        "version": (f"{_COMMANDS}.version:version", "Show the versions of command line, server and agents."),
         "token": (f"{_COMMANDS}.tokens:token", "Create, list and revoke API tokens."),
     },
     "Workloads": {
@@ -38,6 +39,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "apply": (f"{_COMMANDS}.apply:apply", "Make pools and teams as a file says."),
     },
     "Operating": {
+        "delete": (f"{_COMMANDS}.delete:delete", "Delete a cluster, pool or team that nothing hangs on."),
         "simulate": (f"{_COMMANDS}.operate:simulate", "Run the scheduler on a described organisation."),
         "demo": (f"{_COMMANDS}.operate:demo", "Run Chamber with an example organisation on this machine."),
         "agent": (f"{_COMMANDS}.operate:agent", "Run the agent that connects a cluster to a server."),
@@ -58,6 +60,7 @@ EPILOG = """
 Environment:
   CHAMBER_URL     the server, instead of the one of `chamber login`
   CHAMBER_TOKEN   the token, instead of the kept one
+  CHAMBER_CA      the certificate of the authority that signed the server's
   NO_COLOR        if set, nothing is coloured
 
 \b

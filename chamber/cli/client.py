@@ -14,6 +14,7 @@ import httpx
 from chamber import __version__
 from chamber.cli.config import Login, current
 from chamber.cli.status import Exit, Failure, of_http
+from chamber.cli.trust import certificate_error, distrusted, trust
 from chamber.words import clock_time
 
 Json = dict[str, Any]
@@ -68,6 +69,7 @@ class Client:
                 base_url=f"{login.url}/api/v1/",
                 headers=headers,
                 transport=transport,
+                verify=trust(login.ca),
                 timeout=httpx.Timeout(READ_SECONDS, connect=10.0),
             )
         except httpx.InvalidURL as error:
@@ -196,6 +198,8 @@ def unreachable(url: str, error: httpx.TransportError) -> Failure:
     """Return one sentence with the address for a connection that failed."""
     if isinstance(error, httpx.TimeoutException):
         return Failure(f"{url} did not answer in time.", Exit.TIMEOUT)
+    if (refused := certificate_error(error)) is not None:
+        return distrusted(url, refused)
     detail = str(error).strip().rstrip(".") or type(error).__name__
     return Failure(f"{url} cannot be reached: {detail}.")
 

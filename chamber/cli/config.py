@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from chamber.cli.status import Exit, Failure
@@ -12,12 +12,16 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A server, the token for it, and the token's id, by which it can be revoked."""
+    """A server, the token for it, and the token's id, by which it can be revoked.
+
+    `ca` is the file of the authority that vouches for the server; without one, those of the system do.
+    """
 
     url: str
     token: str = ""
     token_id: str = ""
     username: str = ""
+    ca: str = ""
 
 
 def path() -> Path:
@@ -62,16 +66,26 @@ def server(given: str | None = None) -> str:
     return normal(given or os.environ.get("CHAMBER_URL") or (last.url if last else DEFAULT_URL))
 
 
+def authority(given: Path | None, address: str) -> str:
+    """Return the file of the authority for this server: as given, or of the environment, or as kept for it."""
+    named = str(given) if given else os.environ.get("CHAMBER_CA", "")
+    if named:
+        return str(Path(named).expanduser().absolute())
+    last = kept()
+    return last.ca if last and last.url == address else ""
+
+
 def current() -> Login:
     """Return the sign-in to use; a kept token goes only to the server that gave it."""
     url, token = os.environ.get("CHAMBER_URL"), os.environ.get("CHAMBER_TOKEN")
     last = None if url and token else kept()
     address = normal(url or (last.url if last else DEFAULT_URL))
+    ca = authority(None, address)
     if token:
-        return Login(address, token)
+        return Login(address, token, ca=ca)
     if last is None or not last.token or last.url != address:
         raise Failure(f"You are not signed in to {address}. Run `chamber login`.", Exit.NOT_ALLOWED)
-    return last
+    return replace(last, ca=ca)
 
 
 def normal(url: str) -> str:

@@ -9,6 +9,7 @@ import redis
 from channels.layers import channel_layers
 from django.conf import settings
 
+from chamber import sentinels
 from chamber.doctor.database import on_postgresql, skew
 from chamber.doctor.finding import Finding
 from chamber.serving.outages import first_line
@@ -19,7 +20,7 @@ GROUP = "doctor"
 
 def client() -> redis.Redis:
     """Return a connection to Redis that waits for no longer than five seconds."""
-    return redis.Redis.from_url(
+    return sentinels.client(
         settings.REDIS, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
     )
 

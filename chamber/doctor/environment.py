@@ -14,6 +14,7 @@ from chamber.serving.secret import weakness
 
 OF_COMMANDS = frozenset(
     {
+        "CHAMBER_CA",
         "CHAMBER_DEMO_URL",
         "CHAMBER_DEVICE_CLASSES",
         "CHAMBER_EXPORTERS",
@@ -30,6 +31,7 @@ OF_COMMANDS = frozenset(
         "CHAMBER_NODE_SELECTOR",
         "CHAMBER_PARTITION_LABEL",
         "CHAMBER_TEST_KUBECONFIG",
+        "CHAMBER_TEST_RECORD",
         "CHAMBER_TEST_REQUIRE",
         "CHAMBER_TOKEN",
         "CHAMBER_URL",

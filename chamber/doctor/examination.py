@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 
-from chamber.doctor import address, bell, database, disk, environment, processes
+from chamber.doctor import address, bell, database, disk, environment, growth, processes
 from chamber.doctor.finding import Check, Examination, Fact, Finding, Needs
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ def examine(checks: Iterable[Check] = CHECKS) -> Examination:
         result.findings += [(check.name, finding) for finding in found]
         if check.gives is not None and not found:
             given.add(check.gives)
+    if Needs.TABLES in given:
+        result.growth = growth.measure()
     return result
 
 

@@ -3,6 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chamber.doctor.growth import Growth
 
 from chamber.words import count
 
@@ -44,12 +48,15 @@ class Check:
 
 @dataclass(slots=True)
 class Examination:
-    """What was found, by the check that found it; which checks were made, and which could not be; what else is so."""
+    """What was found, by the check that found it; which checks were made, and which could not be; what else is so, and
+    what the database holds.
+    """
 
     findings: list[tuple[str, Finding]] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     facts: list[tuple[str, Fact]] = field(default_factory=list)
+    growth: "list[Growth]" = field(default_factory=list)
 
 
 def seconds_text(seconds: float) -> str:

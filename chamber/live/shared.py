@@ -20,6 +20,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from chamber import sentinels
+
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
@@ -61,7 +63,7 @@ class Shared:
         self._key = f"{prefix}:versions"
         self._prefix, self._group, self._message = prefix, group, message
         # One retry at once: a connection of the pool that broke while it was idle is no outage.
-        self._redis = redis.Redis.from_url(
+        self._redis = sentinels.client(
             url,
             socket_timeout=SECONDS,
             socket_connect_timeout=SECONDS,

@@ -11,6 +11,8 @@ from django.conf import settings
 from django.core.cache import cache
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from chamber import sentinels
+
 logger = logging.getLogger(__name__)
 
 QUEUES = ("celery", "scheduling")
@@ -43,7 +45,7 @@ def read() -> Iterator[Metric]:
 
 def client() -> redis.Redis:
     """Return a connection to Redis that waits for no longer than a second."""
-    return redis.Redis.from_url(
+    return sentinels.client(
         settings.REDIS, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
     )
 

@@ -12,6 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.utils import ConnectionHandler
 
+from chamber import sentinels
 from chamber.serving.outages import first_line
 
 LEAST_POSTGRESQL = 14
@@ -108,9 +109,7 @@ def _of_redis() -> list[str]:
     if not settings.REDIS:
         return []
     try:
-        with closing(
-            redis.Redis.from_url(settings.REDIS, socket_timeout=5, socket_connect_timeout=5)
-        ) as client:
+        with closing(sentinels.client(settings.REDIS, socket_timeout=5, socket_connect_timeout=5)) as client:
             client.ping()
     except (redis.RedisError, OSError, ValueError) as error:
         return [f"Redis does not answer: {first_line(error)}"]

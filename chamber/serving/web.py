@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import select
 import selectors
 import signal
 import socket
@@ -123,12 +124,25 @@ class _Worker(ThreadWorker):
         self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.on_pending_socket_readable, conn))
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """When it stops, shut the socket that all workers share: nobody waits in a queue that is never taken up."""
+        """When it stops, take in who is connected already and shut the socket that all workers share: who comes later
+        is refused, and a proxy asks the next process, instead of being cut off with a request on its way.
+        """
         super().set_accept_enabled(enabled)
         if not self.alive:
             for listener in self.sockets:
                 with suppress(OSError):
+                    self._empty(listener)
                     listener.sock.shutdown(socket.SHUT_RDWR)
+
+    def _empty(self, listener: Any) -> None:
+        """Accept the connections that wait in the socket's queue."""
+        waiting = select.poll()
+        waiting.register(listener.sock, select.POLLIN)
+        while self.nr_conns < self.worker_connections and waiting.poll(0):
+            before = self.nr_conns
+            self.accept(listener)
+            if self.nr_conns == before:  # another worker was quicker, or has shut the socket
+                return
 
     def accept(self, listener: Any) -> None:
         """Take a connection in, unless another worker that stops has shut the socket."""

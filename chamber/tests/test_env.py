@@ -44,3 +44,14 @@ def test_a_number_out_of_bounds_stops_and_names_them(monkeypatch: pytest.MonkeyP
 def test_words_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("X_WORDS", " a, b,,c ")
     assert env.words("X_WORDS", "") == ["a", "b", "c"]
+
+
+def test_a_number_that_need_not_be_given_is_none_or_within_its_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert env.integer_or_none("X_DAYS", low=2, high=10) is None
+    monkeypatch.setenv("X_DAYS", " 3 ")
+    assert env.integer_or_none("X_DAYS", low=2, high=10) == 3
+    monkeypatch.setenv("X_DAYS", "1")
+    with pytest.raises(SystemExit, match="X_DAYS is '1'; allowed is a whole number from 2 to 10"):
+        env.integer_or_none("X_DAYS", low=2, high=10)

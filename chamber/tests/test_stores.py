@@ -77,3 +77,50 @@ def test_celery_checks_the_certificate_of_a_redis_over_tls_as_the_url_says() -> 
         "ssl_ca_certs": "/etc/ca.pem",
         "ssl_check_hostname": False,
     }
+
+
+SENTINELS = "redis+sentinel://:s%2Fcret@one:1,two/chamber/3"
+
+
+def test_an_address_of_sentinels_is_read_by_cache_channels_and_celery_alike() -> None:
+    assert stores.redis_url(SENTINELS) == SENTINELS
+    cache = stores.caches(SENTINELS)["default"]
+    assert cache["LOCATION"] == [SENTINELS]
+    pool = cache["OPTIONS"]["pool_class"].from_url(SENTINELS, socket_timeout=1)
+    assert pool.service_name == "chamber"
+    assert {name: pool.connection_kwargs[name] for name in ("db", "password")} == {
+        "db": 3,
+        "password": "s/cret",
+    }
+    [host] = stores.channel_layers(SENTINELS)["default"]["CONFIG"]["hosts"]
+    assert host["sentinels"] == [("one", 1), ("two", 26379)]
+    assert (host["master_name"], host["password"], host["db"]) == ("chamber", "s/cret", 3)
+    url, options = stores.broker(SENTINELS)
+    assert url == "sentinel://:s%2Fcret@one:1/3;sentinel://:s%2Fcret@two:26379/3"
+    assert options["master_name"] == "chamber"
+
+
+def test_a_single_redis_is_named_to_celery_as_it_is() -> None:
+    assert stores.broker("redis://host:6379/0") == ("redis://host:6379/0", stores.BROKER_OPTIONS)
+    assert stores.broker("")[0] == "memory://"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis+sentinel://",
+        "redis+sentinel://host",
+        "redis+sentinel://host/",
+        "redis+sentinel://:secret@/chamber",
+        "redis+sentinel://host:port/chamber",
+        "redis+sentinel://:secret@host/chamber/first",
+        "redis+sentinel://host/chamber?nonsense=1",
+        "redis+sentinel://:se]cret[@host/chamber",
+    ],
+)
+def test_an_address_of_sentinels_that_cannot_be_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        stores.redis_url(url)
+
+    assert "CHAMBER_REDIS names sentinels in a way that cannot be read" in str(refusal.value)
+    assert "cret@" not in str(refusal.value)

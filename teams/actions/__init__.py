@@ -2,6 +2,7 @@
 
 from teams.actions.archive import archive_team, unarchive_team
 from teams.actions.create import create_organisation, create_team
+from teams.actions.delete import delete_pool, delete_team
 from teams.actions.edits import ShareEdit, TeamEdit, edit_team, review_many, set_many, set_share
 from teams.actions.groups import add_to_group, create_group, delete_group, remove_from_group
 from teams.actions.members import add_member, change_role, remove_member
@@ -22,6 +23,8 @@ __all__ = [
     "create_pool",
     "create_team",
     "delete_group",
+    "delete_pool",
+    "delete_team",
     "edit_pool",
     "edit_team",
     "move_team",

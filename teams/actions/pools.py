@@ -36,10 +36,10 @@ def create_pool(*, by: Actor, values: PoolChanges) -> Pool:
     """Return a new pool; `name` and `slug` are needed, the rest has defaults."""
     with transaction.atomic():
         lock_tree()
-        _require_operator(by)
+        require_pools(by)
         values = _checked({"name": "", "slug": "", **values}, None)
         pool = Pool.objects.create(**values)
-        audit.record(by=by, action="pool.created", target=pool, after=_described(pool))
+        audit.record(by=by, action="pool.created", target=pool, after=described(pool))
         _tell(pool)
     return pool
 
@@ -55,7 +55,7 @@ def edit_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> P
         if not row.update(**new, version=F("version") + 1):
             raise _stale(stored)
         changed = Pool.objects.get(pk=stored.pk)
-        before, after = _described(stored), _described(changed)
+        before, after = described(stored), described(changed)
         audit.record(by=by, action="pool.edited", target=changed, before=before, after=after)
         _tell(changed)
     return changed
@@ -71,7 +71,7 @@ def review_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) ->
 
 def _reviewed(by: Actor, pool: Pool, version: int, changes: PoolChanges) -> tuple[Pool, PoolChanges]:
     """Return the stored pool and what differs from it; raise where any of it may not be."""
-    _require_operator(by)
+    require_pools(by)
     stored = Pool.objects.get(pk=pool.pk)
     if stored.version != version:
         raise _stale(stored)
@@ -80,7 +80,8 @@ def _reviewed(by: Actor, pool: Pool, version: int, changes: PoolChanges) -> tupl
     return stored, cast("PoolChanges", new)
 
 
-def _require_operator(by: Actor) -> None:
+def require_pools(by: Actor) -> None:
+    """Raise `NotAllowed` for whoever may not change pools."""
     root = Team.objects.filter(depth=0).first()
     if root is None:
         raise Refusal("There is no organisation yet; set it up first.")
@@ -137,7 +138,8 @@ def policy_problems(error: ValidationError) -> dict[str, str]:
     return found
 
 
-def _described(pool: Pool) -> dict[str, Any]:
+def described(pool: Pool) -> dict[str, Any]:
+    """Return what the audit trail has of a pool."""
     keys = ("name", "slug", "order", "node_selector", "topology", "paused")
     policy = pool.rules.model_dump(mode="json")
     return {key: getattr(pool, key) for key in keys} | {

@@ -80,3 +80,9 @@ class PoolDetail(APIView):
             values["policy"] = {**pool.rules.model_dump(mode="json"), **values["policy"]}
         changes = cast("PoolChanges", values)
         return _answer(actions.edit_pool(by=actor(request), pool=pool, version=pool.version, changes=changes))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str) -> Response:
+        """Delete it; 409 while it has nodes, workloads, history or guarantees."""
+        actions.delete_pool(by=actor(request), pool=pool_for(request, slug))
+        return Response(status=status.HTTP_204_NO_CONTENT)

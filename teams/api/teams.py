@@ -112,6 +112,12 @@ class TeamDetail(APIView):
         changed = actions.edit_team(by=actor(request), team=team, version=team.version, changes=changes)
         return _answer(request, changed)
 
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str) -> Response:
+        """Delete it; 409 while teams lie below it, and where it has workloads, over or not: archive it then."""
+        actions.delete_team(by=actor(request), team=team_for(request, slug))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
 
 class MoveTeam(APIView):
     """Another place in the tree."""

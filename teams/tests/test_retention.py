@@ -80,3 +80,39 @@ def test_old_events_go_in_batches(acme: Acme, monkeypatch: pytest.MonkeyPatch) -
         audited(acme, 400)
     before = retention.move_horizon(timezone.now())
     assert [retention.forget_audit(before) for _ in range(3)] == [2, 1, 0]
+
+
+def test_each_kind_may_be_kept_for_a_time_of_its_own(settings: Settings) -> None:
+    settings.CHAMBER_KEEP_DAYS = 100
+    assert {kind: retention.kept(kind).days for kind in retention.Kind} == {
+        retention.Kind.WORKLOADS: 100,
+        retention.Kind.AUDIT: 100,
+        retention.Kind.LOGS: 100,
+        retention.Kind.SAMPLES: 100,
+        retention.Kind.CYCLES: 7,
+    }
+    settings.CHAMBER_KEEP_AUDIT_DAYS, settings.CHAMBER_KEEP_LOG_DAYS = 2000, 400
+    assert retention.kept(retention.Kind.AUDIT).days == 2000
+    assert retention.kept(retention.Kind.LOGS).days == 100, "logs go with their workload"
+
+
+def test_an_audit_trail_that_is_kept_longer_outlives_the_workloads(acme: Acme, settings: Settings) -> None:
+    settings.CHAMBER_KEEP_DAYS, settings.CHAMBER_KEEP_AUDIT_DAYS = 30, 400
+    kept, old = audited(acme, 366), audited(acme, 500)
+    now = timezone.now()
+    horizon = retention.move_horizon(now)
+    assert horizon == now - 30 * DAY
+    retention.forget_audit(retention.before(retention.Kind.AUDIT, horizon, now))
+    left = set(AuditEvent.objects.values_list("pk", flat=True))
+    assert kept.pk in left
+    assert old.pk not in left
+
+
+def test_nothing_goes_after_the_horizon_where_a_kind_s_days_were_made_fewer_and_more_again(
+    db: None, settings: Settings
+) -> None:
+    now = timezone.now()
+    settings.CHAMBER_KEEP_DAYS = 365
+    horizon = retention.move_horizon(now)
+    settings.CHAMBER_KEEP_DAYS = 30
+    assert retention.before(retention.Kind.WORKLOADS, horizon, now) == now - 365 * DAY

@@ -3,10 +3,10 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from chamber.errors import NotAllowed, NotVisible, Refusal
-from chamber.http import page
+from chamber.http import confirmed_deletion, page
 from teams import actions
 from teams.forms import PoolForm, show_refusal
 from teams.models import Pool
@@ -27,6 +27,18 @@ def edit(request: HttpRequest, slug: str) -> HttpResponse:
     if pool is None:
         raise NotVisible(f"There is no pool {slug!r}, or not for you.")
     return _form(request, pool, is_new=False)
+
+
+@require_POST
+def delete(request: HttpRequest, slug: str) -> HttpResponse:
+    """Delete a pool, where its short name was typed; say why not where something hangs on it."""
+    pool = pool_for(request, slug)
+    if pool is None:
+        raise NotVisible(f"There is no pool {slug!r}, or not for you.")
+    deleted = confirmed_deletion(
+        request, slug, lambda: actions.delete_pool(by=actor(request), pool=pool), what=f"The pool {pool.name}"
+    )
+    return redirect("agentlink:pools") if deleted else redirect("agentlink:pool", slug)
 
 
 def _form(request: HttpRequest, pool: Pool, *, is_new: bool) -> HttpResponse:

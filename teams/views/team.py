@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
 from chamber.errors import Refusal
-from chamber.http import Watched, page, posted_from
+from chamber.http import Watched, confirmed_deletion, page, posted_from
 from teams import actions
 from teams.forms import IdentityForm, MemberForm, MoveForm, RulesForm, show_refusal
 from teams.members import members_of
@@ -56,6 +56,7 @@ def render_team(
         "trail": trail[:RECENT],
         "may_audit": may_audit,
         "may_edit": (powers.may_limit(team) or powers.may_split(team)) and not team.is_archived,
+        "may_delete": powers.may_limit(team) and bool(team.parent_id),
         "may_restore": powers.may_limit(team) and team.is_archived,
         **_forms(request, team, policies.get(team.pk), Tree(picture.nodes), may_manage=may_manage),
         **forms,
@@ -179,6 +180,18 @@ def archive(request: HttpRequest, slug: str) -> HttpResponse:
     else:
         messages.success(request, f"{team.name} is archived.")
     return redirect("teams:detail", team.slug)
+
+
+@require_POST
+def delete(request: HttpRequest, slug: str) -> HttpResponse:
+    """Delete the team, where its short name was typed; say why not where something hangs on it."""
+    team = team_for(request, slug)
+    deleted = confirmed_deletion(
+        request, slug, lambda: actions.delete_team(by=actor(request), team=team), what=f"The team {team.name}"
+    )
+    if not deleted:
+        return redirect("teams:detail", team.slug)
+    return redirect("teams:detail", team.parent.slug) if team.parent else redirect("teams:tree")
 
 
 @require_POST

@@ -2,20 +2,24 @@
 
 import uuid
 import zlib
+from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from agentlink import assignments
 from agentlink.logs import kept
 from agentlink.logs.kept import Whole
 from agentlink.models import Cluster, PodLog
 from agentlink.protocol.logs import KEPT_BYTES
+from agentlink.tasks import forget_logs
 from agentlink.tests.agents import admit, cancel, devices_of
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster
+from chamber.ids import first_of
 from workloads.models import Attempt
 
 pytestmark = pytest.mark.django_db
@@ -84,3 +88,23 @@ def test_logs_go_with_their_attempt(place: Place, attempt: Attempt) -> None:
     # As its workload does: `workloads.retention` deletes that with all its attempts.
     Attempt.objects.filter(pk=attempt.pk).delete()
     assert not PodLog.objects.exists()
+
+
+def test_logs_may_go_before_their_workload(
+    place: Place, attempt: Attempt, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    for pod, days in enumerate((20, 15, 13, 0)):
+        PodLog.objects.create(
+            pk=first_of(now - timedelta(days=days)),
+            attempt=attempt,
+            pod_index=pod,
+            content=b"",
+            size_bytes=0,
+        )
+    settings.CHAMBER_KEEP_LOG_DAYS = 14
+    monkeypatch.setattr(kept, "BATCH", 1)
+    assert forget_logs() == 2
+    assert list(PodLog.objects.values_list("pod_index", flat=True)) == [2, 3]
+    assert Attempt.objects.filter(pk=attempt.pk).exists()
+    assert forget_logs() == 0

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from pathlib import Path
 
 import click
 
@@ -9,6 +10,7 @@ from chamber.cli import config
 from chamber.cli.client import connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show_one
 from chamber.cli.status import Failure
+from chamber.cli.trust import trust
 from chamber.words import count
 
 
@@ -26,21 +28,31 @@ from chamber.words import count
 @click.option(
     "--days", type=click.IntRange(1, 365), default=90, show_default=True, help="How long it is valid."
 )
-def login(url: str | None, username: str | None, password_stdin: bool, scope: str, days: int) -> None:
+@click.option(
+    "--ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the certificate of the authority that signed the server's, where it is one of your own; else "
+    "CHAMBER_CA. It is kept with the token.",
+)
+def login(
+    url: str | None, username: str | None, *, password_stdin: bool, scope: str, days: int, ca: Path | None
+) -> None:
     """Sign in to a server and keep a token for it.
 
     The password is not kept. The token lies in $XDG_CONFIG_HOME/chamber/config.json, readable by you only.
     """
     address = config.server(url)
+    authority = config.authority(ca, address)
+    trust(authority)  # a file that is none is refused before somebody types a password
     name = username or click.prompt("User name", err=True)
     if password_stdin:
         password = sys.stdin.readline().rstrip("\r\n")
     else:
         password = click.prompt("Password", hide_input=True, err=True)
     body = {"username": name, "password": password, "scope": scope, "expires_in_days": days}
-    with connect(config.Login(address)) as client:
+    with connect(config.Login(address, ca=authority)) as client:
         made = client.post("login/", {**body, "name": f"chamber login on {socket.gethostname()}"[:80]})
-    config.keep(config.Login(address, made["token"], made["id"], name))
+    config.keep(config.Login(address, made["token"], made["id"], name, authority))
     click.echo(f"Signed in to {address} as {name}; the token is valid for {count(days, 'day')}.")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +181,10 @@ def _tell(result: "Examination") -> None:
         click.echo(f"{click.style(name, bold=True)}: {finding.problem}\n  {finding.advice}")
     if result.left_out:
         click.echo(f"Not looked at: {', '.join(result.left_out)}.")
+    if result.growth:
+        from chamber.doctor.growth import lines
+
+        click.echo("\n".join(["The database holds, and grows by a day:", *lines(result.growth)]))
     if not result.findings:
         click.echo(f"All is well: {len(result.made)} checks found nothing.")
     for name, fact in result.facts:
@@ -196,4 +201,5 @@ def _as_json(result: "Examination") -> dict[str, Any]:
         "facts": [{"check": name, "sentence": fact.sentence} for name, fact in result.facts],
         "made": result.made,
         "left_out": result.left_out,
+        "growth": [asdict(row) for row in result.growth],
     }

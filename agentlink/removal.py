@@ -1,0 +1,67 @@
+"""Deleting a cluster that nothing hangs on any more."""
+
+from django.db import transaction
+from django.db.models import ProtectedError
+
+from agentlink.actions import require_operator
+from agentlink.models import Assignment, Cluster
+from chamber import live
+from chamber.errors import Conflict
+from teams import audit
+from teams.actors import Actor
+
+
+def delete_cluster(*, by: Actor, cluster: Cluster) -> None:
+    """Delete a cluster whose agent is gone and where nothing ran that is still kept, with its nodes and tokens."""
+    require_operator(by)
+    with transaction.atomic():
+        cluster = Cluster.objects.select_for_update().get(pk=cluster.pk)
+        _refuse_used(cluster)
+        before = {
+            "name": cluster.name,
+            "backend": cluster.backend,
+            "uid": cluster.uid,
+            "nodes": cluster.nodes.filter(gone_at__isnull=True).count(),
+        }
+        audit.record(by=by, action="cluster.deleted", target=cluster, before=before, after={})
+        live.announce("pools", "overview", f"link:{cluster.pk}")
+        live.ring()
+        try:
+            cluster.delete()
+        except ProtectedError as error:
+            raise Conflict(f"Something came to hang on {cluster.name} meanwhile. Look again.") from error
+
+
+def _refuse_used(cluster: Cluster) -> None:
+    if cluster.connected:
+        raise Conflict(
+            f"The agent of {cluster.name} is connected. Uninstall it first: half a minute after it was last heard, the "
+            "cluster counts as disconnected.",
+            code="cluster-in-use",
+        )
+    bound = cluster.namespaces.count()
+    if bound:
+        raise Conflict(
+            f"{_counted(bound, 'namespace')} of {cluster.name} {'is' if bound == 1 else 'are'} bound to teams. "
+            f"Unbind {'it' if bound == 1 else 'them'} first.",
+            code="cluster-in-use",
+        )
+    assignments = Assignment.objects.filter(cluster=cluster)
+    running = assignments.filter(gone=False).count()
+    if running:
+        raise Conflict(
+            f"{_counted(running, 'attempt')} may still have pods in {cluster.name}: declare what runs there lost, and "
+            "let an agent report that the pods are gone.",
+            code="cluster-in-use",
+        )
+    ended = assignments.count()
+    if ended:
+        raise Conflict(
+            f"The history has {_counted(ended, 'attempt')} that ran in {cluster.name}; it can be deleted once they are "
+            "no longer kept. Until then, revoke its tokens.",
+            code="cluster-in-use",
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
