@@ -6,9 +6,9 @@ counted with the cluster's rejected messages, and its attempt ends with that as 
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -54,11 +54,6 @@ def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
         return []
     changed = Assignment.objects.filter(cluster=cluster_id, generation__gt=base, generation__lte=generation)
     return _messages(_ordered(changed), connection=connection, generation=generation, base=base)
-
-
-def _unknown_to(cluster_id: UUID) -> frozenset[str]:
-    """Return which fields of assignments the cluster's agent would refuse (one query)."""
-    return protocol.LATER - set(Cluster.objects.values_list("knows", flat=True).get(pk=cluster_id) or ())
 
 
 def _generation(cluster_id: UUID) -> int:
@@ -130,12 +125,11 @@ def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int 
     wanted = [row for row in rows if row.wanted]
     pods = _pods([row.attempt_id for row in wanted])
     spaces = _Spaces(wanted)
-    unknown = _unknown_to(wanted[0].cluster_id) if wanted else frozenset()
     told: list[protocol.Assignment] = []
     untold: dict[UUID, str] = {}
     for row in wanted:
         try:
-            told.append(_assignment(row, pods[row.attempt_id], spaces, unknown))
+            told.append(_assignment(row, pods[row.attempt_id], spaces))
         except ValueError as error:
             untold[row.attempt_id] = " ".join(str(error).split())[:500]
     if untold:
@@ -222,24 +216,17 @@ class _Spaces:
         return namespace if row.placed_at >= since else ""
 
 
-def _assignment(
-    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, unknown: Collection[str]
-) -> protocol.Assignment:
-    """Return the assignment as it is told, without the fields that its agent does not know; raise `ValueError` where it
-    does not fit the protocol.
-    """
-    later: dict[str, Any] = {
-        "name": row.name,
-        "owner": row.owner,
-        "job_class": row.job_class,
-        "least_pods": row.min_pods,
-        "labels": row.labels or {},
-        "annotations": row.annotations or {},
-        "shm_mib": row.shm_mib,
-        "reserved": row.priority >= RESERVED_FROM,
-    }
+def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.Assignment:
+    """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
     assignment = protocol.Assignment(
-        **{field: value for field, value in later.items() if field not in unknown},
+        name=row.name,
+        owner=row.owner,
+        job_class=row.job_class,
+        least_pods=row.min_pods,
+        labels=row.labels or {},
+        annotations=row.annotations or {},
+        shm_mib=row.shm_mib,
+        reserved=row.priority >= RESERVED_FROM,
         workload=row.workload_id,
         slug=row.slug,
         attempt=row.attempt_id,

@@ -233,7 +233,6 @@ class Session:
             "connection": message.connection,
             "uid": message.cluster_uid,
             "agent_version": message.agent_version,
-            "knows": list(message.knows),
             "protocol": message.protocol,
             "connected": True,
             "last_seen_at": now,

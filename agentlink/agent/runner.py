@@ -247,7 +247,6 @@ class _Conversation:
             cluster_uid=self._backend.uid,
             nodes=len(self._nodes),
             gpus=sum(device.slicing == "whole" for node in self._nodes for device in node.devices),
-            knows=tuple(sorted(protocol.LATER)),
             epoch=self._memory.epoch,
         )
         await link.send([hello, *self._whole_inventory()])

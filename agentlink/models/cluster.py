@@ -43,9 +43,6 @@ class Cluster(models.Model):
         max_length=64, blank=True, help_text="The cluster's own id, from the agent's first hello."
     )
     agent_version = models.CharField(max_length=40, blank=True)
-    knows = models.JSONField(
-        null=True, help_text="Fields of assignments that its agent knows besides those of the first agents."
-    )
     protocol = models.PositiveSmallIntegerField(null=True)
     connected = models.BooleanField(default=False, help_text="Heard within the last 30 seconds.")
     last_seen_at = models.DateTimeField(null=True)

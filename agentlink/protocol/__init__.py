@@ -11,7 +11,6 @@ from agentlink.protocol.causes import DISPLACING
 from agentlink.protocol.messages import (
     CLOSE_CODES,
     ENDED,
-    LATER,
     LIVING,
     MAX_BYTES,
     MAX_DEVICES,
@@ -76,7 +75,6 @@ __all__ = [
     "CLOSE_CODES",
     "DISPLACING",
     "ENDED",
-    "LATER",
     "LIVING",
     "MAX_BYTES",
     "MAX_DEVICES",

@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from agentlink.protocol.profiles import GPU_MILLI, Slicing, is_mig, sliced_by_name
+from agentlink.protocol.releases import Since
 
 VERSION = 1
 MAX_BYTES = 1024 * 1024
@@ -20,6 +21,7 @@ MAX_FIGURES = 500
 MOST_EPOCHS = 2**52
 MAX_DEVICES = 8192
 """GPUs of one figure: as many as fit a message."""
+SINCE_0_2 = Since("0.2.0")
 
 
 def _plain(text: str) -> str:
@@ -108,8 +110,6 @@ class Assignment(_Part):
     agent uses its own. `reserved`: nobody may preempt it. Tolerations are written as `key=value:Effect`, like taints.
     `name`, `owner` and `job_class` are for people; `labels` and `annotations` are those of its people, for its pods. It
     starts with `least_pods` (0: not told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
-
-    What came after the first agents, `LATER`, is told only to agents whose hello says that they know it.
     """
 
     workload: UUID
@@ -130,21 +130,15 @@ class Assignment(_Part):
     memory_mib: Count = 0
     grace_seconds: Small
     time_limit_seconds: Small | None = None
-    reserved: bool = False
+    reserved: Annotated[bool, SINCE_0_2] = False
     reported: Count = 0
-    name: Sentence = ""
-    owner: Sentence = ""
-    job_class: Word = ""
-    least_pods: Count = 0
-    labels: dict[Name, Sentence] = {}
-    annotations: dict[Name, Text] = {}
-    shm_mib: Count | None = None
-
-
-LATER = frozenset(
-    {"name", "owner", "job_class", "least_pods", "labels", "annotations", "shm_mib", "reserved"}
-)
-"""Fields of an `Assignment` that the first agents refuse a whole message for."""
+    name: Annotated[Sentence, SINCE_0_2] = ""
+    owner: Annotated[Sentence, SINCE_0_2] = ""
+    job_class: Annotated[Word, SINCE_0_2] = ""
+    least_pods: Annotated[Count, SINCE_0_2] = 0
+    labels: Annotated[dict[Name, Sentence], SINCE_0_2] = {}
+    annotations: Annotated[dict[Name, Text], SINCE_0_2] = {}
+    shm_mib: Annotated[Count | None, SINCE_0_2] = None
 
 
 class StopOrder(_Part):
@@ -270,8 +264,7 @@ class Epoch(_Part):
 class Hello(_Message):
     """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins.
 
-    `knows` are fields of assignments that came after the first agents and that this one knows. `epoch` is the latest
-    that agents of the cluster were told; None: this agent remembers none.
+    `epoch` is the latest that agents of the cluster were told; None: this agent remembers none.
     """
 
     type: Literal["hello"] = "hello"
@@ -280,7 +273,6 @@ class Hello(_Message):
     cluster_uid: Annotated[str, Field(max_length=64), AfterValidator(_plain)]
     nodes: Count
     gpus: Count
-    knows: Annotated[tuple[Word, ...], Field(max_length=100)] = ()
     epoch: Epoch | None = None
 
 
@@ -505,7 +497,7 @@ class Ack(_Message):
     type: Literal["ack"] = "ack"
     reports: tuple[Taken, ...] = ()
     inventory: Count | None = None
-    epoch: Epoch | None = None
+    epoch: Annotated[Epoch | None, SINCE_0_2] = None
 
 
 class ErrorCode(StrEnum):

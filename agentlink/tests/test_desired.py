@@ -5,6 +5,7 @@ import pytest
 from agentlink import desired, protocol
 from agentlink.models import Assignment, Cluster
 from agentlink.protocol import Desired
+from agentlink.protocol.releases import fitted
 from agentlink.tests.agents import Hand, admit, devices_of
 from agentlink.tests.conftest import Place
 from chamber.ids import new_id
@@ -112,28 +113,21 @@ def test_a_gang_of_thousands_of_eight_gpu_pods_comes_in_parts_within_the_bound(p
     assert sum(len(piece.pods) for part in parts for piece in part.assignments) == 4000
 
 
+LATER = {"name", "owner", "job_class", "least_pods", "labels", "annotations", "shm_mib", "reserved"}
+
+
 def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> None:
     attempt = start(place, 0)
     Workload.objects.filter(pk=attempt.workload_id).update(
-        name="Mine", labels={"a": "b"}, annotations={"c": "d"}, shm_mib=7, job_class="training"
+        name="Mine", labels={"a": "b"}, annotations={"c": "d"}, shm_mib=7, job_class="training", priority=100
     )
-    old, new = (
-        desired.full_set(place.cluster.pk, new_id())[0].assignments[0]
-        for knows in ([], sorted(protocol.LATER))
-        if Cluster.objects.filter(pk=place.cluster.pk).update(knows=knows)
-    )
-    assert not protocol.LATER & old.model_dump(exclude_defaults=True).keys()
+    told = desired.full_set(place.cluster.pk, new_id())
+    [new] = told[0].assignments
+    [old] = fitted(told, "0.1.0")[0].assignments
+
+    assert not LATER & old.model_dump(exclude_defaults=True).keys()
     assert (new.name, new.owner, new.job_class, new.least_pods) == ("Mine", "ada", "training", 1)
-    assert (new.labels, new.annotations, new.shm_mib) == ({"a": "b"}, {"c": "d"}, 7)
+    assert (new.labels, new.annotations, new.shm_mib, new.reserved) == ({"a": "b"}, {"c": "d"}, 7, True)
     assert old == new.model_copy(
-        update={name: protocol.Assignment.model_fields[name].default for name in protocol.LATER}
+        update={name: protocol.Assignment.model_fields[name].default for name in LATER}
     )
-
-
-def test_what_an_agent_knows_is_what_its_latest_hello_said(place: Place) -> None:
-    hand = Hand(place.cluster)
-    place.cluster.refresh_from_db()
-    assert place.cluster.knows == []
-    hand.say(hand.hello().model_copy(update={"knows": ("name", "anything")}))
-    place.cluster.refresh_from_db()
-    assert place.cluster.knows == ["name", "anything"]

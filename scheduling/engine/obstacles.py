@@ -54,9 +54,8 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask), ask.gpu_types)
     if fleet.closes_parts(ask):
         return None  # it is not so whatever runs
-    if fleet.most_pods(ask, fleet.usable(ask)) == 0:
-        return _too_large_a_pod(fleet, ask)
-    return _too_many_pods(fleet, ask, min_pods)
+    fits_none = fleet.most_pods(ask, fleet.usable(ask)) == 0
+    return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
 def _has_type(kind: Kind, ask: Ask) -> bool:

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agentlink", "0012_refused_agents")]
+    dependencies = [("agentlink", "0015_adopted_revision")]
     operations = [
         migrations.AddField(
             model_name="cluster",

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workloads', '0005_fewer_indexes'),
+        ('workloads', '0006_displaced'),
     ]
 
     operations = [

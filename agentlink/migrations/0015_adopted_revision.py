@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agentlink", "0012_refused_agents")]
+    dependencies = [("agentlink", "0014_namespace_security")]
     operations = [
         migrations.AddField(
             model_name="adoptedjob",

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agentlink', '0012_refused_agents'),
+        ('agentlink', '0013_slices_are_no_gpus'),
     ]
 
     operations = [
