@@ -15,8 +15,8 @@ from django.db.models.functions import Least
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
-from agentlink.models.cluster import DISCONNECTED_AFTER
 from agentlink.protocol import MOST_EPOCHS, Epoch
+from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live
 from teams import audit
 from teams.actors import Actor
