@@ -78,6 +78,21 @@ def test_the_page_says_how_each_stands(client: Client, place: Place, bound: Boun
     assert "It is being deleted in the cluster." in viewer.get("/clusters/east/").content.decode()
 
 
+def test_the_page_and_the_api_say_what_pods_are_held_to_and_how_to_hold_them_to_it(
+    client: Client, place: Place, bound: BoundNamespace
+) -> None:
+    admin = signed_in(client, place, Role.ADMIN)
+    BoundNamespace.objects.update(ready=True, security="restricted")
+    page = admin.get("/clusters/east/").content.decode()
+    assert "Pod Security: restricted" in page
+    assert "pods of one namespace may share a GPU, pods of two cannot" in page
+    (listed,) = admin.get("/api/v1/clusters/east/namespaces/").json()["results"]
+    assert listed["security"] == "restricted"
+    command = "kubectl label --overwrite namespace nlp-jobs pod-security.kubernetes.io/enforce=baseline"
+    BoundNamespace.objects.update(ready=False, problem=f"It has no Pod Security level. {command}")
+    assert command in admin.get("/clusters/east/").content.decode()
+
+
 def test_a_team_that_i_may_not_see_has_no_namespace_for_me(
     client: Client, place: Place, bound: BoundNamespace
 ) -> None:

@@ -144,6 +144,15 @@ def test_a_cluster_s_page_says_that_the_database_was_restored(client: Client, or
     )
 
 
+def test_a_pool_says_what_pods_get_with_each_gpu(client: Client, org: Team, pool: Pool) -> None:
+    signed_in(client, org, Role.VIEWER)
+    make_node(make_cluster(), "n", gpus=4, pool=pool, cpu_milli=40_000, memory_mib=400 * 1024)
+    page = client.get("/pools/main/").content.decode()
+    assert "7.5 CPU cores, 75 GiB" in page
+    Pool.objects.update(policy={"cpu_per_gpu": 0, "memory_mib_per_gpu": 1024})
+    assert "no CPU, 1 GiB" in client.get("/pools/main/").content.decode()
+
+
 def test_outsiders_find_no_pool_and_no_cluster(client: Client, pool: Pool) -> None:
     make_cluster("east")
     client.force_login(make_user("outsider"))
