@@ -468,6 +468,17 @@ def test_its_roles_give_exactly_what_the_agent_s_own_list_says(makes_namespaces:
         assert rights_of(role) == rights_of({"rules": list(rules(where, *values))}), where
 
 
+def test_the_examples_of_its_page_are_values_that_it_takes() -> None:
+    page = (deployment.ROOT / "docs" / "kubernetes.md").read_text()
+    examples = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(examples) >= 3
+    for text in examples:
+        values: Json = yaml.safe_load(text.replace("sha256:…", f"sha256:{'0' * 64}"))
+        agents = agent_with(**values["agent"]) if "agent" in values else {}
+        servers = server_with(**values["server"]) if "server" in values else {}
+        assert rendered(values | agents | servers)
+
+
 def test_a_release_that_is_called_an_agent_is_not_called_one_twice() -> None:
     assert of_kind(rendered(AGENT, release="chamber-agent"), "Deployment").keys() == {"chamber-agent"}
     assert of_kind(rendered(AGENT, release="gpus"), "Deployment").keys() == {"gpus-chamber-agent"}
