@@ -85,7 +85,8 @@ async def test_what_is_bound_to_a_task_stays_with_it_and_those_that_it_begins() 
     async def heard() -> str:
         return logs.bound("cluster")
 
-    assert await asyncio.gather(named("east"), named("west")) == [("east", "east"), ("west", "west")]
+    said = list(await asyncio.gather(named("east"), named("west")))
+    assert said == [("east", "east"), ("west", "west")]
     assert logs.bound("cluster") == ""
 
 
