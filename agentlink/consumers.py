@@ -45,7 +45,6 @@ class AgentConsumer(AsyncWebsocketConsumer):
 
     session: Session | None = None
     topic = ""
-    cluster_name = ""
     telling: "asyncio.Task[None] | None" = None
     heard_at = 0.0
 
@@ -65,7 +64,8 @@ class AgentConsumer(AsyncWebsocketConsumer):
             await self._send(Answer([token]))
             return
         self.session = Session(token)
-        self.topic, self.cluster_name = f"link:{token.cluster_id}", token.cluster.name
+        self.topic = f"link:{token.cluster_id}"
+        logs.bind_task(cluster=token.cluster.name)  # all that is heard on a socket is one task's
         self.heard_at = asyncio.get_running_loop().time()
         await self.channel_layer.group_add(live.group(self.topic), self.channel_name)
         self.telling = asyncio.create_task(self._tell())
@@ -73,9 +73,8 @@ class AgentConsumer(AsyncWebsocketConsumer):
     async def disconnect(self, code: int) -> None:
         """Forget the agent; its cluster counts as connected until it was silent for 30 seconds."""
         self.session = None
-        if self.cluster_name:
-            with logs.bind(cluster=self.cluster_name):
-                logger.info("The socket of its agent was closed (%s).", code)
+        if self.topic:
+            logger.info("The socket of its agent was closed (%s).", code)
         if self.telling is not None:
             self.telling.cancel()
             with suppress(asyncio.CancelledError):
@@ -111,8 +110,7 @@ class AgentConsumer(AsyncWebsocketConsumer):
                     if self.session is not None:
                         await self._send(await in_thread(self.session.news)())
             elif loop.time() >= self.heard_at + SILENCE_SECONDS:
-                with logs.bind(cluster=self.cluster_name):
-                    logger.warning("Its agent said nothing for %.0f s.", SILENCE_SECONDS)
+                logger.warning("Its agent said nothing for %.0f s.", SILENCE_SECONDS)
                 await self._end(SILENT)
 
     async def _send(self, answer: Answer) -> None:
@@ -120,8 +118,7 @@ class AgentConsumer(AsyncWebsocketConsumer):
             for message in answer.messages:
                 await asyncio.wait_for(self.send(protocol.encode(message)), timeout=SEND_SECONDS)
         except TimeoutError:
-            with logs.bind(cluster=self.cluster_name):
-                logger.warning("Its agent does not read what it is sent.")
+            logger.warning("Its agent does not read what it is sent.")
             await self._end(TOO_SLOW)
             return
         except OSError:

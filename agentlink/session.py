@@ -114,7 +114,7 @@ class Session:
     def __init__(self, token: AgentToken, *, polls: bool = False) -> None:
         self._polls = polls
         self.cluster_id: UUID = token.cluster_id
-        self.cluster_name = token.cluster.name
+        self._cluster_name = token.cluster.name
         self._token_id = token.pk
         self._token: AgentToken | None = None
         self._checked_at = 0.0
@@ -126,7 +126,7 @@ class Session:
 
     def take(self, data: str | bytes) -> Answer:
         """Return the answer to one message, with what is new for the agent besides."""
-        with logs.bind(cluster=self.cluster_name):
+        with logs.bind(cluster=self._cluster_name):
             try:
                 closed, cluster = self._check()
                 if cluster is None:
@@ -153,7 +153,7 @@ class Session:
 
     def news(self) -> Answer:
         """Return what is new for the agent since it was last told, or that the conversation is over."""
-        with logs.bind(cluster=self.cluster_name):
+        with logs.bind(cluster=self._cluster_name):
             try:
                 closed, cluster = self._check(now=True)
             except DatabaseError:
@@ -180,7 +180,7 @@ class Session:
 
     def refuse(self, error: Error) -> Answer:
         """Answer what never became a message."""
-        with logs.bind(cluster=self.cluster_name):
+        with logs.bind(cluster=self._cluster_name):
             try:
                 closed, cluster = self._check()
                 return closed if cluster is None else self._reject(cluster, error)

@@ -30,6 +30,11 @@ def bind(**fields: object) -> Iterator[None]:
         _bound.reset(token)
 
 
+def bind_task(**fields: object) -> None:
+    """Put `fields` on every record that this task logs from now on, and those that it begins."""
+    _bound.set({**_bound.get(), **fields})
+
+
 def bound(name: str) -> str:
     """Return what is bound to a field here; an empty text where nothing is."""
     return str(_bound.get().get(name, ""))

@@ -23,6 +23,7 @@ from agentlink.protocol import logs as messages
 from agentlink.protocol.logs import Ask, Chunk, End, Kept, Stop, Stored, StoredPod
 from agentlink.session import authenticate
 from chamber import live
+from chamber.logs import bind_task
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
             await self._refuse(token)
             return
         self.cluster_id, self.token_id = token.cluster_id, token.pk
+        bind_task(cluster=token.cluster.name)
         self.rung, self.parts = asyncio.Event(), kept.Parts()
         self.exchange = Exchange(say=self._say, tell=self._tell, tell_group=self._tell_group)
         for group in self._groups():

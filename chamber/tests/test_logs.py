@@ -1,5 +1,6 @@
 """The log's two forms, and what is bound to its records."""
 
+import asyncio
 import io
 import json
 import logging
@@ -73,6 +74,20 @@ def test_what_was_bound_outside_holds_again_after_a_block() -> None:
             assert logs.bound("request_id") == "inner"
         assert logs.bound("request_id") == "outer"
     assert logs.bound("request_id") == ""
+
+
+async def test_what_is_bound_to_a_task_stays_with_it_and_those_that_it_begins() -> None:
+    async def named(name: str) -> tuple[str, str]:
+        logs.bind_task(cluster=name)
+        await asyncio.sleep(0)
+        return logs.bound("cluster"), await asyncio.create_task(heard())
+
+    async def heard() -> str:
+        return logs.bound("cluster")
+
+    said = list(await asyncio.gather(named("east"), named("west")))
+    assert said == [("east", "east"), ("west", "west")]
+    assert logs.bound("cluster") == ""
 
 
 def test_what_is_said_seldom_is_due_once_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,7 @@ async def test_every_line_from_its_submission_to_its_end_names_cycle_workload_or
     assert any(said.startswith("Decided in ") and about["cycle"] == number for said, about in found)
     assert ("Connected to Chamber at " + url + ".", {"cluster": "east"}) in found
     assert ("Created pods (1).", {**slug, "cluster": "east"}) in found
+    assert any(said.startswith("The socket of its agent was closed") for said, _ in found)
     for said in ("All its pods run.", "Completed."):
         assert (said, {**slug, "cluster": "east"}) in found
 
