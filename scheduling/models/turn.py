@@ -20,7 +20,8 @@ class Bell(models.Model):
 
 
 class Turn(models.Model):
-    """One row: which process runs cycles, until when, and when it last looked.
+    """One row: which process runs cycles, until when, and when a cycle last ended (`looked_at`), which one in which the
+    engine failed has not.
 
     A lease by the database's clock, so that a second scheduler stands by instead of working for nothing. It is no
     lock: what makes a plan safe to apply is the fence, `Clock.cycle`.
