@@ -161,7 +161,7 @@ async def test_a_conversation_of_this_version_can_be_kept(recording: Recording) 
     assert "<attempt stopped>" in text
     assert "<connection>" in text
     if folder := os.environ.get("CHAMBER_TEST_RECORD"):
-        version = settings.SPECTACULAR_SETTINGS["VERSION"]
+        version = str(settings.SPECTACULAR_SETTINGS["VERSION"])
         await asyncio.to_thread(keep, Path(folder) / version, text)
 
 
