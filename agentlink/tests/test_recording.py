@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.conf import settings
 from pydantic import TypeAdapter
 
 from agentlink import protocol
@@ -36,7 +37,6 @@ from agentlink.tests.agents import (
     until,
 )
 from agentlink.tests.conftest import Place
-from chamber import __version__
 from workloads.models import Attempt, Status, Workload
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -161,7 +161,8 @@ async def test_a_conversation_of_this_version_can_be_kept(recording: Recording) 
     assert "<attempt stopped>" in text
     assert "<connection>" in text
     if folder := os.environ.get("CHAMBER_TEST_RECORD"):
-        await asyncio.to_thread(keep, Path(folder) / __version__, text)
+        version = str(settings.SPECTACULAR_SETTINGS["VERSION"])
+        await asyncio.to_thread(keep, Path(folder) / version, text)
 
 
 def keep(place: Path, text: str) -> None:
