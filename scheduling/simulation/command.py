@@ -15,7 +15,7 @@ from scheduling.engine import schedule
 from scheduling.engine.scenario.check import differences
 from scheduling.engine.scenario.document import MAX_BYTES, Format, ScenarioError
 from scheduling.engine.scenario.loader import Scenario, load
-from scheduling.engine.scenario.output import as_object, as_text
+from scheduling.engine.scenario.output import Object, as_object, as_text
 from scheduling.engine.scenario.table import as_table
 from scheduling.engine.scenario.trace import unpacked
 from scheduling.engine.types import Plan, Snapshot
@@ -23,6 +23,7 @@ from scheduling.engine.types import Plan, Snapshot
 from .clock import Clock
 from .outcome import carried_out
 from .progress import Progress
+from .protected import ByWaiting, protected_from, section
 from .summary import Summary, summary_of
 from .verify import Verdict
 
@@ -70,12 +71,14 @@ def run(path: str, options: Options, *, out: TextIO, err: TextIO) -> int:
     verdict = Verdict() if options.verify else None
     result = _simulated(scenario, options, verdict, err)
     shown = as_object(result.snapshot, result.now, result.plan)
+    spared = protected_from(result.snapshot, result.plan, result.now)
+    _add(shown, spared)
     if result.summary is not None:
         shown["summary"] = result.summary.as_object()
     if options.format == JSON:
         _write(out, as_text(shown))
     elif not options.check and not options.verify:
-        _write(out, _table(result, out))
+        _write(out, _table(result, spared, out))
     to = err if options.format == JSON else out
     status = OK
     if verdict is not None:
@@ -86,6 +89,16 @@ def run(path: str, options: Options, *, out: TextIO, err: TextIO) -> int:
         well = "as expected" if count else "nothing is expected"
         status = max(status, _tell(path, differences(expectations, shown), well, to))
     return status
+
+
+def _add(shown: Object, spared: ByWaiting) -> None:
+    """Add to those who wait whom they would preempt, but for what protects these."""
+    workloads = shown["workloads"]
+    assert isinstance(workloads, dict)  # noqa: S101 - `as_object` makes one
+    for name, found in spared.items():
+        row = workloads[name]
+        assert isinstance(row, dict)  # noqa: S101 - likewise
+        row["protected"] = [{"workload": each.workload, "why": each.why} for each in found]
 
 
 def _scenario(path: str, options: Options) -> Scenario:
@@ -157,12 +170,12 @@ def _form(path: str, content: bytes) -> Format:
     return Format.JSON
 
 
-def _table(result: Result, out: TextIO) -> str:
+def _table(result: Result, spared: ByWaiting, out: TextIO) -> str:
     """The table as wide as the terminal; a file gets all of it, and no colour."""
     terminal = out.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
     colour = terminal and not os.environ.get("NO_COLOR")
-    more = () if result.summary is None else (result.summary.section(),)
+    more = (section(spared),) if result.summary is None else (section(spared), result.summary.section())
     return as_table(result.snapshot, result.now, result.plan, width=width, colour=colour, more=more)
 
 

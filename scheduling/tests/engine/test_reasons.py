@@ -397,3 +397,30 @@ def test_who_is_stopped_by_a_ceiling_is_told_of_it_whatever_has_grown_since() ->
         ("w", "waiting-for-ceiling", (2_000, 1_000, 3_000))
     ]
     assert check(world, found, NOW) == ()
+
+
+def test_of_two_at_one_ceiling_the_elastic_one_is_told_of_the_limit_that_stops_only_it() -> None:
+    """Both are stopped by the maximum of p when their turns come. Then g grows: t's burst limit is passed too, but not by
+    the reserved one, most of which is charged above t."""
+    nodes = [node("a0", 2, gpu_type="A100"), node("b0", 1, gpu_type="B200"), node("h0", 2)]
+    teams = [
+        team("top", reserved=9),
+        team("p", "top", maximum=3),
+        team("t", "p", reserved=1, burst_limit_percent=200),
+        team("t2", "p"),
+        team("o", "top"),
+    ]
+    rows = [
+        placed("g", "t", on="a0:0", pods=2, min_pods=1, gpu_types=("A100",)),
+        placed("in-the-way", "o", 2, on="h0:0,1", priority=100),
+        placed("r", "t2", on="b0:0", priority=100),
+        waiting("reserved", "t", 2, priority=120, gpu_types=("H100",)),
+        waiting("elastic", "t", 2, priority=60, gpu_types=("H100",)),
+    ]
+    found = plan(nodes, teams, rows)
+    told = {wait.workload: wait.reason.message for wait in found.waits}
+    assert [grow.workload for grow in found.grows] == ["g"]
+    assert told == {
+        "reserved": "It asks for 2 GPUs, but none is left of the 3 that the maximum of p allows.",
+        "elastic": "It asks for 2 GPUs, but only 1 is left of the 3 that the burst limit of t allows.",
+    }
