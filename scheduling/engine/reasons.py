@@ -411,7 +411,7 @@ def shrunk(rule: Rule, team_name: str, pods: int, milli: int, level: str | None)
     """It gave pods above its minimum to a newcomer."""
     return reason(
         ReasonCode.SHRUNK,
-        f"It gave {counted(pods, 'pod')} above its minimum ({gpus(milli)}) to "
+        f"It gave {'one pod' if pods == 1 else f'{pods} pods'} above its minimum ({gpus(milli)}) to "
         f"{RIGHT[rule].format(team=team_name)}.",
         "It grows again when GPUs are idle.",
         asked=milli,

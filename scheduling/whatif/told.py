@@ -329,7 +329,7 @@ class _Teller:
             return f"Without the change it yields to {by}."
         if isinstance(row.yielding, engine.Shrink):
             pods = len(row.yielding.pods)
-            return f"{counted(pods, 'pod')} for {by}."
+            return f"{'One pod' if pods == 1 else f'{pods} pods'} for {by}."
         return f"For {by}. {after}"
 
     def _why_starts(self, row: WorkloadEffect) -> str:

@@ -400,7 +400,7 @@ def test_who_is_stopped_by_a_ceiling_is_told_of_it_whatever_has_grown_since() ->
 
 
 def test_of_two_at_one_ceiling_the_elastic_one_is_told_of_the_limit_that_stops_only_it() -> None:
-    """Both are stopped by the maximum of p when their turns come. Then g grows: t's burst limit is passed too, but not by
+    """Both are stopped by the maximum of p when their turns come. Then g grows: t's burst limit is passed too, not by
     the reserved one, most of which is charged above t."""
     nodes = [node("a0", 2, gpu_type="A100"), node("b0", 1, gpu_type="B200"), node("h0", 2)]
     teams = [

@@ -36,6 +36,37 @@ def test_unnamed_nodes_are_the_first_of_the_file_that_fit() -> None:
     assert [_lies(scenario, name) for name in "xyz"] == [[("n0", [0])], [("n1", [0, 1])], [("n0", [1])]]
 
 
+CUT = _pools(
+    "{name: cut, gpus: 2, gpu_type: mig, slices: mig, slice_milli: 143, sharing: false}, "
+    "{name: shared, gpus: 2, gpu_type: part, slices: replicas, slice_milli: 250, sharing: false}, {name: gpu, gpus: 1}"
+)
+
+
+@pytest.mark.parametrize(
+    ("asks", "node", "milli"),
+    [
+        ("gpu_types: [mig]", "cut", 143),
+        ("gpu_types: [mig], gpus: 0.25", None, 0),
+        ("gpu_types: [part]", "shared", 250),
+        ("gpus: 0.25", "shared", 250),
+        ("gpus: 0.5", "gpu", 500),
+        ("gpus: 1", "gpu", 1000),
+        ("gpus: 1, nodes: [cut]", "cut", 143),
+        ("gpus: 2, nodes: [cut]", None, 0),
+        ("gpus: 2, gpu_types: [mig]", None, 0),
+    ],
+)
+def test_a_placed_pod_has_one_slice_whole_of_those_that_are_for_it(
+    asks: str, node: str | None, milli: int
+) -> None:
+    row = f"name: x, team: a, status: running, {asks}"
+    if node is None:
+        assert "x" in refusal(text(row, pools=CUT)).message
+        return
+    (pod,) = by_id(loaded(row, pools=CUT))["x"].placements
+    assert (pod.node, [share.milli for share in pod.devices]) == (node, [milli])
+
+
 def test_named_nodes_come_first_wherever_they_stand() -> None:
     rows = "name: x, team: a, gpus: 2, status: running\nname: y, team: a, status: running, nodes: [n0]"
     assert _lies(loaded(rows, pools=PAIR), "x") == [("n1", [0, 1])]

@@ -16,6 +16,7 @@ from scheduling.engine.types import (
     Pool,
     Queueing,
     Sharing,
+    Slicing,
     Taint,
     TypicalRequest,
 )
@@ -80,6 +81,18 @@ def test_every_fact_of_a_node_is_read() -> None:
     assert (node.ready, node.cordoned, node.sharing) == (False, True, False)
 
 
+def test_slices_are_read_with_their_share() -> None:
+    node = _node("gpus: 2, gpu_type: mig, slices: mig, slice_milli: 143, foreign: 1")
+    mig = (Slicing.MIG, 143)
+    assert node.devices == (Device(0, "mig", None, False, *mig), Device(1, "mig", None, True, *mig))
+    assert _node("gpus: 1, slices: replicas").devices == (Device(0, slicing=Slicing.REPLICAS),)
+    assert _node("gpus: 1, slices: null, slice_milli: 1000").devices == (Device(0),)
+
+
+def test_a_taint_may_be_a_number_in_quotes() -> None:
+    assert _node('gpus: 1, taints: ["1", key=1]').taints == (Taint("1"), Taint("key", "1"))
+
+
 def test_a_count_numbers_nodes_from_zero() -> None:
     pools = 'pools: [{name: main, nodes: [{count: 3, name: "w{i}", gpus: 1}, {name: "x{i}", gpus: 1}]}]\n'
     assert [node.id for node in loaded(pools=pools).snapshot.nodes] == ["w0", "w1", "w2", "x{i}"]
@@ -106,6 +119,15 @@ def test_a_count_numbers_nodes_from_zero() -> None:
         ("{name: a, nodes: [{name: n, gpus: 2, foreign: 3}]}", 'node "n": foreign is 3; allowed are whole numbers from 0 to 2'),
         ("{name: a, nodes: [{name: n, gpus: 2, labels: {rack: null}}]}", 'node "n": labels has no rack; one is required'),
         ('{name: a, nodes: [{name: n, gpus: 2, taints: ["k:Never"]}]}', 'node "n": taints has "k:Never"; allowed is "key=value:EFFECT" with NoSchedule, PreferNoSchedule, NoExecute'),
+        ("{name: a, nodes: [{name: n, gpus: 2, taints: [1]}]}", 'node "n": taints has 1, a number; allowed is text, in quotes'),
+        ("{name: a, nodes: [{name: n, gpus: 2, taints: [true]}]}", 'node "n": taints has true, true or false; allowed is text, in quotes'),
+        ("{name: a, nodes: [{name: n, gpus: 2, slices: half}]}", 'node "n": slices is half; allowed are mig, replicas'),
+        ("{name: a, nodes: [{name: n, gpus: 2, slices: whole}]}", 'node "n": slices is whole; allowed are mig, replicas'),
+        ("{name: a, nodes: [{name: n, gpus: 2, slices: replicas, slice_milli: 0}]}", 'node "n": slice_milli is 0; allowed are whole numbers from 1 to 1,000'),
+        ("{name: a, nodes: [{name: n, gpus: 2, slices: replicas, slice_milli: 1001}]}", 'node "n": slice_milli is 1001; allowed are whole numbers from 1 to 1,000'),
+        ("{name: a, nodes: [{name: n, gpus: 2, slice_milli: 143}]}", 'node "n": slice_milli is 143; it needs slices: allowed are mig, replicas'),
+        ("{name: a, nodes: [{name: n, gpus: 2, slices: mig}]}", 'node "n": slices is mig; a gpu_type is required: MIG slices go to workloads that name it'),
+        ("{name: a, nodes: [{name: n, gpus: 2, gpu_type: A}, {name: m, gpus: 2, gpu_type: A, slices: mig}]}", 'node "m": gpu_type is A; whole GPUs and slices of the pool would have one type; allowed is one of its own for each'),
         ("{name: a, nodes: [{name: n, gpus: 1}, {name: n, gpus: 1}]}", 'the node "n" is given twice, first in line 3; names are unique'),
         ("{name: a, nodes: [{name: n, count: 2, gpus: 1}]}", 'node "n": name is n; with a count the name needs "{i}", which becomes 0, 1, 2 and so on'),
         ('{name: a, nodes: [{name: "n{i}", count: 1000001, gpus: 1}]}', 'node "n{i}": count is 1000001; allowed are whole numbers from 0 to 1,000,000'),

@@ -12,6 +12,7 @@ from scheduling.engine.standing import Standing
 from scheduling.engine.types import (
     Device,
     Memory,
+    Slicing,
     Taint,
     Topology,
 )
@@ -35,6 +36,13 @@ def _all_gangs(growing: Mapping[str, Candidate], standings: Mapping[str, Standin
     return [Growing(entry, standings[id_]) for id_, entry in growing.items()]
 
 
+CUT = world(
+    node("n", 1),
+    node("m", 2, gpu_type="mig", slices=Slicing.MIG, share=143),
+    placed("r", "a", on="n:0"),
+    waiting("v", "a"),
+    waiting("w", "b", gpu_types=("mig",)),
+)
 PLACES = (
     Fault(
         "a gang is cut",
@@ -77,6 +85,18 @@ PLACES = (
             pools=(pool(topology=["rack"]),),
         ),
         wrong("ledger.Ledger._packs", property(lambda _: False)),
+    ),
+    Fault(
+        "a whole GPU without a type lands on a slice",
+        BrokenRule.GPU_TYPE,
+        CUT,
+        wrong("ask.takes", lambda *_, **__: True),
+    ),
+    Fault(
+        "a slice counts as a whole GPU",
+        BrokenRule.POD_SIZE,
+        CUT,
+        blind(nodes=lambda row: {"devices": tuple(replace(each, share_milli=1000) for each in row.devices)}),
     ),
     Fault(
         "a device is given out twice",
