@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.fragmentation import Typical
 from scheduling.engine.quantities import memory_share
-from scheduling.engine.types import GPU_MILLI, Node, Placement, Pool, TypicalRequest
+from scheduling.engine.types import GPU_MILLI, Node, Placement, Pool, Slicing, TypicalRequest
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting
 
 A = [team("a")]
@@ -115,6 +115,28 @@ def _unusable(gpu: list[int], cpu: int, each: TypicalRequest) -> int:
         and each.gpu_types in ((), ("H100",), ("A100", "H100"))
     )
     return sum(gpu) - sum(enough) if fits else sum(gpu)
+
+
+@pytest.mark.parametrize(
+    ("request_", "fragments"),
+    [
+        (asks(1), 1001),
+        (asks(0.1), 1001),
+        (asks(1, gpu_types=("mig",)), 0),
+        (asks(2, gpu_types=("mig",)), 1001),
+        (asks(0.1, gpu_types=("mig",)), 0),
+        (asks(0.25, gpu_types=("mig",)), 1001),
+    ],
+)
+def test_free_slices_are_of_use_only_to_who_takes_one(request_: TypicalRequest, fragments: int) -> None:
+    cut = node("s0", 7, gpu_type="mig", slices=Slicing.MIG, share=143)
+    assert lost([cut], [[143] * 7], 0, 0, request_) == [fragments]
+
+
+def test_free_replicas_are_of_use_to_parts_that_are_no_larger() -> None:
+    cut = node("s0", 4, slices=Slicing.REPLICAS, share=250, sharing=False)
+    assert lost([cut], [[250] * 4], 0, 0, asks(0.25)) == [0]
+    assert lost([cut], [[250] * 4], 0, 0, asks(0.5)) == [1000]
 
 
 def test_equal_requests_and_their_order_make_no_difference() -> None:

@@ -18,22 +18,48 @@ from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.place import might_hold
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.space import Space
-from scheduling.engine.types import Device, Memory, Node, Placement, Pool, Request, Share, TypicalRequest
+from scheduling.engine.types import (
+    Device,
+    Memory,
+    Node,
+    Placement,
+    Pool,
+    Request,
+    Share,
+    Slicing,
+    TypicalRequest,
+)
 from scheduling.tests.engine.build import node, pool, waiting
 
+CUT = (
+    Device(0, "mig", 10240, slicing=Slicing.MIG, share_milli=143),
+    Device(1, "mig-3g", 40960, slicing=Slicing.MIG, share_milli=429),
+    Device(2, "shared", 40960, slicing=Slicing.REPLICAS, share_milli=500),
+    Device(3, "H100", 81920),
+)
 MIXED = (Device(0, "H100", 81920), Device(1, "A100", 40960), Device(2, "A100", 40960, foreign=True))
 NODES = [
     *(node(f"n{at}", 4, cpu_milli=16000, memory_mib=640) for at in range(4)),
     replace(node("mixed"), devices=MIXED),
     node("down", 8, ready=False),
+    replace(node("cut", cpu_milli=16000, memory_mib=640), devices=CUT),
+    node(
+        "quarters",
+        4,
+        gpu_type="shared",
+        slices=Slicing.REPLICAS,
+        share=250,
+        gpu_memory_mib=20480,
+        sharing=False,
+    ),
 ]
 RECENT = (TypicalRequest(500, 2.0, 4000), TypicalRequest(4000, 1.0), TypicalRequest(1000, 3.0, 2000, 64))
 REQUESTS: list[Request] = [Share(250), Share(810), Share(1000), Share(2000), Memory(30000), Share(0)]
 
 
 @cache
-def ask(request: Request, cpu: int = 0) -> Ask:
-    return Ask.of(waiting("w", "a", request=request, cpu_milli=cpu, memory_mib=cpu // 100))
+def ask(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> Ask:
+    return Ask.of(waiting("w", "a", request=request, cpu_milli=cpu, memory_mib=cpu // 100, gpu_types=types))
 
 
 def made(policy: Pool, nodes: list[Node] = NODES) -> Ledger:
@@ -41,7 +67,12 @@ def made(policy: Pool, nodes: list[Node] = NODES) -> Ledger:
 
 
 policies = st.sampled_from([replace(pool(), recent=RECENT), pool(), pool(placement=Placement.SPREAD)])
-asks = st.builds(ask, st.sampled_from(REQUESTS), st.sampled_from([0, 3000]))
+asks = st.builds(
+    ask,
+    st.sampled_from(REQUESTS),
+    st.sampled_from([0, 3000]),
+    st.sampled_from([(), (), ("mig", "mig-3g"), ("shared", "H100")]),
+)
 
 
 @given(policies, st.lists(asks, min_size=1, max_size=14), st.integers())
