@@ -23,7 +23,7 @@ from scheduling.engine.types import (
 KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 
 
-class DeviceSort(NamedTuple):
+class DeviceProfile(NamedTuple):
     """What a request sees of a device: devices with the same are alike to it."""
 
     gpu_type: str
@@ -32,7 +32,7 @@ class DeviceSort(NamedTuple):
     share_milli: int = GPU_MILLI
 
 
-def takes(device: DeviceSort, named: bool, whole: int, *, part_milli: int, mib: int) -> bool:
+def takes_slice(device: DeviceProfile, named: bool, whole: int, *, part_milli: int, mib: int) -> bool:
     """Whether a pod takes such a slice, of a type that it names or of any: one that it names, or, for a part of a GPU
     or so much of its memory, a replica that has that."""
     if not named and (whole or device.slicing is Slicing.MIG):
@@ -99,7 +99,7 @@ class Ask:
             each.key == taint.key and each.value in (None, taint.value) for each in self.tolerations
         )
 
-    def cost_on(self, device: DeviceSort) -> int:
+    def cost_on(self, device: DeviceProfile) -> int:
         """Milli-GPUs a pod takes of each such device it lands on; 0 if it cannot use it.
 
         Who takes a slice takes all of it, and no other device besides.
@@ -110,7 +110,9 @@ class Ask:
             part = self.request.milli if isinstance(self.request, Share) else 0
             mib = self.request.mib if isinstance(self.request, Memory) else 0
             named = bool(self.gpu_types)
-            return device.share_milli if takes(device, named, self.whole, part_milli=part, mib=mib) else 0
+            return (
+                device.share_milli if takes_slice(device, named, self.whole, part_milli=part, mib=mib) else 0
+            )
         if isinstance(self.request, Memory):
             if not device.memory_mib or self.request.mib > device.memory_mib:
                 return 0

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.ask import Ask, DeviceSort
+from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.fragmentation import Ints, Typical
 from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.types import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Slicing, Taint
@@ -39,7 +39,7 @@ class Kind(NamedTuple):
     partition: str | None
     parts: bool
     sharing: bool
-    devices: tuple[DeviceSort, ...]
+    devices: tuple[DeviceProfile, ...]
 
     def admits(self, ask: Ask) -> bool:
         """Whether partition, sharing, labels and taints let the ask in."""
@@ -168,7 +168,7 @@ class Fleet:
             node.sharing and parts,
             tuple(
                 [
-                    DeviceSort(device.gpu_type, device.memory_mib, device.slicing, device.share_milli)
+                    DeviceProfile(device.gpu_type, device.memory_mib, device.slicing, device.share_milli)
                     for device in node.devices
                 ]
             ),

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.ask import DeviceSort, takes
+from scheduling.engine.ask import DeviceProfile, takes_slice
 from scheduling.engine.quantities import UNLIMITED, in_arrays, memory_share
 from scheduling.engine.types import GPU_MILLI, Slicing, TypicalRequest
 
@@ -137,14 +137,14 @@ def _needs(sizes: Sequence[Size], kinds: Sequence[Kind]) -> Ints:
     return needs
 
 
-def _need(size: Size, device: DeviceSort, *, parts: bool, sharing: bool) -> int:
+def _need(size: Size, device: DeviceProfile, *, parts: bool, sharing: bool) -> int:
     devices, milli, mib, types = size
     part = milli != GPU_MILLI
     if types and device.gpu_type not in types:
         return NEVER
     if device.slicing is not Slicing.WHOLE:
         whole = 0 if part else devices
-        fits = takes(device, bool(types), whole, part_milli=milli, mib=mib) and (parts or not part)
+        fits = takes_slice(device, bool(types), whole, part_milli=milli, mib=mib) and (parts or not part)
         return device.share_milli if fits else NEVER
     if part and not sharing:
         return NEVER

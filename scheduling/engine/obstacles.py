@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scheduling.engine import reasons
-from scheduling.engine.ask import Ask, DeviceSort
+from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.charges import Charges
 from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind
 from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus, memory_share
@@ -143,7 +143,7 @@ def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:
     return ask.bare or pods_in(room, kind.costs(ask), ask) > 0
 
 
-def _is_of_type(device: Device | DeviceSort, ask: Ask) -> bool:
+def _is_of_type(device: Device | DeviceProfile, ask: Ask) -> bool:
     """Whether it is of a type that is asked for; where none is named, a GPU, or for a part of one also a replica."""
     if ask.gpu_types:
         return device.gpu_type in ask.gpu_types

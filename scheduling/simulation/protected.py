@@ -103,7 +103,7 @@ def _without_reserved(snapshot: Snapshot) -> Snapshot:
 
 def section(found: ByWaiting) -> Section:
     """Return them as rows of the table."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for waiting, spared in sorted(found.items()):
         rows += [(waiting, each.workload, each.why) for each in spared[:SHOWN]]
         if len(spared) > SHOWN:

@@ -39,14 +39,14 @@ MORE = "+"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FreedPlan:
     """Who would start, and the first blocked workload for which some of the rest is kept, or behind which all wait."""
 
     starts: tuple[engine.Start, ...]
     ahead: str | None = None
 
 
-_desk: Desk[Found] = Desk()
+_desk: Desk[FreedPlan] = Desk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def who_is_next(user: "User | AnonymousUser", pool: Pool, gpus: int, *, wait_sec
     places = {id_: at for at, id_ in enumerate(last.queue(key), start=1)} if last else {}
     ordered = sorted(starts, key=lambda start: (places.get(start.workload, len(places) + 1), start.workload))
     ahead = [found.ahead] if found.ahead is not None else []
-    told = _rows([*(_Asked.of(start) for start in ordered[:SHOWN]), *map(_Asked, ahead)], places, user)
+    told = _rows([*(_Gets.of(start) for start in ordered[:SHOWN]), *map(_Gets, ahead)], places, user)
     rows = [row for row in told if row.key not in ahead]
     taken = sum(pod.milli for start in starts for pod in start.placements if MORE in pod.node)
     left = max(0, gpus * engine.GPU_MILLI - taken)
@@ -115,12 +115,12 @@ def forget() -> None:
     _desk.forget()
 
 
-def _work(pool: str, gpus: int) -> Work[Found]:
+def _work(pool: str, gpus: int) -> Work[FreedPlan]:
     picture = recent.picture(at_most=PICTURE_KEPT)
     return lambda: with_more(picture, pool, gpus)
 
 
-def with_more(picture: Picture, pool: str, gpus: int) -> Found:
+def with_more(picture: Picture, pool: str, gpus: int) -> FreedPlan:
     """Return who would start in the pool at the next cycle with so many more idle GPUs, and behind whom others wait."""
     more = more_nodes(picture.snapshot, pool, gpus)
     plan = schedule(Draft(more_nodes=more).on(picture.snapshot), picture.now)
@@ -129,7 +129,7 @@ def with_more(picture: Picture, pool: str, gpus: int) -> Found:
     kept = next((row.workload for row in plan.reservations if row.pool == pool), None)
     first = (wait.workload for wait in plan.waits if wait.pool == pool and wait.reason.code in FOR_A_PLACE)
     ahead = (kept or next(first, None)) if held_back else None
-    return Found(tuple(start for start in plan.starts if start.pool == pool), ahead)
+    return FreedPlan(tuple(start for start in plan.starts if start.pool == pool), ahead)
 
 
 def more_nodes(snapshot: engine.Snapshot, pool: str, gpus: int) -> tuple[engine.Node, ...]:
@@ -171,18 +171,18 @@ def _shape(node: engine.Node) -> tuple[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Gets:
     """A workload, and what it would get; none, for one that still waits: then it is told what it asks for."""
 
     key: str
     gpus_milli: int | None = None
 
     @classmethod
-    def of(cls, start: engine.Start) -> "_Asked":
+    def of(cls, start: engine.Start) -> "_Gets":
         return cls(start.workload, sum(pod.milli for pod in start.placements))
 
 
-def _rows(asked: list[_Asked], places: dict[str, int], user: "User | AnonymousUser") -> list[Next]:
+def _rows(asked: list[_Gets], places: dict[str, int], user: "User | AnonymousUser") -> list[Next]:
     found = Workload.objects.select_related("team", "owner").in_bulk([UUID(each.key) for each in asked])
     rows = []
     for each in asked:

@@ -87,13 +87,14 @@ def free_for(world: Snapshot, plan: Plan, wait: Wait) -> int:
     nodes = [node for node in world.nodes if node.pool == pool.id]
     rooms = Rooms(nodes)
     placed = {row.id: row.placements for row in world.workloads if row.status is not Status.PENDING}
+    gets = [(row.workload, row.placements) for row in plan.starts]
+    more = dict([*gets, *((row.workload, row.placements) for row in plan.grows)])
     unmade = {row.workload for row in plan.preemptions} & {
         row.id for row in world.workloads if row.status is Status.QUEUED
     }
     for row in world.workloads:
         rooms.take(row, () if row.id in unmade else placed.get(row.id, ()))
-        for more in (*plan.starts, *plan.grows):
-            rooms.take(row, more.placements if more.workload == row.id else ())
+        rooms.take(row, more.get(row.id, ()))
     for shrink in plan.shrinks:
         row = next(each for each in world.workloads if each.id == shrink.workload)
         if row.status is Status.QUEUED:

@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 from scheduling.engine import schedule
 from scheduling.engine.types import Snapshot, Workload
@@ -11,7 +12,7 @@ from scheduling.simulation.protected import protected_from
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 
 
-def found(*workloads: Workload, nodes: int = 1, **policy: object) -> dict[str, dict[str, str]]:
+def found(*workloads: Workload, nodes: int = 1, **policy: Any) -> dict[str, dict[str, str]]:
     """By waiting workload whom it would preempt, and why it may not."""
     rows = snapshot(
         [node(f"n{number}", 1) for number in range(nodes)], [team("a")], workloads, pool(**policy)

@@ -90,7 +90,7 @@ PLACES = (
         "a whole GPU without a type lands on a slice",
         BrokenRule.GPU_TYPE,
         CUT,
-        wrong("ask.takes", lambda *_, **__: True),
+        wrong("ask.takes_slice", lambda *_, **__: True),
     ),
     Fault(
         "a slice counts as a whole GPU",
