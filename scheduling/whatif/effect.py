@@ -214,6 +214,18 @@ def _of_drained(after: _Fates, workload: engine.Workload, draining: Draining) ->
     )
 
 
+def _asked(workload: engine.Workload, start: engine.Start | None, wait: engine.Wait | None) -> int | None:
+    """Return what all pods take, in milli-GPUs: of who names types, what the engine says; slices are less than GPUs."""
+    told = wait.reason.asked_milli if wait is not None else None
+    if not isinstance(workload.request, engine.Share):
+        return told
+    if workload.gpu_types and start is not None:
+        return sum(pod.milli for pod in start.placements) // len(start.placements) * workload.pods
+    if workload.gpu_types and told is not None and wait is not None and wait.position is not None:
+        return told // workload.min_pods * workload.pods
+    return workload.request.milli * workload.pods
+
+
 def _of_waiting(before: _Fates, after: _Fates, workload: engine.Workload) -> WorkloadEffect | None:
     key = workload.id
     was, would = before.starts_and_stays(key), after.starts_and_stays(key)
@@ -225,7 +237,6 @@ def _of_waiting(before: _Fates, after: _Fates, workload: engine.Workload) -> Wor
     else:
         return None
     start = after.starts.get(key) if would else None
-    share = workload.request.milli * workload.pods if isinstance(workload.request, engine.Share) else None
     waits = new or old
     return WorkloadEffect(
         workload=key,
@@ -233,7 +244,7 @@ def _of_waiting(before: _Fates, after: _Fates, workload: engine.Workload) -> Wor
         team=workload.team,
         pool=start.pool if start else waits.pool if waits else None,
         priority=workload.priority,
-        gpus_milli=share if share is not None or waits is None else waits.reason.asked_milli,
+        gpus_milli=_asked(workload, start, waits),
         start=start,
         before=old,
         after=new,

@@ -43,7 +43,7 @@ class FreedPlan:
     """Who would start, and the first blocked workload for which some of the rest is kept, or behind which all wait."""
 
     starts: tuple[engine.Start, ...]
-    ahead: str | None = None
+    ahead: engine.Wait | None = None
 
 
 _desk: Desk[FreedPlan] = Desk()
@@ -102,11 +102,13 @@ def who_is_next(user: "User | AnonymousUser", pool: Pool, gpus: int, *, wait_sec
     places = {id_: at for at, id_ in enumerate(last.queue(key), start=1)} if last else {}
     ordered = sorted(starts, key=lambda start: (places.get(start.workload, len(places) + 1), start.workload))
     ahead = [found.ahead] if found.ahead is not None else []
-    told = _rows([*(_Gets.of(start) for start in ordered[:SHOWN]), *map(_Gets, ahead)], places, user)
-    rows = [row for row in told if row.key not in ahead]
+    asked = [_Gets.of(start) for start in ordered[:SHOWN]]
+    asked += [_Gets(wait.workload, wait.reason.asked_milli or 0) for wait in ahead]
+    told = _rows(asked, places, user)
+    rows = [row for row in told if row.key in {start.workload for start in starts}]
     taken = sum(pod.milli for start in starts for pod in start.placements if MORE in pod.node)
     left = max(0, gpus * engine.GPU_MILLI - taken)
-    kept_for = next((row for row in told if row.key in ahead), None) if left else None
+    kept_for = next((row for row in told if row not in rows), None) if left else None
     return Freed(gpus, rows, len(starts) - len(ordered[:SHOWN]), left, kept_for)
 
 
@@ -126,9 +128,12 @@ def with_more(picture: Picture, pool: str, gpus: int) -> FreedPlan:
     plan = schedule(Draft(more_nodes=more).on(picture.snapshot), picture.now)
     behind = engine.ReasonCode.BEHIND_RESERVATION
     held_back = any(wait.pool == pool and wait.reason.code is behind for wait in plan.waits)
-    kept = next((row.workload for row in plan.reservations if row.pool == pool), None)
-    first = (wait.workload for wait in plan.waits if wait.pool == pool and wait.reason.code in FOR_A_PLACE)
-    ahead = (kept or next(first, None)) if held_back else None
+    kept = {row.workload for row in plan.reservations if row.pool == pool}
+    here = [wait for wait in plan.waits if wait.pool == pool]
+    blocked = [wait for wait in here if wait.workload in kept] or [
+        wait for wait in here if wait.reason.code in FOR_A_PLACE
+    ]
+    ahead = next(iter(blocked), None) if held_back else None
     return FreedPlan(tuple(start for start in plan.starts if start.pool == pool), ahead)
 
 
@@ -172,10 +177,10 @@ def _shape(node: engine.Node) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Gets:
-    """A workload, and what it would get; none, for one that still waits: then it is told what it asks for."""
+    """A workload, and what it would get, or needs to start."""
 
     key: str
-    gpus_milli: int | None = None
+    gpus_milli: int
 
     @classmethod
     def of(cls, start: engine.Start) -> "_Gets":
@@ -189,7 +194,6 @@ def _rows(asked: list[_Gets], places: dict[str, int], user: "User | AnonymousUse
         workload = found.get(UUID(each.key))
         if workload is None:
             continue
-        needs = (workload.gpu_milli or 0) * workload.min_pods
         visible = may(user, Permission.VIEW_WORKLOADS, workload.team)
         rows.append(
             Next(
@@ -198,7 +202,7 @@ def _rows(asked: list[_Gets], places: dict[str, int], user: "User | AnonymousUse
                 team=workload.team.name,
                 reserved=workload.is_reserved,
                 priority=workload.priority,
-                gpus_milli=needs if each.gpus_milli is None else each.gpus_milli,
+                gpus_milli=each.gpus_milli,
                 position=places.get(each.key),
             )
         )

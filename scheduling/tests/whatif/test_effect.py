@@ -7,6 +7,7 @@ from scheduling.engine.types import (
     OnPreemption,
     Policy,
     Rule,
+    Slicing,
     Snapshot,
     Status,
     Workload,
@@ -231,3 +232,14 @@ def test_many_are_counted_and_the_first_hundred_named() -> None:
 
     assert len(found.workloads) == 100
     assert [count.workloads for count in found.counts] == [150]
+
+
+def test_who_starts_on_slices_counts_with_their_share() -> None:
+    """Two pods that name a slice are less than one GPU."""
+    cut = node("cut", 2, gpu_type="mig", slices=Slicing.MIG, share=429)
+    sliced = waiting("sliced", "research", pods=2, priority=100, gpu_types=("mig",))
+    rows = snapshot([cut], [team("acme"), team("research", "acme")], [sliced])
+
+    (row,) = effect(rows, reserving("research", 1)).workloads
+
+    assert (row.workload, row.change, row.gpus_milli) == ("sliced", Change.STARTS, 858)
