@@ -8,7 +8,7 @@ from itertools import chain
 
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.quantities import gpus, in_gpus
-from scheduling.engine.types import Finding, FindingCode, Status
+from scheduling.engine.types import GPU_MILLI, Finding, FindingCode, Status
 
 
 def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
@@ -26,8 +26,9 @@ def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
             milli = max(held, most - ledger.later.rooms[rank].gpu[at])
             if milli > most:
                 has = "is used by others" if device.foreign else f"has {in_gpus(most)}"
+                lie = "lies" if milli == GPU_MILLI else "lie"
                 text = (
-                    f"On the device {device.index} of the node {node.name} lie {gpus(milli)}, but it {has}."
+                    f"On the device {device.index} of the node {node.name} {lie} {gpus(milli)}, but it {has}."
                 )
                 yield Finding(FindingCode.OVERCOMMITTED, cycle.pool.id, None, text)
 

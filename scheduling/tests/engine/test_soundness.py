@@ -16,6 +16,7 @@ from scheduling.engine.types import (
     Finding,
     Plan,
     PodPlacement,
+    Slicing,
     Snapshot,
     Status,
     Team,
@@ -126,6 +127,22 @@ def test_two_on_one_device_are_kept_and_nothing_is_put_beside_them() -> None:
     assert (found.pools[0].free_milli, found.pools[0].in_use_milli) == (0, 3_000)
 
 
+def test_who_holds_a_slice_as_if_it_were_a_gpu_keeps_it_and_leaves_all_of_it_when_he_goes() -> None:
+    """As it was counted before slices were told apart: with one GPU for each."""
+    cut = node("cut", 3, gpu_type="mig", slices=Slicing.MIG, share=143)
+    rows = [
+        placed("before", "a", on="cut:0"),
+        placed("two", "a", 2, on="cut:1,2", priority=100),
+        waiting("w", "a", gpu_types=("mig",)),
+        waiting("v", "a", gpu_types=("mig",), priority=60),
+    ]
+    found = plan([cut], A, rows)
+    assert (started(found), waits(found)) == ({"v"}, {"w": "waiting-for-gpus"})
+    assert [(start.victims, start.placements[0].milli) for start in found.starts] == [(("before",), 143)]
+    assert "On the device 0 of the node cut lies 1 GPU, but it has 0.143." in messages(found.findings)
+    assert found.pools[0].free_milli == 0
+
+
 def test_what_is_held_and_what_is_promised_are_looked_at_apart() -> None:
     """A stopping and a queued one may share a device, two queued ones may not."""
     fine = [
@@ -143,7 +160,9 @@ def test_what_is_held_and_what_is_promised_are_looked_at_apart() -> None:
 
 def test_a_pod_on_a_device_that_others_use_is_told() -> None:
     found = plan([node("n0", 2, foreign=1)], A, [placed("x", "a", on="n0:1")])
-    assert messages(found.findings) == ["On the device 1 of the node n0 lie 1 GPU, but it is used by others."]
+    assert messages(found.findings) == [
+        "On the device 1 of the node n0 lies 1 GPU, but it is used by others."
+    ]
 
 
 def test_an_overcommitted_device_comes_back_when_enough_have_gone() -> None:
