@@ -129,7 +129,7 @@ def no_matching_gpu_type(pool: Pool, wanted: Sequence[str], offered: Sequence[st
 
 
 def slices_only(pool: Pool, asked: str, offered: Sequence[str]) -> Reason:
-    """A request without a type, where all GPUs of nodes that take workloads are cut into slices that are not for it."""
+    """A request without a type, in a pool whose GPUs are all cut into slices that go by name only."""
     names = " or ".join(offered) or "none that has a name"
     return reason(
         ReasonCode.NO_MATCHING_GPU_TYPE,

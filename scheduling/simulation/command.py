@@ -92,7 +92,7 @@ def run(path: str, options: Options, *, out: TextIO, err: TextIO) -> int:
 
 
 def _add(shown: Object, spared: ByWaiting) -> None:
-    """Add to those who wait whom they would preempt, but for what protects these."""
+    """Add to each waiting workload the protected workloads that it would preempt."""
     workloads = shown["workloads"]
     assert isinstance(workloads, dict)  # noqa: S101 - `as_object` makes one
     for name, found in spared.items():

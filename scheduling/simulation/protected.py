@@ -1,4 +1,4 @@
-"""Who would start but for workloads that may not be preempted: the engine is asked again, as if they might be."""
+"""Waiting workloads that would start if others were not protected: the engine decides again without protection."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
@@ -28,10 +28,10 @@ ByWaiting = Mapping[str, tuple[Protected, ...]]
 
 
 def protected_from(snapshot: Snapshot, plan: Plan, now: int) -> ByWaiting:
-    """Return, by waiting workload, those whom it would preempt if they were not protected.
+    """Return, by waiting workload, the workloads that it would preempt if they were not protected.
 
-    Only of who waits for a place and would start then: first without minimum runtime and limit of preemptions, and of
-    those who would not, as if running reserved work were elastic.
+    Only workloads that wait for a place, and would start then, are named: without minimum runtime and limit of
+    preemptions, or else with running reserved work as elastic work of the lowest priority.
     """
     waiting = {wait.workload for wait in plan.waits if wait.reason.code in FOR_A_PLACE}
     found: dict[str, tuple[Protected, ...]] = {}
@@ -47,7 +47,7 @@ def protected_from(snapshot: Snapshot, plan: Plan, now: int) -> ByWaiting:
 def _whom(
     snapshot: Snapshot, asked: Snapshot, now: int, waiting: Set[str]
 ) -> dict[str, tuple[Protected, ...]]:
-    """Return whom each of these would preempt in the snapshot that is asked, as far as they are protected in truth."""
+    """Return the victims of each of these in the snapshot ``asked``, as far as the true snapshot protects them."""
     workloads = {workload.id: workload for workload in snapshot.workloads}
     policies = {pool.id: pool.policy for pool in snapshot.pools}
     starts = {start.workload: start for start in schedule(asked, now).starts}
