@@ -42,7 +42,7 @@ def test_too_little_starts_nobody_who_would_delay_the_first() -> None:
 
 def ahead(rows: Snapshot, gpus: int) -> str | None:
     wait = with_more(picture(rows), "main", gpus).ahead
-    return wait and wait.workload
+    return None if wait is None else wait.workload
 
 
 def holding_up(**policy: Any) -> Snapshot:
