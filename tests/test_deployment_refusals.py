@@ -170,7 +170,7 @@ def test_a_database_that_a_newer_version_migrated_is_said_by_whoever_starts_on_i
             web.wait_for("/readyz", status=503)
             assert httpx.get(f"{web.url}/api/v1/me/", timeout=60).status_code == 401
             team.services["web"].wait_for("/readyz")
-            assert says(web, "migrations that this Chamber does not know, the first of them teams.0999_newer")
+            assert says(web, "the migration teams.0999_newer, which this Chamber does not know")
         done = chamber("migrate", CHAMBER_DATABASE=team.database.url)
         assert (done.returncode, "migrated by a newer Chamber" in done.stderr) == (0, True)
         execute(team.database.url, "DELETE FROM django_migrations WHERE app = 'scheduling'")

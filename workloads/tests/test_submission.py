@@ -131,6 +131,7 @@ def test_a_gang_larger_than_every_pool_is_refused_with_the_numbers(owner: User, 
     make_node(make_cluster(), "n1", pool=pool, ready=False)
     sentence = "It starts with 3 pods of 4 GPUs, 12 GPUs at once; pool Main has 8 GPUs."
     assert refused(owner, pods=3, gpus=4) == {"pods": sentence}
+    assert "It starts with 1 pod of 16 GPUs, " in refused(owner, pods=1, gpus=16)["pods"]
     assert submit(by=actor(owner), requests=[request(pods=3, gpus=4, min_pods=2)])
 
 

@@ -112,8 +112,7 @@ def test_a_database_ahead_of_this_version(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("chamber.serving.surroundings.connection_without_pool", _tests_own)
     found = only(database.migrations)
     assert found.problem == (
-        "The database has 1 migrations that this version does not know, "
-        "the first of them chamber.0002_marks_and_totals."
+        "The database has the migration chamber.0002_marks_and_totals, which this version does not know."
     )
 
 
