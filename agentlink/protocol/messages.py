@@ -262,8 +262,9 @@ class Observed(_Message):
 class DiscoveredJob(_Part):
     """A Job that somebody created in a bound namespace and asks to have adopted, as it is now.
 
-    Quantities are per pod. `priority` is what its label says, as it is written there; `who` what an annotation says,
-    which anybody could have written. `problems` say why it cannot be adopted, whoever asks.
+    Quantities are per pod. `priority` is what its label says, as it is written there, `priority_class` what its pods
+    name; `who` what an annotation says, which anybody could have written. `problems` say why it cannot be adopted,
+    whoever asks. `revision` is a digest of all that its people wrote.
     """
 
     uid: Name
@@ -276,15 +277,18 @@ class DiscoveredJob(_Part):
     image: Sentence = ""
     command: tuple[Sentence, ...] = ()
     node_selector: dict[Name, Sentence] = {}
+    gpu_types: Annotated[tuple[Word, ...], Field(max_length=20)] = ()
     tolerations: tuple[Sentence, ...] = ()
     time_limit_seconds: Count | None = None
     grace_seconds: Count = 30
     priority: Sentence = ""
+    priority_class: Annotated[str, Field(max_length=253), AfterValidator(_plain)] = ""
     who: Sentence = ""
     service_account: Name = "default"
     volumes: tuple[Word, ...] = ()
     problems: tuple[Sentence, ...] = ()
     finished: bool = False
+    revision: Code = ""
 
 
 class NamespaceReport(_Part):

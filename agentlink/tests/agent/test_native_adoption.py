@@ -19,6 +19,7 @@ from agentlink.tests.kube.native import work
 
 NAMES = Names()
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-*")
+GPU = ("nvidia.com/gpu",)
 Json = dict[str, Any]
 
 
@@ -110,11 +111,11 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "claims": (job({"resourceClaims": [{"name": "x"}]}), "by resourceClaims"),
     "a node": (job({"nodeName": "n1"}), "It names its node (n1)"),
     "a scheduler": (job({"schedulerName": "volcano"}), "the scheduler volcano"),
-    "a priority class": (job({"priorityClassName": "high"}), "have Kubernetes preempt others"),
+    "a priority class of Kubernetes": (job({"priorityClassName": "system-node-critical"}), "for Kubernetes' own"),
     "gates": (job({"schedulingGates": [{"name": "mine"}]}), "scheduling gates of their own"),
     "an affinity": (
         job({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}),
-        "requires an affinity",
+        "requires a podAntiAffinity",
     ),
     "a spread": (job({"topologySpreadConstraints": [{"maxSkew": 1}]}), "requires a topology spread"),
     "the node's network": (job({"hostNetwork": True, "hostPID": True}), "hostNetwork, hostPID"),
@@ -150,17 +151,20 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
     body, labels = job(), {NAMES.attempt: "x", NAMES.cluster: "east"}
     before = describe(body, NAMES, resources=RESOURCES)
     patch = adoption.started(
-        body, plan(), NAMES, slug="train-x", labels=labels, mark=lambda text: f"m:{text}"
+        body, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=lambda text: f"m:{text}"
     )
     begun = merged(body, patch)
+    assert begun["spec"]["template"]["spec"]["tolerations"] == [
+        {"key": key, "operator": "Exists"} for key in ("amd.com/gpu", "nvidia.com/gpu")
+    ]
     assert (begun["spec"]["suspend"], patch["metadata"]["resourceVersion"]) == (False, "7")
     assert begun["spec"]["template"]["spec"]["schedulingGates"] == [{"name": NAMES.gate}]
     annotations = {NAMES.slug: "train-x"}
     assert begun["spec"]["template"]["metadata"] == {"labels": labels, "annotations": annotations}
     assert begun["metadata"]["annotations"][NAMES.mark].startswith("m:{")
     assert describe(begun, NAMES, resources=RESOURCES) == before
-    again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, mark=str)
-    assert merged(begun, again)["spec"]["template"]["spec"]["schedulingGates"] == [{"name": NAMES.gate}]
+    again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=str)
+    assert merged(begun, again)["spec"]["template"]["spec"] == begun["spec"]["template"]["spec"]
     released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(NAMES))
     assert released["metadata"]["labels"] == {NAMES.adopt: "true"}
     assert (released["metadata"]["annotations"], released["spec"]["template"]["metadata"]["labels"]) == (
@@ -168,7 +172,128 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
         {},
     )
     assert released["spec"]["template"]["metadata"]["annotations"] == {}
-    assert "schedulingGates" not in released["spec"]["template"]["spec"]
+    assert released["spec"]["template"]["spec"] == job()["spec"]["template"]["spec"]
+
+
+def test_tolerations_are_added_for_taints_of_gpus_only_and_only_where_they_lack() -> None:
+    own = [
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        {"key": "amd.com/gpu", "operator": "Equal", "value": "mi300"},
+        {"key": "team", "value": "nlp"},
+    ]
+    body = job({"tolerations": own})
+    body["metadata"]["annotations"] = {"note": "mine"}
+    resources = ("example.com/gpu",)
+    patch = adoption.started(body, plan(), NAMES, slug="x", labels={}, resources=resources, mark=str)
+    begun = merged(body, patch)
+    added = [{"key": key, "operator": "Exists"} for key in ("amd.com/gpu", "example.com/gpu")]
+    assert begun["spec"]["template"]["spec"]["tolerations"] == [*own, *added]
+    back = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(NAMES))
+    assert back["spec"]["template"]["spec"]["tolerations"] == own
+    assert back["metadata"]["annotations"] == {"note": "mine"}
+    everything = job({"tolerations": [{"operator": "Exists"}]})
+    patch = adoption.started(everything, plan(), NAMES, slug="x", labels={}, resources=GPU, mark=str)
+    assert merged(everything, patch)["spec"]["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "taint", "lets_in"),
+    [
+        ({"key": "team", "value": "nlp"}, "team=nlp:NoSchedule", True),
+        ({"key": "team", "value": "nlp"}, "team=cv:NoSchedule", False),
+        ({"key": "team", "operator": "Exists", "effect": "NoSchedule"}, "team=nlp:NoExecute", False),
+        ({"key": "team", "operator": "Exists"}, "team:NoExecute", True),
+        ({"operator": "Exists"}, "a.b/c=d:NoExecute", True),
+        ({"key": "team", "operator": "Exists", "tolerationSeconds": 9}, "team=nlp:NoExecute", False),
+    ],
+)
+def test_a_toleration_lets_in_as_kubernetes_has_it(toleration: Json, taint: str, *, lets_in: bool) -> None:
+    assert adoption.tolerates({"tolerations": [toleration]}, taint) is lets_in
+    assert not adoption.tolerates({}, taint)
+
+
+def test_a_revision_is_of_what_people_wrote_and_of_the_word_to_try_anew() -> None:
+    body = job({"tolerations": [{"key": "team", "operator": "Exists"}]})
+    before = adoption.revision(body, NAMES)
+    labels = {NAMES.attempt: "x"}
+    patch = adoption.started(body, plan(), NAMES, slug="x", labels=labels, resources=GPU, mark=str)
+    assert adoption.revision(merged(body, patch), NAMES) == before
+    changes: list[Json] = [
+        {"metadata": {"annotations": {NAMES.retry: "1"}}},
+        {"spec": {"template": {"metadata": {"annotations": {"mine": "1"}}}}},
+        {"spec": {"template": {"spec": {"nodeSelector": {"zone": "a"}}}}},
+        {"spec": {"activeDeadlineSeconds": 5}},
+    ]
+    assert len({before, *(adoption.revision(merged(body, change), NAMES) for change in changes)}) == 5
+    ours: Json = {"metadata": {"annotations": {NAMES.slug: "y"}}, "spec": {"suspend": False}}
+    assert adoption.revision(merged(body, ours), NAMES) == before
+
+
+def requiring(*terms: Json, **pod: Any) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return job({"affinity": {"nodeAffinity": required}, **pod})
+
+
+def term(*expressions: tuple[str, str, list[str]]) -> Json:
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": operator, **({"values": values} if values else {})}
+            for key, operator, values in expressions
+        ]
+    }
+
+
+PRODUCT = "nvidia.com/gpu.product"
+
+
+@pytest.mark.parametrize(
+    ("body", "labels", "types"),
+    [
+        (requiring(term(("zone", "In", ["a"]))), {"zone": "a"}, ()),
+        (
+            requiring(term(("zone", "In", ["a", "a"])), nodeSelector={"zone": "a", "x": "y"}),
+            {"zone": "a", "x": "y"},
+            (),
+        ),
+        (
+            requiring(term((PRODUCT, "In", ["H100", "H200"]), ("rack", "In", ["r1"]))),
+            {"rack": "r1"},
+            ("H100", "H200"),
+        ),
+        (requiring(term((PRODUCT, "In", ["H100"]))), {PRODUCT: "H100"}, ()),
+    ],
+)
+def test_required_affinity_that_chamber_can_express_is_planned(
+    body: Json, labels: dict[str, str], types: tuple[str, ...]
+) -> None:
+    found = describe(body, NAMES, resources=RESOURCES)
+    assert (found.node_selector, found.gpu_types, found.problems) == (labels, types, ())
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            requiring(term(("zone", "In", ["a", "b"]))),
+            "It requires zone In a, b by its node affinity. Chamber can plan",
+        ),
+        (requiring(term(("zone", "Exists", []))), "zone Exists by its"),
+        (requiring(term(("zone", "NotIn", ["a"]))), "zone NotIn a"),
+        (requiring(term(("n", "Gt", ["3"]))), "n Gt 3"),
+        (requiring(term(("a", "In", ["1"])), term(("b", "In", ["2"]))), "any of 2 nodeSelectorTerms"),
+        (requiring(term(("a", "In", ["1"])), nodeSelector={"a": "2"}), "a to be 2 and 1, which no node is"),
+        (requiring({}), "an empty term"),
+        (
+            requiring({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}),
+            "the field metadata.name In: n1",
+        ),
+    ],
+)
+def test_required_affinity_that_chamber_cannot_express_is_refused_with_what_it_can(
+    body: Json, words: str
+) -> None:
+    (problem,) = describe(body, NAMES, resources=RESOURCES).problems
+    assert words in problem
 
 
 def merged(body: Json, patch: Json) -> Json:

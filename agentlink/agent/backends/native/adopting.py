@@ -56,6 +56,7 @@ class Adopter:
             self.names,
             slug=assignment.slug,
             labels=manifests.labels_of(assignment, self.names, cluster=self.cluster),
+            resources=adoption.gpus_of(body["spec"]["template"]["spec"], self.inventory.settings.resources),
             mark=lambda text: self.marks.adopted(body, text),
         )
         try:
@@ -116,6 +117,16 @@ class Adopter:
                 told = " and ".join(f"{count} {resource}" for resource, count in sorted(wanted.items()))
                 raise NotMade(
                     "unschedulable", f"The Job {name} asks for {told}; node {pod.node} gives other GPUs."
+                )
+            self._check_taints(name, spec, pod.node)
+
+    def _check_taints(self, name: str, pod: JsonObject, node: str) -> None:
+        """Raise where the pods do not tolerate what keeps others off a node: it would not run them for anybody."""
+        facts = self.inventory.nodes.items.get(node)
+        for taint in facts.taints if facts is not None else ():
+            if not adoption.tolerates(pod, taint):
+                raise NotMade(
+                    "unschedulable", f"The Job {name} does not tolerate the taint {taint} of node {node}."
                 )
 
     def _given(self, pod: AssignedPod) -> "Counter[str]":

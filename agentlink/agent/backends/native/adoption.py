@@ -5,6 +5,8 @@ scheduling of its pods; parallelism and deadline at any time. So an adopted Job 
 is unsuspended, and is stopped by suspending it again.
 """
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentlink.agent.backends.native.affinity import Demands, demands
 from agentlink.agent.backends.native.devices import is_gpu
+from agentlink.agent.backends.native.gates import REQUIRED
+from agentlink.agent.backends.native.manifests import gpu_taints, toleration
 from agentlink.agent.backends.native.marks import Mark
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan
@@ -32,7 +37,8 @@ HARMLESS = frozenset(
     }
 )
 """Capabilities that the Pod Security level `baseline` lets containers add."""
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+OF_KUBERNETES = "system-"
+"""How the names of the PriorityClasses begin that Kubernetes keeps for its own parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def describe(
     """Return what a Job asks for; nothing of it changes by what Chamber itself does to the Job."""
     metadata, spec = body["metadata"], body["spec"]
     pod = spec["template"]["spec"]
-    gpus = gpus_of(pod, resources)
+    gpus, demanded = gpus_of(pod, resources), demands(pod)
     cpu_milli, memory_mib = asked(pod)
     main = pod["containers"][0]
     command = [*(main.get("command") or ()), *(main.get("args") or ())]
@@ -117,17 +123,36 @@ def describe(
         memory_mib=memory_mib,
         image=_text(main.get("image") or ""),
         command=tuple(_text(word) for word in command[:MOST_WORDS]),
-        node_selector={key: _text(value) for key, value in (pod.get("nodeSelector") or {}).items()},
-        tolerations=tuple(sorted(set(_tolerations(pod)))),
+        node_selector={key: _text(value) for key, value in demanded.labels.items()},
+        gpu_types=demanded.gpu_types,
+        tolerations=tuple(sorted(set(_planned_tolerations(_own_tolerations(body, names))))),
         time_limit_seconds=min(limits, default=None),
         grace_seconds=pod.get("terminationGracePeriodSeconds", 30),
         priority=_text((metadata.get("labels") or {}).get(names.priority, "")),
+        priority_class=_text(pod.get("priorityClassName") or ""),
         who=_text((metadata.get("annotations") or {}).get(names.owner, "")),
         service_account=pod.get("serviceAccountName") or "default",
         volumes=tuple(sorted({_kind(volume) for volume in pod.get("volumes") or ()} - {"hostPath"})),
-        problems=tuple(problems(spec, gpus, names)),
+        problems=tuple(problems(spec, gpus, demanded, names)),
         finished=finished,
+        revision=revision(body, names),
     )
+
+
+def revision(body: JsonObject, names: Names) -> str:
+    """Return a digest of what its people wrote of a Job: nothing that Chamber writes on it changes this."""
+    metadata, spec = body["metadata"], body["spec"]
+    template = spec["template"]
+    written = template.get("metadata") or {}
+    theirs = {
+        kind: {key: value for key, value in (written.get(kind) or {}).items() if not names.owns(key)}
+        for kind in ("labels", "annotations")
+    }
+    gates = [gate for gate in template["spec"].get("schedulingGates") or () if gate["name"] != names.gate]
+    pod = {**template["spec"], "schedulingGates": gates, "tolerations": _own_tolerations(body, names)}
+    rest = {key: value for key, value in spec.items() if key not in {"suspend", "template"}}
+    said = [rest, theirs, pod, (metadata.get("annotations") or {}).get(names.retry, "")]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _pods(spec: JsonObject) -> int:
@@ -138,9 +163,17 @@ def _text(text: str) -> str:
     return text.replace("\x00", "")[:LONGEST]
 
 
-def _tolerations(pod: JsonObject) -> Iterator[str]:
+def _own_tolerations(body: JsonObject, names: Names) -> list[JsonObject]:
+    """Return a Job's tolerations without those that Chamber added."""
+    given = body["spec"]["template"]["spec"].get("tolerations") or ()
+    noted = (body["metadata"].get("annotations") or {}).get(names.tolerated, "")
+    added = [toleration(key) for key in noted.split(",") if key]
+    return [each for each in given if each not in added]
+
+
+def _planned_tolerations(tolerations: Iterable[JsonObject]) -> Iterator[str]:
     """Yield the tolerations that Chamber plans by: of a key, or of its one value, for as long as it runs."""
-    for each in pod.get("tolerations") or ():
+    for each in tolerations:
         lasting = "tolerationSeconds" not in each and each.get("effect") != "PreferNoSchedule"
         if each.get("key") and lasting:
             exists = each.get("operator") == "Exists"
@@ -178,12 +211,13 @@ def _gpus(container: JsonObject, patterns: tuple[str, ...]) -> "Counter[str]":
 # Why one cannot be adopted
 
 
-def problems(spec: JsonObject, gpus: "Counter[str]", names: Names) -> Iterator[str]:
+def problems(spec: JsonObject, gpus: "Counter[str]", demanded: Demands, names: Names) -> Iterator[str]:
     """Yield a sentence for each thing for which no policy lets a Job be adopted."""
     pod = spec["template"]["spec"]
     yield from _of_shape(spec)
     yield from _of_gpus(pod, gpus)
     yield from _of_place(pod, names)
+    yield from demanded.problems
     yield from _of_host(pod)
 
 
@@ -220,22 +254,20 @@ def _of_place(pod: JsonObject, names: Names) -> Iterator[str]:
         yield f"It names its node ({pod['nodeName']}); use a nodeSelector."
     if pod.get("schedulerName", "default-scheduler") != "default-scheduler":
         yield f"It is placed by the scheduler {pod['schedulerName']}."
-    if pod.get("priorityClassName"):
+    if str(pod.get("priorityClassName") or "").startswith(OF_KUBERNETES):
         yield (
-            f"Its priorityClassName {pod['priorityClassName']} would have Kubernetes preempt others; "
-            f"use the label {names.priority}."
+            f"Its priorityClassName {pod['priorityClassName']} is for Kubernetes' own parts; use another one, or the "
+            f"label {names.priority}."
         )
     if [gate["name"] for gate in pod.get("schedulingGates") or () if gate["name"] != names.gate]:
         yield "Its pods have scheduling gates of their own."
     affinity = pod.get("affinity") or {}
-    if any(
-        (affinity.get(kind) or {}).get(REQUIRED)
-        for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")
-    ):
-        yield "It requires an affinity, which is not planned by; use a nodeSelector."
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if (affinity.get(kind) or {}).get(REQUIRED):
+            yield f"It requires a {kind}, which is not planned by; Chamber takes it where it is only preferred."
     spread = pod.get("topologySpreadConstraints") or ()
     if any(each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for each in spread):
-        yield "It requires a topology spread, which is not planned by."
+        yield "It requires a topology spread, which is not planned by; set whenUnsatisfiable: ScheduleAnyway."
 
 
 def _of_host(pod: JsonObject) -> Iterator[str]:
@@ -269,13 +301,16 @@ def started(
     *,
     slug: str,
     labels: dict[str, str],
+    resources: Iterable[str],
     mark: Callable[[str], str],
 ) -> JsonObject:
     """Return the merge patch by which a suspended Job runs as the plan has it; it fails where the Job changed since.
 
-    `mark` gives the mark for the text of a plan.
+    `mark` gives the mark for the text of a plan. Its pods tolerate the taints of the GPU `resources` that they ask for.
     """
     text = plan.as_text()
+    own = _own_tolerations(body, names)
+    added = [key for key in gpu_taints(resources) if not any(_tolerates_key(each, key) for each in own)]
     over = dict.fromkeys((names.stop, names.verdict, names.removed))
     gates = list(body["spec"]["template"]["spec"].get("schedulingGates") or ())
     if all(gate["name"] != names.gate for gate in gates):
@@ -285,17 +320,42 @@ def started(
             "uid": body["metadata"]["uid"],
             "resourceVersion": body["metadata"]["resourceVersion"],
             "labels": labels,
-            "annotations": {**over, names.slug: slug, names.plan: text, names.mark: mark(text)},
+            "annotations": {
+                **over,
+                names.slug: slug,
+                names.plan: text,
+                names.mark: mark(text),
+                names.tolerated: ",".join(added) or None,
+            },
         },
         "spec": {
             "suspend": False,
             "template": {
                 # With an annotation, so that a pod has some: it gets one more with its node.
                 "metadata": {"labels": labels, "annotations": {names.slug: slug}},
-                "spec": {"schedulingGates": gates},
+                "spec": {"schedulingGates": gates, "tolerations": [*own, *map(toleration, added)] or None},
             },
         },
     }
+
+
+def _tolerates_key(given: JsonObject, key: str) -> bool:
+    """Return whether a toleration lets pods onto nodes with a taint of this key, whatever its value and effect."""
+    lasting = given.get("operator") == "Exists" and not given.get("effect")
+    return lasting and given.get("key") in (None, "", key) and "tolerationSeconds" not in given
+
+
+def tolerates(pod: JsonObject, taint: str) -> bool:
+    """Return whether a pod's tolerations let it onto a node with a taint, written as `key=value:Effect`."""
+    rest, _, effect = taint.rpartition(":")
+    key, _, value = rest.partition("=")
+    return any(
+        each.get("effect") in (None, "", effect)
+        and each.get("key") in (None, "", key)
+        and (each.get("operator") == "Exists" or each.get("value", "") == value)
+        and (effect != "NoExecute" or "tolerationSeconds" not in each)
+        for each in pod.get("tolerations") or ()
+    )
 
 
 def released(names: Names) -> JsonObject:
@@ -306,10 +366,15 @@ def released(names: Names) -> JsonObject:
 
 
 def ungated(body: JsonObject, names: Names) -> JsonObject:
-    """Return the merge patch that takes Chamber's gate and labels off the pods that a suspended Job would make."""
+    """Return the merge patch that takes Chamber's gate, labels and tolerations off the pods that a suspended Job would
+    make.
+    """
     labels = (names.cluster, names.workload, names.attempt, names.number, names.team)
     gates = body["spec"]["template"]["spec"].get("schedulingGates") or ()
     kept = [gate for gate in gates if gate["name"] != names.gate]
     metadata = {"labels": dict.fromkeys(labels), "annotations": {names.slug: None}}
-    template = {"metadata": metadata, "spec": {"schedulingGates": kept or None}}
-    return {"spec": {"template": template}}
+    pod = {"schedulingGates": kept or None, "tolerations": _own_tolerations(body, names) or None}
+    return {
+        "metadata": {"annotations": {names.tolerated: None}},
+        "spec": {"template": {"metadata": metadata, "spec": pod}},
+    }

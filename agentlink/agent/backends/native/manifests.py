@@ -14,7 +14,7 @@ is told not to.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentlink.agent.backends.native.claims import name_of
@@ -134,7 +134,7 @@ def job(part: Part, wave: Wave, names: Names, *, cluster: str) -> JsonObject:
 
 
 def _pod_spec(part: Part, assignment: Assignment, names: Names) -> JsonObject:
-    tolerated = {*GPU_TAINTS, *(name for name, _ in part.ask.limits)}
+    tolerated = gpu_taints(name for name, _ in part.ask.limits)
     spec: JsonObject = {
         "schedulingGates": [{"name": names.gate}],
         "restartPolicy": "Never",
@@ -142,7 +142,7 @@ def _pod_spec(part: Part, assignment: Assignment, names: Names) -> JsonObject:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "tolerations": [toleration(text) for text in (*assignment.tolerations, *sorted(tolerated))],
+        "tolerations": [toleration(text) for text in (*assignment.tolerations, *tolerated)],
         "containers": [_container(part, assignment, names)],
         # Data loaders exchange batches through shared memory, of which a container has 64 MiB otherwise.
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
@@ -249,6 +249,11 @@ def labels_of(assignment: Assignment, names: Names, *, cluster: str) -> dict[str
 def label(text: str) -> str:
     """Return the text as far as a label can hold it."""
     return _UNFIT_FOR_LABEL.sub("-", text)[:63].strip("-_.")
+
+
+def gpu_taints(resources: Iterable[str]) -> list[str]:
+    """Return the keys of the taints that keep others off the nodes of pods that ask for these GPU resources."""
+    return sorted({*GPU_TAINTS, *resources})
 
 
 def toleration(text: str) -> JsonObject:

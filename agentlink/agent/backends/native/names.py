@@ -14,6 +14,10 @@ class Names:
     def _of(self, word: str) -> str:
         return f"{self.domain}/{word}"
 
+    def owns(self, key: str) -> bool:
+        """Return whether a label's or annotation's key is of this domain."""
+        return key.startswith(f"{self.domain}/")
+
     # Labels
 
     @property
@@ -72,6 +76,16 @@ class Names:
     def slug(self) -> str:
         """Return the annotation with the workload's name at the server."""
         return self._of("name")
+
+    @property
+    def retry(self) -> str:
+        """Return the annotation of an adopted Job that somebody changes to have it tried anew."""
+        return self._of("retry")
+
+    @property
+    def tolerated(self) -> str:
+        """Return the annotation of an adopted Job with the taints that Chamber had its pods tolerate."""
+        return self._of("tolerated")
 
     @property
     def plan(self) -> str:
