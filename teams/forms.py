@@ -9,7 +9,14 @@ from pydantic import ValidationError
 
 from chamber.errors import Refusal
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
-from teams.fields import DurationField, GpusFormField, LabelsField, LinesField, LongSelect
+from teams.fields import (
+    DurationField,
+    GpusFormField,
+    LabelsField,
+    LinesField,
+    LongSelect,
+    PrioritiesField,
+)
 from teams.models import (
     ElasticPreemption,
     Fairness,
@@ -212,13 +219,18 @@ class RulesForm(forms.Form):
         label="Kinds of volumes",
         help_text="That Jobs created with kubectl may mount, as Kubernetes names them, one a line.",
     )
+    priority_classes = PrioritiesField(
+        label="PriorityClasses",
+        help_text="Priorities of Jobs created with kubectl by the PriorityClass of their pods, for the whole "
+        "organisation, one a line: training = 75.",
+    )
     may_be_widened = forms.NullBooleanField(
         label="Teams below may be given more",
         required=False,
         widget=forms.Select(choices=[("", "Inherited"), ("true", "Yes"), ("false", "No")]),
     )
 
-    def __init__(self, data: Any = None, *, rules: TeamRules, version: int) -> None:
+    def __init__(self, data: Any = None, *, rules: TeamRules, version: int, is_root: bool = False) -> None:
         seconds = rules.longest_time_limit_seconds
         researcher, lead = rules.researcher_priority, rules.lead_priority
         initial = {
@@ -231,9 +243,12 @@ class RulesForm(forms.Form):
             "longest_hours": None if seconds is None else f"{seconds / 3600:g}",
             "service_accounts": _lines(rules.service_accounts),
             "volumes": _lines(rules.volumes),
+            "priority_classes": rules.priority_classes,
             "may_be_widened": {None: "", True: "true", False: "false"}[rules.may_be_widened],
         }
         super().__init__(data, initial=initial, auto_id="rules-%s")
+        if not is_root:
+            del self.fields["priority_classes"]
 
     def clean(self) -> dict[str, Any]:
         """Refuse reserved priorities without elastic ones: the two are one rule."""
@@ -241,9 +256,12 @@ class RulesForm(forms.Form):
             reserved = self.cleaned_data.get(f"{who}_reserved")
             if reserved is not None and self.cleaned_data.get(f"{who}_elastic") is None:
                 self.add_error(f"{who}_elastic", "Say the highest elastic priority, too.")
-        for field in ("service_accounts", "volumes"):
+        for field, value in (
+            *((field, self._names(field)) for field in ("service_accounts", "volumes")),
+            ("priority_classes", self.cleaned_data.get("priority_classes") or None),
+        ):
             try:
-                TeamRules.model_validate({field: self._names(field)})
+                TeamRules.model_validate({field: value})
             except ValidationError as error:
                 first = error.errors()[0]
                 self.add_error(field, f"{first.get('ctx', {}).get('error', first['msg'])}.")
@@ -259,6 +277,7 @@ class RulesForm(forms.Form):
             longest_time_limit_seconds=None if hours is None else int(hours * 3600),
             service_accounts=self._names("service_accounts"),
             volumes=self._names("volumes"),
+            priority_classes=self.cleaned_data.get("priority_classes") or None,
             may_be_widened=self.cleaned_data["may_be_widened"],
         )
 

@@ -6,7 +6,7 @@ may widen what is built in.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -65,6 +65,7 @@ class EffectiveRules:
     longest_time_limit_seconds: int | None = None
     service_accounts: tuple[str, ...] = SERVICE_ACCOUNTS
     volumes: tuple[str, ...] = VOLUMES
+    priority_classes: Mapping[str, int] = field(default_factory=dict)
     may_be_widened: bool = True
 
 
@@ -115,6 +116,7 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         ),
         service_accounts=_names(above.service_accounts, rules.service_accounts, wide),
         volumes=_names(above.volumes, rules.volumes, wide),
+        priority_classes=above.priority_classes if rules.priority_classes is None else rules.priority_classes,
         may_be_widened=wide and rules.may_be_widened is not False,
     )
 
@@ -123,7 +125,7 @@ def wider_than_allowed(above: EffectiveRules, rules: TeamRules) -> list[str]:
     """Return the keys whose values are wider than what is inherited although it may not be widened."""
     result = merged_below(above, rules)
     keys = [key for key in TeamRules.model_fields if key != "may_be_widened"]
-    return [key for key in keys if getattr(rules, key) not in {None, getattr(result, key)}]
+    return [key for key in keys if getattr(rules, key) not in (None, getattr(result, key))]
 
 
 def _limit(above: int | None, own: int | None, wide: bool) -> int | None:

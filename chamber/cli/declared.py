@@ -1,4 +1,4 @@
-"""Pools and teams as a file declares them, and what of the present is other than that.
+"""Pools, teams and the table of PriorityClasses as a file declares them, and what of the present is other than that.
 
 What a file does not name stays as it is: a team, a pool, or one of their values. Nothing is ever taken away.
 """
@@ -20,12 +20,19 @@ SHARE_KEYS = ("reservation", "maximum")
 NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
 
 
+KINDS = ("pools", "teams", "priority_classes")
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a file says; its teams so that each comes after its parent, whatever their order in the file."""
+    """What a file says; its teams so that each comes after its parent, whatever their order in the file.
+
+    A priority of None takes the PriorityClass out of the table.
+    """
 
     pools: tuple[Json, ...]
     teams: tuple[Json, ...]
+    priority_classes: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -37,6 +44,7 @@ class Plan:
     new_teams: list[Json] = field(default_factory=list)
     moves: dict[str, str] = field(default_factory=dict)
     edits: dict[str, Json] = field(default_factory=dict)
+    priority_classes: dict[str, int] | None = None
     changes: list[Row] = field(default_factory=list)
 
     def note(self, kind: str, name: str, what: str, before: object, after: object) -> None:
@@ -45,19 +53,22 @@ class Plan:
 
 
 def read(path: str) -> Declared:
-    """Return what a file (`-`: standard input) declares under `pools:` and `teams:`; a `Failure` where it cannot be."""
+    """Return what a file (`-`: standard input) declares under each of `KINDS`; a `Failure` where it cannot be."""
     name = "standard input" if path == "-" else path
     pools: list[Json] = []
     teams: list[Json] = []
+    classes: dict[str, int | None] = {}
     for document in manifests.documents(path):
         if document is None:
             continue
-        if not isinstance(document, dict) or not set(document) <= {"pools", "teams"}:
-            raise Failure(f"{name}: give pools and teams, each a list; not {document!r:.60}.", Exit.USAGE)
+        if not isinstance(document, dict) or not set(document) <= set(KINDS):
+            text = "give pools and teams, each a list, and priority_classes, a mapping"
+            raise Failure(f"{name}: {text}; not {document!r:.60}.", Exit.USAGE)
         pools += _items(document.get("pools"), "pools", POOL_KEYS, name)
         teams += _items(document.get("teams"), "teams", TEAM_KEYS, name)
-    if not pools and not teams:
-        raise Failure(f"{name} declares no pools and no teams.", Exit.USAGE)
+        classes |= _classes(document.get("priority_classes"), name)
+    if not pools and not teams and not classes:
+        raise Failure(f"{name} declares no pools and no teams, nor priority_classes.", Exit.USAGE)
     for kind, items in (("pool", pools), ("team", teams)):
         _refuse_twice(kind, items, name)
     for pool in pools:
@@ -67,7 +78,19 @@ def read(path: str) -> Declared:
             )
     for team in teams:
         team["shares"] = _shares(team, name)
-    return Declared(tuple(pools), tuple(_parents_first(teams, name)))
+    return Declared(tuple(pools), tuple(_parents_first(teams, name)), classes)
+
+
+def _classes(value: Any, name: str) -> dict[str, int | None]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Failure(f"{name}: priority_classes must be a mapping, not {value!r:.60}.", Exit.USAGE)
+    for key, priority in value.items():
+        if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
+            text = f"priority_classes.{key} must be a priority, or null to take it out; not {priority!r:.60}."
+            raise Failure(f"{name}: {text}", Exit.USAGE)
+    return {str(key): priority for key, priority in value.items()}
 
 
 def _items(value: Any, kind: str, keys: Iterable[str], name: str) -> list[Json]:
@@ -117,8 +140,14 @@ def _shares(team: Json, name: str) -> dict[str, Json]:
     return {str(pool): share for pool, share in shares.items()}
 
 
-def compare(declared: Declared, *, pools: Mapping[str, Json], teams: Mapping[str, Json]) -> Plan:
-    """Return what must be done so that `pools` and `teams`, by slug, are as declared."""
+def compare(
+    declared: Declared,
+    *,
+    pools: Mapping[str, Json],
+    teams: Mapping[str, Json],
+    classes: Mapping[str, int] | None = None,
+) -> Plan:
+    """Return what must be done so that `pools` and `teams`, by slug, and PriorityClasses are as declared."""
     plan = Plan()
     for pool in declared.pools:
         _compare_pool(plan, pool, pools.get(pool["slug"]))
@@ -129,7 +158,18 @@ def compare(declared: Declared, *, pools: Mapping[str, Json], teams: Mapping[str
                 text = f"There is no pool {pool_slug!r}, in which {team['slug']} is to have a share."
                 raise Failure(text, Exit.NOT_FOUND)
         _compare_team(plan, team, teams.get(team["slug"]))
+    _compare_classes(plan, declared.priority_classes, classes or {})
     return plan
+
+
+def _compare_classes(plan: Plan, wanted: Mapping[str, int | None], now: Mapping[str, int]) -> None:
+    after = {key: value for key, value in {**now, **wanted}.items() if value is not None}
+    if after == now:
+        return
+    plan.priority_classes = after
+    for key in wanted:
+        if now.get(key) != after.get(key):
+            plan.note("priority class", key, "priority", now.get(key), after.get(key))
 
 
 def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:

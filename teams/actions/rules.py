@@ -16,7 +16,8 @@ from teams.rules import EffectiveRules, effective_rules, wider_than_allowed
 def set_rules(*, by: Actor, team: Team, version: int, rules: TeamRules) -> TeamPolicy:
     """Replace the team's own rules; return them. `version` is that of its policy, 0 where it has none yet.
 
-    Refused where a value is wider than the teams above allow. They hold for what is submitted from now on.
+    Refused where a value is wider than the teams above allow, and where a team below the root has a table of
+    PriorityClasses. They hold for what is submitted from now on.
     """
     with transaction.atomic():
         lock_tree()
@@ -25,6 +26,7 @@ def set_rules(*, by: Actor, team: Team, version: int, rules: TeamRules) -> TeamP
         if team.is_archived:
             raise Conflict(f"{team.name} is archived. Restore it before you change it.")
         if team.parent:
+            _refuse_classes(team, rules)
             _refuse_wider(team, effective_rules(team.parent), rules)
         stored = TeamPolicy.objects.filter(team=team).first()
         if version != (stored.version if stored else 0):
@@ -32,21 +34,36 @@ def set_rules(*, by: Actor, team: Team, version: int, rules: TeamRules) -> TeamP
                 f"Somebody changed the rules of {team.name} since you read them. "
                 "Look again and repeat your change."
             )
-        before, after = (stored.rules if stored else {}), rules.model_dump(mode="json", exclude_none=True)
+        before, after = _said(stored.typed if stored else TeamRules()), _said(rules)
         if before == after and stored:
             return stored
-        _write(team, stored, after)
+        _write(team, stored, dict(after))
         audit.record(by=by, action="team.rules-changed", target=team, before=before, after=after)
         live.announce("teams")
     return TeamPolicy.objects.get(team=team)
 
 
+def _said(rules: TeamRules) -> dict[str, object]:
+    return rules.model_dump(mode="json", exclude_none=True)
+
+
 def _write(team: Team, stored: TeamPolicy | None, rules: dict[str, object]) -> None:
+    classes = rules.pop("priority_classes", None)
     if stored is None:
-        TeamPolicy.objects.create(team=team, rules=rules)
+        TeamPolicy.objects.create(team=team, rules=rules, priority_classes=classes)
         return
     row = TeamPolicy.objects.filter(team=team, version=stored.version)
-    row.update(rules=rules, version=F("version") + 1)
+    row.update(rules=rules, priority_classes=classes, version=F("version") + 1)
+
+
+def _refuse_classes(team: Team, rules: TeamRules) -> None:
+    if rules.priority_classes is None:
+        return
+    root = Team.objects.get(pk=team.ancestor_ids()[0])
+    raise Refusal(
+        f"The table of PriorityClasses is the whole organisation's: set it at {root.name}, not at {team.name}.",
+        field="priority_classes",
+    )
 
 
 def _refuse_wider(team: Team, above: EffectiveRules, rules: TeamRules) -> None:

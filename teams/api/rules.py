@@ -27,6 +27,7 @@ def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
         "longest_time_limit_seconds": rules.longest_time_limit_seconds,
         "service_accounts": rules.service_accounts,
         "volumes": rules.volumes,
+        "priority_classes": rules.priority_classes,
         "may_be_widened": rules.may_be_widened,
     }
 

@@ -242,6 +242,12 @@ class RulesShape(StrictSerializer):
     volumes = serializers.ListField(
         child=serializers.ChoiceField(choices=sorted(VOLUME_KINDS)), required=False, allow_null=True
     )
+    priority_classes = serializers.DictField(
+        child=serializers.IntegerField(min_value=0, max_value=1_000_000),
+        required=False,
+        allow_null=True,
+        help_text="Priorities by the PriorityClass of Jobs made with kubectl; of the root, for the whole organisation.",
+    )
     may_be_widened = serializers.BooleanField(required=False, allow_null=True)
 
 

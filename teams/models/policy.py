@@ -18,6 +18,8 @@ class PriorityRange(BaseModel):
     reserved_max: int | None = Field(default=None, ge=100, le=1_000_000)
 
 
+MOST_NAME = 253
+"""Characters of a name in Kubernetes."""
 _ACCOUNT = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
 VOLUME_KINDS = frozenset(
     {
@@ -44,14 +46,30 @@ def _sorted(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-Account = Annotated[str, StringConstraints(max_length=253), AfterValidator(_account)]
+Account = Annotated[str, StringConstraints(max_length=MOST_NAME), AfterValidator(_account)]
 Volume = Annotated[str, AfterValidator(_volume)]
 Accounts = Annotated[tuple[Account, ...], Field(max_length=50), AfterValidator(_sorted)]
 Volumes = Annotated[tuple[Volume, ...], Field(max_length=50), AfterValidator(_sorted)]
 
 
+_PRIORITY_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
+MOST_CLASSES = 200
+
+
+def _priority_class(name: str) -> str:
+    if not _PRIORITY_CLASS.fullmatch(name) or len(name) > MOST_NAME:
+        raise ValueError(f"{name[:80]!r} is no name of a PriorityClass")
+    return name
+
+
+ClassName = Annotated[str, AfterValidator(_priority_class)]
+ClassPriority = Annotated[int, Field(ge=0, le=1_000_000)]
+PriorityClasses = Annotated[dict[ClassName, ClassPriority], Field(max_length=MOST_CLASSES)]
+"""Priorities by the names of Kubernetes' PriorityClasses."""
+
+
 class TeamRules(BaseModel):
-    """The typed content of `TeamPolicy.rules`; an absent key is inherited."""
+    """The content of a `TeamPolicy`, typed; an absent key is inherited."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,15 +80,20 @@ class TeamRules(BaseModel):
     # What Jobs created with kubectl in the team's namespaces may name.
     service_accounts: Accounts | None = None
     volumes: Volumes | None = None
+    # Priorities of such Jobs by the PriorityClass of their pods; the root's alone, for the whole organisation.
+    priority_classes: PriorityClasses | None = None
     # Whether teams below may be given wider rules than these.
     may_be_widened: bool | None = None
 
 
 class TeamPolicy(models.Model):
-    """The rules set at one team."""
+    """The rules set at one team; its table of PriorityClasses beside those that every release can read."""
 
     team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True, related_name="policy")
     rules = models.JSONField(default=dict)
+    priority_classes = models.JSONField(
+        null=True, help_text="Priorities by PriorityClass, for the whole organisation; of the root alone."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
 
@@ -83,4 +106,5 @@ class TeamPolicy(models.Model):
     @property
     def typed(self) -> TeamRules:
         """Return the rules, typed."""
-        return TeamRules.model_validate(self.rules)
+        classes = {} if self.priority_classes is None else {"priority_classes": self.priority_classes}
+        return TeamRules.model_validate(self.rules | classes)

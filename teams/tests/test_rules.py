@@ -148,3 +148,15 @@ def test_a_priority_is_capped_within_its_class_where_there_is_one(
     limits: tuple[int, int | None], asked: int, given: int
 ) -> None:
     assert PriorityLimits(*limits).cap(asked) == given
+
+
+def test_the_table_of_priority_classes_holds_below_the_root() -> None:
+    rules = merged([TeamRules(priority_classes={"training": 75}), NOTHING, NOTHING])
+    assert rules.priority_classes == {"training": 75}
+    assert merged([NOTHING]).priority_classes == {}
+
+
+@pytest.mark.parametrize("wrong", [{"Training": 5}, {"a": -1}, {"a": 1_000_001}, {"": 5}, {"a" * 254: 5}])
+def test_a_table_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        TeamRules(priority_classes=wrong)

@@ -77,14 +77,18 @@ def _forms(
     """Return the empty forms of what the user may do here; None for what they may not."""
     user = person(request)
     roles = grantable(user, team) if may(user, Permission.MANAGE_MEMBERS, team) else []
-    own = policy.typed if policy else TeamRules()
     may_move = bool(team.parent_id) and Powers.of(user).may_limit(team) and not team.is_archived
     return {
         "identity_form": IdentityForm(team=team) if may_manage else None,
         "move_form": MoveForm(team=team, parents=_new_parents(request, team, tree)) if may_move else None,
         "member_form": MemberForm(roles=roles) if roles and not team.is_archived else None,
-        "rules_form": RulesForm(rules=own, version=policy.version if policy else 0) if may_manage else None,
+        "rules_form": _rules_form(team, policy) if may_manage else None,
     }
+
+
+def _rules_form(team: Team, policy: TeamPolicy | None, data: Any = None) -> RulesForm:
+    rules, version = (policy.typed, policy.version) if policy else (TeamRules(), 0)
+    return RulesForm(data, rules=rules, version=version, is_root=team.parent_id is None)
 
 
 def _shares(team: Team, picture: Picture, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
@@ -196,9 +200,7 @@ def unarchive(request: HttpRequest, slug: str) -> HttpResponse:
 def rules(request: HttpRequest, slug: str) -> HttpResponse:
     """Set what the team's members may ask for."""
     team = team_for(request, slug)
-    policy = TeamPolicy.objects.filter(team=team).first()
-    own = policy.typed if policy else TeamRules()
-    form = RulesForm(request.POST, rules=own, version=policy.version if policy else 0)
+    form = _rules_form(team, TeamPolicy.objects.filter(team=team).first(), request.POST)
     if form.is_valid():
         try:
             actions.set_rules(

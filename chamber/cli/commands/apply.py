@@ -1,6 +1,7 @@
-"""`chamber diff` and `chamber apply`: pools and teams as a file declares them."""
+"""`chamber diff` and `chamber apply`: pools, teams and the table of PriorityClasses as a file declares them."""
 
 import sys
+from dataclasses import dataclass, field
 
 import click
 
@@ -32,7 +33,10 @@ CHANGES = [
 ]
 
 file_option = click.option(
-    "-f", "--file", required=True, help="YAML or JSON with pools and teams; - reads standard input."
+    "-f",
+    "--file",
+    required=True,
+    help="YAML or JSON with pools, teams, priority_classes; - reads standard input.",
 )
 
 
@@ -44,7 +48,7 @@ def diff(file: str, check: bool, form: Form) -> None:
     """Show what `chamber apply` would change, and change nothing."""
     wanted = declared.read(file)
     with connect() as client:
-        plan, _, _ = _plan(client, wanted)
+        plan, _ = _plan(client, wanted)
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
     if check and plan.changes:
         sys.exit(Exit.FAILED)
@@ -54,34 +58,53 @@ def diff(file: str, check: bool, form: Form) -> None:
 @file_option
 @output_option
 def apply(file: str, form: Form) -> None:
-    """Make pools and teams as a file says, and show what was changed.
+    """Make pools, teams and the table of PriorityClasses as a file says, and show what was changed.
 
-    What the file does not name stays as it is; nothing is taken away. Limits and shares are saved as one change, or
-    none. Teams and pools that are made, and teams that are moved, are so before that, one by one.
+    What the file does not name stays as it is; nothing is taken away but PriorityClasses that are null. Limits and
+    shares are saved as one change, or none. Teams and pools that are made, and teams that are moved, are so before
+    that, one by one.
     """
     wanted = declared.read(file)
     with connect() as client:
-        plan, pools, teams = _plan(client, wanted)
+        plan, now = _plan(client, wanted)
         done: list[str] = []
         try:
-            _carry_out(client, plan, pools, teams, done)
+            _carry_out(client, plan, now, done)
         except Failure as failure:
             hint = f"Done before that: {', '.join(done)}."
             raise (failure.with_hint(hint) if done else failure) from failure
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
 
 
-def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, dict[str, Json], dict[str, Json]]:
-    """Return what is to be done, and the pools and teams as they are, by slug."""
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Pools and teams as they are, by slug, and the rules of the root, by which its PriorityClasses have priorities."""
+
+    pools: dict[str, Json]
+    teams: dict[str, Json]
+    root: str = ""
+    rules: Json = field(default_factory=dict)
+
+
+def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, Present]:
+    """Return what is to be done, and what there is."""
     pools = {pool["slug"]: pool for pool in client.rows("pools/")}
     teams = {team["slug"]: team for team in client.rows("teams/")}
-    return declared.compare(wanted, pools=pools, teams=teams), pools, teams
+    now = Present(pools, teams)
+    if wanted.priority_classes:
+        root = next((slug for slug, team in teams.items() if team["parent"] is None), None)
+        if root is None:
+            raise Failure(
+                "Only who sees the whole organisation may declare priority_classes.", Exit.NOT_FOUND
+            )
+        now = Present(pools, teams, root, client.get(f"teams/{segment(root)}/rules/"))
+    classes = now.rules["own"]["priority_classes"] if now.root else None
+    return declared.compare(wanted, pools=pools, teams=teams, classes=classes), now
 
 
-def _carry_out(
-    client: Client, plan: Plan, pools: dict[str, Json], teams: dict[str, Json], done: list[str]
-) -> None:
+def _carry_out(client: Client, plan: Plan, now: Present, done: list[str]) -> None:
     """Do it, each part on the version that was read; add to `done` what was done."""
+    pools, teams = now.pools, now.teams
     for body in plan.new_pools:
         client.post("pools/", body)
         done.append(f"pool {body['slug']} made")
@@ -98,6 +121,10 @@ def _carry_out(
     if plan.edits:
         client.post("team-edits/", {"edits": [_edit(teams[slug], edit) for slug, edit in plan.edits.items()]})
         done.append("limits and shares saved")
+    if plan.priority_classes is not None:
+        body = now.rules["own"] | {"priority_classes": plan.priority_classes}
+        client.edit("PUT", f"teams/{segment(now.root)}/rules/", body, version=now.rules["version"])
+        done.append("priority classes saved")
 
 
 def _edit(team: Json, edit: Json) -> Json:

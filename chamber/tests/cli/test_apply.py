@@ -8,7 +8,8 @@ import pytest
 from chamber.models import User
 from chamber.tests.cli.conftest import Run
 from teams.models import AuditEvent, Pool, Role, Share, Team
-from teams.tests.factories import member, set_share
+from teams.rules import effective_rules
+from teams.tests.factories import member, set_rules, set_share
 
 Become = Callable[..., str]
 
@@ -31,6 +32,11 @@ teams:
 @pytest.fixture
 def olga(org: Team) -> User:
     return member(org, Role.ORG_ADMIN, "olga")
+
+
+@pytest.fixture
+def as_olga(run: Run, olga: User, become: Become) -> None:
+    become(olga)
 
 
 @pytest.fixture
@@ -145,3 +151,49 @@ def test_a_circle_of_parents_is_refused(run: Run, olga: User, become: Become) ->
     assert result.exit_code == 2
     assert "no team can be below itself, as in a below b below c below a." in result.stderr
     assert not Team.objects.filter(slug__in=["a", "b", "c"]).exists()
+
+
+def test_the_table_of_priority_classes_is_made_true_key_by_key(
+    run: Run, org: Team, olga: User, become: Become
+) -> None:
+    become(olga)
+    set_rules(org, largest_workload_milli=8000)
+    applied = run("apply", "-f", "-", "-o", "json", stdin="priority_classes: {training: 60, batch: 10}")
+    assert (applied.exit_code, applied.stderr) == (0, "")
+    changes = json.loads(applied.stdout)
+    assert [(row["kind"], row["name"], row["before"], row["after"]) for row in changes] == [
+        ("priority class", "training", None, 60),
+        ("priority class", "batch", None, 10),
+    ]
+    again = run("apply", "-f", "-", stdin="priority_classes: {training: 70, batch: null}")
+    assert again.exit_code == 0
+    rules = effective_rules(org)
+    assert (rules.priority_classes, rules.largest_workload_milli) == ({"training": 70}, 8000)
+    assert AuditEvent.objects.latest("at").after["priority_classes"] == {"training": 70}
+    check = run("diff", "-f", "-", "--check", stdin="priority_classes: {training: 70}")
+    assert (check.exit_code, check.stderr) == (0, "Nothing differs.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("priority_classes: [training]", 2, "must be a mapping"),
+        ("priority_classes: {training: high}", 2, "training must be a priority, or null"),
+        ("priority_classes: {Training: 5}", 6, "no name of a PriorityClass"),
+        ("priority_classes: {training: 1000001}", 6, "1000000"),
+    ],
+)
+@pytest.mark.usefixtures("as_olga")
+def test_a_table_that_cannot_be_is_refused(run: Run, org: Team, text: str, code: int, words: str) -> None:
+    refused = run("apply", "-f", "-", stdin=text)
+    assert (refused.exit_code, words in refused.stderr) == (code, True), refused.stderr
+    assert effective_rules(org).priority_classes == {}
+
+
+def test_nobody_but_an_organisation_admin_sets_the_table(
+    run: Run, org: Team, nlp: Team, become: Become
+) -> None:
+    become(member(nlp, Role.ADMIN, "nora"))
+    refused = run("apply", "-f", "-", stdin="priority_classes: {training: 60}")
+    assert refused.exit_code in {3, 4, 6}, refused.stderr
+    assert effective_rules(org).priority_classes == {}
