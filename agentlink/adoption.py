@@ -9,7 +9,8 @@ rules.
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -20,18 +21,18 @@ from django.utils import timezone
 
 from agentlink import spaces
 from agentlink.inventory import CLUSTER_LABEL
-from agentlink.models import AdoptedJob, BoundNamespace, Cluster
+from agentlink.models import AdoptedJob, BoundNamespace, Cluster, Device
 from agentlink.protocol import Discovered, DiscoveredJob, Verdict
 from chamber import live
 from chamber.errors import Refusal
 from chamber.transactions import keep
 from teams.actors import Actor
 from teams.permissions import Permission, may
-from teams.rules import TIERS, EffectiveRules, PriorityLimits, effective_rules_by_team, kubectl_limits
+from teams.rules import TIERS, EffectiveRules, effective_rules_by_team, kubectl_limits
 from workloads import lifecycle
 from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
-from workloads.reasons import EndReason
+from workloads.reasons import PASSING, REFUSAL_STEPS, REFUSED, EndReason
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
 
@@ -42,6 +43,10 @@ logger = logging.getLogger(__name__)
 
 JOB_DELETED = "job-deleted"
 """How agents call it that somebody deleted a Job."""
+RETRY_ANNOTATION = "chamber.internal/retry"
+MOST_TRIES = 3
+"""So many refusals in a row by its cluster put an adopted workload on hold: its Job is its people's to mend."""
+MOST_OF_NOTE = 2000
 MOST_REFUSED = 20
 """Refused Jobs that are shown of a namespace."""
 
@@ -142,12 +147,13 @@ def _judge(
     """Return what becomes of one Job; for one that is over and was never adopted, nothing."""
     asked, by = digest(job), Actor.agent(cluster.name)
     if row is not None and (row.asked == asked or job.finished):
+        _note_revision(row, job, by=by)
         if row.named_owner_id != (named.pk if named else None):
             AdoptedJob.objects.filter(pk=row.pk).update(named_owner=named)
             live.announce(f"workload:{row.workload_id}")
         if job.finished and row.workload.status == Status.PENDING:
             _cancel(row, "job-ended", "has ended in the cluster and cannot run again", by=by)
-        return Verdict(uid=job.uid, workload=row.workload.slug, note=row.note)
+        return Verdict(uid=job.uid, workload=row.workload.slug, note=_note(row, job))
     if row is not None and row.workload.is_open:
         _cancel(row, "job-changed", "was changed in the cluster after it was adopted", by=by)
     if job.finished:
@@ -160,9 +166,58 @@ def _judge(
     return Verdict(uid=job.uid, workload=workload.slug, note=note)
 
 
+def _note_revision(row: AdoptedJob, job: DiscoveredJob, *, by: Actor) -> None:
+    """Have a workload that its cluster refused be tried anew where somebody changed its Job since."""
+    if not job.revision or job.revision == row.revision:
+        return
+    AdoptedJob.objects.filter(pk=row.pk).update(revision=job.revision)
+    if row.revision and row.workload.status == Status.PENDING:
+        with transaction.atomic():
+            why = f"Its Job {row.namespace}/{row.name} was changed in the cluster."
+            lifecycle.try_again_many([row.workload_id], by=by, at=timezone.now(), why=why)
+        row.workload.refresh_from_db()
+
+
+def _note(row: AdoptedJob, job: DiscoveredJob) -> str:
+    """Return what is told in the cluster of a Job that was adopted: what is other than it asked, and why it is held."""
+    workload = row.workload
+    if not (workload.held and workload.reason.get("kind") == REFUSED):
+        return row.note
+    again = f"kubectl annotate --overwrite -n {job.namespace} job/{job.name} {RETRY_ANNOTATION}=$(date +%s)"
+    told = (
+        f"It is on hold, for the cluster refused it {MOST_TRIES} times: {workload.reason['message']} Mend that; then "
+        f"any change of the Job has it tried again: {again}"
+    )
+    return f"{row.note} {told}".strip()[:MOST_OF_NOTE]
+
+
+def bounds(refused: Mapping[UUID, EndReason]) -> dict[UUID, int]:
+    """Return, of attempts that their cluster refused, by whose Jobs only people can have it take them, after how many
+    refusals in a row they are held (1 query, none without any).
+    """
+    lasting = [attempt_id for attempt_id, reason in refused.items() if reason.code not in PASSING]
+    if not lasting:
+        return {}
+    adopted = AdoptedJob.objects.filter(workload__attempts__in=lasting)
+    return dict.fromkeys(adopted.values_list("workload__attempts", flat=True), MOST_TRIES)
+
+
+def advised(reason: EndReason) -> EndReason:
+    """Return the reason of a refusal with what the people of an adopted Job can do about it."""
+    return (
+        reason if reason.code in REFUSAL_STEPS else replace(reason, next_step="Mend what the message names.")
+    )
+
+
 def digest(job: DiscoveredJob) -> str:
-    """Return a digest of all that the Job asks for: not of how it stands."""
-    said = job.model_dump(mode="json", exclude={"finished", "who"})
+    """Return a digest of all that the Job asks for: not of how it stands.
+
+    What older agents do not tell is left out where it is not said: their Jobs stay what they were.
+    """
+    said = job.model_dump(mode="json", exclude={"finished", "who", "revision"})
+    for name in ("gpu_types", "priority_class"):
+        if not said[name]:
+            del said[name]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
@@ -173,7 +228,7 @@ def _request(
     problems = [*job.problems, *_not_allowed(bound, job, rules)]
     if problems:
         raise Refusal(" ".join(problems))
-    priority, note = _priority(bound, job, kubectl_limits(rules))
+    priority, note = _priority(bound, job, rules)
     request = SubmissionRequest.parse(
         {
             "name": job.name[:100],
@@ -183,6 +238,7 @@ def _request(
             "gpus": job.gpus,
             "cpu": job.cpu_milli / 1000,
             "memory_mib": job.memory_mib,
+            "gpu_types": _gpu_types(cluster, job),
             # A Job can only run where it is.
             "node_selector": {**job.node_selector, CLUSTER_LABEL: cluster.name},
             "tolerations": list(job.tolerations),
@@ -193,6 +249,17 @@ def _request(
         }
     )
     return request, note
+
+
+def _gpu_types(cluster: Cluster, job: DiscoveredJob) -> list[str]:
+    """Return which of the types that the Job would take the cluster has; all of them where it has none, as those are
+    refused by name (1 query, none without any).
+    """
+    if not job.gpu_types:
+        return []
+    devices = Device.objects.filter(node__cluster=cluster.pk, gpu_type__in=job.gpu_types)
+    known = set(devices.order_by().values_list("gpu_type", flat=True).distinct())
+    return [name for name in job.gpu_types if name in known] or list(job.gpu_types)
 
 
 def _not_allowed(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRules) -> list[str]:
@@ -212,19 +279,31 @@ def _not_allowed(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRule
     return found
 
 
-def _priority(bound: BoundNamespace, job: DiscoveredJob, limits: PriorityLimits) -> tuple[int, str]:
-    """Return the priority that the Job's label asks for, lowered to what the team's researchers may give."""
+def _priority(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRules) -> tuple[int, str]:
+    """Return the priority that the Job's label asks for, else its PriorityClass, lowered to what the team's
+    researchers may give; and what is to be said of it.
+    """
+    asked, note = _asked_priority(job, rules.priority_classes)
+    priority = kubectl_limits(rules).cap(asked)
+    if priority == asked:
+        return asked, note
+    lowered = f"Its priority {asked:,} was lowered to {priority}, the highest that {bound.team.name} allows."
+    return priority, f"{note} {lowered}".strip()
+
+
+def _asked_priority(job: DiscoveredJob, classes: Mapping[str, int]) -> tuple[int, str]:
+    """Return which priority a Job asks for, and a sentence where its PriorityClass says nothing here."""
+    if not job.priority and job.priority_class:
+        if job.priority_class in classes:
+            return classes[job.priority_class], ""
+        return TIERS["normal"], (
+            f"Its PriorityClass {job.priority_class} has no priority in the organisation's table, so it has the "
+            f"default priority {TIERS['normal']}."
+        )
     text = job.priority or "normal"
     if text not in TIERS and not (text.isascii() and text.isdigit() and len(text) <= 7):
         raise Refusal(f"Its priority is {text[:80]!r}; give a number, or one of {', '.join(TIERS)}.")
-    asked = TIERS[text] if text in TIERS else int(text)
-    priority = limits.cap(asked)
-    if priority == asked:
-        return asked, ""
-    return (
-        priority,
-        f"Its priority {asked:,} was lowered to {priority}, the highest that {bound.team.name} allows.",
-    )
+    return TIERS[text] if text in TIERS else int(text), ""
 
 
 @transaction.atomic
@@ -262,6 +341,7 @@ def _adopt(
                 name=job.name,
                 uid=job.uid,
                 asked=asked,
+                revision=job.revision,
                 note=note,
                 named_owner=named,
             )

@@ -20,7 +20,7 @@ from agentlink.assignments import LINK
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
 from agentlink.protocol import Adopted, AssignedPod, Desired, DeviceShare, StopOrder
 from chamber.collecting import without_collecting
-from workloads import lifecycle
+from workloads import lifecycle, reasons
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +145,9 @@ def _refuse(cluster_id: UUID, untold: dict[UUID, str]) -> None:
     message = "What it asks for cannot be written as a message to the cluster's agent."
     try:
         with transaction.atomic():
-            refused = lifecycle.refuse_many(dict.fromkeys(untold, message), by=LINK, at=now)
+            refused = lifecycle.refuse_many(
+                dict.fromkeys(untold, reasons.of_refusal("cannot-be-told", message)), by=LINK, at=now
+            )
             ended = [
                 lifecycle.Ended(attempt_id, None, now, "cannot-be-told", message)
                 for attempt_id in untold.keys() - refused

@@ -19,7 +19,7 @@ from agentlink.protocol import LIVING, Error, ErrorCode, Observed, Phase, Report
 from chamber import live
 from chamber.bulk import update_each
 from teams.actors import Actor
-from workloads import lifecycle
+from workloads import lifecycle, reasons
 from workloads.models import Phase as AttemptPhase
 from workloads.models import Workload
 
@@ -172,12 +172,14 @@ class _Taking:
             cancelled = adoption.cancel_deleted(self._cluster_id, deleted, by=self._by)
             self._ends = {key: report for key, report in self._ends.items() if key not in cancelled}
         refused = {
-            attempt_id: report.message or "The cluster could not start it."
+            attempt_id: reasons.of_refusal(report.reason, report.message)
             for attempt_id, report in self._ends.items()
             if report.phase is Phase.FAILED and report.created_at is None
         }
         if refused:
-            done = lifecycle.refuse_many(refused, by=self._by, at=self._now)
+            most = adoption.bounds(refused)
+            refused |= {attempt_id: adoption.advised(refused[attempt_id]) for attempt_id in most}
+            done = lifecycle.refuse_many(refused, by=self._by, at=self._now, most=most)
             self._ends = {key: report for key, report in self._ends.items() if key not in done}
         if self._ends:
             ended = [self._ended(attempt_id, report) for attempt_id, report in self._ends.items()]

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.utils import timezone
 
-from agentlink.models import Cluster
+from agentlink.models import Assignment, Cluster
 from scheduling import memory
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
@@ -22,6 +22,7 @@ from scheduling.narrate import Names
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload
+from workloads.reasons import LASTING, REFUSED
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -62,6 +63,7 @@ NOT_LOOKED_AT = Explanation(
     next_step="Nothing to do; it does so within seconds.",
 )
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
+PODS_BEGIN = "pods-being-created"
 EMPTYING = "waiting-for-victims"
 STOPPING = Explanation(
     code=EMPTYING,
@@ -103,11 +105,14 @@ def explain_many(
     """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
 
     A Pending or Queued one has one always. Whether the reader may see the workloads is the caller's business. Queued
-    ones take a query more.
+    and Starting ones take a query more each.
     """
     reader = Reader(user, last.names if last else None)
-    silent = _silent_clusters(workloads)
-    found = {workload.pk: silent.get(workload.pk) or _of(workload, last, reader) for workload in workloads}
+    silent, starting = _silent_clusters(workloads), _starting(workloads)
+    found = {
+        workload.pk: silent.get(workload.pk) or starting.get(workload.pk) or _of(workload, last, reader)
+        for workload in workloads
+    }
     reader.learn(text for explanation in found.values() if explanation for text in explanation.sentences)
     return {key: reader.told(explanation) for key, explanation in found.items() if explanation}
 
@@ -120,6 +125,29 @@ def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
     silent = Cluster.objects.filter(connected=False, assignments__attempt__open_for__in=queued)
     rows = silent.values_list("assignments__attempt__open_for", "name", "last_seen_at")
     return {pk: _not_heard(name, seen) for pk, name, seen in rows}
+
+
+def _starting(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
+    """Return how far those are whose pods are being created (1 query, none without any)."""
+    ids = [workload.pk for workload in workloads if workload.status == Status.STARTING]
+    if not ids:
+        return {}
+    rows = Assignment.objects.filter(attempt__open_for__in=ids).values_list(
+        "attempt__open_for", "cluster__name", "attempt__starting_at", "pods"
+    )
+    return {pk: _pods_begin(cluster, since, pods) for pk, cluster, since, pods in rows}
+
+
+def _pods_begin(cluster: str, since: datetime | None, pods: Sequence[dict[str, Any]]) -> Explanation:
+    """Return that pods are being created, and what the cluster says of the first that cannot start."""
+    at = f" since {since:%H:%M:%S} UTC" if since else ""
+    sentence = f"Its pods are being created in the cluster {cluster}{at}."
+    kept = next((pod for pod in pods if pod.get("message")), None)
+    if kept is None:
+        return Explanation(PODS_BEGIN, sentence, "wait", next_step="Nothing to do.", level=cluster)
+    step = "Mend what the message names; if it stays so, the cluster refuses the attempt, and it is tried again later."
+    words = f"{sentence} Pod {kept['index']} is kept from starting: {kept['message']}"
+    return Explanation(PODS_BEGIN, words, "change", next_step=step, level=cluster)
 
 
 def _not_heard(cluster: str, seen: datetime | None) -> Explanation:
@@ -137,17 +165,26 @@ def _not_heard(cluster: str, seen: datetime | None) -> Explanation:
 def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explanation | None:
     key = str(workload.pk)
     if workload.status == Status.PENDING:
-        wait = last.waits.get(key) if last else None
-        if workload.held and (wait is None or wait.reason.code is not engine.ReasonCode.HELD):
-            return HELD
-        return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
+        return _of_waiting(workload, last.waits.get(key) if last else None, reader)
     if workload.status == Status.QUEUED:
         if workload.reason_code != EMPTYING:
             return LET_GO
         reason = last.placed(key) if last else None
         return reader.of_reason(reason) if reason else STOPPING
-    if workload.is_open or not workload.reason:
-        return None
+    return _stored(workload) if workload.reason and not workload.is_open else None
+
+
+def _of_waiting(workload: Workload, wait: engine.Wait | None, reader: "Reader") -> Explanation:
+    ended = _ended_before(workload, wait)
+    if ended is not None and reader.may_see(workload):  # a cluster's words name what it refused
+        return ended
+    if workload.held and (wait is None or wait.reason.code is not engine.ReasonCode.HELD):
+        return HELD
+    return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
+
+
+def _stored(workload: Workload) -> Explanation:
+    """Return how its last attempt ended, as its row has it."""
     ended = workload.reason
     return Explanation(
         code=str(ended.get("code", workload.reason_code)),
@@ -158,6 +195,38 @@ def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explana
     )
 
 
+def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation | None:
+    """Return how the last attempt ended of one that is only tried again later, or not before somebody releases it; None
+    where it waits for something else, or nothing is told of that attempt.
+    """
+    if not workload.reason or workload.reason.get("kind") not in (REFUSED, "failed"):
+        return None
+    stored = _stored(workload)
+    refused = workload.reason["kind"] == REFUSED
+    position = wait.position if wait is not None else None
+    if workload.held and refused:
+        return replace(
+            stored,
+            kind="admin",
+            sentence=f"{stored.sentence} It was refused so often that it is on hold.",
+            next_step=f"{stored.next_step} Then release the hold.",
+            position=position,
+            eta="not before the hold is released",
+        )
+    until = workload.backoff_until
+    if workload.held or until is None or until <= timezone.now():
+        return None
+    lasts = refused and stored.code in LASTING
+    return replace(
+        stored,
+        kind="admin" if lasts else "wait",
+        sentence=f"{stored.sentence} It is tried again at {until:%H:%M:%S} UTC.",
+        position=position,
+        starts_at=until,
+        eta=f"not before {until:%H:%M:%S} UTC",
+    )
+
+
 class Reader:
     """Somebody who reads explanations: knows what the ids of a cycle are called, and which names he may read."""
 
@@ -165,6 +234,10 @@ class Reader:
         self._user, self._names = user, names
         self._called: dict[str, str] = {}
         self._now = timezone.now()
+
+    def may_see(self, workload: Workload) -> bool:
+        """Return whether the workload's own name is for this reader."""
+        return workload.owner_id == self._user.pk or may(self._user, Permission.VIEW_WORKLOADS, workload.team)
 
     def explanation(self, wait: engine.Wait) -> Explanation:
         """Return why somebody waits, with position and ETA; ids of workloads still stand for their names."""

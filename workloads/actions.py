@@ -121,7 +121,8 @@ def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> se
     rows = [row for row in lock(ids).values() if row.status == Status.PENDING and row.held is not held]
     waiting = Workload.objects.filter(pk__in=[row.pk for row in rows], status=Status.PENDING, held=not held)
     code = "held" if held else ""
-    if waiting.update(held=held, reason_code=code, version=F("version") + 1) != len(rows):
+    changes = {"held": held, "reason_code": code, "reason": {}, "version": F("version") + 1}
+    if waiting.update(**changes) != len(rows):
         raise Conflict("Some of the workloads changed meanwhile; nothing was done.")
     journal = Journal(by=by, at=at, rows=rows)
     for row in rows:

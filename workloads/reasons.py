@@ -16,12 +16,53 @@ NEXT_STEPS = {
     "container-not-started": "Check the command: its image has no such program, or does not let it run.",
     **dict.fromkeys(("pods-vanished", "pod-deleted", "job-deleted", "job-suspended", "misplaced"), BY_HAND),
     "exit-code": "Read the end of its logs, mend the cause, and requeue it.",
+    "pod-failed": "Mend what the message names, and requeue it.",
     "dependency-failed": "Mend and requeue what it depends on, then requeue this one.",
     "preempted": "Requeue it. With on_preemption: requeue it returns to the queue by itself.",
     "too-many-requeues": "Requeue it, or ask for GPUs inside your team's guarantee (priority 100 and above).",
     "cancelled": "Requeue it to run it after all.",
 }
-"""What to do about each way to end; codes that are not here get the advice for an exit code."""
+"""What to do about each way to end."""
+OTHERWISE = "Mend what the message names, and requeue it."
+"""What to do about ways to end that are not known here: their attempts may have no logs."""
+REFUSAL_STEPS = {
+    "pod-security": "Ask an admin to label its namespace with a Pod Security level that its pods meet: "
+    "pod-security.kubernetes.io/enforce=baseline.",
+    "admission-denied": "Change what the message names and submit it again, or ask an admin to change the policy.",
+    "limit-range": "Ask for CPU and memory within the namespace's limits, or ask an admin to change its LimitRange.",
+    "quota-too-small": "Ask for less, or ask an admin to raise the namespace's ResourceQuota.",
+    "quota-exceeded": "Wait until others free what the quota counts, or ask an admin to raise it.",
+    "webhook-unreachable": "Ask an admin to look after the webhook that the message names.",
+    "cluster-busy": "Ask an admin to look after the cluster's API server if it does not pass.",
+    "rights-missing": "Ask an admin to run `chamber doctor --cluster`: the agent lacks rights.",
+    "namespace-missing": "Ask an admin to make the namespace.",
+    "namespace-terminating": "Wait until the namespace is gone and made again.",
+    "namespace-not-kept": "Ask an admin to do what the message says.",
+    "name-taken": "Ask an admin to delete the Job of that name.",
+    "not-created": "Ask an admin to look at the Job with `kubectl describe`.",
+    "refused": "Change what the message names and submit it again, or ask an admin.",
+}
+"""What to do about each way in which a cluster does not take a workload."""
+TRIED_AGAIN = (
+    "Nothing to do: it is tried again. If it comes again and again, ask an admin to look at the cluster."
+)
+REFUSED = "refused"
+"""The kind of reason that a workload has while it waits, because its cluster did not take it."""
+LASTING = frozenset(
+    {
+        "pod-security",
+        "admission-denied",
+        "limit-range",
+        "quota-too-small",
+        "rights-missing",
+        "name-taken",
+        "refused",
+    }
+    | {"namespace-missing", "namespace-not-kept"}
+)
+"""Refusals that do not pass by themselves."""
+PASSING = frozenset({"quota-exceeded", "cluster-busy", "webhook-unreachable", "namespace-terminating"})
+"""Refusals that pass by themselves, or by what others do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +79,19 @@ class EndReason:
 
     def as_json(self) -> dict[str, str]:
         """Return what is stored in `Workload.reason`: all that is known, and always a next step."""
-        step = self.next_step or NEXT_STEPS.get(self.code, NEXT_STEPS["exit-code"])
+        step = self.next_step or NEXT_STEPS.get(self.code, OTHERWISE)
         known = {"kind": self.kind, "next_step": step, "by": self.by, "rule": self.rule, "level": self.level}
         return {
             "code": self.code,
             "message": self.message,
             **{key: text for key, text in known.items() if text},
         }
+
+
+def of_refusal(code: str, message: str) -> EndReason:
+    """Return why a cluster did not take a workload; an agent that does not say how gives no code."""
+    step = REFUSAL_STEPS.get(code, TRIED_AGAIN)
+    return EndReason(code or "unplaced", message or "The cluster could not start it.", REFUSED, step)
 
 
 def of_failure(exit_code: int | None, code: str, message: str) -> EndReason:

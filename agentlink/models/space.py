@@ -33,6 +33,10 @@ class BoundNamespace(models.Model):
     refused = models.JSONField(
         default=list, help_text="Jobs that ask for adoption and were refused, with why."
     )
+    unmanaged = models.JSONField(
+        null=True,
+        help_text="Objects of kinds that Chamber does not run, or for Kueue, with why, and how many.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = BoundNamespaceQuerySet.as_manager()
@@ -65,6 +69,9 @@ class AdoptedJob(models.Model):
     name = models.CharField(max_length=253)
     uid = models.CharField(max_length=253)
     asked = models.CharField(max_length=64, help_text="Digest of what the Job asked for when it was taken.")
+    revision = models.CharField(
+        max_length=40, blank=True, db_default="", help_text="Digest of all that its people wrote of the Job."
+    )
     note = models.TextField(blank=True, help_text="What was changed of what it asked for.")
     current = models.BooleanField(default=True)
     named_owner = models.ForeignKey(

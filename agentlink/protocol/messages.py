@@ -136,12 +136,13 @@ class StopOrder(_Part):
 
 
 class PodReport(_Part):
-    """A pod that exists."""
+    """A pod that exists. `message` says of the first that cannot start yet why, in the cluster's words."""
 
     index: Small
     node: Name
     state: PodState
     reason: Word = ""
+    message: Sentence = ""
 
 
 class Report(_Part):

@@ -1,15 +1,27 @@
 """Jobs that an agent discovers become workloads of the team whose the namespace is, or are refused with a sentence."""
 
+import hashlib
+import json
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink import desired, spaces
+from agentlink import adoption, desired, spaces
 from agentlink.models import AdoptedJob, BoundNamespace
-from agentlink.protocol import Desired, Discovered, DiscoveredJob, NamespaceReport, Verdict, Verdicts
-from agentlink.tests.agents import Hand, admit, devices_of
+from agentlink.protocol import (
+    Desired,
+    Discovered,
+    DiscoveredJob,
+    Error,
+    NamespaceReport,
+    Observed,
+    Phase,
+    Verdict,
+    Verdicts,
+)
+from agentlink.tests.agents import Hand, admit, devices_of, report
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster
 from chamber.errors import NotAllowed
@@ -268,3 +280,107 @@ def test_people_are_looked_up_in_one_query(
     discover(hand, *many)
     with django_assert_max_num_queries(16):
         discover(hand, *many)
+
+
+WORDS = 'Pod 0: persistentvolumeclaim "data" not found.'
+
+
+def refuse(place: Place, workload: Workload, *, code: str = "unschedulable") -> Workload:
+    """Have the cluster refuse the workload once, by a report of its agent; return it as it is then."""
+    Workload.objects.filter(pk=workload.pk).update(backoff_until=None)
+    (device, *_) = devices_of(place.cluster, "n1")
+    attempt = admit(place.team, place.owner, place.pool, place.cluster, [device], workload=workload)
+    said = report(attempt, Phase.FAILED, 1, created_at=None, reason=code, message=WORDS)
+    answer = Hand(place.cluster).say(Observed(reports=(said,)))
+    assert not [each for each in answer.messages if isinstance(each, Error)], answer
+    workload.refresh_from_db()
+    return workload
+
+
+def test_a_job_that_its_cluster_refuses_three_times_is_held_and_its_people_told_what_to_do(
+    place: Place, bound: BoundNamespace
+) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job(revision="r1"))
+    workload = Workload.objects.get()
+    for _ in range(2):
+        assert not refuse(place, workload).held
+        assert workload.backoff_until is not None
+    assert refuse(place, workload).held
+    assert workload.reason["next_step"] == "Mend what the message names."
+    note = discover(Hand(place.cluster), job(revision="r1"))["u1"].note
+    assert "on hold" in note
+    assert 'persistentvolumeclaim "data" not found' in note
+    assert "kubectl annotate --overwrite -n nlp-jobs job/train chamber.internal/retry=" in note
+    assert discover(Hand(place.cluster), job(revision="r2"))["u1"].note == ""
+    workload.refresh_from_db()
+    assert (workload.held, workload.backoff_until, workload.reason) == (False, None, {})
+    assert "Its Job nlp-jobs/train was changed" in workload.events.latest("sequence").message
+
+
+def test_what_passes_by_itself_is_tried_on(place: Place, bound: BoundNamespace) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job())
+    workload = Workload.objects.get()
+    for _ in range(4):
+        assert not refuse(place, workload, code="cluster-busy").held
+
+
+def test_a_change_of_a_job_that_was_not_refused_and_an_older_agent_change_nothing(
+    place: Place, bound: BoundNamespace
+) -> None:
+    hand = Hand(place.cluster)
+    first = discover(hand, job())
+    for revision in ("r1", "", "r2"):
+        assert discover(hand, job(revision=revision)) == first
+    assert Workload.objects.get().events.count() == 1
+    assert AdoptedJob.objects.get().revision == "r2"
+
+
+def test_the_digest_of_a_job_is_what_it_was_before_agents_told_more() -> None:
+    asked = job(who="ada", finished=True, revision="r1")
+    said = asked.model_dump(
+        mode="json", exclude={"finished", "who", "revision", "gpu_types", "priority_class"}
+    )
+    text = json.dumps(said, sort_keys=True).encode()
+    assert adoption.digest(asked) == hashlib.sha256(text).hexdigest()
+    others = {
+        adoption.digest(job(**more)) for more in ({"gpu_types": ("H100",)}, {"priority_class": "x"}, {})
+    }
+    assert len(others) == 3
+
+
+def test_types_of_gpus_that_a_job_requires_are_planned_as_far_as_its_cluster_has_them(
+    place: Place, bound: BoundNamespace
+) -> None:
+    hand = Hand(place.cluster)
+    assert discover(hand, job(gpu_types=("H200", "H100")))["u1"].workload
+    assert Workload.objects.get().gpu_types == ["H100"]
+    verdict = discover(hand, job("u2", gpu_types=("H200", "B200")))["u2"]
+    assert "H200" in verdict.refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "priority", "words"),
+    [
+        ({"priority_class": "training"}, 60, ""),
+        ({"priority_class": "training", "priority": "low"}, 25, ""),
+        ({"priority_class": "urgent"}, 75, "Its priority 90 was lowered to 75"),
+        (
+            {"priority_class": "other"},
+            50,
+            "Its PriorityClass other has no priority in the organisation's table",
+        ),
+        ({"priority_class": "guaranteed"}, 100, "lowered to 100"),
+        ({}, 50, ""),
+    ],
+)
+def test_a_priority_class_is_mapped_by_the_organisations_table_and_capped_like_a_label(
+    place: Place, bound: BoundNamespace, asked: dict[str, str], priority: int, words: str
+) -> None:
+    table = {"training": 60, "urgent": 90, "guaranteed": 500}
+    TeamPolicy.objects.create(team=Team.objects.get(parent=None), priority_classes=table)
+    verdict = discover(Hand(place.cluster), job(**asked))["u1"]
+    assert Workload.objects.get().priority == priority
+    assert words in verdict.note
+    assert bool(verdict.note) is bool(words)

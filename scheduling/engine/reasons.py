@@ -70,7 +70,7 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
         return reason(
             ReasonCode.BACKING_OFF,
             f"Its last attempt failed; the next one is due in {seconds} seconds.",
-            "Look at the last attempt's logs while it waits.",
+            "Nothing to do; how its last attempt ended says what to mend.",
         )
     return None
 

@@ -3,11 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.models import Cluster
+from agentlink.models import Assignment, Cluster
 from scheduling import explain as explaining
 from scheduling import memory
 from scheduling.cycle import run_cycle
@@ -17,9 +19,10 @@ from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.actors import Actor, Via
 from teams.models import Pool
-from workloads import actions
+from workloads import actions, lifecycle
+from workloads.lifecycle.refusals import MOST_LASTING
 from workloads.models import Workload
-from workloads.tests.factories import finish, make_workload, preempt
+from workloads.tests.factories import admit, finish, make_workload, preempt, start
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -106,6 +109,61 @@ def test_a_hold_is_told_at_once(acme: Acme) -> None:
     reason = explain(workload, acme.owner)
     assert reason is not None
     assert (reason.code, reason.position) == ("held", None)
+
+
+def refused(acme: Acme, code: str, *, times: int = 1) -> Workload:
+    """Return a workload of Production that its cluster refused so many times."""
+    workload = make_workload(acme.production, acme.outsider, gpu_milli=1000)
+    for _ in range(times):
+        workload.refresh_from_db()
+        attempt = admit(workload, acme.pool)
+        with transaction.atomic():
+            lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message='pods "x" is forbidden: no.')
+    workload.refresh_from_db()
+    return workload
+
+
+def test_one_that_its_cluster_refused_is_told_why_and_when_it_is_tried_again(acme: Acme) -> None:
+    workload = refused(acme, "pod-security")
+    run_cycle()
+    reason, foreign = explain(workload, acme.outsider), explain(workload, acme.owner)
+
+    assert reason is not None
+    assert workload.backoff_until is not None
+    assert (reason.code, reason.kind) == ("pod-security", "admin")
+    assert reason.sentence == (
+        f'pods "x" is forbidden: no. It is tried again at {workload.backoff_until:%H:%M:%S} UTC.'
+    )
+    assert "pod-security.kubernetes.io/enforce=baseline" in reason.next_step
+    assert foreign is not None
+    assert (foreign.code, "forbidden" in foreign.sentence) == ("backing-off", False)
+
+
+def test_one_that_was_refused_too_often_is_told_so_until_it_is_released(acme: Acme) -> None:
+    workload = refused(acme, "pod-security", times=MOST_LASTING)
+    run_cycle()
+    reason = explain(workload, acme.outsider)
+    assert reason is not None
+    assert "It was refused so often that it is on hold." in reason.sentence
+    assert reason.next_step.endswith("Then release the hold.")
+    actions.release(by=Actor.person(acme.outsider, Via.PAGE), workload=workload)
+    workload.refresh_from_db()
+    run_cycle()
+    reason = explain(workload, acme.outsider)
+    assert reason is None or "forbidden" not in reason.sentence
+
+
+def test_one_whose_attempt_failed_is_told_how_while_it_waits_for_the_next(acme: Acme) -> None:
+    workload = make_workload(acme.production, acme.outsider, gpu_milli=1000, max_retries=1)
+    attempt = start(workload, acme.pool)
+    finish(attempt, exit_code=None, reason_code="image-not-pulled", message="It has no image.")
+    workload.refresh_from_db()
+    run_cycle()
+    reason = explain(workload, acme.outsider)
+    assert reason is not None
+    assert (reason.code, reason.kind) == ("image-not-pulled", "wait")
+    assert reason.sentence.startswith("It has no image. It is tried again at ")
+    assert "logs" not in reason.next_step
 
 
 def test_a_queued_one_waits_for_victims_or_for_its_pods(acme: Acme) -> None:
@@ -232,3 +290,24 @@ def test_a_page_of_explanations_takes_one_query_however_many_there_are(
         found = explaining.explain_many(waiting, acme.owner, last=last)
 
     assert len(found) == len(waiting) > 20
+
+
+def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_starting(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner, gpu_milli=1000)
+    run_cycle()
+    workload.refresh_from_db()
+    assert workload.attempt is not None
+    lifecycle.pods_created(workload.attempt.pk, timezone.now())
+    workload.refresh_from_db()
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    cluster = Cluster.objects.get().name
+    assert (reason.code, reason.kind, reason.next_step) == ("pods-being-created", "wait", "Nothing to do.")
+    assert f"Its pods are being created in the cluster {cluster} since " in reason.sentence
+
+    words = {"index": 1, "node": "n", "state": "pending", "message": 'persistentvolumeclaim "data" not found'}
+    Assignment.objects.update(pods=[{"index": 0, "node": "n", "state": "pending"}, words])
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert reason.kind == "change"
+    assert 'Pod 1 is kept from starting: persistentvolumeclaim "data" not found' in reason.sentence

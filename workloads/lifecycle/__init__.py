@@ -22,6 +22,7 @@ from workloads.lifecycle.plan import (
     set_reasons,
 )
 from workloads.lifecycle.progress import Progress, progress_many
+from workloads.lifecycle.refusals import try_again_many
 from workloads.lifecycle.reports import finished, pods_created, pods_running, refused, released
 from workloads.lifecycle.status import IllegalChange, Row, lock, lock_waiting
 
@@ -54,4 +55,5 @@ __all__ = [
     "requeue_many",
     "resize",
     "set_reasons",
+    "try_again_many",
 ]

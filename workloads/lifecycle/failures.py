@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import Count, F
+from django.db.models import F
 
 from chamber.bulk import update_each
 from teams.actors import Actor
 from workloads import reasons
 from workloads.lifecycle.journal import Journal
+from workloads.lifecycle.refusals import MOST_LASTING, InARow, in_a_row
 from workloads.lifecycle.status import change_status, lock
 from workloads.lifecycle.steps import stop, to_pending
 from workloads.models import Attempt, EndReason, Phase, Status, Workload
@@ -49,9 +50,10 @@ def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]
     journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
     change_status([row for row, _ in pairs], Status.FAILED, at=journal.at, failures=F("failures") + 1)
     again: list[Workload] = []
+    reason_of: dict[UUID, reasons.EndReason] = {}
     for row, attempt in pairs:
         one = told[attempt.pk]
-        reason = reasons.of_failure(one.exit_code, one.reason_code, one.message)
+        reason = reason_of[row.pk] = reasons.of_failure(one.exit_code, one.reason_code, one.message)
         began = attempt.running_at or attempt.starting_at or attempt.queued_at
         _end(attempt, EndReason.FAILED, reason.as_json(), at=min(journal.at, max(one.ended_at, began)))
         attempt.exit_code = one.exit_code
@@ -68,31 +70,45 @@ def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]
         seconds, left = (row.backoff_until - journal.at).seconds, row.max_retries - row.failures
         message = f"Tried again in {seconds} s at the earliest; {left} retries left after that."
         journal.add_change(row, message, data={"backoff_until": row.backoff_until.isoformat()})
-    update_each(again, ["backoff_until"])
+        row.reason = reason_of[row.pk].as_json()
+    update_each(again, ["backoff_until", "reason"])
     return _written([attempt for _, attempt in pairs], journal)
 
 
-def refuse_many(refusals: Mapping[UUID, str], *, by: Actor, at: datetime) -> set[UUID]:
+def refuse_many(
+    refusals: Mapping[UUID, reasons.EndReason],
+    *,
+    by: Actor,
+    at: datetime,
+    most: Mapping[UUID, int] | None = None,
+) -> set[UUID]:
     """Put back in the queue, after a pause, what clusters could not take, by attempt with the reason; return the
     attempts that were not over and did not run.
 
-    It costs no retry: nothing of the workloads ran. Each refusal doubles the pause, so that nobody spins.
+    It costs no retry: nothing of the workloads ran. Each refusal doubles the pause, so that nobody spins. What is
+    refused lastingly is put on hold after `MOST_LASTING` of them in a row: only what changes elsewhere can help. So is,
+    for whatever reason, the workload of an attempt in `most` after so many refusals in a row.
     """
     pairs = [(row, attempt) for row, attempt in _open(refusals) if row.status != Status.RUNNING]
     journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
-    before = Attempt.objects.filter(workload__in=[row.pk for row, _ in pairs], end_reason=EndReason.REFUSED)
-    times = dict(before.order_by().values("workload").annotate(n=Count("pk")).values_list("workload", "n"))
+    before = in_a_row(row.pk for row, _ in pairs)
     started = [(row, attempt) for row, attempt in pairs if row.status == Status.STARTING]
     change_status([row for row, _ in started], Status.FAILED, at=journal.at)
     for row, attempt in started:
-        journal.add_change(row, refusals[attempt.pk], number=attempt.number)
+        journal.add_change(row, refusals[attempt.pk].message, number=attempt.number)
     to_pending([row for row, _ in pairs], at=journal.at)
     for row, attempt in pairs:
-        message = refusals[attempt.pk]
-        _end(attempt, EndReason.REFUSED, {"message": message}, at=journal.at)
-        row.backoff_until = journal.at + backoff(times.get(row.pk, 0) + 1)
-        journal.add_change(row, f"The cluster refused it: {message}", number=attempt.number)
-    update_each([row for row, _ in pairs], ["backoff_until"])
+        refusal, times = refusals[attempt.pk], before.get(row.pk, InARow(0, 0))
+        lasts = refusal.code in reasons.LASTING
+        _end(attempt, EndReason.REFUSED, refusal.as_json(), at=journal.at)
+        row.backoff_until, row.reason = journal.at + backoff(times.refused + 1), refusal.as_json()
+        bound = (most or {}).get(attempt.pk, times.refused + 2)
+        row.held = (lasts and times.lasting + 1 >= MOST_LASTING) or times.refused + 1 >= bound
+        held = f" Put on hold after {times.refused + 1} refusals in a row." if row.held else ""
+        journal.add_change(
+            row, f"{refusal.message}{held}", number=attempt.number, data={"code": refusal.code}
+        )
+    update_each([row for row, _ in pairs], ["backoff_until", "reason", "held"])
     return _written([attempt for _, attempt in pairs], journal)
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from teams.actors import Actor, Via
+from workloads import reasons
 from workloads.lifecycle.failures import Ended, finish_many, refuse_many
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.progress import Progress, freed, progress_many
@@ -48,11 +49,11 @@ def finished(
     return bool(finish_many([Ended(attempt_id, exit_code, told, reason_code, message)], by=by, at=at))
 
 
-def refused(attempt_id: UUID, *, at: datetime, message: str, by: Actor = AGENT) -> bool:
+def refused(attempt_id: UUID, *, at: datetime, message: str, code: str = "", by: Actor = AGENT) -> bool:
     """Put back in the queue what the cluster could not take, after a pause; False where the attempt is over
     or runs.
     """
-    return bool(refuse_many({attempt_id: message}, by=by, at=at))
+    return bool(refuse_many({attempt_id: reasons.of_refusal(code, message)}, by=by, at=at))
 
 
 def released(attempt_ids: Iterable[UUID], at: datetime, *, by: Actor = AGENT) -> set[UUID]:

@@ -12,7 +12,9 @@ from chamber.models import User
 from teams.models import Pool, Team
 from workloads import known, lifecycle
 from workloads.lifecycle import Ended
-from workloads.models import Attempt, EndReason, Status, Workload
+from workloads.lifecycle.refusals import MOST_LASTING
+from workloads.models import Attempt, EndReason, EventKind, Status, Workload
+from workloads.reasons import of_failure, of_refusal
 from workloads.tests.factories import SCHEDULER, admit, make_workload, start
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +50,7 @@ def test_who_runs_is_not_refused(team: Team, owner: User, pool: Pool) -> None:
     assert refused == Attempt.objects.get(end_reason=EndReason.REFUSED).pk
     queued.refresh_from_db()
     assert (queued.status, queued.failures) == (Status.PENDING, 0)
-    assert queued.events.latest("sequence").message == "The cluster refused it: No room."
+    assert queued.events.latest("sequence").message == "No room."
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -61,10 +63,87 @@ def test_many_take_as_many_queries_as_two(team: Team, owner: User, pool: Pool, r
         now = timezone.now()
         with CaptureQueriesContext(connection) as queries:
             if refused:
-                done = lifecycle.refuse_many(dict.fromkeys(attempts, "No."), by=SCHEDULER, at=now)
+                done = lifecycle.refuse_many(
+                    dict.fromkeys(attempts, of_refusal("", "No.")), by=SCHEDULER, at=now
+                )
             else:
                 done = lifecycle.finish_many([Ended(pk, 1, now) for pk in attempts], by=SCHEDULER, at=now)
         assert done == set(attempts)
         counts.append(len(queries))
     assert counts[0] == counts[1] <= 10
     assert set(Workload.objects.values_list("attempt", flat=True)) == {None}
+
+
+WORDS = 'pods "x" is forbidden: violates PodSecurity "restricted:latest".'
+
+
+def refuse(workload: Workload, pool: Pool, code: str, *, times: int = 1) -> None:
+    """Have a cluster refuse a workload so many times, each time as soon as it is tried again."""
+    for _ in range(times):
+        attempt = admit(workload, pool)
+        lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message=WORDS)
+        workload.refresh_from_db()
+
+
+def test_a_refused_workload_keeps_the_clusters_words_until_it_is_admitted_again(
+    team: Team, owner: User, pool: Pool
+) -> None:
+    workload = make_workload(team, owner)
+    refuse(workload, pool, "pod-security")
+    assert workload.reason["message"] == WORDS
+    assert (workload.reason["kind"], workload.reason["code"]) == ("refused", "pod-security")
+    assert "enforce=baseline" in workload.reason["next_step"]
+    assert Attempt.objects.get().end_detail == workload.reason
+    admit(workload, pool)
+    assert workload.reason == {}
+
+
+def test_lasting_refusals_put_it_on_hold_after_a_bound_and_passing_ones_never_do(
+    team: Team, owner: User, pool: Pool
+) -> None:
+    lasting, passing = make_workload(team, owner), make_workload(team, owner)
+    refuse(lasting, pool, "pod-security", times=MOST_LASTING - 1)
+    assert not lasting.held
+    refuse(lasting, pool, "pod-security")
+    assert lasting.held
+    assert f"on hold after {MOST_LASTING} refusals in a row" in lasting.events.latest("sequence").message
+    refuse(passing, pool, "quota-exceeded", times=MOST_LASTING + 1)
+    assert not passing.held
+    assert passing.backoff_until is not None
+
+
+def test_refusals_before_an_attempt_that_ran_do_not_count(team: Team, owner: User, pool: Pool) -> None:
+    workload = make_workload(team, owner, max_retries=3)
+    refuse(workload, pool, "pod-security", times=MOST_LASTING - 1)
+    now = timezone.now()
+    lifecycle.finish_many([Ended(start(workload, pool).pk, 1, now)], by=SCHEDULER, at=now)
+    workload.refresh_from_db()
+    refuse(workload, pool, "pod-security", times=2)
+    assert not workload.held
+    assert workload.backoff_until is not None
+    assert workload.backoff_until - Attempt.objects.latest("number").ended_at == timedelta(seconds=20)
+
+
+def test_what_was_mended_is_tried_again_at_once(team: Team, owner: User, pool: Pool) -> None:
+    refused, other, paused = (make_workload(team, owner) for _ in range(3))
+    refuse(refused, pool, "pod-security", times=MOST_LASTING)
+    refuse(paused, pool, "quota-exceeded")
+    ids = [refused.pk, other.pk, paused.pk]
+    done = lifecycle.try_again_many(ids, by=SCHEDULER, at=timezone.now(), why="It was labelled.")
+    assert done == {refused.pk, paused.pk}
+    refused.refresh_from_db()
+    assert (refused.held, refused.backoff_until, refused.reason) == (False, None, {})
+    last = refused.events.latest("sequence")
+    assert (last.kind, last.message) == (EventKind.RELEASED, "Tried again: It was labelled.")
+    assert not lifecycle.try_again_many(ids, by=SCHEDULER, at=timezone.now(), why="It was labelled.")
+    refuse(refused, pool, "pod-security")
+    assert refused.held
+
+
+@pytest.mark.parametrize(
+    ("code", "logs"),
+    [("exit-code", True), ("image-not-pulled", False), ("not-created", False), ("anything-new", False)],
+)
+def test_logs_are_advised_only_where_a_container_ran(code: str, logs: bool) -> None:
+    assert ("logs" in of_failure(None, code, "").as_json()["next_step"]) is logs
+    assert "logs" not in of_refusal(code, "No.").next_step

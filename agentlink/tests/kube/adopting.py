@@ -181,14 +181,15 @@ async def world_of(
     nodes: int = 1,
     gpus: int = 4,
     account: tuple[Path, str] | None = None,
+    **facts: Any,
 ) -> AsyncIterator[World]:
     """Give a world whose agent keeps the bound namespace already; `account` is its kubeconfig, and the name of the role
-    that it may give itself.
+    that it may give itself, `facts` are those of its nodes.
     """
     world = World(namespace, folder)
     world.kubeconfig, world.role = account or (namespace.kubeconfig, ROLE)
     await in_database(world.make)
-    await asyncio.to_thread(namespace.add_nodes, nodes, gpus=gpus)
+    await asyncio.to_thread(namespace.add_nodes, nodes, gpus=gpus, **facts)
     try:
         async with serving() as world.url, world.with_agent():
             await until(lambda: BoundNamespace.objects.filter(ready=True).exists())

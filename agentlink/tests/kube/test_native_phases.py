@@ -107,3 +107,19 @@ def test_a_pod_that_was_made_again_counts_and_not_the_one_before() -> None:
     before = replace(pod(0, "Failed"), uid="old", created_at=at(1))
     seen = observation(attempt(job(0), before, pod(0)))
     assert [one.state.value for one in seen.pods] == ["running"]
+
+
+def test_the_first_pod_that_cannot_start_says_why_and_no_other() -> None:
+    unbound = pod(0, "Pending", node="", unschedulable='persistentvolumeclaim "data"\nnot found')
+    pulling = pod(1, "Pending", waiting=Said("ErrImagePull", "no such image"))
+    both = observation(attempt(BOTH, unbound, pulling)).pods
+    assert [each.message for each in both] == ['persistentvolumeclaim "data" not found', ""]
+    assert [each.message for each in observation(attempt(BOTH, pod(0), pulling)).pods] == [
+        "",
+        "no such image",
+    ]
+    creating = pod(1, "Pending", waiting=Said("ContainerCreating"))
+    told = observation(attempt(BOTH, pod(0), creating), {1: 'configmap "x" not found'}).pods
+    assert told[1].message == 'configmap "x" not found'
+    gone = pod(0, "Pending", node="", unschedulable="x", deleted_at=at(1))
+    assert not any(each.message for each in observation(attempt(BOTH, gone, pod(1))).pods)

@@ -103,7 +103,6 @@ def test_each_cause_has_its_code_and_its_sentence(things: Things, code: str, sen
             pod(0, "Succeeded"),
         ],
         [BOTH, pod(0, "Pending", node="", gates=("g",)), pod(1, "Pending", node="", gates=("g",))],
-        [BOTH, pod(0, "Pending", waiting=Said("ContainerCreating"), started_at=at(-999)), pod(1)],
     ],
 )
 def test_what_goes_well_is_not_judged(things: Things) -> None:
@@ -223,3 +222,35 @@ def test_a_node_that_is_not_there_is_lost_with_what_runs_there() -> None:
     assert verdict is not None
     assert verdict.code == "node-lost"
     assert judged(*gang, lost=["n1"]) == reasons.Judgement()
+
+
+CREATING = replace(pod(0, "Pending", waiting=Said("ContainerCreating")), started_at=at(-999))
+
+
+def test_a_pod_that_waits_for_no_told_reason_is_looked_at_again_and_only_words_about_volumes_end_it() -> None:
+    again = reasons.Judgement(look_again_seconds=reasons.ASK_UNMOUNTED_SECONDS)
+    assert judged(BOTH, CREATING, pod(1)) == again
+    assert reasons.unmounted(attempt(BOTH, CREATING, pod(1)), now=NOW) is not None
+    words = {0: 'MountVolume.SetUp failed for volume "data" : configmap "data" not found'}
+    verdict = judged(BOTH, CREATING, pod(1), unmounted=words).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.refused) == ("volume-not-mounted", True)
+    assert (
+        'Pod 0 on n0 does not get its volumes: MountVolume.SetUp failed for volume "data"' in verdict.message
+    )
+    early = replace(CREATING, started_at=at(0))
+    assert judged(BOTH, early, pod(1), unmounted=words).verdict is None
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pod(0, "Pending", node=""),
+        pod(0, "Pending", waiting=Said("ImagePullBackOff")),
+        pod(0, "Pending", deleted_at=at(0)),
+        pod(0, "Pending", started_at=at(59)),
+        pod(0),
+    ],
+)
+def test_the_cluster_is_not_asked_about_volumes_of_others(one: PodFacts) -> None:
+    assert reasons.unmounted(attempt(BOTH, one, pod(1)), now=NOW) is None

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import adoption, manifests
+from agentlink.agent.backends.native import adoption, events, manifests
+from agentlink.agent.backends.native.events import Event
 from agentlink.agent.backends.native.facts import JobFacts
 from agentlink.agent.backends.native.inventory import Inventory
 from agentlink.agent.backends.native.making import NotMade
@@ -15,7 +16,7 @@ from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Invalid, KubeError, NotFound
 from agentlink.agent.kube.resources import JOBS, JsonObject
-from agentlink.protocol import AssignedPod, Assignment
+from agentlink.protocol import Adopted, AssignedPod, Assignment
 
 
 class Busy(KubeError):  # noqa: N818 - passes by itself
@@ -76,6 +77,19 @@ class Adopter:
                     await self._forget_start(body)
                     await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
             await self.kube.patch(JOBS, name, adoption.released(self.names), namespace)
+
+    async def tell_refused(self, job: Adopted, message: str) -> None:
+        """Say on a Job why the cluster does not run it."""
+        await self._tell(job, "NotStarted", f"{message} Chamber suspends it, and tries it again later.")
+
+    async def tell_failed(self, job: Adopted, message: str) -> None:
+        """Say on a Job how its attempt ended."""
+        await self._tell(job, "Ended", message)
+
+    async def _tell(self, job: Adopted, reason: str, message: str) -> None:
+        await events.write(
+            self.kube, Event(job.namespace, job.name, job.uid, "Warning", reason, message[:1000])
+        )
 
     async def was_begun(self, assignment: Assignment) -> bool:
         """Return whether its Job stands for the attempt, by a fresh look."""

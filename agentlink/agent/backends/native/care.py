@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from agentlink.agent.backends.base import Observation
@@ -20,7 +20,7 @@ from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.kube.errors import NotFound
-from agentlink.protocol import AssignedPod, Assignment, Phase, PodState
+from agentlink.protocol import Adopted, AssignedPod, Assignment, Phase, PodState
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +28,9 @@ UNSEEN_SECONDS = 1.0
 """How soon a Job that was made and is not seen yet is looked for again."""
 NO_ROOM_SECONDS = 0.1
 """How soon pods are tried again for which their namespace's quota has no room yet."""
+
+ASK_VOLUMES_AGAIN = timedelta(seconds=reasons.ASK_UNMOUNTED_SECONDS - 1)
+"""How soon the cluster may be asked again why a pod does not get its volumes, however often that pod changes."""
 
 
 @dataclass(slots=True)
@@ -73,6 +76,10 @@ class Care:
         """Pods, by uid, that were freed of their gates, also while that is not seen yet."""
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
+        self._unmounted: dict[UUID, dict[int, str]] = {}
+        """Why pods, by index, do not get their volumes."""
+        self._asked_volumes: dict[UUID, datetime] = {}
+        """When the cluster was last asked about volumes of attempts."""
 
     def ask(self, attempt: UUID) -> Asked:
         """Return what is asked for an attempt, to be added to."""
@@ -104,7 +111,9 @@ class Care:
         if asked is not None and asked.forget:
             return None
         found = self._attempts.get(attempt)
-        return self._unmade.get(attempt) if found is None else phases.observation(found)
+        if found is None:
+            return self._unmade.get(attempt)
+        return phases.observation(found, self._unmounted.get(attempt, {}))
 
     async def look_after(self, attempt: UUID) -> float | None:
         """Do what is to be done about an attempt now; return when to look again, should nothing happen."""
@@ -175,6 +184,8 @@ class Care:
     async def _refuse(self, assignment: Assignment, refusal: NotMade, found: Attempt | None) -> None:
         """End an attempt that the cluster does not take, on its Jobs where it has some."""
         verdict = Verdict(refusal.code, refusal.message[:2000], _now(), refused=True)
+        if found is None and assignment.adopted is not None:
+            await self._adopter.tell_refused(assignment.adopted, verdict.message)
         logger.warning("Attempt %s of %s: %s", assignment.number, assignment.slug, refusal.message)
         if found is not None:
             await self._record(found, replace(verdict, refused=found.running_at is None))
@@ -239,6 +250,8 @@ class Care:
             self._unmade.pop(attempt, None)
             self._provided.pop(attempt, None)
             self._free.pop(attempt, None)
+            self._unmounted.pop(attempt, None)
+            self._asked_volumes.pop(attempt, None)
             self._freed.pop(attempt, None)
 
     async def _judge(self, found: Attempt) -> reasons.Judgement:
@@ -253,8 +266,24 @@ class Care:
         closed = self._maker.closed(slot.planned.node for slot in found.wanted if free)
         overtaken = self._attempts.overtaken(found) if unmade else None
         return reasons.judge(
-            found, now=now, let_go=free, lost=lost, closed=closed, refusal=refusal, overtaken=overtaken
-        )
+            found, now=now, let_go=free, lost=lost, closed=closed, refusal=refusal, overtaken=overtaken,
+            unmounted=await self._look_for_volumes(found, now),
+        )  # fmt: skip
+
+    async def _look_for_volumes(self, found: Attempt, now: datetime) -> dict[int, str]:
+        """Return why a pod that is on its node does not get its volumes, and have that be observed."""
+        attempt, slot = found.jobs[0].plan.attempt, reasons.unmounted(found, now=now)
+        asked = self._asked_volumes.get(attempt)
+        if slot is not None and asked is not None and now - asked < ASK_VOLUMES_AGAIN:
+            return self._unmounted.get(attempt, {})
+        if slot is not None:
+            self._asked_volumes[attempt] = now
+        words = await self._maker.why_unmounted(slot.pod) if slot is not None and slot.pod is not None else ""
+        told = {slot.planned.index: words} if slot is not None and words else {}
+        if told != self._unmounted.get(attempt, {}):
+            self._unmounted[attempt] = told
+            self._touch(attempt)
+        return told
 
     async def _seen_afresh(self, found: Attempt) -> Attempt:
         """Return an attempt with its pods as they are now: what is heard of Jobs may be ahead of what is of pods."""
@@ -273,8 +302,12 @@ class Care:
         return self._free.get(found.jobs[0].plan.attempt, {})
 
     async def _record(self, found: Attempt, verdict: Verdict) -> None:
-        """Write down how an attempt ended before anybody is told."""
+        """Write down how an attempt ended before anybody is told; of an adopted one its Job is told, too."""
         job = found.jobs[0]
+        if job.adopted and not job.vanished:
+            there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)
+            tell = self._adopter.tell_refused if verdict.refused else self._adopter.tell_failed
+            await tell(there, verdict.message)
         if not job.vanished:
             try:
                 await stopping.record(self._kube, job, verdict, self._names)

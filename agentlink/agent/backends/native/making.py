@@ -20,6 +20,8 @@ from agentlink.protocol import Assignment
 logger = logging.getLogger(__name__)
 
 BAD_REQUEST = 400
+UNMOUNTED = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+"""Reasons of events that tell of volumes."""
 
 
 class NotMade(Exception):  # noqa: N818 - told to whoever planned
@@ -179,6 +181,14 @@ class Maker:
             told += (await self.kube.list(EVENTS, job.namespace, fields=fields)).items
         latest = max(told, key=lambda event: event.get("lastTimestamp") or "", default=None)
         return None if latest is None else str(latest.get("message", ""))
+
+    async def why_unmounted(self, pod: PodFacts) -> str:
+        """Return why a pod does not get its volumes, in the latest event's words; "" where none says."""
+        fields = f"involvedObject.uid={pod.uid},type=Warning"
+        told = (await self.kube.list(EVENTS, pod.namespace, fields=fields)).items
+        mounts = [event for event in told if event.get("reason") in UNMOUNTED]
+        latest = max(mounts, key=lambda event: event.get("lastTimestamp") or "", default={})
+        return str(latest.get("message", ""))
 
 
 def _refused(error: KubeError, namespace: str) -> NotMade | None:

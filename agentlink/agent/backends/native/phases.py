@@ -11,7 +11,7 @@ In this order:
 A pod that is being made counts as pending, one that was taken from a running Job counts until it has ended.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,6 +21,8 @@ from agentlink.protocol import LIVING, AssignedPod, Phase, PodReport, PodState
 
 TERMINATING = "terminating"
 MOST_REASON = 60
+MOST_WORDS = 1000
+NOTHING_TOLD: Mapping[int, str] = {}
 STATES = {"Running": PodState.RUNNING, "Succeeded": PodState.SUCCEEDED, "Failed": PodState.FAILED}
 
 
@@ -125,12 +127,12 @@ def _age(pod: PodFacts) -> tuple[bool, str, str]:
     return (not pod.is_over, pod.created_at.isoformat() if pod.created_at else "", pod.uid)
 
 
-def observation(attempt: Attempt) -> Observation:
-    """Return what is to be reported of an attempt that has Jobs."""
+def observation(attempt: Attempt, unmounted: Mapping[int, str] = NOTHING_TOLD) -> Observation:
+    """Return what is to be reported of an attempt that has Jobs; `unmounted` says of pods why they lack volumes."""
     plan = attempt.jobs[0].plan
     verdicts = [job.verdict for job in attempt.jobs if job.verdict is not None]
     verdict = min(verdicts, key=lambda each: each.at, default=None)
-    pods = tuple(_pods(attempt.slots))
+    pods = tuple(_explained(_pods(attempt.slots), attempt.slots, unmounted))
     succeeded = attempt.succeeded
     if succeeded:
         verdict = None
@@ -170,6 +172,26 @@ def _pods(slots: Iterable[Slot]) -> Iterator[PodReport]:
         node = slot.pod.node if slot.pod is not None and slot.pod.node else slot.planned.node
         found[index] = PodReport(index=index, node=node, state=state, reason=_reason(slot, state))
     yield from (found[index] for index in sorted(found))
+
+
+def _explained(
+    pods: Iterable[PodReport], slots: Iterable[Slot], unmounted: Mapping[int, str]
+) -> Iterator[PodReport]:
+    """Yield the pods, the first that cannot start with the cluster's words: of many it is mostly the same."""
+    words = {slot.planned.index: _words(slot, unmounted) for slot in slots if not slot.is_removed}
+    first = min((index for index, text in words.items() if text), default=None)
+    for pod in pods:
+        told = pod.index == first and pod.state is PodState.PENDING
+        yield pod.model_copy(update={"message": words[pod.index][:MOST_WORDS]}) if told else pod
+
+
+def _words(slot: Slot, unmounted: Mapping[int, str]) -> str:
+    """Return why a pod that is there does not start, in the cluster's words; empty where nothing says so."""
+    pod = slot.pod
+    if pod is None or pod.is_over or pod.deleted_at is not None:
+        return ""
+    said = pod.unschedulable if not pod.node else pod.waiting.message or unmounted.get(slot.planned.index, "")
+    return " ".join(said.replace("\x00", "").split())
 
 
 def _reason(slot: Slot, state: PodState) -> str:

@@ -11,6 +11,7 @@ In this order, the first that holds:
 6. A pod was deleted by somebody else.
 7. The cluster does not make its pods.
 8. A pod that was let go does not come to its node.
+9. A pod that is on its node does not get its volumes.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -32,6 +33,10 @@ DELETED_SECONDS = 3.0
 """How long a deletion that nothing explains may await its explanation: Jobs and pods are heard of separately."""
 UNMADE_SECONDS = 20.0
 """How long pods may be refused to the Job's controller: those before them may still be counted."""
+UNMOUNTED_SECONDS = 300.0
+"""How long volumes may be impossible to mount: a disk that another node lets go of takes minutes."""
+ASK_UNMOUNTED_SECONDS = 30.0
+"""How often the cluster is asked why a pod that is on its node does not begin."""
 NEVER_MADE_SECONDS = 300.0
 """How long no pod may be made while nobody says why, from when the Jobs' controller came to the Job, or to later ones:
 one that is only behind gets as long as it needs.
@@ -78,12 +83,14 @@ def judge(
     closed: Collection[str] = (),
     refusal: str | None = None,
     overtaken: datetime | None = None,
+    unmounted: Mapping[int, str] | None = None,
 ) -> Judgement:
     """Return how an attempt that has no verdict yet, and is not being stopped, has ended badly, if it has.
 
     `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there, `closed`:
     those that take no new pods. `refusal`: why the cluster does not make pods, None where nobody asked. `overtaken`:
-    since when the Jobs' controller has dealt with Jobs that were made later, None where it has not.
+    since when the Jobs' controller has dealt with Jobs that were made later, None where it has not. `unmounted`: why
+    pods, by index, do not get their volumes.
     """
     waits: list[float] = []
 
@@ -106,6 +113,8 @@ def judge(
         verdict = _of_unmade(attempt, now, passed, refusal, overtaken)
     if verdict is None:
         verdict = _of_unbound(attempt, now, passed, let_go, closed)
+    if verdict is None:
+        verdict = _of_unmounted(attempt, now, passed, unmounted or {})
     if verdict is not None and verdict.refused and attempt.running_at is not None:
         verdict = replace(verdict, refused=False)
     return Judgement(verdict, None if verdict else min(waits, default=None))
@@ -114,6 +123,19 @@ def judge(
 def asks_why_unmade(attempt: Attempt, *, now: datetime) -> bool:
     """Return whether pods should be there by now and are not: then the cluster may say why."""
     return any((now - slot.job.created_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
+
+
+def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
+    """Return the first pod that has been on its node for a while and whose containers wait for no reason told."""
+    for slot in attempt.wanted:
+        pod = slot.pod
+        if pod is None or slot.state is not PodState.PENDING or pod.deleted_at is not None or not pod.node:
+            continue
+        since = pod.started_at or pod.created_at or now
+        creating = pod.waiting.reason in ("", "ContainerCreating", "PodInitializing")
+        if creating and (now - since).total_seconds() >= ASK_UNMOUNTED_SECONDS:
+            return slot
+    return None
 
 
 def lacks_a_cause(attempt: Attempt, *, now: datetime) -> bool:
@@ -292,6 +314,22 @@ def _of_unbound(
             said = ": the node is cordoned, as when it is drained, or not ready, and takes no new pods."
         text = f"Pod {slot.planned.index} was planned on {node}, but did not come there within {UNBOUND_SECONDS:.0f} s"
         return Verdict("unschedulable", text + said, now, refused=True)
+    return None
+
+
+def _of_unmounted(
+    attempt: Attempt, now: datetime, passed: Passed, unmounted: Mapping[int, str]
+) -> Verdict | None:
+    for slot in attempt.wanted:
+        pod = slot.pod
+        if pod is None or slot.state is not PodState.PENDING or not pod.node:
+            continue
+        if pod.waiting.reason in ("", "ContainerCreating", "PodInitializing"):
+            passed(now, ASK_UNMOUNTED_SECONDS)
+        words = unmounted.get(slot.planned.index)
+        if words and passed(pod.started_at or pod.created_at, UNMOUNTED_SECONDS):
+            text = f"{_where(slot, pod)} does not get its volumes: {_sentence(words)}"
+            return Verdict("volume-not-mounted", text, now, refused=True)
     return None
 
 

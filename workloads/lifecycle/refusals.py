@@ -1,0 +1,65 @@
+"""Workloads that their cluster refused: how often in a row, what they wait for meanwhile, and who tries them again."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import Count, F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
+
+from teams.actors import Actor
+from workloads import reasons
+from workloads.lifecycle.journal import Journal
+from workloads.lifecycle.status import lock
+from workloads.models import Attempt, EndReason, EventKind, Status, Workload
+
+MOST_LASTING = 8
+"""So many refusals in a row that do not pass by themselves put a workload on hold: with the pauses between them that
+is after about 20 minutes.
+"""
+
+
+class InARow(NamedTuple):
+    """How many attempts of a workload were refused since the last one that was not, and how many of these lastingly."""
+
+    refused: int
+    lasting: int
+
+
+def in_a_row(workload_ids: Iterable[UUID]) -> dict[UUID, InARow]:
+    """Return how often workloads were refused, those that were (1 query); an attempt that is open does not count."""
+    ended_otherwise = (
+        Attempt.objects.filter(workload=OuterRef("workload"))
+        .exclude(end_reason__in=("", EndReason.REFUSED))
+        .order_by("-number")
+    )
+    since = Coalesce(Subquery(ended_otherwise.values("number")[:1]), 0)
+    refused = Attempt.objects.filter(
+        workload__in=list(workload_ids), end_reason=EndReason.REFUSED, number__gt=since
+    ).order_by()
+    lasting = Count("pk", filter=Q(end_detail__code__in=sorted(reasons.LASTING)))
+    rows = refused.values("workload").annotate(refused=Count("pk"), lasting=lasting)
+    return {row["workload"]: InARow(row["refused"], row["lasting"]) for row in rows}
+
+
+def try_again_many(ids: Iterable[UUID], *, by: Actor, at: datetime, why: str) -> set[UUID]:
+    """Let waiting workloads that their cluster refused start at once; return the ids of those that were.
+
+    They keep how often they were refused: those that were put on hold for it are so again after the next refusal.
+    """
+    looked_at = lock(ids).values()
+    refused = Workload.objects.filter(pk__in=[row.pk for row in looked_at], reason__kind=reasons.REFUSED)
+    waiting = set(refused.filter(status=Status.PENDING).values_list("pk", flat=True))
+    rows = [row for row in looked_at if row.pk in waiting]
+    if not rows:
+        return set()
+    journal = Journal(by=by, at=at, rows=rows)
+    Workload.objects.filter(pk__in=waiting).update(
+        held=False, backoff_until=None, reason={}, reason_code="", version=F("version") + 1
+    )
+    for row in rows:
+        kind = EventKind.RELEASED if row.held else EventKind.NOTE
+        journal.add(row, kind, f"Tried again: {why}", data={"status": row.status})
+    journal.write(ring=True)
+    return waiting
