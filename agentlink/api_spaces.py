@@ -36,12 +36,22 @@ class RefusedJob(serializers.Serializer[dict[str, str]]):
     why = serializers.CharField()
 
 
+class UnmanagedObject(serializers.Serializer[dict[str, str]]):
+    """An object that Chamber does not run: another kind of workload, or one for Kueue."""
+
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    why = serializers.CharField()
+
+
 class NamespaceSerializer(serializers.ModelSerializer[BoundNamespace]):
     """A namespace of a cluster that is a team's; `adopted` counts its Jobs that Chamber runs and that are not over."""
 
     team = serializers.CharField(source="team.slug")
     adopted = serializers.IntegerField(read_only=True)
     refused = RefusedJob(many=True)
+    unmanaged = UnmanagedObject(many=True, source="unmanaged_objects", help_text="The first of them.")
+    unmanaged_count = serializers.IntegerField(read_only=True)
 
     class Meta:
         model = BoundNamespace
@@ -55,6 +65,8 @@ class NamespaceSerializer(serializers.ModelSerializer[BoundNamespace]):
             "refused",
             "foreign_jobs",
             "foreign_gpus",
+            "unmanaged",
+            "unmanaged_count",
         )
 
 

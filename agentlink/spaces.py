@@ -7,7 +7,7 @@ unless somebody who may label it says so there.
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -118,8 +118,21 @@ def take(cluster: Cluster, reports: Iterable[NamespaceReport]) -> None:
             row.ready, row.problem, row.foreign_jobs, row.foreign_gpus = new
             row.save(update_fields=["ready", "problem", "foreign_jobs", "foreign_gpus"])
             changed = True
+        if (unmanaged := _unmanaged(report)) != row.unmanaged:
+            BoundNamespace.objects.filter(pk=row.pk).update(unmanaged=unmanaged)
+            changed = True
     if changed:
         live.announce("pools")
+
+
+def _unmanaged(report: NamespaceReport) -> dict[str, Any] | None:
+    """Return what Chamber does not run in a namespace as it is stored; None where there is nothing."""
+    if not report.unmanaged_count:
+        return None
+    return {
+        "count": report.unmanaged_count,
+        "objects": [each.model_dump(mode="json") for each in report.unmanaged],
+    }
 
 
 def _problem(namespace: str) -> str:

@@ -6,18 +6,25 @@ from enum import StrEnum
 
 from agentlink.agent.kube.resources import (
     CLUSTER_ROLES,
+    DEPLOYMENTS,
     EVENTS,
+    JOB_SETS,
     JOBS,
     LEASES,
+    MPI_JOBS,
     NAMESPACES,
     NODES,
     PODS,
+    PYTORCH_JOBS,
+    RAY_JOBS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     ROLE_BINDINGS,
     SECRETS,
     SERVICES,
+    STATEFUL_SETS,
+    TRAIN_JOBS,
     Resource,
 )
 
@@ -66,6 +73,12 @@ RIGHTS = (
     Right(Where.CLUSTER, JOBS, WATCH, "to follow its Jobs, and find those to adopt"),
     Right(Where.CLUSTER, RESOURCE_SLICES, WATCH, "to know which devices drivers publish"),
     Right(Where.CLUSTER, RESOURCE_CLAIMS, WATCH, "to see which devices others hold"),
+    *(
+        Right(
+            Where.CLUSTER, kind, WATCH, "to say of those in teams' namespaces that Chamber does not run them"
+        )
+        for kind in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, MPI_JOBS, TRAIN_JOBS, DEPLOYMENTS, STATEFUL_SETS)
+    ),
     Right(
         Where.CLUSTER,
         NAMESPACES,

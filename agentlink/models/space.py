@@ -55,6 +55,16 @@ class BoundNamespace(models.Model):
     def __str__(self) -> str:
         return f"{self.cluster}/{self.namespace}"
 
+    @property
+    def unmanaged_objects(self) -> list[dict[str, str]]:
+        """Return the first of the objects that Chamber does not run: kind, name, and why."""
+        return list(self.unmanaged["objects"]) if self.unmanaged else []
+
+    @property
+    def unmanaged_count(self) -> int:
+        """Return how many objects there are that Chamber does not run."""
+        return int(self.unmanaged["count"]) if self.unmanaged else 0
+
 
 class AdoptedJob(models.Model):
     """The Job from which a workload came. A Job that was changed afterwards is adopted anew: only one is `current`."""

@@ -292,14 +292,26 @@ class DiscoveredJob(_Part):
     revision: Code = ""
 
 
+class Unmanaged(_Part):
+    """An object in a bound namespace that Chamber does not run, with why."""
+
+    kind: Word
+    name: Name
+    why: Sentence
+
+
 class NamespaceReport(_Part):
-    """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber."""
+    """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber. Of what Chamber
+    does not run there, `unmanaged` are the first of `unmanaged_count`.
+    """
 
     namespace: Name
     ready: bool
     problem: Sentence = ""
     foreign_jobs: Small = 0
     foreign_gpus: Small = 0
+    unmanaged: Annotated[tuple[Unmanaged, ...], Field(max_length=20)] = ()
+    unmanaged_count: Small = 0
 
 
 def _rising(jobs: tuple[DiscoveredJob, ...]) -> tuple[DiscoveredJob, ...]:

@@ -5,7 +5,7 @@ from django.test import Client
 
 from agentlink import spaces
 from agentlink.models import BoundNamespace
-from agentlink.protocol import Discovered, DiscoveredJob, NamespaceReport
+from agentlink.protocol import Discovered, DiscoveredJob, NamespaceReport, Unmanaged
 from agentlink.tests.agents import Hand
 from agentlink.tests.conftest import Place
 from teams.actors import Actor
@@ -148,3 +148,27 @@ def test_who_made_a_job_learns_how_to_steer_it_and_can_once_it_names_them(
     assert "chamber.internal/owner" not in page
     bulk = client.post("/workloads/bulk/", {"act": "cancel", "id": [slug]}, follow=True)
     assert "Cancelled 1 of 1 workloads." in bulk.content.decode()
+
+
+def test_what_chamber_does_not_run_stands_on_the_page_and_in_the_api_until_it_is_gone(
+    client: Client, place: Place, bound: BoundNamespace
+) -> None:
+    viewer = signed_in(client, place, Role.VIEWER)
+    found = tuple(
+        Unmanaged(kind="JobSet", name=f"set-{n}", why="Chamber does not run it <yet>.") for n in range(2)
+    )
+    discover(place, unmanaged=found, unmanaged_count=3)
+    page = viewer.get("/clusters/east/").content.decode()
+    for words in (
+        "3 objects that Chamber does not run",
+        "JobSet set-1",
+        "does not run it &lt;yet&gt;.",
+        "first 2 are named",
+    ):
+        assert words in page
+    (listed,) = viewer.get("/api/v1/clusters/east/namespaces/").json()["results"]
+    assert (listed["unmanaged_count"], listed["unmanaged"][0]["name"]) == (3, "set-0")
+    discover(place)
+    assert "does not run" not in viewer.get("/clusters/east/").content.decode()
+    (listed,) = viewer.get("/api/v1/clusters/east/namespaces/").json()["results"]
+    assert (listed["unmanaged_count"], listed["unmanaged"]) == (0, [])

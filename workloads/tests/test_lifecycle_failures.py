@@ -45,7 +45,10 @@ def test_each_ends_with_its_own_code_and_comes_back_after_its_own_pause(
 
 def test_who_runs_is_not_refused(team: Team, owner: User, pool: Pool) -> None:
     running, queued = make_workload(team, owner), make_workload(team, owner)
-    told = {start(running, pool).pk: "No.", admit(queued, pool).pk: "No room."}
+    told = {
+        start(running, pool).pk: of_refusal("", "No."),
+        admit(queued, pool).pk: of_refusal("", "No room."),
+    }
     [refused] = lifecycle.refuse_many(told, by=SCHEDULER, at=timezone.now())
     assert refused == Attempt.objects.get(end_reason=EndReason.REFUSED).pk
     queued.refresh_from_db()

@@ -24,6 +24,8 @@ LASTING_SECONDS = 5.0
 """A watch that lasted this long was none of a series of failures."""
 MOST_RESUMED = 3
 """After so many failures in a row the version that the watch goes on from is doubted, and all is listed anew."""
+MOST_FORBIDDEN = 10
+"""After so many refusals in a row, what may be missing is asked for as seldom as what there is none of."""
 
 
 class Reflector(Generic[T]):
@@ -128,6 +130,8 @@ class Reflector(Generic[T]):
             return ABSENT_PAUSE_SECONDS
         if self._optional and isinstance(error, Forbidden) and failures >= MOST_RESUMED:
             self.synced.set()  # not at once: API servers that are just starting forbid what they will allow
+            if failures >= MOST_FORBIDDEN:
+                return ABSENT_PAUSE_SECONDS
         longest = min(FIRST_PAUSE_SECONDS * (1 << min(failures, 16)), LONGEST_PAUSE_SECONDS)
         pause = random.uniform(0.0, longest)  # noqa: S311 - guards nothing
         if error is not None and not isinstance(error, Gone):

@@ -64,7 +64,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "privileged": ({"container": {"securityContext": {"privileged": True}}}, "main is privileged"),
     "account": ({"serviceAccountName": "dev"}, "service account 'dev'"),
     "volume": ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, "It mounts csi"),
-    "class": ({"priorityClassName": "system-node-critical"}, "would have Kubernetes preempt others"),
+    "class": ({"priorityClassName": "system-node-critical"}, "for Kubernetes' own parts"),
     "index": ({"pods": 2, "spec": {"completionMode": "NonIndexed"}}, "is not Indexed"),
     "retries": ({"spec": {"backoffLimit": 6}}, "backoffLimit 6"),
     "gpus": ({"gpus": 0}, "asks for no GPUs"),

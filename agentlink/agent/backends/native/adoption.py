@@ -21,6 +21,7 @@ from agentlink.agent.backends.native.manifests import gpu_taints, toleration
 from agentlink.agent.backends.native.marks import Mark
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan
+from agentlink.agent.backends.native.unmanaged import QUEUE, for_kueue
 from agentlink.agent.kube.quantities import asked
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.protocol import DiscoveredJob
@@ -46,6 +47,7 @@ class JobEntry:
     """What is kept of a Job in a bound namespace, whosever it is.
 
     `described` is what it asks for, where it asks to be adopted. `pretends`: it bears Chamber's labels and no mark.
+    `queue` is Kueue's that it is for, where nothing else made it.
     """
 
     uid: str
@@ -58,6 +60,7 @@ class JobEntry:
     pretends: bool
     gpus: int
     described: DiscoveredJob | None
+    queue: str = ""
 
 
 def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: Iterable[str]) -> JobEntry:
@@ -79,7 +82,12 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         pretends=mark is None and not {names.attempt, names.workload}.isdisjoint(labels),
         gpus=_pods(spec) * sum(gpus_of(spec["template"]["spec"], patterns).values()),
         described=_described(body, names, patterns, finished=finished) if wants else None,
+        queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
     )
+
+
+def _is_owned(metadata: JsonObject) -> bool:
+    return any(each.get("controller") for each in metadata.get("ownerReferences") or ())
 
 
 def _described(
@@ -133,7 +141,7 @@ def describe(
         who=_text((metadata.get("annotations") or {}).get(names.owner, "")),
         service_account=pod.get("serviceAccountName") or "default",
         volumes=tuple(sorted({_kind(volume) for volume in pod.get("volumes") or ()} - {"hostPath"})),
-        problems=tuple(problems(spec, gpus, demanded, names)),
+        problems=(*_of_queue(metadata, names), *problems(spec, gpus, demanded, names)),
         finished=finished,
         revision=revision(body, names),
     )
@@ -219,6 +227,13 @@ def problems(spec: JsonObject, gpus: "Counter[str]", demanded: Demands, names: N
     yield from _of_place(pod, names)
     yield from demanded.problems
     yield from _of_host(pod)
+
+
+def _of_queue(metadata: JsonObject, names: Names) -> Iterator[str]:
+    """Yield why it is not for two to decide when a Job runs."""
+    queue = (metadata.get("labels") or {}).get(QUEUE)
+    if queue:
+        yield for_kueue(queue, names)
 
 
 def _of_shape(spec: JsonObject) -> Iterator[str]:

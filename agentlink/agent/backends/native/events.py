@@ -1,4 +1,4 @@
-"""Events: what people are told about their Jobs, where `kubectl describe` shows it."""
+"""Events: what people are told about their Jobs and other objects, where `kubectl describe` shows it."""
 
 import hashlib
 import logging
@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 from agentlink.agent.kube.client import FIELD_MANAGER, Kube
 from agentlink.agent.kube.errors import AlreadyExists, Forbidden, NotFound
-from agentlink.agent.kube.resources import EVENTS, JOBS
+from agentlink.agent.kube.resources import EVENTS, JOBS, Resource
 
 logger = logging.getLogger(__name__)
 
 
 class Event(NamedTuple):
-    """Something to be said about a Job: `kind` is Normal or Warning, `reason` a word, `message` a sentence."""
+    """Something to be said about a Job, or an object of another `resource`, of this name: `kind` is Normal or Warning,
+    `reason` a word, `message` a sentence.
+    """
 
     namespace: str
     job: str
@@ -21,17 +23,19 @@ class Event(NamedTuple):
     kind: str
     reason: str
     message: str
+    resource: Resource = JOBS
 
 
 async def write(kube: Kube, event: Event) -> None:
     """Say it; in one minute once, however often it happens."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     minute = now[:16]
-    digest = hashlib.sha256("\n".join((*event, minute)).encode()).hexdigest()[:16]
+    said = (event.resource.plural, *event[:-1], minute)
+    digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
     name = f"{event.job[:200]}.{digest}"
     about = {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
+        "apiVersion": event.resource.api_version,
+        "kind": event.resource.kind,
         "namespace": event.namespace,
         "name": event.job,
         "uid": event.uid,

@@ -19,6 +19,12 @@ from agentlink.agent.backends.native.adoption import JobEntry
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Keeper, Place, read_place
+from agentlink.agent.backends.native.unmanaged import (
+    MOST_TOLD,
+    UnmanagedEntry,
+    UnmanagedKinds,
+    for_kueue,
+)
 from agentlink.agent.backends.native.work import Work
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Conflict, Invalid, NotFound
@@ -113,6 +119,8 @@ class Spaces:
         self._places: Reflector[Place] = Reflector(
             kube, NAMESPACES, lambda body: read_place(body, names), on_change=self._on_place
         )
+        self._unmanaged = UnmanagedKinds(kube, names, on_change=self._on_unmanaged)
+        self._told_unmanaged: dict[str, str] = {}
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
@@ -121,6 +129,7 @@ class Spaces:
             async with self._tasks as tasks:
                 tasks.create_task(self._work.run())
                 tasks.create_task(self._places.run())
+                tasks.create_task(self._unmanaged.run())
         finally:
             if self._recount is not None:
                 self._recount.cancel()
@@ -136,6 +145,8 @@ class Spaces:
                 task.cancel()
         for name, bound in wanted.items():
             if name not in self._spaces:
+                for found in self._unmanaged.of(name):
+                    self._tell_unmanaged(found)
                 reflector = Reflector(
                     self._kube, JOBS, self._read_job, namespace=name, on_change=self._on_job
                 )
@@ -180,7 +191,7 @@ class Spaces:
         if self._version <= since:
             return self._version, None
         jobs = [job for space in spaces if space.known for job in _asking(space)]
-        return self._version, Found(self._bindings, [_report(space) for space in spaces], jobs)
+        return self._version, Found(self._bindings, [self._report(space) for space in spaces], jobs)
 
     async def answer(self, verdicts: Sequence[Verdict]) -> None:
         """Tell whoever looks at a Job what became of it, where that is new."""
@@ -277,6 +288,8 @@ class Spaces:
         if entry.pretends and entry.described is None:
             message = "It bears labels of Chamber, but Chamber did not make it, and does not look after it."
             self._tell(entry, "Warning", "NotChambers", message)
+        if entry.queue and entry.described is None:
+            self._tell_unmanaged(self._of_kueue(entry))
         ours = entry.described is not None or entry.mark is Mark.ADOPTED
         begun = entry.mark is Mark.ADOPTED and not entry.stopping
         if entry.suspended or begun or not ours:
@@ -289,6 +302,33 @@ class Spaces:
             )
             self._tell(entry, "Warning", "Suspended", message)
 
+    def _of_kueue(self, entry: JobEntry) -> UnmanagedEntry:
+        return UnmanagedEntry(
+            JOBS, entry.namespace, entry.name, entry.uid, for_kueue(entry.queue, self._names)
+        )
+
+    def _tell_unmanaged(self, found: UnmanagedEntry) -> None:
+        """Say on an object that Chamber does not run it, once."""
+        if self._told_unmanaged.get(found.uid) == found.why:
+            return
+        self._told_unmanaged[found.uid] = found.why
+        self._work.add(
+            events.Event(
+                found.namespace, found.name, found.uid, "Warning", "NotRun", found.why, found.resource
+            )
+        )
+
+    def _report(self, space: _Space) -> NamespaceReport:
+        """Return how a namespace stands, with what Chamber does not run there."""
+        jobs = space.jobs.items.values() if space.known else ()
+        for_others = [entry for entry in jobs if entry.queue and not (entry.described or entry.finished)]
+        found = [
+            *self._unmanaged.of(space.bound.namespace),
+            *(self._of_kueue(entry) for entry in sorted(for_others, key=lambda entry: entry.name)),
+        ]
+        told = tuple(entry.told for entry in found[:MOST_TOLD])
+        return _report(space).model_copy(update={"unmanaged": told, "unmanaged_count": len(found)})
+
     def _tell(self, entry: JobEntry, kind: str, reason: str, message: str) -> None:
         self._work.add(events.Event(entry.namespace, entry.name, entry.uid, kind, reason, message[:1000]))
 
@@ -297,10 +337,22 @@ class Spaces:
     def _read_job(self, body: JsonObject) -> JobEntry:
         return adoption.read_entry(body, self._marks.kind(body), self._names, resources=self._resources)
 
-    def _on_job(self, key: str, _: JobEntry | None, new: JobEntry | None) -> None:
+    def _on_job(self, key: str, old: JobEntry | None, new: JobEntry | None) -> None:
         if new is not None:
             self._work.add(_Job(key))
+        elif old is not None:
+            self._told_unmanaged.pop(old.uid, None)
         self._change()
+
+    def _on_unmanaged(self, old: UnmanagedEntry | None, new: UnmanagedEntry | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._told_unmanaged.pop(old.uid, None)
+        for entry in (new, old):
+            if entry is not None and entry.namespace in self._spaces:
+                if entry is new:
+                    self._tell_unmanaged(new)
+                self._change()
+                return
 
     def _on_place(self, key: str, _: Place | None, __: Place | None) -> None:
         if key in self._spaces:

@@ -1,0 +1,33 @@
+"""Refusals of workloads that only people can mend: held after a bound, whatever the cause."""
+
+import pytest
+from django.utils import timezone
+
+from chamber.models import User
+from teams.models import Pool, Team
+from workloads import lifecycle
+from workloads.models import Status, Workload
+from workloads.reasons import of_refusal
+from workloads.tests.factories import SCHEDULER, admit, make_workload
+
+pytestmark = pytest.mark.django_db
+
+
+def refuse(workload: Workload, pool: Pool, *, most: int | None) -> None:
+    attempt = admit(workload, pool)
+    bounds = {} if most is None else {attempt.pk: most}
+    told = {attempt.pk: of_refusal("unschedulable", "No claim.")}
+    assert lifecycle.refuse_many(told, by=SCHEDULER, at=timezone.now(), most=bounds) == {attempt.pk}
+    workload.refresh_from_db()
+
+
+def test_it_is_held_by_the_bound_of_its_attempt_and_goes_on_without_one(
+    team: Team, owner: User, pool: Pool
+) -> None:
+    bounded, free = make_workload(team, owner), make_workload(team, owner)
+    for tries in (1, 2, 3):
+        refuse(bounded, pool, most=3)
+        refuse(free, pool, most=None)
+        assert (bounded.status, bounded.held, free.held) == (Status.PENDING, tries == 3, False)
+    assert "on hold after 3 refusals in a row" in bounded.events.latest("sequence").message
+    assert bounded.reason["message"] == "No claim."
