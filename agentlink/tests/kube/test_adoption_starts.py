@@ -1,12 +1,13 @@
 """Adopted Jobs start on tainted nodes or say why not, and are tried so many times, on a real control plane."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentlink.agent.backends.native import reasons
+from agentlink.agent.backends.native import care, reasons
 from agentlink.models import Assignment
 from agentlink.tests.agents import in_database, until
 from agentlink.tests.kube.adopting import ADMIN, World, job_body, world_of
@@ -125,6 +126,46 @@ async def test_what_keeps_a_pod_from_starting_is_told_while_it_is_kept(
             return next((pod["message"] for pod in pods if pod.get("message")), "")
 
         assert 'persistentvolumeclaim "training-data" not found' in await until(told)
+
+
+async def test_volumes_that_cannot_be_mounted_are_told_and_refused_in_the_kubelets_words(
+    namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reasons, "ASK_UNMOUNTED_SECONDS", 0.5)
+    monkeypatch.setattr(reasons, "UNMOUNTED_SECONDS", 2.0)
+    monkeypatch.setattr(care, "ASK_VOLUMES_AGAIN", timedelta(seconds=0.2))
+    words = 'MountVolume.SetUp failed for volume "settings" : configmap "settings" not found'
+    async with world_of(namespace, tmp_path) as world:
+        waits = [{"name": "CHAMBER_TEST_WAITS", "value": "ContainerCreating"}]
+        await world.create(job_body(container={"env": waits}))
+        workload = await world.workload("train")
+        await world.admit(workload, [(f"{namespace.name}-0", 0)])
+        pod = await world.eventually(
+            lambda pods: next((each for each in pods if each["spec"].get("nodeName")), None), "v1", "pods"
+        )
+        await asyncio.to_thread(world.base.admin.create, mount_event(pod, words), "events", world.space.name)
+        refused = await world.workload("train", lambda row: row.reason)
+        assert (refused.status, refused.reason["code"]) == (Status.PENDING, "volume-not-mounted")
+        assert words in refused.reason["message"]
+        await world.event("train", "NotStarted", words)
+
+
+def mount_event(pod: Json, words: str) -> Json:
+    """Return the event by which a kubelet says that it cannot mount a volume."""
+    about = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod["metadata"]["name"],
+        "uid": pod["metadata"]["uid"],
+    }
+    about["namespace"] = pod["metadata"]["namespace"]
+    body: Json = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "mount"}, "involvedObject": about}
+    return body | {
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": words,
+        "lastTimestamp": "2026-11-23T12:00:00Z",
+    }
 
 
 def claim_body() -> Json:

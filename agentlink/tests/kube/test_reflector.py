@@ -191,6 +191,22 @@ async def test_what_is_optional_and_forbidden_again_and_again_counts_as_none() -
         await until(lambda: made.items == {"a": "a"})
 
 
+async def test_what_is_optional_and_stays_forbidden_is_asked_for_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reflector, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(reflector, "MOST_FORBIDDEN", 3)
+    answers = [refusal(403, "Forbidden") for _ in range(100)]
+    async with (
+        scripted(*answers) as server,
+        Kube(server.access) as kube,
+        reflecting(kube, RESOURCE_SLICES, optional=True) as (made, _),
+    ):
+        await made.synced.wait()
+        await asyncio.sleep(0.2)
+        assert len(server.asked) == 3
+
+
 async def test_an_object_that_cannot_be_read_stays_as_it_was_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
