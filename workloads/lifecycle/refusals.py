@@ -59,7 +59,6 @@ def try_again_many(ids: Iterable[UUID], *, by: Actor, at: datetime, why: str) ->
         held=False, backoff_until=None, reason={}, reason_code="", version=F("version") + 1
     )
     for row in rows:
-        kind = EventKind.RELEASED if row.held else EventKind.NOTE
-        journal.add(row, kind, f"Tried again: {why}", data={"status": row.status})
+        journal.add(row, EventKind.RELEASED, f"Tried again: {why}", data={"status": row.status})
     journal.write(ring=True)
     return waiting

@@ -124,7 +124,9 @@ def test_refusals_before_an_attempt_that_ran_do_not_count(team: Team, owner: Use
     refuse(workload, pool, "pod-security", times=2)
     assert not workload.held
     assert workload.backoff_until is not None
-    assert workload.backoff_until - Attempt.objects.latest("number").ended_at == timedelta(seconds=20)
+    ended_at = Attempt.objects.latest("number").ended_at
+    assert ended_at is not None
+    assert workload.backoff_until - ended_at == timedelta(seconds=20)
 
 
 def test_what_was_mended_is_tried_again_at_once(team: Team, owner: User, pool: Pool) -> None:
