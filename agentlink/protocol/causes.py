@@ -14,7 +14,16 @@ DISPLACING = frozenset(
         "registry-unreachable",  # its image's registry gave no answer
         "unschedulable",  # pods that were added to a running workload did not come to their nodes,
         "not-created",  # were not made,
-        "quota-exceeded",  # or not allowed
+        "volume-not-mounted",  # do not get their volumes,
+        "quota-exceeded",  # or are not allowed, for whatever the cluster says
+        "quota-too-small",
+        "limit-range",
+        "pod-security",
+        "admission-denied",
+        "webhook-unreachable",
+        "cluster-busy",
+        "rights-missing",
+        "refused",
         "namespace-terminating",
         "ended-after-backup",  # it is over, and the server's database knows nothing of it
     }

@@ -456,9 +456,9 @@ def test_reports_may_be_half_a_minute_late(machine: Machine) -> None:
 def test_only_agents_that_know_classes_are_told_which_work_is_reserved(machine: Machine) -> None:
     machine.start(0, 5000, priority=100)
     told = []
-    for epoch in (None, machine.memory.epoch):
+    for release in ("0.1.0", "0.2.0"):
         hand = Hand(machine.place.cluster, hello=False)
-        (full, *_) = hand.say(hand.hello().model_copy(update={"epoch": epoch})).messages
+        (full, *_) = hand.say(hand.hello().model_copy(update={"agent_version": release})).messages
         assert isinstance(full, Desired)
         told.append([each.reserved for each in full.assignments])
     assert told == [[False], [True]]

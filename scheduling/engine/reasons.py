@@ -78,7 +78,7 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
         seconds = counted(-(-(workload.backing_off_until - now) // 1000), "second")
         return reason(
             ReasonCode.BACKING_OFF,
-            f"Its last attempt failed; the next one is due in {seconds}.",
+            f"Its last attempt ended early; the next one is due in {seconds}.",
             "Nothing to do; how its last attempt ended says what to mend.",
         )
     return None

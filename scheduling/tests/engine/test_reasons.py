@@ -162,9 +162,9 @@ def test_larger_than_the_pool_counts_clusters_that_are_disconnected() -> None:
 
 def test_numbers_agree_with_their_nouns() -> None:
     soon = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 800))
-    assert soon.message == "Its last attempt failed; the next one is due in 1 second."
+    assert soon.message == "Its last attempt ended early; the next one is due in 1 second."
     later = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 1800))
-    assert later.message == "Its last attempt failed; the next one is due in 2 seconds."
+    assert later.message == "Its last attempt ended early; the next one is due in 2 seconds."
     one = why([node("n0")], (team("a", reserved=1),), waiting("w", "a", 2, priority=100))
     assert "a has 1 that is not handed to other teams." in one.message
 
