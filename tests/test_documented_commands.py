@@ -47,6 +47,9 @@ NOT_HERE = {
     f"{OPERATIONS}: sudo systemctl start chamber-migrate": SERVICES,
     f"{OPERATIONS}: kubectl get jobs,pods,services --selector chamber.internal/workload=0190c6f2-..."
     " --label-columns chamber.internal/pod": KUBERNETES,
+    f'{OPERATIONS}: kubectl annotate --overwrite job/train chamber.internal/retry="$(date +%s)"': KUBERNETES,
+    f"{OPERATIONS}: kubectl annotate node gpu-7 chamber.internal/drain-elastic-at=now"
+    " chamber.internal/drain-reserved-at=2026-12-01T18:00:00Z": KUBERNETES,
 }
 """Blocks that cannot be run here, by page and first command, with the reason."""
 

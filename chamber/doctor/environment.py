@@ -15,6 +15,7 @@ from chamber.serving.secret import weakness
 OF_COMMANDS = frozenset(
     {
         "CHAMBER_CA",
+        "CHAMBER_CLUSTER",
         "CHAMBER_DEMO_URL",
         "CHAMBER_DEVICE_CLASSES",
         "CHAMBER_EXPORTERS",

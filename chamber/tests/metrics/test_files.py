@@ -34,6 +34,7 @@ FUNCTIONS = {
 }
 OPERATORS = {"and", "or"}
 PARTS = ("_bucket", "_count", "_sum")
+OF_AGENTS = "chamber_agent_"
 
 
 def rules() -> Iterator[dict[str, Any]]:
@@ -80,7 +81,10 @@ def test_every_metric_is_used_by_a_rule_or_shown() -> None:
 
 def test_the_table_lists_exactly_the_metrics_with_their_labels() -> None:
     rows = re.findall(r"^\| `(chamber_\w+)` \| \w+ \| (.*?) \|", (ROOT / "docs/metrics.md").read_text(), re.M)
-    listed = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    # An agent's own are held to their table by its tests.
+    listed = {
+        name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows if not name.startswith(OF_AGENTS)
+    }
     expected = exposed()
     expected["chamber_build_info"] = {"version"}
     assert listed == expected

@@ -26,6 +26,14 @@
 - {{ . | quote }}
 {{- end }}
 {{- end }}
+{{- range default (list "none") .disruption.budgets }}
+- --disruption-budgets
+- {{ . }}
+{{- end }}
+{{- range default (list "none") .disruption.annotations }}
+- --do-not-disrupt
+- {{ . }}
+{{- end }}
 {{- range $driver, $class := .deviceClasses }}
 - --device-class
 - {{ printf "%s=%s" $driver $class | quote }}
@@ -36,9 +44,5 @@
 {{- define "chamber.agent.environment" -}}
 - {name: CHAMBER_URL, value: {{ (index . 0).Values.agent.url | quote }}}
 - {name: CHAMBER_WORKLOADS_ROLE, value: {{ include "chamber.agentName" (index . 0) }}-workloads}
-{{- with (index . 0).Values.agent.disruption }}
-- {name: CHAMBER_DISRUPTION_BUDGETS, value: {{ join " " (default (list "none") .budgets) | quote }}}
-- {name: CHAMBER_DO_NOT_DISRUPT, value: {{ join " " (default (list "none") .annotations) | quote }}}
-{{- end }}
 {{- include "chamber.commonEnvironment" . }}
 {{- end }}
