@@ -26,6 +26,7 @@ Named = Callable[[str], None]
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Named:
     """Have people use this address."""
+    monkeypatch.setattr(address, "PATIENCE_SECONDS", 60.0)  # however slow the machine is
     settings.CSRF_TRUSTED_ORIGINS, settings.ALLOWED_HOSTS = [], []
     monkeypatch.delenv("CHAMBER_URL", raising=False)
     return lambda url: monkeypatch.setenv("CHAMBER_URL", url)
