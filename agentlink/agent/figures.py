@@ -3,14 +3,14 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from chamber import __version__
 
 K = TypeVar("K", bound=tuple[str, ...])
 
@@ -83,9 +83,7 @@ def note_heard(figures: Figures) -> None:
 
 def own_version() -> str:
     """Return the version of the package that the agent is part of."""
-    with suppress(PackageNotFoundError):
-        return version("chamber")
-    return "unknown"
+    return __version__
 
 
 def page() -> bytes:

@@ -162,7 +162,7 @@ def test_who_made_a_job_learns_how_to_steer_it_and_can_once_it_names_them(
     assert ", for ada" in page
     assert "chamber.internal/owner" not in page
     bulk = client.post("/workloads/bulk/", {"act": "cancel", "id": [slug]}, follow=True)
-    assert "Cancelled 1 of 1 workloads." in bulk.content.decode()
+    assert "Cancelled 1 of 1 workload." in bulk.content.decode()
 
 
 def test_what_chamber_does_not_run_stands_on_the_page_and_in_the_api_until_it_is_gone(

@@ -16,7 +16,7 @@ from contextlib import closing
 import redis
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.urls import Resolver404, resolve
+from django.urls import resolve
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from chamber.metrics.processes import client
@@ -90,7 +90,7 @@ def route_of(request: HttpRequest) -> str:
     if match is None:  # answered before any view was looked for
         try:
             match = resolve(request.path_info)
-        except Resolver404:
+        except Exception:
             return OTHER
     return f"/{match.route}"
 

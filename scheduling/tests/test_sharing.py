@@ -89,7 +89,7 @@ def test_a_part_comes_to_no_device_that_another_namespace_shares_however_much_is
     assert late.status == Status.PENDING
     reason = explaining.explain(late, one_node.outsider)
     assert reason is not None
-    assert reason.code == "fragmented"  # there are GPUs that are free, and none that it may use
+    assert reason.code == "waiting-for-gpus"  # there are GPUs that are free, and none that it may use
     fellow = part(one_node, one_node.research)
     cycles()
     assert device_of(fellow) == device_of(mine)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from agentlink.agent.command import LogForm
 from chamber.cli import main
 from chamber.demo import command as demo_command
 
@@ -137,5 +138,7 @@ def test_agent_passes_on_what_was_said_of_the_cluster(
             "node_selectors": ("a=b", "c"),
             "health_port": 0,
             "role": "workers",
+            "cluster": "",
+            "log": LogForm("line", "INFO"),
         }
     ]

@@ -29,7 +29,7 @@ def test_a_part_comes_to_a_device_of_its_own_or_that_is_free() -> None:
 
 def test_a_part_waits_where_all_that_is_free_is_shared_by_others_and_is_not_impossible() -> None:
     found = plan([shared("n", "x")], TEAMS, [replace(waiting("w", team="a", gpus=0.5), shares_with=("y",))])
-    assert waits(found) == {"w": "fragmented"}
+    assert waits(found) == {"w": "waiting-for-gpus"}
 
 
 def test_two_that_ask_alike_but_for_whom_they_share_with_are_looked_at_apart() -> None:
