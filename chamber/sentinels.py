@@ -35,8 +35,8 @@ class Sentinels:
         userinfo, _, places = parts.netloc.rpartition("@")
         username, _, password = userinfo.partition(":")
         master, _, database = parts.path.strip("/").partition("/")
-        hosts = tuple(_host(place) for place in places.split(",") if place)
-        if not hosts or not master or parts.query or parts.fragment:
+        hosts = tuple(_host(place) for place in places.split(","))
+        if not master or (master.isdigit() and not database) or parts.query or parts.fragment:
             raise ValueError("the address names no sentinel, or no master")
         return cls(
             hosts, unquote(master), int(database or 0), unquote(username) or None, unquote(password) or None

@@ -59,7 +59,7 @@ def _check(given: Mapping[str, str], noun: str) -> None:
         domain, slash, name = key.rpartition("/")
         if not _NAME.fullmatch(name) or (slash and (len(domain) > 253 or not _DOMAIN.fullmatch(domain))):
             raise ValueError(
-                f"{key[:80]!r} is no name of a {noun}: use at most 63 letters, digits, hyphens, underscores and dots, "
+                f"{key[:80]!r} cannot name {noun}s: use at most 63 letters, digits, hyphens, underscores and dots, "
                 "with a domain and a slash before them where it is not only yours."
             )
         kept = next((each for each in RESERVED if domain == each or domain.endswith(f".{each}")), "")

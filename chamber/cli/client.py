@@ -63,6 +63,8 @@ class Client:
         self._silence: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
         if login.token:
+            if not (login.token.isascii() and login.token.isprintable()):
+                raise Failure("The token has characters that no token has; sign in again.", Exit.USAGE)
             headers["Authorization"] = f"Bearer {login.token}"
         try:
             self._http = httpx.Client(

@@ -18,6 +18,7 @@ from chamber.doctor.finding import Fact, Finding, seconds_text
 from chamber.models import Mark
 from chamber.words import count, plural
 from scheduling.models import Turn
+from scheduling.silence import UNDECIDED_AFTER
 
 DUTIES, SCHEDULING = "celery", "scheduling"
 """The queues as the broker names them."""
@@ -47,7 +48,7 @@ def beat() -> Iterator[Finding]:
 def scheduler() -> Iterator[Finding]:
     """Look whether somebody runs cycles."""
     looked_at, now = Turn.objects.filter(pk=1).values_list("looked_at", flat=True).first(), _now()
-    if looked_at is None or now - looked_at > marks.SILENT_AFTER:
+    if looked_at is None or now - looked_at > UNDECIDED_AFTER:
         yield _silent("run a cycle", looked_at, now, queue=SCHEDULING, worker="scheduling")
 
 

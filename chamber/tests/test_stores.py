@@ -111,6 +111,8 @@ def test_a_single_redis_is_named_to_celery_as_it_is() -> None:
         "redis+sentinel://",
         "redis+sentinel://host",
         "redis+sentinel://host/",
+        "redis+sentinel://host:26379/0",
+        "redis+sentinel://host,,other/chamber/0",
         "redis+sentinel://:secret@/chamber",
         "redis+sentinel://host:port/chamber",
         "redis+sentinel://:secret@host/chamber/first",

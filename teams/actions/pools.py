@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max
 from pydantic import ValidationError
 
 from chamber import live
@@ -33,11 +33,16 @@ class PoolChanges(TypedDict, total=False):
 
 
 def create_pool(*, by: Actor, values: PoolChanges) -> Pool:
-    """Return a new pool; `name` and `slug` are needed, the rest has defaults."""
+    """Return a new pool; `name` and `slug` are needed, the rest has defaults.
+
+    Without an order it picks its nodes last, so that it takes none from the pools that there are.
+    """
     with transaction.atomic():
         lock_tree()
         require_pools(by)
-        values = _checked({"name": "", "slug": "", **values}, None)
+        last = Pool.objects.aggregate(last=Max("order"))["last"]
+        order = 0 if last is None else min(last + 1, MAX_ORDER)
+        values = _checked({"name": "", "slug": "", "order": order, **values}, None)
         pool = Pool.objects.create(**values)
         audit.record(by=by, action="pool.created", target=pool, after=described(pool))
         _tell(pool)

@@ -98,3 +98,13 @@ def test_who_has_no_role_sees_none(acme: Acme) -> None:
 def test_without_an_organisation_there_are_no_pools() -> None:
     with pytest.raises(Refusal, match="no organisation yet"):
         create_pool(by=actor(make_user()), values={"name": "Main", "slug": "main"})
+
+
+@pytest.mark.django_db
+def test_a_new_pool_picks_its_nodes_last_unless_it_says_otherwise(acme: Acme) -> None:
+    by = actor(acme.org_admin)
+    first = create_pool(by=by, values={"name": "A", "slug": "a", "order": 4})
+    late = create_pool(by=by, values={"name": "B", "slug": "b"})
+    early = create_pool(by=by, values={"name": "C", "slug": "c", "order": 0})
+    assert first.order < late.order
+    assert early.order == 0

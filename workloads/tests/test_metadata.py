@@ -61,7 +61,7 @@ def test_names_that_steer_something_cannot_be_given(field: str, key: str) -> Non
     "key", ["", "-a", "a b", "a/b/c", "/a", "UPPER.org/a", "ä", "x" * 64, f"{'x' * 254}/a", "a\nb"]
 )
 def test_what_is_no_name_is_refused(key: str) -> None:
-    assert "is no name of a label" in refused(labels={key: "x"})["labels"]
+    assert "cannot name labels" in refused(labels={key: "x"})["labels"]
 
 
 @pytest.mark.parametrize("value", ["a b", "x" * 64, "-", "ä", "a\nb"])

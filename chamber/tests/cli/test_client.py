@@ -9,7 +9,7 @@ import pytest
 from chamber.cli import client
 from chamber.cli.client import Client, parse_stream
 from chamber.cli.config import Login, normal
-from chamber.cli.status import Failure
+from chamber.cli.status import Exit, Failure
 from chamber.models import User
 from chamber.tests.cli.conftest import SERVER, Run
 
@@ -192,3 +192,11 @@ def test_an_address_of_another_kind_is_a_usage_error(run: Run, ada: User) -> Non
 def test_the_names_of_the_path_are_quoted() -> None:
     assert client.segment("../me") == "..%2Fme"
     assert json.dumps(client.segment("a b")) == '"a%20b"'
+
+
+@pytest.mark.parametrize("token", ["wröng", "chb_a\nb"])
+def test_a_token_that_cannot_be_one_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(Failure) as refused:
+        Client(Login("http://x", token))
+    assert token not in refused.value.message
+    assert refused.value.exit_code == Exit.USAGE
