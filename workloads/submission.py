@@ -157,9 +157,9 @@ def _amounts(request: SubmissionRequest, setting: Setting) -> tuple[PerGpu, list
     cpu_milli, memory_mib, given = round(request.cpu * 1000), request.memory_mib, []
     if "cpu" not in request.model_fields_set and default.cpu_milli:
         cpu_milli, given = default.cpu_milli, [defaults.CPU]
-    # Shared memory counts as memory: less than was asked for of it is no default.
-    if "memory_mib" not in request.model_fields_set and default.memory_mib >= max(1, request.shm_mib or 0):
-        memory_mib, given = default.memory_mib, [*given, defaults.MEMORY]
+    if "memory_mib" not in request.model_fields_set and default.memory_mib:
+        # Shared memory counts as memory.
+        memory_mib, given = max(default.memory_mib, request.shm_mib or 0), [*given, defaults.MEMORY]
     return PerGpu(cpu_milli, memory_mib), given
 
 

@@ -79,7 +79,7 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
         return reason(
             ReasonCode.BACKING_OFF,
             f"Its last attempt ended early; the next one is due in {seconds}.",
-            "Nothing to do; how its last attempt ended says what to mend.",
+            "Nothing to do. How its last attempt ended is told with that attempt.",
         )
     return None
 

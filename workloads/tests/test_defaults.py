@@ -52,7 +52,7 @@ def amounts(workload: Workload) -> tuple[int, int, list[str] | None]:
         ({"cpu": 3}, (3000, 75 * GIB, ["memory"])),
         ({"cpu": 0, "memory_mib": 0}, (0, 0, None)),
         ({"cpu": 2, "memory_mib": "8 GiB"}, (2000, 8 * GIB, None)),
-        ({"shm_mib": "80 GiB"}, (7500, 0, ["cpu"])),
+        ({"shm_mib": "80 GiB"}, (7500, 80 * GIB, ["cpu", "memory"])),
     ],
 )
 def test_three_quarters_of_what_the_smallest_node_has_for_each_gpu(

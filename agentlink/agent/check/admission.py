@@ -57,7 +57,7 @@ async def pods(kube: Kube, asked: Asked) -> list[Problem]:
 async def _places(kube: Kube, asked: Asked) -> dict[str, str]:
     """Return the namespaces in which workloads run, bound ones among them, with their enforced Pod Security levels."""
     named = set(asked.workloads) or {kube.access.namespace}
-    label = Names().binding
+    bound = {Names().binding, Names().team}  # by the agent, or by whoever hands a namespace over
     labels = {
         body["metadata"]["name"]: body["metadata"].get("labels") or {}
         for body in (await kube.list(NAMESPACES)).items
@@ -66,7 +66,7 @@ async def _places(kube: Kube, asked: Asked) -> dict[str, str]:
     return {
         name: said.get(SECURITY, "")
         for name, said in sorted(labels.items())
-        if name in named or label in said
+        if name in named or not bound.isdisjoint(said)
     }
 
 

@@ -108,7 +108,8 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "parts of GPUs": (
         job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "2"}}}),
         "It asks for 2 of nvidia.com/mig-1g.10gb in a pod; only whole GPUs of one kind can be planned for a Job. "
-        "Slices go one to a pod: submit it to Chamber with GPU type mig-1g.10gb and a pod for each slice.",
+        "Slices go one to a pod: submit it to Chamber with a pod for each slice, "
+        "and name their type as the pool's page does.",
     ),
     "GPUs and parts of GPUs": (
         job(container={"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "1"}}}),

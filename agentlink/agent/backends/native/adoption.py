@@ -268,12 +268,11 @@ def _of_gpus(pod: JsonObject, gpus: "Counter[str]") -> Iterator[str]:
         yield "It claims devices by resourceClaims; ask for nvidia.com/gpu, or submit it to Chamber."
     elif not gpus:
         yield "It asks for no GPUs; ask for them by a container's limit on nvidia.com/gpu."
-    elif cut := sorted(name for name in gpus if not name.endswith(WHOLE)):
+    elif any(not name.endswith(WHOLE) for name in gpus):
         told = " and ".join(f"{count} of {name}" for name, count in sorted(gpus.items()))
-        types = " or ".join(name.rpartition("/")[2] for name in cut)
         yield (
             f"It asks for {told} in a pod; only whole GPUs of one kind can be planned for a Job. Slices go one to a "
-            f"pod: submit it to Chamber with GPU type {types} and a pod for each slice."
+            "pod: submit it to Chamber with a pod for each slice, and name their type as the pool's page does."
         )
     elif len(gpus) > 1:
         yield f"It asks for {' and '.join(sorted(gpus))}; only whole GPUs of one kind can be planned for a Job."
