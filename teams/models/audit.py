@@ -66,11 +66,13 @@ class AuditEvent(models.Model):
     def changes(self) -> list[str]:
         """What was changed, each value as it was and is: "main reservation 20 GPUs → 25 GPUs"."""
         before, after = dict(_flat(self.before)), dict(_flat(self.after))
+        one_sided = not (before and after)
         return [
-            f"{_label(key)} {_told(key, before[key])} → {_told(key, after[key])}"
-            if key in before and key in after
-            else f"{_label(key)} {_told(key, after.get(key, before.get(key)))}"
+            f"{_label(key)} {_told(key, after.get(key, before.get(key)))}"
+            if one_sided
+            else f"{_label(key)} {_told(key, before.get(key))} → {_told(key, after.get(key))}"
             for key in {**before, **after}
+            if not _is_told_by_parts(key, before, after)
         ]
 
 
@@ -83,13 +85,21 @@ def _flat(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{above}{key}", value
 
 
+def _is_told_by_parts(key: str, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether a mapping that is empty on one side has parts on the other, which tell the change."""
+    empty = {} in (before.get(key), after.get(key))
+    return empty and any(each.startswith(f"{key}.") for each in (*before, *after))
+
+
 def _label(key: str) -> str:
     return key.removesuffix("_milli").replace(".", " ").replace("_", " ")
 
 
 def _told(key: str, value: Any) -> str:
-    if value is None:
+    if value is None or value in ({}, []):
         return "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if key.endswith("_milli") and isinstance(value, int):

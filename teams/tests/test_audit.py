@@ -34,6 +34,11 @@ def test_keeps_only_what_differs(acme: Acme) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
+        (
+            {"priority_classes": {}, "node_selector": {"pool": "x"}},
+            {"priority_classes": {"training": 60}, "node_selector": {}},
+            "NLP: share changed, node selector pool x → none; priority classes training none → 60",
+        ),
         ({}, {}, "NLP: share changed"),
         (
             {"main": {"reservation_milli": 20_000}},
