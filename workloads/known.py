@@ -136,7 +136,8 @@ def _read() -> KnownPools:
     counted = list(of_types.annotate(devices=Count("nodes__devices", filter=present)))
     rows = list(Pool.objects.all())
     devices = dict.fromkeys((pool.slug for pool in rows), 0)
-    whole = {gpu_type for _, gpu_type, slicing, _, _ in counted if slicing == WHOLE}
+    # Of what is not there any more, old rows may say that it was whole.
+    whole = {gpu_type for _, gpu_type, slicing, _, there in counted if slicing == WHOLE and there}
     slices: dict[str, SliceType] = {}
     for slug, gpu_type, slicing, share_milli, count in counted:
         if slicing == WHOLE:

@@ -24,6 +24,9 @@ DISPLACING = frozenset(
         "cluster-busy",
         "rights-missing",
         "refused",
+        "name-taken",
+        "namespace-missing",
+        "namespace-not-kept",
         "namespace-terminating",
         "ended-after-backup",  # it is over, and the server's database knows nothing of it
     }

@@ -14,6 +14,7 @@ from agentlink.tests.agents import admit, cancel, devices_of, report
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.ids import new_id
+from workloads import reasons
 from workloads.models import Attempt, EndReason, Event, Status, Workload
 
 pytestmark = pytest.mark.django_db
@@ -152,6 +153,10 @@ def test_pods_that_vanished_displace_the_workload(place: Place, attempt: Attempt
     assert (status(attempt), attempt.end_reason) == (Status.PENDING, EndReason.DISPLACED)
     assert attempt.end_detail["code"] == "pods-vanished"
     assert occupied() == 0
+
+
+def test_whatever_a_cluster_refuses_of_running_work_displaces_it() -> None:
+    assert reasons.LASTING | reasons.PASSING <= DISPLACING
 
 
 LEFT = (PodReport(index=0, node="n1", state=PodState.RUNNING, reason="terminating"),)

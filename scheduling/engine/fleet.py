@@ -130,7 +130,7 @@ class Fleet:
         self._fine: dict[int, int] = {}
         """The finer kinds, each with the kind it is a part of."""
         self._empty: list[Counter[Empty]] = []
-        self._usable: dict[tuple[Ask, bool], tuple[Usable, ...]] = {}
+        self._usable: dict[tuple[Ask, bool, bool], tuple[Usable, ...]] = {}
         self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
         self._most: dict[Ask, int] = {}
         self._pod_milli: dict[Ask, int] = {}
@@ -212,9 +212,10 @@ class Fleet:
         """The kinds, whatever the domains."""
         return [self.kinds[number] for number in self._coarse]
 
-    def usable(self, ask: Ask, *, fine: bool = False) -> tuple[Usable, ...]:
-        """The kinds an ask may use, with its cost on their devices; ``fine``: divided by the pool's domains."""
-        found = self._usable.get((ask, fine))
+    def usable(self, ask: Ask, *, fine: bool = False, closed_too: bool = False) -> tuple[Usable, ...]:
+        """The kinds an ask may use, with its cost on their devices; ``fine``: divided by the pool's domains.
+        ``closed_too``: also on devices that are closed to it as long as others share them."""
+        found = self._usable.get((ask, fine, closed_too))
         if found is None:
             if fine and self._fine:
                 whole = {each.kind: each for each in self.usable(ask)}
@@ -223,13 +224,16 @@ class Fleet:
             else:
                 kinds = [(number, self.kinds[number]) for number in self._coarse]
                 admitting = [(number, kind) for number, kind in kinds if kind.admits(ask)]
-                costs = [(number, kind.open_to(ask, kind.costs(ask))) for number, kind in admitting]
+                costs = [
+                    (number, kind.costs(ask) if closed_too else kind.open_to(ask, kind.costs(ask)))
+                    for number, kind in admitting
+                ]
                 found = tuple(
                     Usable(number, each, uniform=len(set(each)) == 1 and not self.kinds[number].has_slices)
                     for number, each in costs
                     if any(each) or ask.bare
                 )
-            self._usable[ask, fine] = found
+            self._usable[ask, fine, closed_too] = found
         return found
 
     def domains(self, ask: Ask) -> tuple[tuple[Domain, ...], ...]:

@@ -52,9 +52,8 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered)
     if not any(kind.admits(ask) for kind in typed):
         return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask), ask.gpu_types)
-    if fleet.closes_parts(ask):
-        return None  # it is not so whatever runs
-    fits_none = fleet.most_pods(ask, fleet.usable(ask)) == 0
+    # What others share now is closed to it only as long as they run.
+    fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
     return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
@@ -230,7 +229,7 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     """All pods together are too many for the pool, for each cluster, or for each domain they require."""
     pool, what, pod = fleet.pool, _in_words(fleet, ask), fleet.pod_milli(ask)
     clusters: dict[str, int] = {}
-    for usable in fleet.usable(ask):
+    for usable in fleet.usable(ask, closed_too=True):
         cluster = fleet.kinds[usable.kind].cluster
         clusters[cluster] = clusters.get(cluster, 0) + fleet.most_pods(ask, [usable])
     most = max(clusters.values())
@@ -242,7 +241,7 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     if level not in levels:
         return reasons.no_such_level(pool, level, min_pods * pod, levels)
     most = fleet.most_together(ask)
-    if min_pods > most:
+    if min_pods > most and not fleet.closes_parts(ask):
         return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
     return None
 

@@ -101,13 +101,13 @@ def refuse_many(
         journal.add_change(row, refusals[attempt.pk].message, number=attempt.number)
     to_pending([row for row, _ in pairs], at=journal.at)
     for row, attempt in pairs:
-        refusal, times = refusals[attempt.pk], before.get(row.pk, InARow(0, 0))
+        refusal, times = refusals[attempt.pk], before.get(row.pk, InARow(0, 0, 0))
         lasts = refusal.code in reasons.LASTING
         _end(attempt, EndReason.REFUSED, refusal.as_json(), at=journal.at)
         row.backoff_until, row.reason = journal.at + backoff(times.refused + 1), refusal.as_json()
-        bound = (most or {}).get(attempt.pk, times.refused + 2)
+        bound = (most or {}).get(attempt.pk, times.staying + 2)
         lasted = lasts and times.lasting + 1 >= MOST_LASTING
-        row.held = row.held or lasted or times.refused + 1 >= bound
+        row.held = row.held or lasted or times.staying + 1 >= bound
         held = f" Put on hold after {times.refused + 1} refusals in a row." if row.held else ""
         journal.add_change(
             row, f"{refusal.message}{held}", number=attempt.number, data={"code": refusal.code}

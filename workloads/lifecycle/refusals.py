@@ -21,10 +21,13 @@ is after about 20 minutes.
 
 
 class InARow(NamedTuple):
-    """How many attempts of a workload were refused since the last one that was not, and how many of these lastingly."""
+    """How many attempts of a workload were refused since the last one that was not, how many of these lastingly, and
+    how many for what does not surely pass by itself.
+    """
 
     refused: int
     lasting: int
+    staying: int
 
 
 def in_a_row(workload_ids: Iterable[UUID]) -> dict[UUID, InARow]:
@@ -39,8 +42,9 @@ def in_a_row(workload_ids: Iterable[UUID]) -> dict[UUID, InARow]:
         workload__in=list(workload_ids), end_reason=EndReason.REFUSED, number__gt=since
     ).order_by()
     lasting = Count("pk", filter=Q(end_detail__code__in=sorted(reasons.LASTING)))
-    rows = refused.values("workload").annotate(refused=Count("pk"), lasting=lasting)
-    return {row["workload"]: InARow(row["refused"], row["lasting"]) for row in rows}
+    staying = Count("pk", filter=~Q(end_detail__code__in=sorted(reasons.PASSING)))
+    rows = refused.values("workload").annotate(refused=Count("pk"), lasting=lasting, staying=staying)
+    return {row["workload"]: InARow(row["refused"], row["lasting"], row["staying"]) for row in rows}
 
 
 def try_again_many(ids: Iterable[UUID], *, by: Actor, at: datetime, why: str) -> set[UUID]:

@@ -13,10 +13,10 @@ from workloads.tests.factories import SCHEDULER, admit, make_workload
 pytestmark = pytest.mark.django_db
 
 
-def refuse(workload: Workload, pool: Pool, *, most: int | None) -> None:
+def refuse(workload: Workload, pool: Pool, *, most: int | None, code: str = "unschedulable") -> None:
     attempt = admit(workload, pool)
     bounds = {} if most is None else {attempt.pk: most}
-    told = {attempt.pk: of_refusal("unschedulable", "No claim.")}
+    told = {attempt.pk: of_refusal(code, "No claim.")}
     assert lifecycle.refuse_many(told, by=SCHEDULER, at=timezone.now(), most=bounds) == {attempt.pk}
     workload.refresh_from_db()
 
@@ -31,3 +31,16 @@ def test_it_is_held_by_the_bound_of_its_attempt_and_goes_on_without_one(
         assert (bounded.status, bounded.held, free.held) == (Status.PENDING, tries == 3, False)
     assert "on hold after 3 refusals in a row" in bounded.events.latest("sequence").message
     assert bounded.reason["message"] == "No claim."
+
+
+def test_refusals_that_pass_by_themselves_do_not_count_for_the_bound(
+    team: Team, owner: User, pool: Pool
+) -> None:
+    workload = make_workload(team, owner)
+    for _ in range(4):
+        refuse(workload, pool, most=None, code="quota-exceeded")
+    refuse(workload, pool, most=3)
+    assert not workload.held
+    refuse(workload, pool, most=3)
+    refuse(workload, pool, most=3)
+    assert workload.held

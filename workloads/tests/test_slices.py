@@ -118,6 +118,13 @@ def test_the_largest_workload_of_a_team_is_measured_in_shares(owner: User, team:
     taken(owner, pods=4, gpu_types=[SMALL])
 
 
+def test_an_old_row_of_what_is_gone_makes_no_gpu_of_a_slice(owner: User, pool: Pool) -> None:
+    gone = make_node(make_cluster("old"), "gone", gpus=1, pool=pool, gpu_type=SMALL)
+    gone.devices.update(foreign=True)
+    known.forget()
+    assert "gpus" in refused(owner, gpus=2, gpu_types=[SMALL])
+
+
 def test_a_type_that_is_a_gpu_somewhere_is_a_gpu(owner: User, team: Team, pool: Pool) -> None:
     make_node(make_cluster("west"), "odd", gpus=1, pool=pool, gpu_type=SMALL)
     known.forget()

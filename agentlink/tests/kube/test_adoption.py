@@ -21,7 +21,8 @@ async def test_a_job_is_adopted_runs_where_it_is_planned_is_suspended_and_runs_a
 ) -> None:
     async with world_of(namespace, tmp_path, nodes=2) as world:
         first, second = (f"{namespace.name}-{index}" for index in range(2))
-        await world.create(job_body(pods=2, labels={"chamber.internal/priority": "90"}))
+        theirs = {"chamber.internal/priority": "90", "app.kubernetes.io/managed-by": "Helm"}
+        await world.create(job_body(pods=2, labels=theirs))
         workload = await world.workload("train")
         assert (workload.team.slug, workload.pods, workload.gpu_milli, workload.priority) == (
             "nlp",
@@ -46,6 +47,8 @@ async def test_a_job_is_adopted_runs_where_it_is_planned_is_suspended_and_runs_a
         job = await world.job("train", lambda job: job["spec"]["suspend"] and not _marked(job))
         assert await world.pods("train") == []
         assert "schedulingGates" not in job["spec"]["template"]["spec"]
+        assert theirs.items() <= job["metadata"]["labels"].items()
+        assert "chamber.internal/owner" not in job["metadata"]["labels"]
 
         await in_database(lambda: actions.requeue(by=ADMIN, workload=workload))
         again = await world.admit(workload, [(first, 0), (first, 1)])

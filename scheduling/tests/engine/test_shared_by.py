@@ -53,3 +53,10 @@ def test_a_part_preempts_nobody_on_a_device_that_it_could_not_share() -> None:
     assert not closed.preemptions
     opened = plan(nodes, [team("a"), team("b", reserved=1)], [theirs, replace(reserved, shares_with=("x",))])
     assert [each.workload for each in opened.preemptions] == ["theirs"]
+
+
+def test_what_is_too_large_for_the_pool_stays_so_while_others_share_a_device() -> None:
+    gang = replace(waiting("gang", team="a", gpus=0.5, pods=10), shares_with=("y",))
+    found = plan([shared("n", "x", None)], TEAMS, [gang, waiting("next", team="b", gpus=1)])
+    assert waits(found) == {"gang": "larger-than-pool"}
+    assert started(found) == {"next"}

@@ -54,12 +54,13 @@ class Adopter:
             # Only what has no start time may be given other labels and gates.
             await self._forget_start(body)
             body = await self.kube.get(JOBS, job.name, job.namespace)
+        labels = manifests.labels_of(assignment, self.names, cluster=self.cluster)
         patch = adoption.started(
             body,
             plan,
             self.names,
             slug=assignment.slug,
-            labels=manifests.labels_of(assignment, self.names, cluster=self.cluster),
+            labels={name: labels[name] for name in adoption.written(self.names) if name in labels},
             resources=adoption.gpus_of(body["spec"]["template"]["spec"], self.inventory.settings.resources),
             mark=lambda text: self.marks.adopted(body, text),
         )

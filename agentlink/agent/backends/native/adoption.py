@@ -65,6 +65,11 @@ class JobEntry:
     queue: str = ""
 
 
+def written(names: Names) -> tuple[str, ...]:
+    """Return the labels that an adopted Job bears while Chamber runs it; all others are its people's."""
+    return names.cluster, names.workload, names.attempt, names.number, names.team
+
+
 def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: Iterable[str]) -> JobEntry:
     """Return what is kept of a Job."""
     metadata, spec = body["metadata"], body["spec"]
@@ -390,7 +395,7 @@ def tolerates(pod: JsonObject, taint: str) -> bool:
 
 def released(names: Names) -> JsonObject:
     """Return the merge patch that takes off what Chamber wrote on a Job."""
-    labels = (names.cluster, names.workload, names.attempt, names.number, names.team)
+    labels = written(names)
     annotations = (names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed)
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
 
@@ -399,7 +404,7 @@ def ungated(body: JsonObject, names: Names) -> JsonObject:
     """Return the merge patch that takes Chamber's gate, labels and tolerations off the pods that a suspended Job would
     make.
     """
-    labels = (names.cluster, names.workload, names.attempt, names.number, names.team)
+    labels = written(names)
     gates = body["spec"]["template"]["spec"].get("schedulingGates") or ()
     kept = [gate for gate in gates if gate["name"] != names.gate]
     metadata = {"labels": dict.fromkeys(labels), "annotations": {names.slug: None}}

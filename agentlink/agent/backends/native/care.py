@@ -21,7 +21,7 @@ from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.kube.errors import KubeError, NotFound
-from agentlink.protocol import Adopted, AssignedPod, Assignment, Phase, PodState
+from agentlink.protocol import DISPLACING, Adopted, AssignedPod, Assignment, Phase, PodState
 
 logger = logging.getLogger(__name__)
 
@@ -297,7 +297,7 @@ class Care:
         server may have been away, and the pods have gone on.
         """
         judgement = await self._judge_as(found)
-        if judgement.verdict is not None and judgement.verdict.code in reasons.IN_TIME:
+        if judgement.verdict is not None and judgement.verdict.code in reasons.IN_TIME | DISPLACING:
             return await self._judge_as(await self._seen_afresh(found))
         return judgement
 
