@@ -152,10 +152,21 @@ def _anywhere(workload: Workload, _: Reason) -> Workload:
     return replace(workload, node_selector=(), request=Share(GPU_MILLI), cpu_milli=0)
 
 
+NO_NAME = "none that has a name"
+"""What is told where slices go by name only and have none: then nobody can make the change."""
+
+
+def _of_a_type_that_there_is(workload: Workload, reason: Reason) -> Workload:
+    if workload.gpu_types:
+        return replace(workload, gpu_types=())
+    named = reason.message.rpartition("name them: ")[2].rstrip(".").split(" or ")
+    return replace(workload, gpu_types=tuple(named), request=Share(1000))
+
+
 REMEDIES: dict[ReasonCode, Callable[[Workload, Reason], Workload]] = {
     ReasonCode.HELD: lambda workload, _: replace(workload, held=False),
     ReasonCode.DEPENDENCY_FAILED: lambda workload, _: replace(workload, dependency=Dependency.NONE),
-    ReasonCode.NO_MATCHING_GPU_TYPE: lambda workload, _: replace(workload, gpu_types=()),
+    ReasonCode.NO_MATCHING_GPU_TYPE: _of_a_type_that_there_is,
     ReasonCode.NO_MATCHING_NODES: _anywhere,
     ReasonCode.LARGER_THAN_ANY_NODE: _smaller,
     ReasonCode.LARGER_THAN_POOL: _fewer,
@@ -194,7 +205,9 @@ def test_who_makes_the_named_change_starts_or_has_another_reason(world: Snapshot
     waits = [
         wait
         for wait in schedule(world, NOW).waits
-        if wait.reason.kind is ReasonKind.CHANGE and wait.reason.limit_milli != 0
+        if wait.reason.kind is ReasonKind.CHANGE
+        and wait.reason.limit_milli != 0
+        and NO_NAME not in wait.reason.message
     ]
     if waits:
         wait = waits[pick % len(waits)]
