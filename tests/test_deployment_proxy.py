@@ -35,7 +35,7 @@ def ports(team: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         started(team, "live", **TRUSTED) as live,
         proxied(folder, ports=found, web=[web], live=[live]),
     ):
-        until(lambda: answers(found[1]), seconds=60)
+        until(lambda: answers(found[1]), seconds=180)
         yield found
 
 
