@@ -51,7 +51,10 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         offered = sorted(gpu_type or "GPUs of unknown type" for gpu_type in types)
         return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered)
     if not any(kind.admits(ask) for kind in typed):
-        return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask), ask.gpu_types)
+        slices = () if ask.gpu_types or len(typed) == len(kinds) else _slices_that_take(kinds, ask)
+        return reasons.no_matching_nodes(
+            pool, _what_keeps_out(typed, ask), ask.gpu_types, unnamed=len(typed) < len(kinds), slices=slices
+        )
     # What others share now is closed to it only as long as they run.
     fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
     return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
@@ -70,6 +73,12 @@ def _is_left_with_slices(kinds: Iterable[Kind], ask: Ask) -> bool:
     devices = [device for kind in kinds for device in kind.devices]
     by_name = not (ask.gpu_types or ask.bare)
     return by_name and bool(devices) and not any(_is_of_type(device, ask) for device in devices)
+
+
+def _slices_that_take(kinds: Iterable[Kind], ask: Ask) -> list[str]:
+    """The types of slices on nodes whose labels, partition and taints let an ask in that names none."""
+    devices = {device for kind in kinds if kind.admits(ask) for device in kind.devices}
+    return sorted({each.gpu_type for each in devices if each.slicing is not Slicing.WHOLE} - {""})
 
 
 def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:

@@ -140,14 +140,25 @@ def slices_only(pool: Pool, asked: str, offered: Sequence[str]) -> Reason:
     )
 
 
-def no_matching_nodes(pool: Pool, obstacles: Sequence[str], types: Sequence[str] = ()) -> Reason:
+def no_matching_nodes(
+    pool: Pool,
+    obstacles: Sequence[str],
+    types: Sequence[str],
+    *,
+    unnamed: bool,
+    slices: Sequence[str],
+) -> Reason:
     """Labels, partition, taints or sharing keep it out everywhere; the obstacles speak of nodes with these ``types``
-    of GPUs only, if some are named."""
+    of GPUs only, if some are named, or, ``unnamed``, of those that have more than slices that go by name only. It could
+    name one of these ``slices``."""
     having = f" with {' or '.join(types)}" if types else ""
+    if unnamed and not types:
+        having = " with GPUs for workloads that name no type"
+    step = f"name a type of slice ({', '.join(slices)}, with 1 GPU per pod), " if slices else ""
     return reason(
         ReasonCode.NO_MATCHING_NODES,
         f"No node of the pool {pool.name}{having} takes it: {', '.join(obstacles)}.",
-        "Change what it asks of the node, or choose another pool.",
+        f"Change what it asks of the node, {step}or choose another pool.",
         level=pool.id,
     )
 

@@ -15,6 +15,7 @@ from scheduling.engine.types import (
     ReasonCode,
     Request,
     Share,
+    Slicing,
     Snapshot,
     Team,
     Topology,
@@ -273,3 +274,37 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
     nodes = [node("n0", 4, cluster="gone", cluster_online=False, **fields), node("n1", 4, cordoned=True)]
     found = plan(nodes, [team("a")], [waiting("w", "a", gpus)]).waits[0].reason
     assert (found.code, found.message.endswith(sentence)) == (code, True), found.message
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence", "step"),
+    [
+        (
+            {},
+            "No node of the pool main with GPUs for workloads that name no type takes it: "
+            "all belong to partitions it does not name.",
+            "Change what it asks of the node, name a type of slice (mig, with 1 GPU per pod), or choose another pool.",
+        ),
+        (
+            {"gpu_types": ("H100",)},
+            "No node of the pool main with H100 takes it: all belong to partitions it does not name.",
+            "Change what it asks of the node, or choose another pool.",
+        ),
+        (
+            {"node_selector": (("rack", "r9"),)},
+            "No node of the pool main with GPUs for workloads that name no type takes it: "
+            "none has the label rack=r9, all belong to partitions it does not name.",
+            "Change what it asks of the node, or choose another pool.",
+        ),
+    ],
+)
+def test_what_is_told_of_nodes_leaves_out_those_with_slices_that_it_does_not_name(
+    wanted: dict[str, Any], sentence: str, step: str
+) -> None:
+    """The node with a slice is of no partition, so that without these words the sentence would not be true."""
+    nodes = [
+        node("n0", 1, slices=Slicing.MIG, gpu_type="mig", share=286),
+        node("n1", 1, partition="lab"),
+    ]
+    found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)]).waits[0].reason
+    assert (found.message, found.next_step) == (sentence, step)
