@@ -34,7 +34,7 @@ from scheduling.engine.types import (
     Workload,
 )
 from scheduling.tests.engine.audit import applied
-from scheduling.tests.engine.build import NOW, node, plan, pool, snapshot, team, waiting
+from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
 examples = settings(max_examples=60, deadline=None)
@@ -109,8 +109,21 @@ def free_for(world: Snapshot, plan: Plan, wait: Wait) -> int:
     )
 
 
+GUARANTEE_USED_UP_SINCE = snapshot(
+    [node("n0", 2), node("n1", 1)],
+    [team("root"), team("left", "root", reserved=4, maximum=3), team("low", "left", burst_limit_percent=0)],
+    [
+        placed("runs", "low", on="n0:0 n0:1", priority=100),
+        waiting("w", "low", pods=2, priority=100),
+        waiting("x", "left", priority=100),
+    ],
+)
+"""At its turn the maximum keeps w out. Then x starts, and w is told of a guarantee, not of a burst limit of 0."""
+
+
 @given(worlds(most_pending=10))
 @example(OTHERS_USE_IT)
+@example(GUARANTEE_USED_UP_SINCE)
 @examples
 def test_everybody_who_waits_has_one_reason_with_true_numbers(world: Snapshot) -> None:
     found = schedule(world, NOW)
