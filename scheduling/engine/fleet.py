@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,20 @@ Where = Mapping[int, tuple[int, tuple[int, ...]]]
 """By node: the number of its domain, and an ask's cost on its devices."""
 Empty = tuple[tuple[int, ...], int, int]
 """The devices, the CPU and the memory of a node that runs nothing of ours."""
+
+
+class Service(Enum):
+    """Which nodes of a pool count: those that take new pods now, also those of disconnected clusters, or all."""
+
+    NOW = "now"
+    CONNECTED = "connected"
+    ALL = "all"
+
+    def counts(self, node: Node) -> bool:
+        """Whether it counts a node in."""
+        if self is Service.ALL:
+            return True
+        return node.ready and not node.cordoned and (node.cluster_online or self is Service.CONNECTED)
 
 
 class Kind(NamedTuple):
@@ -103,10 +118,10 @@ class Domain:
 class Fleet:
     """The nodes of one pool, by rank (their order by id), and their kinds. Never changes in a cycle.
 
-    Only nodes that take new pods are of a kind: ready, not cordoned, of a connected cluster (``offline_too``: or
-    not). ``keys`` are the labels that somebody selects nodes by; kinds are told apart by no others. Where
-    ``topological``, each kind is divided once more, by the domains of the pool: ``kinds_of`` names a node's kind and,
-    if that is divided, the finer one; ``kind_of`` the kind only (-1 for none).
+    Only nodes that its ``service`` counts in are of a kind: by itself those that take new pods. ``keys`` are the labels
+    that somebody selects nodes by; kinds are told apart by no others. Where ``topological``, each kind is divided once
+    more, by the domains of the pool: ``kinds_of`` names a node's kind and, if that is divided, the finer one;
+    ``kind_of`` the kind only (-1 for none).
     """
 
     def __init__(
@@ -116,9 +131,10 @@ class Fleet:
         keys: Iterable[str],
         *,
         topological: bool = False,
-        offline_too: bool = False,
+        service: Service = Service.NOW,
     ) -> None:
         self.pool = pool
+        self.service = service
         self.nodes = sorted(nodes, key=lambda node: node.id)
         self.rank = {node.id: rank for rank, node in enumerate(self.nodes)}
         self.capacity_milli = 0
@@ -147,10 +163,12 @@ class Fleet:
         known: dict[Kind, tuple[int, ...]] = {}
         for rank, node in enumerate(self.nodes):
             kinds: tuple[int, ...] = ()
-            if node.ready and not node.cordoned:
+            is_up, counts = node.ready and not node.cordoned, service.counts(node)
+            if is_up or counts:
                 room = empty_room(node)
-                self.capacity_milli += sum(room.gpu)
-                if node.cluster_online or offline_too:
+                if is_up:
+                    self.capacity_milli += sum(room.gpu)
+                if counts:
                     finest = self._kind(node, levels)
                     kinds = known.get(finest, ())
                     if not kinds:

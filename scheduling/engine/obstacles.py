@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.charges import Charges
-from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind
+from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind, Service
+from scheduling.engine.fleets import Fleets
 from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.tree import Tree
@@ -24,19 +25,29 @@ from scheduling.engine.types import (
 )
 
 
-def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
-    """What keeps this many pods of an ask out of the empty pool; ``all_nodes`` counts disconnected clusters in.
+def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Reason | None:
+    """What keeps this many pods of an ask out of the empty pool.
 
-    What not even these would change is told with them counted in: else a number would be named that is not so.
+    What would be so even with all nodes in service is told with all counted in: else a number would be named that is
+    not so. Else the cause is that some are not.
     """
+    fleet, everything = fleets.in_service, fleets.everything
     found = _of_fleet(fleet, ask, min_pods)
-    if found is None or fleet is all_nodes:
+    if found is None or fleet is everything:
         return found
-    everywhere = _of_fleet(all_nodes, ask, min_pods)
-    could = everywhere is None
-    if everywhere is None or (all_nodes.kinds and not fleet.kinds):
-        return reasons.cluster_offline(fleet.pool, min_pods * all_nodes.pod_milli(ask) or None, could=could)
-    return everywhere
+    never = _of_fleet(everything, ask, min_pods)
+    if never is not None:
+        return never
+    if _of_fleet(fleets.connected, ask, min_pods) is None:
+        return reasons.cluster_offline(fleet.pool, min_pods * fleets.connected.pod_milli(ask) or None)
+    return reasons.out_of_service(found, _missed(fleet, everything, ask), none_left=not fleet.kinds)
+
+
+def _missed(fleet: Fleet, everything: Fleet, ask: Ask) -> list[Node]:
+    """The nodes out of service that could hold a pod; if those that could are shared by others now, all."""
+    out = [(rank, node) for rank, node in enumerate(everything.nodes) if not fleet.service.counts(node)]
+    could = [node for rank, node in out if everything.holds(ask, rank, empty_room(node))]
+    return could or [node for _, node in out]
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -49,7 +60,8 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         if not ask.gpu_types:
             return reasons.slices_only(pool, _in_words(fleet, ask), sorted(types - {""}))
         offered = sorted(gpu_type or "GPUs of unknown type" for gpu_type in types)
-        return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered)
+        of_all = fleet.service is Service.ALL
+        return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered, of_all=of_all)
     if not any(kind.admits(ask) for kind in typed):
         slices = () if ask.gpu_types or len(typed) == len(kinds) else _slices_that_take(kinds, ask)
         return reasons.no_matching_nodes(

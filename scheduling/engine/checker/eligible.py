@@ -128,15 +128,16 @@ class Admission:
 
     def _fit(self, pool: Pool, workload: Workload) -> Fit:
         nodes = self._nodes[pool.id]
-        online = [node for node in nodes if node.cluster_online]
-        found = _judge(pool, online, workload)
-        if found.codes and len(online) < len(nodes):
-            connected = [node if node.cluster_online else _connected(node) for node in nodes]
-            everywhere = _judge(pool, connected, workload)
-            offline = frozenset({ReasonCode.CLUSTER_OFFLINE})
-            codes = offline | found.codes | everywhere.codes if everywhere.codes else offline
-            return Fit(codes, found.together, found.pod_milli)
-        return found
+        found = _judge(pool, [node for node in nodes if node.cluster_online], workload)
+        if not found.codes:
+            return found
+        back = [_with(node, cluster_online=True) for node in nodes]
+        all_back = [_with(node, ready=True, cordoned=False) for node in back]
+        codes = _judge(pool, all_back, workload).codes
+        if not codes:
+            could = not _judge(pool, back, workload).codes
+            codes = frozenset({ReasonCode.CLUSTER_OFFLINE}) if could else found.codes
+        return Fit(codes, found.together, found.pod_milli)
 
 
 _NOWHERE = ReasonCode.NO_MATCHING_NODES
@@ -169,10 +170,10 @@ def _of_itself(workload: Workload, now: int) -> ReasonCode | None:
     return None
 
 
-def _connected(node: Node) -> Node:
-    """The node as it will be when its cluster is back."""
+def _with(node: Node, **changed: bool) -> Node:
+    """The node as it would be with its cluster, or with itself, back in service."""
     fields = {name: getattr(node, name) for name in Node.__slots__}
-    return Node(**{**fields, "cluster_online": True})
+    return Node(**{**fields, **changed})
 
 
 def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
