@@ -86,6 +86,27 @@ class Kind(NamedTuple):
             [0 if device.slicing is Slicing.WHOLE else ask.cost_on(device) for device in self.devices]
         )
 
+    def of_one_sort(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
+        """The costs on GPUs only, or on slices only, where a node has both and an ask lies on one of these: on what it
+        names first."""
+        if not ask.one_sort:
+            return costs
+        found = [
+            (ask.gpu_types.index(device.gpu_type), device.slicing is not Slicing.WHOLE)
+            for device, cost in zip(self.devices, costs, strict=True)
+            if cost
+        ]
+        if len({is_slice for _, is_slice in found}) < 2:
+            return costs
+        _, sliced = min(found)
+        pairs = zip(costs, self.devices, strict=True)
+        return tuple([cost if (each.slicing is not Slicing.WHOLE) == sliced else 0 for cost, each in pairs])
+
+    def is_sliced(self, costs: tuple[int, ...]) -> bool:
+        """Whether the first device with a cost is a slice."""
+        pairs = zip(costs, self.devices, strict=True)
+        return next((each.slicing is not Slicing.WHOLE for cost, each in pairs if cost), False)
+
     def open_to(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
         """The costs, 0 for devices of which others share parts than those that the ask may share with."""
         if ask.whole or not self.shared_by:
@@ -108,11 +129,13 @@ class Usable:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Nodes that the pods of a workload may share: a cluster, a topology domain of one, a single node (``rank``)."""
+    """Nodes that the pods of a workload may share: a cluster, a topology domain of one, a single node (``rank``). Of a
+    gang that names GPUs and slices each has GPUs only, or slices only (``sliced``)."""
 
     key: tuple[str, ...]
     usable: tuple[Usable, ...]
     rank: int | None = None
+    sliced: bool = False
 
 
 class Fleet:
@@ -155,7 +178,7 @@ class Fleet:
         self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
         self._typical: tuple[Pool, Typical] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
-        self._levels: dict[tuple[int, tuple[str, ...], tuple[Usable, ...]], tuple[Domain, ...]] = {}
+        self._levels: dict[tuple[int, tuple[str, ...], tuple[Usable, ...], bool], tuple[Domain, ...]] = {}
         self._numbers_in: dict[int, tuple[tuple[Domain, ...], Ints]] = {}
         self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
         selected = frozenset(keys)
@@ -243,7 +266,12 @@ class Fleet:
                 kinds = [(number, self.kinds[number]) for number in self._coarse]
                 admitting = [(number, kind) for number, kind in kinds if kind.admits(ask)]
                 costs = [
-                    (number, kind.costs(ask) if closed_too else kind.open_to(ask, kind.costs(ask)))
+                    (
+                        number,
+                        kind.of_one_sort(
+                            ask, kind.costs(ask) if closed_too else kind.open_to(ask, kind.costs(ask))
+                        ),
+                    )
                     for number, kind in admitting
                 ]
                 found = tuple(
@@ -266,7 +294,7 @@ class Fleet:
 
     def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
         """The domains of one level: one object for all asks that may use the same."""
-        key = (depth, self._inside(ask, depth), self.usable(ask))
+        key = (depth, self._inside(ask, depth), self.usable(ask), ask.one_sort)
         found = self._levels.get(key)
         if found is None:
             found = self._levels[key] = self._divided(ask, depth)
@@ -301,17 +329,20 @@ class Fleet:
         nodes = depth > len(self.pool.topology)
         usables = self.usable(ask, fine=not nodes and depth > 0)
         keys = () if nodes else self.pool.topology[:depth]
-        groups: dict[tuple[str, ...], list[Usable]] = {}
+        groups: dict[tuple[tuple[str, ...], bool], list[Usable]] = {}
         for usable in usables:
             key = self._key(usable.kind, keys)
             if key is not None:
-                groups.setdefault(key, []).append(usable)
+                sliced = ask.one_sort and self.kinds[usable.kind].is_sliced(usable.costs)
+                groups.setdefault((key, sliced), []).append(usable)
         if not nodes:
-            return tuple(Domain(key, tuple(group)) for key, group in sorted(groups.items()))
+            return tuple(
+                Domain(key, tuple(group), sliced=sliced) for (key, sliced), group in sorted(groups.items())
+            )
         inside = {*self._inside(ask, depth)}
         single = [
-            Domain((*key, self.nodes[rank].id), (usable,), rank)
-            for key, group in groups.items()
+            Domain((*key, self.nodes[rank].id), (usable,), rank, sliced)
+            for (key, sliced), group in groups.items()
             for usable in group
             for rank in self.members[usable.kind]
             if inside <= {label for label, _ in self.nodes[rank].labels}
@@ -399,8 +430,8 @@ class Fleet:
         ]
 
     def pod_milli(self, ask: Ask) -> int:
-        """Milli-GPUs of one pod, where it takes most, of the devices that others leave; where none of the pool can take
-        it, what it asks for, and 0 for memory."""
+        """Milli-GPUs of one pod, where it takes most, of the devices that others leave, or, where they leave none,
+        share now; where none of the pool can take it, what it asks for, and 0 for memory."""
         asked = ask.request.milli if isinstance(ask.request, Share) else 0
         if ask.whole:
             asked = ask.whole * GPU_MILLI
@@ -408,15 +439,22 @@ class Fleet:
             return asked
         found = self._pod_milli.get(ask)
         if found is None:
-            left = [
-                cost
-                for usable in self.usable(ask)
-                for gpu, _, _ in self._empty[usable.kind]
-                for cost, free in zip(usable.costs, gpu, strict=True)
-                if free and cost
-            ]
-            found = self._pod_milli[ask] = max(left, default=asked)
+            most = self._most_of_a_pod(self.usable(ask)) or self._most_of_a_pod(
+                self.usable(ask, closed_too=True)
+            )
+            found = self._pod_milli[ask] = most or asked
         return found
+
+    def _most_of_a_pod(self, usable: Iterable[Usable]) -> int:
+        """The most that one pod takes of a device of ours; 0 where there is none for it."""
+        left = [
+            cost
+            for each in usable
+            for gpu, _, _ in self._empty[each.kind]
+            for cost, free in zip(each.costs, gpu, strict=True)
+            if free and cost
+        ]
+        return max(left, default=0)
 
     def holds(self, ask: Ask, rank: int, room: Room) -> bool:
         """Whether a node with so much room could take a pod of the ask."""

@@ -249,13 +249,17 @@ def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
 def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     """All pods together are too many for the pool, for each cluster, or for each domain they require."""
     pool, what, pod = fleet.pool, _in_words(fleet, ask), fleet.pod_milli(ask)
-    clusters: dict[str, int] = {}
+    held: dict[tuple[str, bool], int] = {}
     for usable in fleet.usable(ask, closed_too=True):
-        cluster = fleet.kinds[usable.kind].cluster
-        clusters[cluster] = clusters.get(cluster, 0) + fleet.most_pods(ask, [usable])
-    most = max(clusters.values())
+        kind = fleet.kinds[usable.kind]
+        where = (kind.cluster, ask.one_sort and kind.is_sliced(usable.costs))
+        held[where] = held.get(where, 0) + fleet.most_pods(ask, [usable])
+    most, clusters = max(held.values()), {cluster for cluster, _ in held}
     if min_pods > most:
-        return reasons.larger_than_pool(pool, min_pods, most, what=what, pod=pod, clusters=len(clusters))
+        both = len({sliced for _, sliced in held}) > 1
+        return reasons.larger_than_pool(
+            pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both
+        )
     level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
     if level is None:
         return None

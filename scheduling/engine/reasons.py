@@ -224,17 +224,20 @@ def larger_than_any_node(
     )
 
 
-def larger_than_pool(pool: Pool, pods: int, most: int, *, what: str, pod: int, clusters: int) -> Reason:
+def larger_than_pool(
+    pool: Pool, pods: int, most: int, *, what: str, pod: int, clusters: int, either: bool
+) -> Reason:
     """At most so many of its pods, which ask for ``what`` (``pod`` milli-GPUs each at most), fit into the empty pool,
-    or into each of its clusters."""
+    or into each of its clusters; ``either``: on GPUs alone, or on slices alone."""
     room = (
         f"the pool {pool.name} has room for"
         if clusters < 2
         else f"no one cluster of the pool {pool.name} has room for more than"
     )
+    alone = " on GPUs alone or on slices alone" if either else ""
     return reason(
         ReasonCode.LARGER_THAN_POOL,
-        f"It needs {pods} pods of {what} at once, but {room} {most} of them even when empty.",
+        f"It needs {pods} pods of {what} at once, but {room} {most} of them{alone} even when empty.",
         "Ask for fewer pods, or a smaller minimum of pods.",
         asked=pods * pod,
         available=most * pod,
