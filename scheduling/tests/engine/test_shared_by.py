@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from scheduling.engine import schedule
 from scheduling.engine.checker import check
-from scheduling.engine.types import Device, Memory, Node
+from scheduling.engine.types import Device, Memory, Node, Placement
 from scheduling.tests.engine.build import (
     NOW,
     node,
     nodes_of,
     placed,
     plan,
+    pool,
     snapshot,
     started,
     team,
@@ -84,3 +85,16 @@ def test_memory_of_a_gpu_counts_as_what_it_takes_where_all_gpus_are_shared_by_ot
     assert found.waits[0].reason.message == (
         "It asks for 0.25 GPUs, but of the 1 free in the pool main it may use none."
     )
+
+
+def test_what_others_leave_of_their_devices_is_not_taken_for_what_is_left_of_free_ones() -> None:
+    """On the last two devices too little is left for a half, on the first two there is room for all."""
+    theirs = placed("theirs", team="a", gpus=0.75, on="n:2 n:3")
+    gang = replace(waiting("gang", team="b", gpus=0.5, pods=4), shares_with=("y",))
+    found = plan(
+        [shared("n", None, None, "x", "x")],
+        TEAMS,
+        [replace(theirs, shares_with=("x",)), gang],
+        pool(placement=Placement.SPREAD),
+    )
+    assert started(found) == {"gang"}
