@@ -7,11 +7,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from agentlink.models import Assignment, GpuUse, GpuUseSample
+from agentlink.models import Assignment, Device, GpuUse, GpuUseSample, Hold, Placement, Slicing
 from agentlink.use_chart import Chart, Sample, Window, chart, windows_of
 from chamber import live
 from chamber.errors import NotVisible
 from chamber.http import page
+from chamber.words import count
+from teams.values import devices_text
 from workloads.models import Workload
 from workloads.querysets import FIGURES_HOLD
 
@@ -33,7 +35,8 @@ def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
         "chart": drawn,
         "windows": windows,
         "chosen": drawn.window if drawn else None,
-        "use": use_now(workload, now),
+        "use": (use := use_now(workload, now)),
+        "measured": measured(use) if use is not None else "",
         "is_measured": drawn is not None or is_measured(workload, now),
         "idle_percent": settings.CHAMBER_IDLE_PERCENT,
         # Figures come each minute and are not announced: the section is fetched as often, and kept for nobody.
@@ -48,6 +51,20 @@ def use_now(workload: Workload, now: datetime) -> GpuUse | None:
     if workload.attempt_id is None:
         return None
     return GpuUse.objects.filter(attempt=workload.attempt_id, at__gte=now - FIGURES_HOLD).first()
+
+
+def measured(use: GpuUse) -> str:
+    """Return what was measured of its devices: "4 GPUs", "2 slices worth 0.286 GPUs"; only how many where some of both
+    were not (one query)."""
+    lying = Placement.objects.filter(attempt=use.attempt_id).exclude(hold=Hold.RELEASED)
+    held = Device.objects.filter(pk__in=lying.values("device")).order_by()
+    shares = list(held.values_list("pk", "slicing", "share_milli"))
+    slices = [share for _, slicing, share in shares if slicing != Slicing.WHOLE]
+    if len(shares) == use.gpus:
+        return devices_text(len(shares) - len(slices), len(slices), sum(slices))
+    if len(slices) == len(shares) > 0:
+        return count(use.gpus, "slice")
+    return count(use.gpus, "device" if slices else "GPU")
 
 
 def life_of(workload: Workload, now: datetime) -> tuple[datetime, datetime] | None:

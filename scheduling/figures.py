@@ -239,9 +239,10 @@ def _waiting_by_team(last: memory.LastCycle | None, pool: Pool) -> dict[str, Wai
         counts[team] += workloads
         milli[team] += gpus
     gone = set(last.queue(key)) & since.gone if last is not None else set()
-    left = Workload.objects.filter(pk__in=gone).values_list("team__path", "pods", "gpu_milli") if gone else ()
+    columns = ("team__path", "pods", "gpu_milli", "gpu_types")
+    left = Workload.objects.filter(pk__in=gone).values_list(*columns) if gone else ()
     came = _paths({row.team_id for row in here})
-    steps = [(path, -1, -pods * (share or 0)) for path, pods, share in left]
+    steps = [(path, -1, -newcomers.size_milli(*asked)) for path, *asked in left]
     steps += [(came[row.team_id], 1, row.milli) for row in here]
     for path, step, change in steps:
         for team in path.strip("/").split("/"):

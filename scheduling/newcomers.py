@@ -12,6 +12,7 @@ from uuid import UUID
 
 from scheduling import silence
 from scheduling.memory import LastCycle
+from workloads import known
 from workloads.models import Status, Workload
 
 
@@ -24,11 +25,21 @@ class Newcomer(NamedTuple):
     held: bool
     pods: int
     gpu_milli: int | None
+    gpu_types: list[str]
 
     @property
     def milli(self) -> int:
-        """Milli-GPUs of all its pods; 0 where memory of GPUs is asked for."""
-        return self.pods * (self.gpu_milli or 0)
+        """Milli-GPUs of all its pods, slices by their share; 0 where memory of GPUs is asked for."""
+        return size_milli(self.pods, self.gpu_milli, self.gpu_types)
+
+
+def size_milli(pods: int, gpu_milli: int | None, gpu_types: Sequence[str]) -> int:
+    """Return what so many pods ask for, slices by their share; 0 where memory of GPUs is asked for (queries of
+    `known` where types are named)."""
+    if gpu_milli is None:
+        return 0
+    slices = known.asked_slices(gpu_types, pods) if gpu_types else None
+    return pods * gpu_milli if slices is None else slices.milli
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ def since(last: LastCycle | None) -> Since:
     pending = Workload.objects.filter(status=Status.PENDING)
     if began_at is not None:
         pending = pending.filter(status_since__gte=began_at)
-    columns = ("id", "team_id", "pool_choice", "held", "pods", "gpu_milli")
+    columns = ("id", "team_id", "pool_choice", "held", "pods", "gpu_milli", "gpu_types")
     rows = [Newcomer(*row) for row in pending.order_by("submitted_at", "id").values_list(*columns)]
     there = {str(row.id) for row in rows}
     told = last.told(there) if last is not None else set()

@@ -3,6 +3,8 @@
 import re
 from typing import TypedDict
 
+from chamber.words import count
+
 MAX_NAME = 100
 MAX_SLUG = 60
 MAX_MILLI = 1_000_000_000
@@ -42,10 +44,16 @@ def gpus(milli: int) -> str:
 
 def devices_text(whole: int, slices: int, slices_milli: int) -> str:
     """Return GPUs and slices of GPUs, which are none: "24 GPUs and 9 slices worth 1.859 GPUs", "4 GPUs"."""
+    return amount_text(whole * 1000 + slices_milli, slices, slices_milli)
+
+
+def amount_text(milli: int, slices: int, slices_milli: int) -> str:
+    """Return an amount of GPUs, of which so much is slices, as :func:`devices_text` does: "0.5 GPUs and 1 slice worth
+    0.143 GPUs"."""
     if not slices:
-        return gpus(whole * 1000)
-    cut = f"{slices:,} slice{'' if slices == 1 else 's'} worth {gpus(slices_milli)}"
-    return f"{gpus(whole * 1000)} and {cut}" if whole else cut
+        return gpus(milli)
+    cut = f"{count(slices, 'slice')} worth {gpus(slices_milli)}"
+    return f"{gpus(milli - slices_milli)} and {cut}" if milli > slices_milli else cut
 
 
 def team_problems(changes: TeamChanges) -> dict[str, str]:

@@ -105,6 +105,15 @@ def drop(table: str, constraint: str) -> str:
     return f"ALTER TABLE {table} DROP CONSTRAINT {constraint}; "
 
 
+def cut(gpu_type: str, asked: int, share: int, slicing: str, types: str) -> str:
+    """Return the SQL that frees and cuts all devices, and has somebody wait who asks for so much of such types."""
+    return (
+        "UPDATE agentlink_placement SET hold = 'released'; UPDATE agentlink_device SET occupied_milli = 0, "
+        f"allocated_milli = 0, gpu_type = '{gpu_type}', slicing = '{slicing}', share_milli = {share}; "
+        f"UPDATE workloads_workload SET gpu_milli = {asked}, gpu_types = '{types}', pods = 2 WHERE slug = 'waiting'"
+    )
+
+
 WEST = {"node": "west-0"}
 BROKEN = {
     "a device is given out twice": Broken(
@@ -208,6 +217,9 @@ BROKEN = {
         "UPDATE agentlink_placement SET hold = 'released'; "
         "UPDATE workloads_workload SET gpu_milli = 1000 WHERE slug = 'waiting'",
     ),
+    "a part of a GPU is idle": Broken(5, "there is room", cut("", 500, 1000, "whole", "[]")),
+    "slices that it names are idle": Broken(5, "there is room", cut("mig", 1000, 143, "mig", '["mig"]')),
+    "replicas for parts are idle": Broken(5, "there is room", cut("", 250, 250, "replicas", "[]")),
     "nobody lets it go": Broken(
         5, "its devices are free", f"UPDATE agentlink_placement SET hold = 'released' WHERE id = '{made('oldp')}'"
     ),
@@ -227,6 +239,31 @@ BROKEN = {
     ),
     "a stranger is let in": Broken(7, "was let do", answers=asked("forbidden-cancel", user="vito", target="done")),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        cut("mig", 1000, 143, "mig", "[]"),
+        cut("mig", 250, 429, "mig", "[]"),
+        cut("mig", 500, 143, "mig", '["mig"]'),
+        cut("shared", 1000, 250, "replicas", "[]"),
+        cut("shared", 500, 250, "replicas", '["shared"]'),
+        cut("", 500, 1000, "whole", "[]") + "; UPDATE agentlink_node SET sharing = false",
+        # One of a GPU and a slice, where a gang of two lies on one sort.
+        cut("mig", 1000, 143, "mig", '["mig", "H100"]')
+        + "; UPDATE agentlink_device SET slicing = 'whole', share_milli = 1000, gpu_type = 'H100' WHERE index = 0",
+    ],
+)
+def test_what_it_could_not_use_is_not_idle_for_who_waits(
+    healthy: PostgreSQL, tmp_path: Path, sql: str
+) -> None:
+    with copy(healthy, "unusable") as url:
+        with psycopg.connect(url) as connection:
+            connection.execute("ALTER TABLE workloads_workload DISABLE TRIGGER USER")
+            connection.execute(sql)
+        found = look(url, tmp_path, ANSWERED, RAN)
+    assert not [each for each in found if "waiting waits" in str(each) and "there is room" in str(each)]
 
 
 @pytest.mark.parametrize("name", BROKEN)

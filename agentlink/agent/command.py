@@ -124,7 +124,8 @@ def main_release(
     except (NotReleased, KubeError) as error:
         _refuse(error)
         return 3 if isinstance(error, NotReleased) else 1
-    print(f"Let go of {len(left.running) + len(left.ended)} Jobs; the agent may be removed.")  # noqa: T201
+    jobs = len(left.running) + len(left.ended)
+    print(f"Let go of {jobs} {'Job' if jobs == 1 else 'Jobs'}; the agent may be removed.")  # noqa: T201
     if left.unmarked:
         named = ", ".join(left.unmarked)
         print(f"Left alone, as they bear the finalizer without this agent's mark: {named}.")  # noqa: T201

@@ -154,6 +154,18 @@ def test_a_pool_says_what_pods_get_with_each_gpu(client: Client, org: Team, pool
     assert "no CPU, 1 GiB" in client.get("/pools/main/").content.decode()
 
 
+def test_one_gpu_and_one_core_are_no_plural(client: Client, org: Team, pool: Pool) -> None:
+    signed_in(client, org, Role.VIEWER)
+    Pool.objects.update(policy={"cpu_per_gpu": 1, "memory_mib_per_gpu": 0})
+    node = make_node(make_cluster(), "n", gpus=1, pool=pool)
+    page = client.get("/pools/main/").content.decode()
+    assert page.count("<dd>1 <small>GPU</small></dd>") == 2, "available, and most free on one node"
+    assert "<dd>0 <small>GPUs</small></dd>" in page
+    assert "1 CPU core, no memory" in page
+    place(admit(make_workload(org, make_user()), pool), node, 0)
+    assert "<dt>Allocated</dt><dd>1 <small>GPU</small></dd>" in client.get("/pools/main/").content.decode()
+
+
 def test_outsiders_find_no_pool_and_no_cluster(client: Client, pool: Pool) -> None:
     make_cluster("east")
     client.force_login(make_user("outsider"))

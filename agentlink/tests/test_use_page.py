@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agentlink.models import Assignment, Cluster, GpuUse, GpuUseSample
+from agentlink.models import Assignment, Cluster, Device, GpuUse, GpuUseSample
 from agentlink.tests.factories import make_cluster, make_node, place
 from chamber.models import User
 from teams.models import Pool, Role, Team
@@ -114,6 +114,20 @@ def test_the_workloads_page_asks_for_it_once_there_is_an_attempt(
     assert 'hx-get="/workloads/train-1/use/"' in shown(reader, "/workloads/train-1/")
     waiting = make_workload(team, ada)
     assert "/use/" not in shown(reader, f"/workloads/{waiting.slug}/")
+
+
+def test_what_was_measured_of_slices_is_told_as_slices(
+    reader: Client, running: Workload, cluster: Cluster
+) -> None:
+    """Whether its pods name them or not: a part of a GPU may be a replica."""
+    running.attempt.placements.update(share_milli=250)  # type: ignore[union-attr]  # it runs
+    Device.objects.filter(node__cluster=cluster).update(slicing="replicas", share_milli=250)
+    told(running)
+    assert "63 <small>% of 2 slices<" in shown(reader), "of which one is not known any more"
+    place(attempt_of(running), cluster.nodes.get(), 1, share=250)
+    assert "63 <small>% of 2 slices worth 0.5 GPUs<" in shown(reader)
+    Device.objects.filter(index=0).update(slicing="whole", share_milli=1000)
+    assert "63 <small>% of 1 GPU and 1 slice worth 0.25 GPUs<" in shown(reader)
 
 
 def test_it_shows_how_it_is_and_was_with_a_table_behind_the_picture(

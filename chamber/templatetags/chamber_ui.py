@@ -19,6 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from chamber import live
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
+from chamber.words import plural
 from scheduling import silence
 
 register = template.Library()
@@ -67,7 +68,13 @@ def gpus(milli: int | Missing) -> str:
     """Return milli-GPUs as exact GPUs with their unit: "1.5 GPUs", "1 GPU"; "" for None."""
     if milli is None or milli == "":
         return ""
-    return f"{gpu_number(milli)} {'GPU' if abs(int(milli)) == 1000 else 'GPUs'}"
+    return f"{gpu_number(milli)} {unit(milli, 'GPU')}"
+
+
+@register.filter
+def unit(milli: int | Missing, noun: str) -> str:
+    """Return the noun as it stands after so many thousandths, for where the number is set apart: "GPU", "GPUs"."""
+    return plural(abs(int(milli or 0)) / 1000, noun)
 
 
 @register.filter

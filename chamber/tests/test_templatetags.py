@@ -37,6 +37,8 @@ def render(source: str, address: str = "/", **context: object) -> str:
 )
 def test_gpus_are_exact_and_carry_their_unit(milli: int | None, words: str) -> None:
     assert ui.gpus(milli) == words
+    if words:
+        assert f"{ui.gpu_number(milli)} {ui.unit(milli, 'GPU')}" == words
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def _below_guarantee(
     """Reserved work that fits what is left of its team's own part takes elastic work's place."""
     held = _reserved_charges(tables, pool_id, workload.team_id)
     left = quotas.own_part(pool_id, workload.team_id) - held
-    size = workload.pods * (workload.gpu_milli or 0)
+    size = workload.pods * floor.pod_milli(workload, pool_id)
     limited = quotas.is_limited(pool_id, workload.team_id)
     if size > left or limited or workload.reason_code not in FOR_GUARANTEE:
         return
@@ -79,6 +79,7 @@ class _Floor:
         for row in tables.placements:
             if row.hold != "released":
                 self._lying[row.device_id].append(row)
+        self._bound = {row.cluster_id for row in tables.namespaces}
         self._tables = tables
 
     def elastic(self, pool_id: UUID) -> dict[UUID, list[Placement]]:
@@ -95,23 +96,69 @@ class _Floor:
         attempt = self._tables.attempt[row.attempt_id]
         return not self._tables.workload[attempt.workload_id].is_reserved
 
+    def pod_milli(self, workload: Workload, pool_id: UUID) -> int:
+        """Return what a pod counts as where it counts most, slices by their share."""
+        devices = [device for node in self._nodes[pool_id] for device in self._devices[node.id]]
+        asked = workload.gpu_milli or 0
+        usable = [device for device in devices if _takes(workload, device)]
+        return max(
+            (asked if device.slicing == "whole" else device.share_milli for device in usable), default=asked
+        )
+
     def holds(self, workload: Workload, pool_id: UUID, going: dict[UUID, list[Placement]]) -> bool:
-        """Return whether all pods fit, with `going` out of the way; gangs stay in one cluster."""
-        pods: dict[UUID, int] = defaultdict(int)
+        """Return whether all pods fit, with `going` out of the way; gangs stay in one cluster, and on GPUs or on slices
+        where they name types."""
+        pods: dict[tuple[UUID, bool], int] = defaultdict(int)
         for node in self._nodes[pool_id]:
-            if all(node.labels.get(key) == value for key, value in workload.node_selector.items()):
-                free = [self._free(device, going.get(device.id, [])) for device in self._devices[node.id]]
-                pods[node.cluster_id] += _pods_on(free, workload.gpu_milli or 0)
+            if not all(node.labels.get(key) == value for key, value in workload.node_selector.items()):
+                continue
+            sorts = self._sorts(workload, self._devices[node.id])
+            for sliced, devices in sorts.items():
+                where = (node.cluster_id, sliced and bool(workload.gpu_types))
+                free = [self._free(device, going.get(device.id, [])) for device in devices]
+                pods[where] += (
+                    sum(left == device.share_milli for left, device in zip(free, devices, strict=True))
+                    if sliced
+                    else self._on_gpus(node, free, workload.gpu_milli or 0)
+                )
         return any(number >= workload.pods for number in pods.values())
+
+    def _sorts(self, workload: Workload, devices: list[Device]) -> dict[bool, list[Device]]:
+        """Return the devices of a node for a workload, slices (True) apart from GPUs; of both only what a gang names
+        first."""
+        usable = [device for device in devices if _takes(workload, device)]
+        found: dict[bool, list[Device]] = defaultdict(list)
+        for device in usable:
+            found[device.slicing != "whole"].append(device)
+        if len(found) > 1 and workload.gpu_types and workload.pods > 1:
+            first = min(usable, key=lambda device: workload.gpu_types.index(device.gpu_type))
+            sliced = first.slicing != "whole"
+            return {sliced: found[sliced]}
+        return found
 
     def _free(self, device: Device, going: list[Placement]) -> int:
         staying = [row.share_milli for row in self._lying[device.id] if row not in going]
-        # A slice is no GPU: nobody here names one.
-        return WHOLE_MILLI - sum(staying) if device.slicing == "whole" else 0
+        return device.share_milli - sum(staying)
 
-
-def _pods_on(free: list[int], milli: int) -> int:
-    """Return how many pods of this size a machine takes."""
-    if milli < WHOLE_MILLI:
+    def _on_gpus(self, node: Node, free: list[int], milli: int) -> int:
+        """Return how many pods of this size a machine's GPUs take. Where namespaces are bound, parts may lie beside
+        each other or not: what is left of a GPU counts for nobody there."""
+        if milli >= WHOLE_MILLI:
+            return sum(left == WHOLE_MILLI for left in free) // (milli // WHOLE_MILLI)
+        if not node.sharing:
+            return 0
+        if node.cluster_id in self._bound:
+            free = [left for left in free if left == WHOLE_MILLI]
         return sum(max(0, left) // milli for left in free)
-    return sum(left == WHOLE_MILLI for left in free) // (milli // WHOLE_MILLI)
+
+
+def _takes(workload: Workload, device: Device) -> bool:
+    """Return whether a pod could use the device if nobody did: a slice goes to who names it, a replica also to a part
+    of a GPU that it is large enough for; a pod has one slice at most."""
+    milli, named = workload.gpu_milli or 0, device.gpu_type in workload.gpu_types
+    if device.slicing == "whole":
+        return named or not workload.gpu_types
+    if milli >= WHOLE_MILLI:
+        return named and milli == WHOLE_MILLI
+    without_name = not workload.gpu_types and device.slicing == "replicas"
+    return (named or without_name) and milli <= device.share_milli

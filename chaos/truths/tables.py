@@ -115,6 +115,7 @@ class Workload(Row):
     pods: int
     min_pods: int
     gpu_milli: int | None
+    gpu_types: list[str]
     node_selector: dict[str, str]
     pool_choice: list[str]
     status: str
@@ -199,8 +200,18 @@ class Node(Row):
     pool_id: UUID | None
     ready: bool
     cordoned: bool
+    sharing: bool
     labels: dict[str, str]
     gone_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundNamespace(Row):
+    """A team's own namespace in a cluster: pods of two namespaces do not share a device."""
+
+    TABLE = "agentlink_boundnamespace"
+    cluster_id: UUID
+    team_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +223,7 @@ class Device(Row):
     node_id: UUID
     index: int
     foreign: bool
+    gpu_type: str
     slicing: str
     share_milli: int
     occupied_milli: int
@@ -286,6 +298,7 @@ class Tables:
     keys: list[SubmissionKey]
     clusters: list[Cluster]
     nodes: list[Node]
+    namespaces: list[BoundNamespace]
     devices: list[Device]
     assignments: list[Assignment]
     placements: list[Placement]
@@ -325,6 +338,7 @@ class Tables:
                 keys=rows(SubmissionKey),
                 clusters=rows(Cluster),
                 nodes=rows(Node),
+                namespaces=rows(BoundNamespace),
                 devices=rows(Device),
                 assignments=rows(Assignment),
                 placements=rows(Placement),

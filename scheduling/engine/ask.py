@@ -50,7 +50,8 @@ class Ask:
 
     ``together``: there are several pods, which must lie in one cluster; ``close``: and they would like, or have, to
     lie inside a level. ``whole`` is how many whole devices a pod takes, 0 if it shares one. ``bare``: it takes none at
-    all, only CPU and memory; nobody submits that, but traces have it. ``by_preference``: where it names several GPU
+    all, only CPU and memory; nobody submits that, but traces have it. ``one_sort``: its pods lie all on GPUs or all on
+    slices, whichever of them it names. ``by_preference``: where it names several GPU
     types, the best first, the same with one of them each.
     """
 
@@ -67,10 +68,12 @@ class Ask:
     shares_with: tuple[str, ...]
     by_preference: tuple[Ask, ...] = field(init=False, repr=False)
     bare: bool = field(init=False, repr=False)
+    one_sort: bool = field(init=False, repr=False)
     close: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bare", self.request == Share(0))
+        object.__setattr__(self, "one_sort", self.together and bool(self.gpu_types))
         named = self.topology.required is not None or self.topology.preferred is not None
         object.__setattr__(self, "close", self.together and named)
         types = self.gpu_types if len(self.gpu_types) > 1 else ()

@@ -18,7 +18,7 @@ from scheduling.engine.capacity import Tally
 from scheduling.engine.charges import Charges
 from scheduling.engine.court import Court
 from scheduling.engine.entitlement import Demand, divide_again
-from scheduling.engine.fleet import Fleet
+from scheduling.engine.fleets import Fleets
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
 from scheduling.engine.order import Buckets, fair_share
@@ -41,7 +41,7 @@ MOST_JOINED = 100_000
 class Books:
     """One pool: its nodes, who lies there, who waits, what every branch may have and has.
 
-    ``fleet`` are the nodes that take new pods, ``whole_fleet`` also those of disconnected clusters. ``standings`` are
+    ``fleet`` are the nodes that take new pods, ``fleets`` also others of the pool. ``standings`` are
     those who are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
     pods. ``allocations`` says of the reserved ones whose guarantees they are charged to. ``given`` is what a cycle
     gives each branch.
@@ -49,15 +49,14 @@ class Books:
 
     def __init__(
         self,
-        fleet: Fleet,
-        whole_fleet: Fleet,
+        fleets: Fleets,
         paths: Paths,
         asks: Asks,
         placed: Iterable[Workload],
     ) -> None:
+        self.fleets = fleets
+        self.fleet = fleet = fleets.in_service
         self.pool = fleet.pool
-        self.fleet = fleet
-        self.whole_fleet = whole_fleet
         self.paths = paths
         self.tree = tree = paths.tree
         self.asks = asks

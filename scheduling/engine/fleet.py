@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,20 @@ Where = Mapping[int, tuple[int, tuple[int, ...]]]
 """By node: the number of its domain, and an ask's cost on its devices."""
 Empty = tuple[tuple[int, ...], int, int]
 """The devices, the CPU and the memory of a node that runs nothing of ours."""
+
+
+class Service(Enum):
+    """Which nodes of a pool count: those that take new pods now, also those of disconnected clusters, or all."""
+
+    NOW = "now"
+    CONNECTED = "connected"
+    ALL = "all"
+
+    def counts(self, node: Node) -> bool:
+        """Whether it counts a node in."""
+        if self is Service.ALL:
+            return True
+        return node.ready and not node.cordoned and (node.cluster_online or self is Service.CONNECTED)
 
 
 class Kind(NamedTuple):
@@ -71,6 +86,27 @@ class Kind(NamedTuple):
             [0 if device.slicing is Slicing.WHOLE else ask.cost_on(device) for device in self.devices]
         )
 
+    def of_one_sort(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
+        """The costs on GPUs only, or on slices only, where a node has both and an ask lies on one of these: on what it
+        names first."""
+        if not ask.one_sort:
+            return costs
+        found = [
+            (ask.gpu_types.index(device.gpu_type), device.slicing is not Slicing.WHOLE)
+            for device, cost in zip(self.devices, costs, strict=True)
+            if cost
+        ]
+        if len({is_slice for _, is_slice in found}) < 2:
+            return costs
+        _, sliced = min(found)
+        pairs = zip(costs, self.devices, strict=True)
+        return tuple([cost if (each.slicing is not Slicing.WHOLE) == sliced else 0 for cost, each in pairs])
+
+    def is_sliced(self, costs: tuple[int, ...]) -> bool:
+        """Whether the first device with a cost is a slice."""
+        pairs = zip(costs, self.devices, strict=True)
+        return next((each.slicing is not Slicing.WHOLE for cost, each in pairs if cost), False)
+
     def open_to(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
         """The costs, 0 for devices of which others share parts than those that the ask may share with."""
         if ask.whole or not self.shared_by:
@@ -93,20 +129,22 @@ class Usable:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Nodes that the pods of a workload may share: a cluster, a topology domain of one, a single node (``rank``)."""
+    """Nodes that the pods of a workload may share: a cluster, a topology domain of one, a single node (``rank``). Of a
+    gang that names GPUs and slices each has GPUs only, or slices only (``sliced``)."""
 
     key: tuple[str, ...]
     usable: tuple[Usable, ...]
     rank: int | None = None
+    sliced: bool = False
 
 
 class Fleet:
     """The nodes of one pool, by rank (their order by id), and their kinds. Never changes in a cycle.
 
-    Only nodes that take new pods are of a kind: ready, not cordoned, of a connected cluster (``offline_too``: or
-    not). ``keys`` are the labels that somebody selects nodes by; kinds are told apart by no others. Where
-    ``topological``, each kind is divided once more, by the domains of the pool: ``kinds_of`` names a node's kind and,
-    if that is divided, the finer one; ``kind_of`` the kind only (-1 for none).
+    Only nodes that its ``service`` counts in are of a kind: by itself those that take new pods. ``keys`` are the labels
+    that somebody selects nodes by; kinds are told apart by no others. Where ``topological``, each kind is divided once
+    more, by the domains of the pool: ``kinds_of`` names a node's kind and, if that is divided, the finer one;
+    ``kind_of`` the kind only (-1 for none).
     """
 
     def __init__(
@@ -116,9 +154,10 @@ class Fleet:
         keys: Iterable[str],
         *,
         topological: bool = False,
-        offline_too: bool = False,
+        service: Service = Service.NOW,
     ) -> None:
         self.pool = pool
+        self.service = service
         self.nodes = sorted(nodes, key=lambda node: node.id)
         self.rank = {node.id: rank for rank, node in enumerate(self.nodes)}
         self.capacity_milli = 0
@@ -139,7 +178,7 @@ class Fleet:
         self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
         self._typical: tuple[Pool, Typical] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
-        self._levels: dict[tuple[int, tuple[str, ...], tuple[Usable, ...]], tuple[Domain, ...]] = {}
+        self._levels: dict[tuple[int, tuple[str, ...], tuple[Usable, ...], bool], tuple[Domain, ...]] = {}
         self._numbers_in: dict[int, tuple[tuple[Domain, ...], Ints]] = {}
         self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
         selected = frozenset(keys)
@@ -147,10 +186,12 @@ class Fleet:
         known: dict[Kind, tuple[int, ...]] = {}
         for rank, node in enumerate(self.nodes):
             kinds: tuple[int, ...] = ()
-            if node.ready and not node.cordoned:
+            is_up, counts = node.ready and not node.cordoned, service.counts(node)
+            if is_up or counts:
                 room = empty_room(node)
-                self.capacity_milli += sum(room.gpu)
-                if node.cluster_online or offline_too:
+                if is_up:
+                    self.capacity_milli += sum(room.gpu)
+                if counts:
                     finest = self._kind(node, levels)
                     kinds = known.get(finest, ())
                     if not kinds:
@@ -225,7 +266,12 @@ class Fleet:
                 kinds = [(number, self.kinds[number]) for number in self._coarse]
                 admitting = [(number, kind) for number, kind in kinds if kind.admits(ask)]
                 costs = [
-                    (number, kind.costs(ask) if closed_too else kind.open_to(ask, kind.costs(ask)))
+                    (
+                        number,
+                        kind.of_one_sort(
+                            ask, kind.costs(ask) if closed_too else kind.open_to(ask, kind.costs(ask))
+                        ),
+                    )
                     for number, kind in admitting
                 ]
                 found = tuple(
@@ -248,7 +294,7 @@ class Fleet:
 
     def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
         """The domains of one level: one object for all asks that may use the same."""
-        key = (depth, self._inside(ask, depth), self.usable(ask))
+        key = (depth, self._inside(ask, depth), self.usable(ask), ask.one_sort)
         found = self._levels.get(key)
         if found is None:
             found = self._levels[key] = self._divided(ask, depth)
@@ -283,17 +329,20 @@ class Fleet:
         nodes = depth > len(self.pool.topology)
         usables = self.usable(ask, fine=not nodes and depth > 0)
         keys = () if nodes else self.pool.topology[:depth]
-        groups: dict[tuple[str, ...], list[Usable]] = {}
+        groups: dict[tuple[tuple[str, ...], bool], list[Usable]] = {}
         for usable in usables:
             key = self._key(usable.kind, keys)
             if key is not None:
-                groups.setdefault(key, []).append(usable)
+                sliced = ask.one_sort and self.kinds[usable.kind].is_sliced(usable.costs)
+                groups.setdefault((key, sliced), []).append(usable)
         if not nodes:
-            return tuple(Domain(key, tuple(group)) for key, group in sorted(groups.items()))
+            return tuple(
+                Domain(key, tuple(group), sliced=sliced) for (key, sliced), group in sorted(groups.items())
+            )
         inside = {*self._inside(ask, depth)}
         single = [
-            Domain((*key, self.nodes[rank].id), (usable,), rank)
-            for key, group in groups.items()
+            Domain((*key, self.nodes[rank].id), (usable,), rank, sliced)
+            for (key, sliced), group in groups.items()
             for usable in group
             for rank in self.members[usable.kind]
             if inside <= {label for label, _ in self.nodes[rank].labels}
@@ -381,8 +430,8 @@ class Fleet:
         ]
 
     def pod_milli(self, ask: Ask) -> int:
-        """Milli-GPUs of one pod, where it takes most, of the devices that others leave; where none of the pool can take
-        it, what it asks for, and 0 for memory."""
+        """Milli-GPUs of one pod, where it takes most, of the devices that others leave, or, where they leave none,
+        share now; where none of the pool can take it, what it asks for, and 0 for memory."""
         asked = ask.request.milli if isinstance(ask.request, Share) else 0
         if ask.whole:
             asked = ask.whole * GPU_MILLI
@@ -390,15 +439,22 @@ class Fleet:
             return asked
         found = self._pod_milli.get(ask)
         if found is None:
-            left = [
-                cost
-                for usable in self.usable(ask)
-                for gpu, _, _ in self._empty[usable.kind]
-                for cost, free in zip(usable.costs, gpu, strict=True)
-                if free and cost
-            ]
-            found = self._pod_milli[ask] = max(left, default=asked)
+            most = self._most_of_a_pod(self.usable(ask)) or self._most_of_a_pod(
+                self.usable(ask, closed_too=True)
+            )
+            found = self._pod_milli[ask] = most or asked
         return found
+
+    def _most_of_a_pod(self, usable: Iterable[Usable]) -> int:
+        """The most that one pod takes of a device of ours; 0 where there is none for it."""
+        left = [
+            cost
+            for each in usable
+            for gpu, _, _ in self._empty[each.kind]
+            for cost, free in zip(each.costs, gpu, strict=True)
+            if free and cost
+        ]
+        return max(left, default=0)
 
     def holds(self, ask: Ask, rank: int, room: Room) -> bool:
         """Whether a node with so much room could take a pod of the ask."""

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Domain
 from scheduling.engine.order import Buckets, Queue, lined_up
 from scheduling.engine.standing import Standing
-from scheduling.engine.types import PodPlacement
+from scheduling.engine.types import Node, PodPlacement, Slicing
 
 
 class Growing(Candidate):
@@ -74,11 +74,23 @@ def _next_pod(cycle: PoolCycle, entry: Growing) -> PodPlacement | None:
 def _domains(cycle: PoolCycle, entry: Growing) -> list[Domain]:
     """The domains, of the widest level the ask allows, where the pods lie that it has, whatever has become of their
     nodes."""
-    levels, fleet = cycle.fleet.domains(entry.ask), cycle.fleet
-    ranks = {fleet.rank.get(pod.node) for pod in entry.standing.pods}
+    levels, fleet, pods = cycle.fleet.domains(entry.ask), cycle.fleet, entry.standing.pods
+    ranks = {fleet.rank.get(pod.node) for pod in pods}
     nodes = [fleet.nodes[rank] for rank in ranks if rank is not None]
+    sliced = _lie_on_slices(nodes, pods) if entry.ask.one_sort else False
     return [
         domain
         for domain in (levels[-1] if nodes and levels else ())
-        if all(fleet.is_in(node, domain) for node in nodes)
+        if domain.sliced == sliced and all(fleet.is_in(node, domain) for node in nodes)
     ]
+
+
+def _lie_on_slices(nodes: Iterable[Node], pods: Iterable[PodPlacement]) -> bool:
+    """Whether some of the pods that lie on these nodes have slices."""
+    slices = {
+        (node.id, device.index)
+        for node in nodes
+        for device in node.devices
+        if device.slicing is not Slicing.WHOLE
+    }
+    return any((pod.node, share.index) in slices for pod in pods for share in pod.devices)

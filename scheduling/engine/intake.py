@@ -143,7 +143,7 @@ class Intake:
     def _fit(self, books: Books, ask: Ask, workload: Workload) -> _Fit:
         """What pause and nodes of a pool say to it."""
         pool, fleet, pods = books.pool, books.fleet, workload.min_pods
-        obstacle = reasons.pool_paused(pool) if pool.paused else of_nodes(fleet, books.whole_fleet, ask, pods)
+        obstacle = reasons.pool_paused(pool) if pool.paused else of_nodes(books.fleets, ask, pods)
         pod = fleet.pod_milli(ask)
         wanted = min(workload.pods, fleet.most_together(ask))
         first = Footprint(pool.id, ask, pod, pods, wanted, None)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.charges import Charges
-from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind
+from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind, Service
+from scheduling.engine.fleets import Fleets
 from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.tree import Tree
@@ -24,19 +25,29 @@ from scheduling.engine.types import (
 )
 
 
-def of_nodes(fleet: Fleet, all_nodes: Fleet, ask: Ask, min_pods: int) -> Reason | None:
-    """What keeps this many pods of an ask out of the empty pool; ``all_nodes`` counts disconnected clusters in.
+def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Reason | None:
+    """What keeps this many pods of an ask out of the empty pool.
 
-    What not even these would change is told with them counted in: else a number would be named that is not so.
+    What would be so even with all nodes in service is told with all counted in: else a number would be named that is
+    not so. Else the cause is that some are not.
     """
+    fleet, everything = fleets.in_service, fleets.everything
     found = _of_fleet(fleet, ask, min_pods)
-    if found is None or fleet is all_nodes:
+    if found is None or fleet is everything:
         return found
-    everywhere = _of_fleet(all_nodes, ask, min_pods)
-    could = everywhere is None
-    if everywhere is None or (all_nodes.kinds and not fleet.kinds):
-        return reasons.cluster_offline(fleet.pool, min_pods * all_nodes.pod_milli(ask) or None, could=could)
-    return everywhere
+    never = _of_fleet(everything, ask, min_pods)
+    if never is not None:
+        return never
+    if _of_fleet(fleets.connected, ask, min_pods) is None:
+        return reasons.cluster_offline(fleet.pool, min_pods * fleets.connected.pod_milli(ask) or None)
+    return reasons.out_of_service(found, _missed(fleet, everything, ask), none_left=not fleet.kinds)
+
+
+def _missed(fleet: Fleet, everything: Fleet, ask: Ask) -> list[Node]:
+    """The nodes out of service that could hold a pod; if those that could are shared by others now, all."""
+    out = [(rank, node) for rank, node in enumerate(everything.nodes) if not fleet.service.counts(node)]
+    could = [node for rank, node in out if everything.holds(ask, rank, empty_room(node))]
+    return could or [node for _, node in out]
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -49,9 +60,13 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         if not ask.gpu_types:
             return reasons.slices_only(pool, _in_words(fleet, ask), sorted(types - {""}))
         offered = sorted(gpu_type or "GPUs of unknown type" for gpu_type in types)
-        return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered)
+        of_all = fleet.service is Service.ALL
+        return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered, of_all=of_all)
     if not any(kind.admits(ask) for kind in typed):
-        return reasons.no_matching_nodes(pool, _what_keeps_out(typed, ask), ask.gpu_types)
+        slices = () if ask.gpu_types or len(typed) == len(kinds) else _slices_that_take(kinds, ask)
+        return reasons.no_matching_nodes(
+            pool, _what_keeps_out(typed, ask), ask.gpu_types, unnamed=len(typed) < len(kinds), slices=slices
+        )
     # What others share now is closed to it only as long as they run.
     fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
     return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
@@ -70,6 +85,12 @@ def _is_left_with_slices(kinds: Iterable[Kind], ask: Ask) -> bool:
     devices = [device for kind in kinds for device in kind.devices]
     by_name = not (ask.gpu_types or ask.bare)
     return by_name and bool(devices) and not any(_is_of_type(device, ask) for device in devices)
+
+
+def _slices_that_take(kinds: Iterable[Kind], ask: Ask) -> list[str]:
+    """The types of slices on nodes whose labels, partition and taints let an ask in that names none."""
+    devices = {device for kind in kinds if kind.admits(ask) for device in kind.devices}
+    return sorted({each.gpu_type for each in devices if each.slicing is not Slicing.WHOLE} - {""})
 
 
 def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
@@ -228,13 +249,17 @@ def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
 def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     """All pods together are too many for the pool, for each cluster, or for each domain they require."""
     pool, what, pod = fleet.pool, _in_words(fleet, ask), fleet.pod_milli(ask)
-    clusters: dict[str, int] = {}
+    held: dict[tuple[str, bool], int] = {}
     for usable in fleet.usable(ask, closed_too=True):
-        cluster = fleet.kinds[usable.kind].cluster
-        clusters[cluster] = clusters.get(cluster, 0) + fleet.most_pods(ask, [usable])
-    most = max(clusters.values())
+        kind = fleet.kinds[usable.kind]
+        where = (kind.cluster, ask.one_sort and kind.is_sliced(usable.costs))
+        held[where] = held.get(where, 0) + fleet.most_pods(ask, [usable])
+    most, clusters = max(held.values()), {cluster for cluster, _ in held}
     if min_pods > most:
-        return reasons.larger_than_pool(pool, min_pods, most, what=what, pod=pod, clusters=len(clusters))
+        both = len({sliced for _, sliced in held}) > 1
+        return reasons.larger_than_pool(
+            pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both
+        )
     level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
     if level is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scheduling.engine.charges import Ceiling, Charges
 from scheduling.engine.quantities import are, counted, gpus, in_gpus, none_or_only
@@ -10,6 +11,7 @@ from scheduling.engine.tree import Tree
 from scheduling.engine.types import (
     GPU_MILLI,
     Dependency,
+    Node,
     Pool,
     Reason,
     ReasonCode,
@@ -32,6 +34,10 @@ CHANGE = frozenset(
         ReasonCode.EXCEEDS_CEILING,
     }
 )
+
+
+MOST_NAMED = 3
+"""So many nodes of each state are named; the others are counted."""
 
 
 def kind_of(code: ReasonCode) -> ReasonKind:
@@ -94,17 +100,40 @@ def pool_paused(pool: Pool) -> Reason:
     )
 
 
-def cluster_offline(pool: Pool, asked: int | None, *, could: bool) -> Reason:
-    """Only disconnected clusters ``could`` take it, or none that takes anything is connected."""
-    which = "could take it" if could else "have nodes for workloads"
+def cluster_offline(pool: Pool, asked: int | None) -> Reason:
+    """Only with clusters that are disconnected now it could start."""
     return reason(
         ReasonCode.CLUSTER_OFFLINE,
-        f"The clusters of the pool {pool.name} that {which} are disconnected.",
+        f"The clusters of the pool {pool.name} that could take it are disconnected.",
         "Ask an admin to reconnect them.",
         asked=asked,
         available=0,
         level=pool.id,
     )
+
+
+def out_of_service(found: Reason, nodes: Sequence[Node], *, none_left: bool) -> Reason:
+    """It could start with these nodes, which take nothing now; ``found`` is what keeps it out of the rest, if there is
+    any (``none_left``: or not)."""
+    states: dict[str, list[str]] = {}
+    for node in nodes:
+        up = "cluster disconnected" if node.ready else "not ready"
+        states.setdefault("cordoned" if node.cordoned else up, []).append(node.name)
+    which = "; ".join(f"{state}: {_first_names(names)}" for state, names in sorted(states.items()))
+    other = found.next_step[:1].lower() + found.next_step[1:]
+    step = "choose another pool." if none_left else other
+    return replace(
+        found,
+        message=f"Nodes that could take it are out of service ({which}). Without them: {found.message}",
+        next_step=f"Ask an admin when they are back, or {step}",
+    )
+
+
+def _first_names(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    *first, last = [*names[:MOST_NAMED], *more]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def no_node(pool: Pool, wanted: Sequence[str]) -> Reason:
@@ -117,11 +146,14 @@ def no_node(pool: Pool, wanted: Sequence[str]) -> Reason:
     )
 
 
-def no_matching_gpu_type(pool: Pool, wanted: Sequence[str], offered: Sequence[str]) -> Reason:
-    """No device of a node that takes workloads has one of the types."""
+def no_matching_gpu_type(
+    pool: Pool, wanted: Sequence[str], offered: Sequence[str], *, of_all: bool
+) -> Reason:
+    """No device of a node that takes workloads, or of any (``of_all``), has one of the types."""
+    which = "" if of_all else " that take workloads"
     return reason(
         ReasonCode.NO_MATCHING_GPU_TYPE,
-        f"It asks for {' or '.join(wanted)}, but the nodes of the pool {pool.name} that take workloads have "
+        f"It asks for {' or '.join(wanted)}, but the nodes of the pool {pool.name}{which} have "
         f"{', '.join(offered) or 'no GPUs'}.",
         "Ask for another GPU type or another pool.",
         level=pool.id,
@@ -140,14 +172,25 @@ def slices_only(pool: Pool, asked: str, offered: Sequence[str]) -> Reason:
     )
 
 
-def no_matching_nodes(pool: Pool, obstacles: Sequence[str], types: Sequence[str] = ()) -> Reason:
+def no_matching_nodes(
+    pool: Pool,
+    obstacles: Sequence[str],
+    types: Sequence[str],
+    *,
+    unnamed: bool,
+    slices: Sequence[str],
+) -> Reason:
     """Labels, partition, taints or sharing keep it out everywhere; the obstacles speak of nodes with these ``types``
-    of GPUs only, if some are named."""
+    of GPUs only, if some are named, or, ``unnamed``, of those that have more than slices that go by name only. It could
+    name one of these ``slices``."""
     having = f" with {' or '.join(types)}" if types else ""
+    if unnamed and not types:
+        having = " with GPUs for workloads that name no type"
+    step = f"name a type of slice ({', '.join(slices)}, with 1 GPU per pod), " if slices else ""
     return reason(
         ReasonCode.NO_MATCHING_NODES,
         f"No node of the pool {pool.name}{having} takes it: {', '.join(obstacles)}.",
-        "Change what it asks of the node, or choose another pool.",
+        f"Change what it asks of the node, {step}or choose another pool.",
         level=pool.id,
     )
 
@@ -181,17 +224,20 @@ def larger_than_any_node(
     )
 
 
-def larger_than_pool(pool: Pool, pods: int, most: int, *, what: str, pod: int, clusters: int) -> Reason:
+def larger_than_pool(
+    pool: Pool, pods: int, most: int, *, what: str, pod: int, clusters: int, either: bool
+) -> Reason:
     """At most so many of its pods, which ask for ``what`` (``pod`` milli-GPUs each at most), fit into the empty pool,
-    or into each of its clusters."""
+    or into each of its clusters; ``either``: on GPUs alone, or on slices alone."""
     room = (
         f"the pool {pool.name} has room for"
         if clusters < 2
         else f"no one cluster of the pool {pool.name} has room for more than"
     )
+    alone = " on GPUs alone or on slices alone" if either else ""
     return reason(
         ReasonCode.LARGER_THAN_POOL,
-        f"It needs {pods} pods of {what} at once, but {room} {most} of them even when empty.",
+        f"It needs {pods} pods of {what} at once, but {room} {most} of them{alone} even when empty.",
         "Ask for fewer pods, or a smaller minimum of pods.",
         asked=pods * pod,
         available=most * pod,

@@ -31,7 +31,7 @@ class Shapes:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._is_even = [len(set(kind.devices)) < 2 for kind in fleet.kinds]
+        self._is_even = [len(set(kind.devices)) < 2 and len(set(kind.shared_by)) < 2 for kind in fleet.kinds]
         self.width = max((len(kind.devices) for kind in fleet.kinds), default=0)
         self._numbers: dict[Shape, int] = {}
         self._fragments: dict[tuple[Shape, tuple[int, int]], float] = {}

@@ -10,7 +10,7 @@ from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
 from scheduling.engine.changes import Changes, check
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.fleet import Fleet
+from scheduling.engine.fleets import Fleets
 from scheduling.engine.intake import Candidacies, Entries, Intake, Out
 from scheduling.engine.lines import Rows
 from scheduling.engine.quiet import Paths
@@ -247,11 +247,8 @@ class State:
         self._first_asks = len(self.asks)
 
     def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:
-        keys = sorted(self._keys)
-        fleet = whole = Fleet(pool, nodes, keys, topological=self._topological)
-        if any(not node.cluster_online for node in nodes):
-            whole = Fleet(pool, nodes, keys, topological=self._topological, offline_too=True)
-        return Books(fleet, whole, self._paths, self.asks, placed)
+        fleets = Fleets(pool, nodes, sorted(self._keys), topological=self._topological)
+        return Books(fleets, self._paths, self.asks, placed)
 
 
 def _selects_by(workloads: Iterable[Workload]) -> set[str]:

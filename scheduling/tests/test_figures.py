@@ -53,8 +53,10 @@ def test_who_waits_for_slices_waits_for_their_share(acme: Acme) -> None:
         make_workload(acme.production, acme.outsider, pods=4, gpu_types=types, reason_code="waiting-for-gpus")
 
     (count,) = queue_by_reason(acme.admin)
+    waiting = bars_by_team(acme)["production"].waiting
 
     assert (count.count, count.milli) == (2, 4 * 143 + 4_000)
+    assert (waiting.workloads, waiting.milli) == (2, 4 * 143 + 4_000), "also of whom no cycle has told"
 
 
 def test_gpus_that_the_preempted_have_not_given_back_and_nobody_was_promised_are_unavailable(

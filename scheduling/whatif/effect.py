@@ -35,10 +35,10 @@ Yield = engine.Preemption | engine.Shrink
 class WorkloadEffect:
     """One workload for which something changes.
 
-    `yielding` is its preemption or shrinking, with the draft or (where it is spared) without; None where it leaves a
-    node that is drained. Who `blocks` is what keeps such a node from being empty. `comes_back` says that
-    it starts again within the cycles that were looked at, `ends` that it wants no second try. `before` and `after` are
-    how it waits, where it does.
+    Of its GPUs so many are `slices`, which count `slices_milli`. `yielding` is its preemption or shrinking, with the
+    draft or (where it is spared) without; None where it leaves a node that is drained. Who `blocks` is what keeps such
+    a node from being empty. `comes_back` says that it starts again within the cycles that were looked at, `ends` that
+    it wants no second try. `before` and `after` are how it waits, where it does.
     """
 
     workload: str
@@ -53,16 +53,20 @@ class WorkloadEffect:
     start: engine.Start | None = None
     before: engine.Wait | None = None
     after: engine.Wait | None = None
+    slices: int = 0
+    slices_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many workloads of a team share a change, and for how many milli-GPUs."""
+    """How many workloads of a team share a change, and for how many milli-GPUs; of these so many are slices."""
 
     change: Change
     team: str
     workloads: int
     gpus_milli: int
+    slices: int = 0
+    slices_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,9 @@ def between(
 ) -> Effect:
     """Return what the second future has otherwise than the first, which began with this snapshot."""
     fates = _Fates(after)
-    rows = sorted(_workloads(_Fates(before), fates, snapshot.workloads, draining), key=_order)
+    rows = sorted(
+        _workloads(_Fates(before), fates, snapshot.workloads, draining, _Slices(snapshot)), key=_order
+    )
     known = frozenset(before.plans[0].findings)
     findings = tuple(finding for finding in after.plans[0].findings if finding not in known)
     told = {each.id: fates.starts.get(each.id) or fates.waits.get(each.id) for each in newcomers}
@@ -160,25 +166,78 @@ class _Fates:
         return self.started_last.get(key, -1) > self.preempted_last.get(key, -1)
 
 
+Amount = tuple[int, int, int]
+"""Milli-GPUs, how many slices are among them, and the milli-GPUs of these."""
+
+
+class _Slices:
+    """Which devices are slices of GPUs, and what the types count as that are nothing else."""
+
+    def __init__(self, snapshot: engine.Snapshot) -> None:
+        devices = [(node.id, device) for node in snapshot.nodes for device in node.devices]
+        whole = {device.gpu_type for _, device in devices if device.slicing is engine.Slicing.WHOLE}
+        cut = [(node, each) for node, each in devices if each.slicing is not engine.Slicing.WHOLE]
+        self._cut = {(node, device.index) for node, device in cut}
+        self._shares: dict[str, int] = {}
+        for _, device in cut:
+            if device.gpu_type not in whole:
+                known = self._shares.get(device.gpu_type, 0)
+                self._shares[device.gpu_type] = max(known, device.share_milli)
+
+    def lying(self, pods: Iterable[engine.PodPlacement]) -> Amount:
+        """Return what pods hold."""
+        shares = [(pod.node, share) for pod in pods for share in pod.devices]
+        cut = [share.milli for node, share in shares if (node, share.index) in self._cut]
+        return sum(share.milli for _, share in shares), len(cut), sum(cut)
+
+    def asked(
+        self, workload: engine.Workload, start: engine.Start | None, wait: engine.Wait | None
+    ) -> tuple[int | None, int, int]:
+        """Return what all pods take: by where those lie that start, else as far as it is known what they would get."""
+        if start is not None:
+            milli, slices, slices_milli = self.lying(start.placements)
+            pods = len(start.placements)
+            return (
+                milli * workload.pods // pods,
+                slices * workload.pods // pods,
+                slices_milli * workload.pods // pods,
+            )
+        told = wait.reason.asked_milli if wait is not None else None
+        if not isinstance(workload.request, engine.Share):
+            return told, 0, 0
+        if workload.gpu_types and all(name in self._shares for name in workload.gpu_types):
+            milli = workload.pods * max(self._shares[name] for name in workload.gpu_types)
+            return milli, workload.pods, milli
+        if workload.gpu_types and told is not None and wait is not None and wait.position is not None:
+            return told // workload.min_pods * workload.pods, 0, 0
+        return workload.request.milli * workload.pods, 0, 0
+
+
 def _workloads(
-    before: _Fates, after: _Fates, workloads: Iterable[engine.Workload], draining: Draining
+    before: _Fates,
+    after: _Fates,
+    workloads: Iterable[engine.Workload],
+    draining: Draining,
+    slices: _Slices,
 ) -> Iterator[WorkloadEffect]:
     found: WorkloadEffect | None
     for workload in workloads:
         if workload.id in draining.leaving or workload.id in draining.blocking:
-            found = _of_drained(after, workload, draining)
+            found = _of_drained(after, workload, draining, slices)
         elif workload.status is engine.Status.PENDING:
-            found = _of_waiting(before, after, workload)
+            found = _of_waiting(before, after, workload, slices)
         elif workload.status is engine.Status.STOPPING:
             continue
         else:
-            found = _of_placed(before, after, workload)
+            found = _of_placed(before, after, workload, slices)
         if found is not None:
             yield found
 
 
-def _of_placed(before: _Fates, after: _Fates, workload: engine.Workload) -> WorkloadEffect | None:
-    key, milli = workload.id, sum(pod.milli for pod in workload.placements)
+def _of_placed(
+    before: _Fates, after: _Fates, workload: engine.Workload, slices: _Slices
+) -> WorkloadEffect | None:
+    key, (milli, cut, cut_milli) = workload.id, slices.lying(workload.placements)
     old, new = before.yields.get(key), after.yields.get(key)
     if (old is None) == (new is None):
         return None
@@ -191,14 +250,18 @@ def _of_placed(before: _Fates, after: _Fates, workload: engine.Workload) -> Work
         pool=workload.pool,
         priority=workload.priority,
         gpus_milli=milli,
+        slices=cut,
+        slices_milli=cut_milli,
         yielding=new or old,
         comes_back=change is Change.PREEMPTED and after.starts_and_stays(key),
         ends=change is Change.PREEMPTED and workload.on_preemption is engine.OnPreemption.STOP,
     )
 
 
-def _of_drained(after: _Fates, workload: engine.Workload, draining: Draining) -> WorkloadEffect:
-    key = workload.id
+def _of_drained(
+    after: _Fates, workload: engine.Workload, draining: Draining, slices: _Slices
+) -> WorkloadEffect:
+    key, (milli, cut, cut_milli) = workload.id, slices.lying(workload.placements)
     blocks, left = key in draining.blocking, draining.leaving.get(key)
     shrunk = left is not None and left.status is not engine.Status.PENDING
     return WorkloadEffect(
@@ -207,26 +270,18 @@ def _of_drained(after: _Fates, workload: engine.Workload, draining: Draining) ->
         team=workload.team,
         pool=workload.pool,
         priority=workload.priority,
-        gpus_milli=sum(pod.milli for pod in workload.placements),
+        gpus_milli=milli,
+        slices=cut,
+        slices_milli=cut_milli,
         comes_back=not blocks and not shrunk and after.starts_and_stays(key),
         ends=not blocks and left is None,
         after=None if blocks else after.waits.get(key),
     )
 
 
-def _asked(workload: engine.Workload, start: engine.Start | None, wait: engine.Wait | None) -> int | None:
-    """Return what all pods take, in milli-GPUs: of who names types, what the engine says; slices are less than GPUs."""
-    told = wait.reason.asked_milli if wait is not None else None
-    if not isinstance(workload.request, engine.Share):
-        return told
-    if workload.gpu_types and start is not None:
-        return sum(pod.milli for pod in start.placements) // len(start.placements) * workload.pods
-    if workload.gpu_types and told is not None and wait is not None and wait.position is not None:
-        return told // workload.min_pods * workload.pods
-    return workload.request.milli * workload.pods
-
-
-def _of_waiting(before: _Fates, after: _Fates, workload: engine.Workload) -> WorkloadEffect | None:
+def _of_waiting(
+    before: _Fates, after: _Fates, workload: engine.Workload, slices: _Slices
+) -> WorkloadEffect | None:
     key = workload.id
     was, would = before.starts_and_stays(key), after.starts_and_stays(key)
     old, new = before.waits.get(key), after.waits.get(key)
@@ -238,13 +293,16 @@ def _of_waiting(before: _Fates, after: _Fates, workload: engine.Workload) -> Wor
         return None
     start = after.starts.get(key) if would else None
     waits = new or old
+    milli, cut, cut_milli = slices.asked(workload, start, waits)
     return WorkloadEffect(
         workload=key,
         change=change,
         team=workload.team,
         pool=start.pool if start else waits.pool if waits else None,
         priority=workload.priority,
-        gpus_milli=_asked(workload, start, waits),
+        gpus_milli=milli,
+        slices=cut,
+        slices_milli=cut_milli,
         start=start,
         before=old,
         after=new,
@@ -283,14 +341,14 @@ def _first_of_each(rows: Iterable[WorkloadEffect]) -> Iterator[WorkloadEffect]:
 
 def _counts(rows: Iterable[WorkloadEffect]) -> Iterator[Count]:
     """Yield how many of each team share a change, the most GPUs first."""
-    sums: dict[tuple[Change, str], list[int]] = defaultdict(lambda: [0, 0])
+    sums: dict[tuple[Change, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for row in rows:
         found = sums[row.change, row.team]
-        found[0] += 1
-        found[1] += row.gpus_milli or 0
+        for at, more in enumerate((1, row.gpus_milli or 0, row.slices, row.slices_milli)):
+            found[at] += more
     ordered = sorted(sums.items(), key=lambda item: (ORDER[item[0][0]], -item[1][1], item[0][1]))
-    for (change, team), (workloads, milli) in ordered:
-        yield Count(change, team, workloads, milli)
+    for (change, team), sizes in ordered:
+        yield Count(change, team, *sizes)
 
 
 def _teams(before: Future, after: Future) -> Iterator[TeamEffect]:

@@ -22,6 +22,7 @@ from scheduling.whatif.asking import Answer
 from scheduling.whatif.effect import Change, Effect, PoolEffect, TeamEffect, WorkloadEffect
 from teams.models import Pool, Team
 from teams.permissions import Permission, may
+from teams.values import amount_text
 from workloads.models import Workload
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class ToldWorkload:
     reserved: bool
     priority: int
     gpus_milli: int | None
+    slices: int
     why: str
     by: str = ""
     rule: str = ""
@@ -105,6 +107,7 @@ class ToldCount:
     team: str
     workloads: int
     gpus_milli: int
+    amount: str
 
     @property
     def words(self) -> str:
@@ -177,7 +180,13 @@ def tell(answer: Answer, user: "User | AnonymousUser") -> ToldEffect:
         others_less=less,
         others_more=more,
         counts=[
-            ToldCount(count.change, _team(names, count.team), count.workloads, count.gpus_milli)
+            ToldCount(
+                count.change,
+                _team(names, count.team),
+                count.workloads,
+                count.gpus_milli,
+                amount_text(count.gpus_milli, count.slices, count.slices_milli),
+            )
             for count in effect.counts
         ],
         workloads=teller.workloads(),
@@ -285,6 +294,7 @@ class _Teller:
             reserved=row.priority >= engine.RESERVED_PRIORITY,
             priority=row.priority,
             gpus_milli=row.gpus_milli,
+            slices=row.slices,
             why=self._why(row, shown=shown),
             by=self._by(row),
             rule=row.yielding.rule.value if row.yielding else "",

@@ -273,7 +273,7 @@ def _return_or_stay(
     for order, row in stay:
         code = "preempted" if row.on_preemption == OnPreemption.STOP else "too-many-requeues"
         spent = (
-            f" It was requeued {row.requeues} times, as often as it may be."
+            f" It was requeued {count(row.requeues, 'time')}, as often as it may be."
             if code == "too-many-requeues"
             else ""
         )

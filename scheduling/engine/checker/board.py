@@ -9,7 +9,7 @@ from dataclasses import replace
 from scheduling.engine.checker.eligible import Admission, wishes_of
 from scheduling.engine.checker.picture import Picture, milli_of
 from scheduling.engine.checker.quota import Book, Charging
-from scheduling.engine.checker.room import Rooms, domain_of, refusal
+from scheduling.engine.checker.room import Rooms, domain_of, lies_on_slices, refusal, sorts_of
 from scheduling.engine.checker.shares import Shares
 from scheduling.engine.types import PLACED, Placement, PodPlacement, Status, Workload
 
@@ -185,10 +185,13 @@ class Board:
         ]
         level = next((level for level in reversed(shared) if domain_of(self.pool, nodes[0], level)), None)
         domain, workload = domain_of(self.pool, nodes[0], level), self._of_its_type(workload, pods)
+        sliced = True in sorts_of(self.picture.nodes, pods)
         held = sorted(
             self.now.rooms[node.id].pods(node, workload)
             for node in self.now.nodes.values()
-            if domain_of(self.pool, node, level) == domain and refusal(self.pool, node, workload) is None
+            if domain_of(self.pool, node, level) == domain
+            and refusal(self.pool, node, workload) is None
+            and lies_on_slices(workload, node) in (None, sliced)
         )
         left, used = len(pods), 0
         while left > 0 and held:

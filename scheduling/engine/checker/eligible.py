@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.engine.checker.picture import Action, Picture
-from scheduling.engine.checker.room import Rooms, devices_per_pod, is_offered, is_slice, refusal, share_on
+from scheduling.engine.checker.room import (
+    Rooms,
+    devices_for,
+    devices_per_pod,
+    is_closed,
+    is_offered,
+    is_slice,
+    refusal,
+    share_on,
+    takes,
+)
 from scheduling.engine.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import (
     GPU_MILLI,
@@ -128,15 +138,16 @@ class Admission:
 
     def _fit(self, pool: Pool, workload: Workload) -> Fit:
         nodes = self._nodes[pool.id]
-        online = [node for node in nodes if node.cluster_online]
-        found = _judge(pool, online, workload)
-        if found.codes and len(online) < len(nodes):
-            connected = [node if node.cluster_online else _connected(node) for node in nodes]
-            everywhere = _judge(pool, connected, workload)
-            offline = frozenset({ReasonCode.CLUSTER_OFFLINE})
-            codes = offline | found.codes | everywhere.codes if everywhere.codes else offline
-            return Fit(codes, found.together, found.pod_milli)
-        return found
+        found = _judge(pool, [node for node in nodes if node.cluster_online], workload)
+        if not found.codes:
+            return found
+        back = [replace(node, cluster_online=True) for node in nodes]
+        all_back = [replace(node, ready=True, cordoned=False) for node in back]
+        codes = _judge(pool, all_back, workload).codes
+        if not codes:
+            could = not _judge(pool, back, workload).codes
+            codes = frozenset({ReasonCode.CLUSTER_OFFLINE}) if could else found.codes
+        return Fit(codes, found.together, found.pod_milli)
 
 
 _NOWHERE = ReasonCode.NO_MATCHING_NODES
@@ -153,6 +164,7 @@ def wishes_of(workload: Workload) -> tuple[object, ...]:
         workload.partition,
         workload.tolerations,
         workload.topology,
+        workload.shares_with,
     )
 
 
@@ -169,12 +181,6 @@ def _of_itself(workload: Workload, now: int) -> ReasonCode | None:
     return None
 
 
-def _connected(node: Node) -> Node:
-    """The node as it will be when its cluster is back."""
-    fields = {name: getattr(node, name) for name in Node.__slots__}
-    return Node(**{**fields, "cluster_online": True})
-
-
 def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
     """What these nodes, empty, hold of the workload's pods."""
     usable = [node for node in nodes if node.ready and not node.cordoned]
@@ -186,18 +192,28 @@ def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
         untyped = workload.gpu_types and not typed
         code = ReasonCode.NO_MATCHING_GPU_TYPE if untyped else ReasonCode.NO_MATCHING_NODES
         return Fit(frozenset({code}), 0, 0)
-    rooms = Rooms(admitting)
-    held = sum(rooms.rooms[node.id].pods(node, workload) for node in admitting)
+    closes = any(
+        is_closed(workload, device) and takes(workload, node, device)
+        for node in admitting
+        for device in node.devices
+    )
+    now = Rooms(admitting)
+    ever = [_not_shared(node) for node in admitting] if closes else admitting
+    rooms = Rooms(ever)
+    held = sum(rooms.rooms[node.id].pods(node, workload) for node in ever)
     level = workload.topology.required
     most = rooms.most(pool, workload, None) if workload.pods > 1 else held
-    together = most if level is None else rooms.most(pool, workload, level)
+    together = now.most(pool, workload, level) if closes or level is not None else most
     tests = (
         (held > 0, ReasonCode.LARGER_THAN_ANY_NODE),
         (workload.min_pods <= most, ReasonCode.LARGER_THAN_POOL),
-        (workload.min_pods <= together, ReasonCode.TOPOLOGY_IMPOSSIBLE),
+        (
+            workload.min_pods <= together or (closes and level in (None, *pool.topology, "node")),
+            ReasonCode.TOPOLOGY_IMPOSSIBLE,
+        ),
     )
     codes = [code for fine, code in tests if not fine]
-    return Fit(frozenset(codes[:1]), together, _pod_milli(admitting, workload))
+    return Fit(frozenset(codes[:1]), together, _pod_milli(admitting, workload) or _pod_milli(ever, workload))
 
 
 def _has_type(node: Node, workload: Workload) -> bool:
@@ -213,5 +229,12 @@ def _has_slices_only(nodes: Iterable[Node], workload: Workload) -> bool:
 
 def _pod_milli(nodes: Iterable[Node], workload: Workload) -> int:
     """What a pod takes where it takes most."""
-    shares = [share_on(workload, node, device) or 0 for node in nodes for device in node.devices]
+    shares = [
+        share_on(workload, node, device) or 0 for node in nodes for device in devices_for(workload, node)
+    ]
     return devices_per_pod(workload) * min(GPU_MILLI, max(shares, default=0))
+
+
+def _not_shared(node: Node) -> Node:
+    """The node with devices that nobody shares."""
+    return replace(node, devices=tuple([replace(each, shared_by=None) for each in node.devices]))

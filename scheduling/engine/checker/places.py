@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduling.engine.checker.picture import Action, Fate, Picture
-from scheduling.engine.checker.room import Rooms, devices_per_pod, domain_of, is_offered, refusal, share_on
+from scheduling.engine.checker.room import (
+    Rooms,
+    devices_per_pod,
+    domain_of,
+    is_closed,
+    is_offered,
+    refusal,
+    share_on,
+    sorts_of,
+)
 from scheduling.engine.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import PLACED, PodPlacement, ReasonCode, Status
 
@@ -50,6 +59,9 @@ def _pod(picture: Picture, fate: Fate, pod: PodPlacement) -> Iterator[Violation]
         if device.foreign:
             text = f"{workload.id} gets device {device.index} of {node.id}, which others use."
             yield broken(BrokenRule.FOREIGN_DEVICE, text, **where)
+        elif is_closed(workload, device):
+            text = f"{workload.id} gets a part of device {device.index} of {node.id}, which others share."
+            yield broken(BrokenRule.SHARED_BY_OTHERS, text, **where)
         elif not is_offered(workload, device):
             types = " or ".join(workload.gpu_types) or "a GPU"
             text = f"{workload.id} gets a {device.gpu_type}, but asks for {types}."
@@ -74,6 +86,10 @@ def _gang(picture: Picture, fate: Fate) -> Iterator[Violation]:
     nodes = [picture.nodes[pod.node] for pod in pods if pod.node in picture.nodes]
     if len({node.cluster for node in nodes}) > 1:
         yield broken(BrokenRule.SPANS_CLUSTERS, f"{workload.id} spans clusters.", workload=workload.id)
+    before, after = sorts_of(picture.nodes, fate.kept), sorts_of(picture.nodes, pods)
+    if workload.gpu_types and len(after) > max(1, len(before)):
+        text = f"{workload.id} lies on GPUs and on slices of GPUs."
+        yield broken(BrokenRule.MIXED_DEVICES, text, workload=workload.id)
     pool, level = picture.pools.get(fate.pool or ""), workload.topology.required
     if pool is not None and level is not None:
         domains = {domain_of(pool, node, level) for node in nodes}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scheduling.engine.types import (
@@ -47,9 +47,49 @@ def is_offered(workload: Workload, device: Device) -> bool:
     return device.slicing is not Slicing.MIG
 
 
+def is_closed(workload: Workload, device: Device) -> bool:
+    """Whether others share it than those whom its pods may share with; who takes all of it shares nothing."""
+    return not is_whole(workload) and device.shared_by not in (None, *workload.shares_with)
+
+
+def lies_on_slices(workload: Workload, node: Node) -> bool | None:
+    """Whether slices are what a gang that names types takes of a node, not GPUs: it never has both. Of a node with both
+    it takes what it names first. ``None`` where that is not asked: of others."""
+    if workload.pods < 2 or not workload.gpu_types:
+        return None
+    found = [
+        (workload.gpu_types.index(device.gpu_type), is_slice(device))
+        for device in node.devices
+        if takes(workload, node, device) and not is_closed(workload, device)
+    ]
+    return min(found)[1] if found else None
+
+
+def devices_for(workload: Workload, node: Node) -> list[Device]:
+    """The devices of a node, of one with both only the GPUs or only the slices for a gang that lies on one of these."""
+    sliced = lies_on_slices(workload, node)
+    return [device for device in node.devices if sliced is None or is_slice(device) == sliced]
+
+
+def sorts_of(nodes: Mapping[str, Node], pods: Iterable[PodPlacement]) -> set[bool]:
+    """Whether pods lie on slices, on GPUs, or on both."""
+    found = set()
+    for pod in pods:
+        node, indexes = nodes.get(pod.node), {share.index for share in pod.devices}
+        found |= {is_slice(each) for each in (node.devices if node else ()) if each.index in indexes}
+    return found
+
+
 def share_on(workload: Workload, node: Node, device: Device) -> int | None:
     """What a pod takes of a device if it lands there; ``None`` where it cannot use it."""
-    if device.foreign or not is_offered(workload, device):
+    if device.foreign or is_closed(workload, device):
+        return None
+    return takes(workload, node, device)
+
+
+def takes(workload: Workload, node: Node, device: Device) -> int | None:
+    """What a pod takes of a device that nobody else uses; ``None`` where it cannot use it."""
+    if not is_offered(workload, device):
         return None
     if is_slice(device):
         return device.share_milli if _slice_suffices(workload, device) else None
@@ -149,16 +189,17 @@ class Room:
 
     def pods(self, node: Node, workload: Workload) -> int:
         """How many pods of a workload fit beside what is there."""
+        devices = devices_for(workload, node)
         if is_whole(workload):
             free = [
                 device
-                for device in node.devices
+                for device in devices
                 if self.devices[device.index] == device.share_milli and share_on(workload, node, device)
             ]
             found = len(free) // devices_per_pod(workload)
         else:
             found = 0
-            for device in node.devices:
+            for device in devices:
                 share = share_on(workload, node, device)
                 if share:
                     found += max(0, self.devices[device.index]) // share
@@ -190,11 +231,12 @@ class Rooms:
         self, pool: Pool, workload: Workload, level: str | None, barred: frozenset[str] = frozenset()
     ) -> int:
         """How many of a workload's pods the best domain of a level holds; nodes ``barred`` do not count."""
-        held: dict[Domain, int] = {}
+        held: dict[tuple[Domain, bool | None], int] = {}
         for node in self.nodes.values():
             if node.id in barred or refusal(pool, node, workload) is not None:
                 continue
             domain = domain_of(pool, node, level)
             if domain is not None:
-                held[domain] = held.get(domain, 0) + self.rooms[node.id].pods(node, workload)
+                where = (domain, lies_on_slices(workload, node))
+                held[where] = held.get(where, 0) + self.rooms[node.id].pods(node, workload)
         return max(held.values(), default=0)

@@ -160,8 +160,10 @@ class Shares:
                 parts = charging.charge(team, pods * wish.pod_milli)
                 for each, milli in book.above(team, parts).items():
                     self._lent[each] += milli
+            leaf = self.leaf(team)
+            if not pods and not wish.workload.reserved:  # All that it may use is shared by others now.
+                leaf.whole = leaf.whole and wish.pod_milli % GPU_MILLI == 0
             if pods:
-                leaf = self.leaf(team)
                 leaf.demand += pods * wish.pod_milli
                 leaf.whole = leaf.whole and wish.pod_milli % GPU_MILLI == 0
                 leaf.key = wish.key if leaf.key is None else min(leaf.key, wish.key)

@@ -24,6 +24,8 @@ class BrokenRule(StrEnum):
     POOL_PAUSED = "pool-paused"
     GANG_CUT = "gang-cut"
     SPANS_CLUSTERS = "spans-clusters"
+    MIXED_DEVICES = "mixed-devices"
+    SHARED_BY_OTHERS = "shared-by-others"
     TOPOLOGY_REQUIRED = "topology-required"
     TOPOLOGY_PREFERRED = "topology-preferred"
     MORE_NODES = "more-nodes"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from scheduling.engine.checker.board import Board
 from scheduling.engine.checker.eligible import Admission, wishes_of
 from scheduling.engine.checker.picture import Action, Fate, Picture
-from scheduling.engine.checker.room import domain_of
+from scheduling.engine.checker.room import domain_of, lies_on_slices, sorts_of
 from scheduling.engine.checker.turns import Turns
 from scheduling.engine.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import (
@@ -200,13 +200,17 @@ class End:
             yield broken(BrokenRule.PASSED_OVER, text, workload=workload.id, pool=board.pool.id)
 
     def _outside(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> frozenset[str]:
-        """The nodes that are not in the one domain in which its pods lie."""
+        """The nodes that are not in the one domain in which its pods lie, or would give a gang that has GPUs slices."""
         board, level = self._board, workload.topology.required
         there = [board.now.nodes.get(pod.node) for pod in pods]
         domains = {domain_of(board.pool, node, level) if node else None for node in there}
         if len(domains) != 1:
             return frozenset(board.now.nodes)
-        nodes = board.now.nodes.values()
+        sliced = True in sorts_of(board.now.nodes, pods)
         return frozenset(
-            node.id for node in nodes if None in domains or domain_of(board.pool, node, level) not in domains
+            node.id
+            for node in board.now.nodes.values()
+            if None in domains
+            or domain_of(board.pool, node, level) not in domains
+            or lies_on_slices(workload, node) not in (None, sliced)
         )

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from scheduling.engine import schedule
+from scheduling.engine.checker import check
+from scheduling.engine.checker.violation import BrokenRule
 from scheduling.engine.types import (
     Dependency,
     Memory,
     Node,
     ReasonCode,
+    ReasonKind,
     Request,
     Share,
+    Slicing,
     Snapshot,
     Team,
     Topology,
@@ -254,22 +258,140 @@ def test_only_what_is_too_little_is_named_beside_gpus() -> None:
     ]
 
 
+OUT = "Nodes that could take it are out of service "
+
+
 @pytest.mark.parametrize(
     ("gpus", "fields", "code", "sentence"),
     [
-        (2, {}, ReasonCode.CLUSTER_OFFLINE, "that could take it are disconnected."),
-        (8, {}, ReasonCode.CLUSTER_OFFLINE, "that have nodes for workloads are disconnected."),
+        (
+            2,
+            {},
+            ReasonCode.CLUSTER_OFFLINE,
+            "The clusters of the pool main that could take it are disconnected.",
+        ),
+        (
+            8,
+            {},
+            ReasonCode.LARGER_THAN_ANY_NODE,
+            "A pod asks for 8 GPUs, but the largest node it may use has 4.",
+        ),
         (
             2,
             {"cordoned": True},
             ReasonCode.NO_MATCHING_NODES,
-            "The pool main has no node that takes workloads.",
+            f"{OUT}(cordoned: n0 and n1). Without them: The pool main has no node that takes workloads.",
         ),
     ],
 )
 def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
     gpus: int, fields: dict[str, Any], code: ReasonCode, sentence: str
 ) -> None:
-    nodes = [node("n0", 4, cluster="gone", cluster_online=False, **fields), node("n1", 4, cordoned=True)]
+    nodes = [node("n0", 4, cluster="gone", cluster_online=False, **fields), node("n1", 1, cordoned=True)]
+    if fields:
+        nodes[1] = node("n1", 4, cordoned=True)
     found = plan(nodes, [team("a")], [waiting("w", "a", gpus)]).waits[0].reason
-    assert (found.code, found.message.endswith(sentence)) == (code, True), found.message
+    assert (found.code, found.message) == (code, sentence)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "sentence", "step"),
+    [
+        (
+            {"pods": 3, "gpus": 8},
+            ReasonCode.LARGER_THAN_POOL,
+            f"{OUT}(cordoned: n1; not ready: n2). Without them: It needs 3 pods of 8 GPUs at once, "
+            "but the pool main has room for 1 of them even when empty.",
+            "Ask an admin when they are back, or ask for fewer pods, or a smaller minimum of pods.",
+        ),
+        (
+            {"pods": 4, "gpus": 8},
+            ReasonCode.LARGER_THAN_POOL,
+            "It needs 4 pods of 8 GPUs at once, but the pool main has room for 3 of them even when empty.",
+            "Ask for fewer pods, or a smaller minimum of pods.",
+        ),
+        (
+            {"gpus": 64},
+            ReasonCode.LARGER_THAN_ANY_NODE,
+            "A pod asks for 64 GPUs, but the largest node it may use has 8.",
+            "Ask for less per pod, and for more pods if need be.",
+        ),
+        (
+            {"gpu_types": ("A100",)},
+            ReasonCode.NO_MATCHING_GPU_TYPE,
+            f"{OUT}(cordoned: a0, a1, a2 and 1 more). Without them: It asks for A100, but the nodes of the pool "
+            "main that take workloads have H100.",
+            "Ask an admin when they are back, or ask for another GPU type or another pool.",
+        ),
+        (
+            {"gpu_types": ("B200",)},
+            ReasonCode.NO_MATCHING_GPU_TYPE,
+            "It asks for B200, but the nodes of the pool main have A100, H100.",
+            "Ask for another GPU type or another pool.",
+        ),
+        (
+            {"node_selector": (("rack", "r2"),), "gpus": 8},
+            ReasonCode.NO_MATCHING_NODES,
+            f"{OUT}(not ready: n2). Without them: No node of the pool main takes it: none has the label rack=r2.",
+            "Ask an admin when they are back, or change what it asks of the node, or choose another pool.",
+        ),
+    ],
+)
+def test_nodes_out_of_service_are_the_cause_only_where_it_would_start_with_them(
+    wanted: dict[str, Any], code: ReasonCode, sentence: str, step: str
+) -> None:
+    nodes = [
+        node("n0"),
+        node("n1", cordoned=True),
+        node("n2", ready=False, labels={"rack": "r2"}),
+        *(node(f"a{at}", 1, gpu_type="A100", cordoned=True) for at in range(4)),
+    ]
+    world = snapshot(nodes, [team("a")], [waiting("w", "a", **wanted)])
+    found = schedule(world, NOW)
+    assert [*check(world, found, NOW)] == []
+    told = found.waits[0].reason
+    assert (told.code, told.message, told.next_step) == (code, sentence, step)
+
+
+def test_a_checker_that_is_told_of_another_cause_says_so() -> None:
+    """With its cluster connected it would not start, nor with all nodes in service."""
+    nodes = [node("n0", 4, cluster_online=False), node("n1", 4, cordoned=True)]
+    world = snapshot(nodes, [team("a")], [waiting("w", "a", 8)])
+    found = schedule(world, NOW)
+    wait = found.waits[0]
+    other = replace(wait, reason=replace(wait.reason, code=ReasonCode.CLUSTER_OFFLINE, kind=ReasonKind.ADMIN))
+    assert [each.rule for each in check(world, replace(found, waits=(other,)), NOW)] == [BrokenRule.REASON]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence", "step"),
+    [
+        (
+            {},
+            "No node of the pool main with GPUs for workloads that name no type takes it: "
+            "all belong to partitions it does not name.",
+            "Change what it asks of the node, name a type of slice (mig, with 1 GPU per pod), or choose another pool.",
+        ),
+        (
+            {"gpu_types": ("H100",)},
+            "No node of the pool main with H100 takes it: all belong to partitions it does not name.",
+            "Change what it asks of the node, or choose another pool.",
+        ),
+        (
+            {"node_selector": (("rack", "r9"),)},
+            "No node of the pool main with GPUs for workloads that name no type takes it: "
+            "none has the label rack=r9, all belong to partitions it does not name.",
+            "Change what it asks of the node, or choose another pool.",
+        ),
+    ],
+)
+def test_what_is_told_of_nodes_leaves_out_those_with_slices_that_it_does_not_name(
+    wanted: dict[str, Any], sentence: str, step: str
+) -> None:
+    """The node with a slice is of no partition, so that without these words the sentence would not be true."""
+    nodes = [
+        node("n0", 1, slices=Slicing.MIG, gpu_type="mig", share=286),
+        node("n1", 1, partition="lab"),
+    ]
+    found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)]).waits[0].reason
+    assert (found.message, found.next_step) == (sentence, step)

@@ -81,8 +81,9 @@ def test_a_gpu_type_the_pool_has_not() -> None:
     ("nodes", "sentence"),
     [
         (
-            [node("n0", cordoned=True), node("n1", gpu_type="A100")],
-            "It asks for H100, but the nodes of the pool main that take workloads have A100.",
+            [node("n0", cordoned=True, labels={"k": "v"}), node("n1", gpu_type="A100")],
+            "Nodes that could take it are out of service (cordoned: n0). Without them: It asks for H100, but the nodes "
+            "of the pool main that take workloads have A100.",
         ),
         (
             [node("n0", gpu_type="")],
@@ -93,8 +94,9 @@ def test_a_gpu_type_the_pool_has_not() -> None:
             "It asks for H100, but the nodes of the pool main that take workloads have no GPUs.",
         ),
         (
-            [node("n0", cordoned=True)],
-            "The pool main has no node that takes workloads.",
+            [node("n0", cordoned=True, labels={"k": "v"})],
+            "Nodes that could take it are out of service (cordoned: n0). Without them: The pool main has no node that "
+            "takes workloads.",
         ),
         (
             [node("n0"), node("n1", gpu_type="A100", labels={"k": "v"})],

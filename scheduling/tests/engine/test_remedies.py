@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import schedule
-from scheduling.engine.checker.room import Rooms, refusal, share_on
+from scheduling.engine.checker.room import Rooms, is_offered, refusal, share_on
 from scheduling.engine.reasons import CHANGE
 from scheduling.engine.types import (
     GPU_MILLI,
@@ -26,6 +26,7 @@ from scheduling.engine.types import (
     ReasonCode,
     ReasonKind,
     Share,
+    Slicing,
     Snapshot,
     Status,
     Topology,
@@ -33,7 +34,7 @@ from scheduling.engine.types import (
     Workload,
 )
 from scheduling.tests.engine.audit import applied
-from scheduling.tests.engine.build import NOW, node, plan, snapshot, team, waiting
+from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
 examples = settings(max_examples=60, deadline=None)
@@ -108,8 +109,21 @@ def free_for(world: Snapshot, plan: Plan, wait: Wait) -> int:
     )
 
 
+GUARANTEE_USED_UP_SINCE = snapshot(
+    [node("n0", 2), node("n1", 1)],
+    [team("root"), team("left", "root", reserved=4, maximum=3), team("low", "left", burst_limit_percent=0)],
+    [
+        placed("runs", "low", on="n0:0 n0:1", priority=100),
+        waiting("w", "low", pods=2, priority=100),
+        waiting("x", "left", priority=100),
+    ],
+)
+"""At its turn the maximum keeps w out. Then x starts, and w is told of a guarantee, not of a burst limit of 0."""
+
+
 @given(worlds(most_pending=10))
 @example(OTHERS_USE_IT)
+@example(GUARANTEE_USED_UP_SINCE)
 @examples
 def test_everybody_who_waits_has_one_reason_with_true_numbers(world: Snapshot) -> None:
     found = schedule(world, NOW)
@@ -185,18 +199,33 @@ def _usable(world: Snapshot) -> list[Node]:
 
 
 def _after_change(world: Snapshot, wait: Wait) -> tuple[Plan, Wait | None]:
-    """The plan when one who waits makes the change he is told, and how he waits then."""
+    """The plan when one who waits makes the change he is told, and how he waits then: with the demands that a node
+    meets which has GPUs for it, as far as there is one."""
     change = REMEDIES[wait.reason.code]
     row = change(next(row for row in world.workloads if row.id == wait.workload), wait.reason)
     if wait.reason.code is ReasonCode.NO_MATCHING_NODES:
-        where = _usable(world)[0]
+        with_gpus = [each for each in _usable(world) if any(is_offered(row, gpu) for gpu in each.devices)]
+        where = (with_gpus or _usable(world))[0]
         row = replace(row, partition=where.partition, pools=(where.pool,))
     rows = tuple(row if each.id == row.id else each for each in world.workloads)
     again = schedule(replace(world, workloads=rows), NOW)
     return again, next((each for each in again.waits if each.workload == wait.workload), None)
 
 
+SLICES_AND_A_LAB = snapshot(
+    [
+        node("n0", 1, slices=Slicing.MIG, gpu_type="mig", share=286, gpu_memory_mib=20480),
+        node("n1", 1, partition="lab"),
+    ],
+    [team("a")],
+    [waiting("w", "a")],
+    pool(queueing=Queueing.STRICT_FIFO),
+)
+"""The only GPU belongs to a partition; the node of no partition has a slice."""
+
+
 @given(worlds(), st.integers(0, 5))
+@example(SLICES_AND_A_LAB, 0)
 @settings(max_examples=120, deadline=None)
 def test_who_makes_the_named_change_starts_or_has_another_reason(world: Snapshot, pick: int) -> None:
     """Where a limit is zero, only an admin can help, and where no node takes anything, nobody."""

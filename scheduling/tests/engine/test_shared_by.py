@@ -2,8 +2,22 @@
 
 from dataclasses import replace
 
-from scheduling.engine.types import Device, Node
-from scheduling.tests.engine.build import node, nodes_of, placed, plan, started, team, waiting, waits
+from scheduling.engine import schedule
+from scheduling.engine.checker import check
+from scheduling.engine.types import Device, Memory, Node, Placement
+from scheduling.tests.engine.build import (
+    NOW,
+    node,
+    nodes_of,
+    placed,
+    plan,
+    pool,
+    snapshot,
+    started,
+    team,
+    waiting,
+    waits,
+)
 
 TEAMS = [team("a"), team("b")]
 
@@ -60,3 +74,27 @@ def test_what_is_too_large_for_the_pool_stays_so_while_others_share_a_device() -
     found = plan([shared("n", "x", None)], TEAMS, [gang, waiting("next", team="b", gpus=1)])
     assert waits(found) == {"gang": "larger-than-pool"}
     assert started(found) == {"next"}
+
+
+def test_memory_of_a_gpu_counts_as_what_it_takes_where_all_gpus_are_shared_by_others() -> None:
+    """Not as 0 GPUs, of which 0 were free."""
+    w = waiting("w", "a", request=Memory(20_480), priority=100)
+    world = snapshot([shared("n", "x")], [team("a", reserved=1)], [replace(w, shares_with=("y",))])
+    found = schedule(world, NOW)
+    assert [*check(world, found, NOW)] == []
+    assert found.waits[0].reason.message == (
+        "It asks for 0.25 GPUs, but of the 1 free in the pool main it may use none."
+    )
+
+
+def test_what_others_leave_of_their_devices_is_not_taken_for_what_is_left_of_free_ones() -> None:
+    """On the last two devices too little is left for a half, on the first two there is room for all."""
+    theirs = placed("theirs", team="a", gpus=0.75, on="n:2 n:3")
+    gang = replace(waiting("gang", team="b", gpus=0.5, pods=4), shares_with=("y",))
+    found = plan(
+        [shared("n", None, None, "x", "x")],
+        TEAMS,
+        [replace(theirs, shares_with=("x",)), gang],
+        pool(placement=Placement.SPREAD),
+    )
+    assert started(found) == {"gang"}

@@ -12,6 +12,7 @@ from typing import Any
 
 from scheduling.engine.checker.room import Rooms
 from scheduling.engine.types import (
+    GPU_MILLI,
     HOUR_MS,
     PLACED,
     Dependency,
@@ -50,10 +51,12 @@ MAXIMA = (None, None, None, None, 3000, 6000)
 
 
 class Organisation:
-    """Its rows at the moment, and what can happen to them."""
+    """Its rows at the moment, and what can happen to them. ``bound``: each team's pods are in a namespace of their own,
+    so that they share GPUs with each other only."""
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, *, bound: bool = False) -> None:
         self.now = NOW
+        self._bound = bound
         self._count = 0
         self._told_to_wait: set[str] = set()
         names = ("main", "spare")[: chance.choice((1, 1, 2))]
@@ -71,7 +74,8 @@ class Organisation:
     def snapshot(self) -> Snapshot:
         """The rows as they are."""
         teams, nodes, workloads = self.teams.values(), self.nodes.values(), self.workloads.values()
-        return Snapshot(self.pools, tuple(teams), tuple(nodes), tuple(workloads))
+        found = Snapshot(self.pools, tuple(teams), tuple(nodes), tuple(workloads))
+        return _marked(found) if self._bound else found
 
     def _name(self, kind: str) -> str:
         self._count += 1
@@ -358,6 +362,33 @@ def happen(organisation: Organisation, chance: Random, times: int) -> None:
     acts = [act for _, act in HAPPENINGS]
     for act in chance.choices(acts, weights, k=times):
         act(organisation, chance)
+
+
+def _marked(snapshot: Snapshot) -> Snapshot:
+    """The same, where pods of two teams cannot share a GPU."""
+    parts = {
+        workload.id: workload
+        for workload in snapshot.workloads
+        if isinstance(workload.request, Memory) or workload.request.milli < GPU_MILLI
+    }
+    by: dict[tuple[str, int], str] = {}
+    for workload in parts.values():
+        for pod in workload.placements:
+            for share in pod.devices:
+                known = by.setdefault((pod.node, share.index), workload.team)
+                if known != workload.team:
+                    by[pod.node, share.index] = "several"
+    nodes = tuple(
+        replace(
+            node,
+            devices=tuple(replace(each, shared_by=by.get((node.id, each.index))) for each in node.devices),
+        )
+        for node in snapshot.nodes
+    )
+    workloads = tuple(
+        replace(row, shares_with=(row.team,)) if row.id in parts else row for row in snapshot.workloads
+    )
+    return replace(snapshot, nodes=nodes, workloads=workloads)
 
 
 def _devices(chance: Random) -> tuple[Device, ...]:

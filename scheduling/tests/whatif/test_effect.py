@@ -243,3 +243,31 @@ def test_who_starts_on_slices_counts_with_their_share() -> None:
     (row,) = effect(rows, reserving("research", 1)).workloads
 
     assert (row.workload, row.change, row.gpus_milli) == ("sliced", Change.STARTS, 858)
+    assert (row.slices, row.slices_milli) == (2, 858)
+
+
+def test_slices_count_with_their_share_also_of_those_in_no_queue_and_of_the_preempted() -> None:
+    """Of a paused pool nobody is in the queue; a replica goes to a part of a GPU that names none."""
+    cut = node("cut", 2, gpu_type="mig", slices=Slicing.MIG, share=429)
+    replicas = node("replicas", 1, gpu_type="shared", slices=Slicing.REPLICAS, share=500)
+    rows = snapshot(
+        [cut, replicas, node("n0", 1)],
+        [team("acme"), team("research", "acme", reserved=1), team("production", "acme")],
+        [
+            waiting("sliced", "research", pods=3, gpu_types=("mig",)),
+            placed("part", "production", 0.5, on="replicas:0", share=500),
+            placed("gpu", "production", on="n0:0"),
+        ],
+    )
+
+    paused = {row.workload: row for row in effect(rows, Draft(pools={"main": {"paused": True}})).workloads}
+    found = effect(rows, Draft(newcomers=(waiting("new", "research", 0.5, priority=100),)))
+
+    assert (paused["sliced"].gpus_milli, paused["sliced"].slices) == (3 * 429, 3)
+    (count,) = found.counts
+    assert (count.change, count.gpus_milli, count.slices, count.slices_milli) == (
+        Change.PREEMPTED,
+        500,
+        1,
+        500,
+    )

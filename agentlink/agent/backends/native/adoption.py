@@ -258,7 +258,8 @@ def _of_shape(spec: JsonObject) -> Iterator[str]:
         yield f"It has {pods} pods and is not Indexed; set completionMode: Indexed."
     if pods >= 1 and completions not in {None, pods}:
         at_once = "1 pod" if pods == 1 else f"{pods} pods"
-        yield f"It wants {completions} completions of {at_once} at once; all its pods must run together."
+        wants = "1 completion" if completions == 1 else f"{completions} completions"
+        yield f"It wants {wants} of {at_once} at once; all its pods must run together."
     retries = spec.get("backoffLimit", 6)
     if retries or spec.get("backoffLimitPerIndex") or spec.get("podFailurePolicy"):
         yield f"It retries by itself (backoffLimit {retries}); set backoffLimit: 0, for retries are not planned."

@@ -63,6 +63,27 @@ PLACES = (
         blind(nodes=field(cluster="")),
     ),
     Fault(
+        "a gang lies on GPUs and on slices",
+        BrokenRule.MIXED_DEVICES,
+        world(
+            node("n", 2),
+            node("m", 2, gpu_type="mig", slices=Slicing.MIG, share=143),
+            placed("r", "a", on="n:0"),
+            waiting("w", "b", pods=3, min_pods=1, gpu_types=("H100", "mig")),
+        ),
+        wrong("fleet.Kind.is_sliced", lambda *_: False),
+    ),
+    Fault(
+        "a part lies on a GPU that others share",
+        BrokenRule.SHARED_BY_OTHERS,
+        world(
+            replace(node("m", 1), devices=(Device(0, "H100", 81920, shared_by="x"),)),
+            node("n", 1),
+            replace(waiting("w", "b", 0.5), shares_with=("y",)),
+        ),
+        wrong("fleet.Kind.open_to", lambda _self, _ask, costs: costs),
+    ),
+    Fault(
         "a required topology is ignored",
         BrokenRule.TOPOLOGY_REQUIRED,
         RACKS,
