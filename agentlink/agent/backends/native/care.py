@@ -298,7 +298,8 @@ class Care:
         """
         judgement = await self._judge_as(found)
         if judgement.verdict is not None and judgement.verdict.code in reasons.IN_TIME | DISPLACING:
-            return await self._judge_as(await self._seen_afresh(found))
+            fresh = await self._seen_afresh(found)
+            return reasons.Judgement() if fresh.succeeded else await self._judge_as(fresh)
         return judgement
 
     async def _judge_as(self, found: Attempt) -> reasons.Judgement:

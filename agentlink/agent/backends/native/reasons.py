@@ -51,8 +51,9 @@ one that is only behind gets as long as it needs.
 
 IN_TIME = frozenset(
     {"image-not-pulled", "registry-unreachable", "container-not-made", "unschedulable", "not-created"}
+    | {"time-limit"}
 )
-"""Ends that come when something has not happened for too long."""
+"""Ends that come when something has not happened for too long, or goes on for too long."""
 
 SIGNALS = {
     1: "SIGHUP",
