@@ -186,7 +186,7 @@ def _note(row: AdoptedJob, job: DiscoveredJob) -> str:
     again = f"kubectl annotate --overwrite -n {job.namespace} job/{job.name} {RETRY_ANNOTATION}=$(date +%s)"
     told = (
         f"It is on hold, for the cluster refused it {MOST_TRIES} times: {workload.reason['message']} Mend that; then "
-        f"any change of the Job has it tried again: {again}"
+        f"any change of the Job, or chamber release {workload.slug}, has it tried again: {again}"
     )
     return f"{row.note} {told}".strip()[:MOST_OF_NOTE]
 

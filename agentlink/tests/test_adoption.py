@@ -311,6 +311,7 @@ def test_a_job_that_its_cluster_refuses_three_times_is_held_and_its_people_told_
     note = discover(Hand(place.cluster), job(revision="r1"))["u1"].note
     assert "on hold" in note
     assert 'persistentvolumeclaim "data" not found' in note
+    assert f"or chamber release {workload.slug}, has it tried again: " in note
     assert "kubectl annotate --overwrite -n nlp-jobs job/train chamber.internal/retry=" in note
     assert discover(Hand(place.cluster), job(revision="r2"))["u1"].note == ""
     workload.refresh_from_db()

@@ -21,7 +21,7 @@ from teams.actors import Actor, Via
 from teams.models import Pool
 from workloads import actions, lifecycle
 from workloads.lifecycle.refusals import MOST_LASTING
-from workloads.models import Workload
+from workloads.models import Status, Workload
 from workloads.tests.factories import admit, finish, make_workload, preempt, start
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -140,18 +140,36 @@ def test_one_that_its_cluster_refused_is_told_why_and_when_it_is_tried_again(acm
     assert (foreign.code, "forbidden" in foreign.sentence) == ("backing-off", False)
 
 
-def test_one_that_was_refused_too_often_is_told_so_until_it_is_released(acme: Acme) -> None:
-    workload = refused(acme, "pod-security", times=MOST_LASTING)
+@pytest.mark.parametrize(
+    ("code", "until"),
+    [
+        ("limit-range", "it is not tried again before it is released"),
+        (
+            "namespace-not-kept",
+            "it is tried again when the agent keeps its namespace again, or it is released",
+        ),
+        (
+            "pod-security",
+            "it is tried again when its namespace has another Pod Security level, the agent keeps its namespace "
+            "again, or it is released",
+        ),
+    ],
+)
+def test_one_that_was_refused_too_often_is_told_so_until_it_is_released(
+    acme: Acme, code: str, until: str
+) -> None:
+    workload = refused(acme, code, times=MOST_LASTING)
     run_cycle()
     reason = explain(workload, acme.outsider)
     assert reason is not None
-    assert "It was refused so often that it is on hold." in reason.sentence
-    assert reason.next_step.endswith("Then release the hold.")
+    assert reason.sentence.endswith(f" It was refused so often that it is on hold: {until}.")
+    release = f"Then release it, on its page or by `chamber release {workload.slug}`."
+    assert reason.next_step.endswith(release)
+    assert f"(chamber release {workload.slug})" in workload.events.latest("sequence").message
     actions.release(by=Actor.person(acme.outsider, Via.PAGE), workload=workload)
-    workload.refresh_from_db()
     run_cycle()
-    reason = explain(workload, acme.outsider)
-    assert reason is None or "forbidden" not in reason.sentence
+    workload.refresh_from_db()
+    assert workload.status == Status.QUEUED
 
 
 def test_one_whose_attempt_failed_is_told_how_while_it_waits_for_the_next(acme: Acme) -> None:

@@ -1,11 +1,13 @@
 """What a Job asks for, why it cannot be adopted, and what beginning it changes, without a cluster."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from agentlink.agent.backends.native import adoption, manifests
+from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.adoption import describe, read_entry
 from agentlink.agent.backends.native.devices import Ask
 from agentlink.agent.backends.native.manifests import Wave, parts
@@ -13,7 +15,8 @@ from agentlink.agent.backends.native.marks import Mark, Marks, digest
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Place, read_place, taken
 from agentlink.agent.backends.native.plans import JobPlan
-from agentlink.protocol import AssignedPod, BoundNamespace, DeviceShare
+from agentlink.agent.kube.client import Kube
+from agentlink.protocol import Adopted, AssignedPod, BoundNamespace, DeviceShare
 from agentlink.tests.kube.made import assigned
 from agentlink.tests.kube.native import work
 
@@ -388,3 +391,20 @@ def test_the_slices_of_a_job_without_chamber_are_not_counted_as_gpus() -> None:
     limits = {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "2"}
     asks = job(container={"resources": {"limits": limits}}, parallelism=2, completions=2)
     assert read_entry(asks, None, NAMES, resources=RESOURCES).gpus_milli == 2 * (1000 + 2 * 143)
+
+
+async def test_a_jobs_event_says_where_it_stands_when_it_is_tried_again() -> None:
+    said: list[Json] = []
+
+    async def create(_: object, body: Json, __: str) -> None:
+        said.append(body)
+
+    adopter = Adopter(
+        cast(Kube, SimpleNamespace(create=create)), NAMES, cast(Any, None), cast(Any, None), "c"
+    )
+    await adopter.tell_refused(Adopted(namespace="nlp-jobs", name="train", uid="u1"), "train-1", "No. " * 400)
+    (event,) = said
+    assert event["message"].startswith("No. No. ")
+    # Not that it is tried again: the server may have put it on hold by then.
+    assert event["message"].endswith("Chamber suspends it. When it is tried again: chamber why train-1")
+    assert len(event["message"]) < 1000
