@@ -23,6 +23,21 @@ from agentlink.tests.kube.native import work
 NAMES = Names()
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-*")
 GPU = ("nvidia.com/gpu",)
+SEVERAL_TYPES = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["H100", "A100"]}
+                        ]
+                    }
+                ]
+            }
+        }
+    }
+}
 Json = dict[str, Any]
 
 
@@ -98,6 +113,17 @@ def test_a_description_says_all_that_is_planned_by() -> None:
     assert (found.service_account, found.volumes, found.problems) == ("trainer", ("emptyDir", "secret"), ())
 
 
+def test_a_job_that_asks_for_one_slice_asks_for_it_by_its_type() -> None:
+    for limits, asked in (
+        ({"nvidia.com/mig-1g.10gb": "1"}, (1, ("mig-1g.10gb",), ())),
+        ({"nvidia.com/mig-3g.40gb.me": "1", "cpu": "2"}, (1, ("mig-3g.40gb.me",), ())),
+        ({"nvidia.com/gpu": "1"}, (1, (), ())),
+    ):
+        body = job(container={"resources": {"limits": limits}})
+        told = describe(body, NAMES, resources=RESOURCES)
+        assert (told.gpus, told.gpu_types, told.problems) == asked
+
+
 PROBLEMS: dict[str, tuple[Json, str]] = {
     "no pods": (job(parallelism=0), "It has no pods"),
     "several that are not Indexed": (job(parallelism=2, completions=2), "is not Indexed"),
@@ -110,9 +136,17 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "no GPUs": (job(container={"resources": {}}), "asks for no GPUs"),
     "parts of GPUs": (
         job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "2"}}}),
-        "It asks for 2 of nvidia.com/mig-1g.10gb in a pod; only whole GPUs of one kind can be planned for a Job. "
-        "Slices go one to a pod: submit it to Chamber with a pod for each slice, "
-        "and name their type as the pool's page does.",
+        "It asks for 2 of nvidia.com/mig-1g.10gb in a pod; whole GPUs of one kind, or one MIG slice, can be planned "
+        "for a pod of a Job. Give it one pod for each slice (parallelism).",
+    ),
+    "a replica": (
+        job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb.shared": "1"}}}),
+        "It asks for 1 of nvidia.com/mig-1g.10gb.shared in a pod; whole GPUs of one kind",
+    ),
+    "a slice and types of GPUs": (
+        job(SEVERAL_TYPES, container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}),
+        "It asks for a slice nvidia.com/mig-1g.10gb and requires one of several GPU types by its node affinity "
+        "(H100, A100); require one by a nodeSelector.",
     ),
     "GPUs and parts of GPUs": (
         job(container={"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "1"}}}),
