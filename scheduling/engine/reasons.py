@@ -34,6 +34,10 @@ CHANGE = frozenset(
 )
 
 
+DID_NOT_COMPLETE = "A workload it depends on did not complete."
+"""Said of any; who may know which it is, is told its name in place of this."""
+
+
 def kind_of(code: ReasonCode) -> ReasonKind:
     """Who can do something about it."""
     if code in ADMIN:
@@ -71,8 +75,8 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
     if workload.dependency is Dependency.FAILED:
         return reason(
             ReasonCode.DEPENDENCY_FAILED,
-            "A workload it depends on did not complete.",
-            "Run that one again, or remove the dependency.",
+            DID_NOT_COMPLETE,
+            "Run that one again, or submit this one without the dependency.",
         )
     if workload.backing_off_until is not None and workload.backing_off_until > now:
         seconds = counted(-(-(workload.backing_off_until - now) // 1000), "second")

@@ -21,7 +21,7 @@ from teams.actors import Actor, Via
 from teams.models import Pool
 from workloads import actions, lifecycle
 from workloads.lifecycle.refusals import MOST_LASTING
-from workloads.models import Status, Workload
+from workloads.models import Dependency, Status, Workload
 from workloads.tests.factories import admit, finish, make_workload, preempt, start
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -172,6 +172,51 @@ def test_one_that_was_refused_too_often_is_told_so_until_it_is_released(
     assert workload.status == Status.QUEUED
 
 
+def test_one_whose_dependency_failed_is_told_which_and_what_can_be_done(
+    acme: Acme,
+) -> None:
+    failed, foreign, done = (
+        make_workload(team, owner, max_retries=0)
+        for team, owner in (
+            (acme.research, acme.owner),
+            (acme.production, acme.outsider),
+            (acme.research, acme.owner),
+        )
+    )
+    waits, ends = (
+        make_workload(acme.research, acme.owner),
+        make_workload(acme.research, acme.owner, fail_if_impossible=True),
+    )
+    for needed, exit_code in ((failed, 1), (foreign, 1), (done, 0)):
+        finish(start(needed, acme.pool), exit_code=exit_code)
+        for row in (waits, ends):
+            Dependency.objects.create(workload=row, needs=needed)
+    run_cycle()
+    reason = explain(waits, acme.owner)
+    assert reason is not None
+    assert (reason.code, reason.kind) == ("dependency-failed", "change")
+    assert reason.sentence == (
+        f"It starts only after {failed.slug} (Failed) and an elastic workload of Production (priority 50) (Failed) "
+        "have completed."
+    )
+    assert reason.next_step == (
+        f"Requeue {failed.slug} (chamber requeue {failed.slug}), and ask for the same where it is not yours. Or cancel "
+        f"this one (chamber cancel {waits.slug}) and submit it without the dependency: Clone on its page."
+    )
+    ends.refresh_from_db()
+    assert (ends.status, ends.reason["code"]) == (Status.FAILED, "dependency-failed")
+    assert ends.reason["message"] == (
+        f"It starts only after {failed.slug} (Failed) and a workload of Production (Failed) have completed."
+    )
+    assert ends.reason["next_step"].endswith(f", then this one (chamber requeue {ends.slug}).")
+    for row in (failed, foreign):
+        actions.requeue(by=Actor.person(row.owner, Via.PAGE), workload=row)
+    run_cycle()
+    reason = explain(waits, acme.owner)
+    assert reason is not None
+    assert reason.code == "waiting-for-dependency"
+
+
 def test_one_whose_attempt_failed_is_told_how_while_it_waits_for_the_next(acme: Acme) -> None:
     workload = make_workload(acme.production, acme.outsider, gpu_milli=1000, max_retries=1)
     attempt = start(workload, acme.pool)
@@ -286,7 +331,9 @@ def test_the_fragment_is_for_who_may_see_the_workload(acme: Acme, client: Client
 
     client.force_login(acme.mate)
     answer = client.get(url, headers={"X-Chamber-Fragment": "1"})
-    assert "larger-than-any-node" in answer.content.decode()
+    words = '<span title="larger-than-any-node">Larger than any node</span>'
+    assert words in answer.content.decode()
+    assert "<code>" not in answer.content.decode()
     assert "<html" not in answer.content.decode()
     assert "<html" in client.get(url).content.decode()
 
