@@ -186,7 +186,7 @@ def _note(row: AdoptedJob, job: DiscoveredJob) -> str:
     again = f"kubectl annotate --overwrite -n {job.namespace} job/{job.name} {RETRY_ANNOTATION}=$(date +%s)"
     told = (
         f"It is on hold, for the cluster refused it {MOST_TRIES} times: {workload.reason['message']} Mend that; then "
-        f"any change of the Job has it tried again: {again}"
+        f"any change of the Job, or chamber release {workload.slug}, has it tried again: {again}"
     )
     return f"{row.note} {told}".strip()[:MOST_OF_NOTE]
 
@@ -257,9 +257,17 @@ def _gpu_types(cluster: Cluster, job: DiscoveredJob) -> list[str]:
     """
     if not job.gpu_types:
         return []
-    devices = Device.objects.filter(node__cluster=cluster.pk, gpu_type__in=job.gpu_types)
-    known = set(devices.order_by().values_list("gpu_type", flat=True).distinct())
-    return [name for name in job.gpu_types if name in known] or list(job.gpu_types)
+    devices = Device.objects.filter(node__cluster=cluster.pk).order_by()
+    known = sorted(devices.values_list("gpu_type", flat=True).distinct())
+    found = (each for name in job.gpu_types for each in known if _is_type(each, name))
+    return list(dict.fromkeys(found)) or list(job.gpu_types)
+
+
+def _is_type(gpu_type: str, asked: str) -> bool:
+    """Return whether a type is the one that a Job asks for: by its name, or as a slice of the profile that it names,
+    to which some nodes' labels add of what GPU.
+    """
+    return gpu_type == asked or (asked.startswith("mig-") and gpu_type.lower().endswith(f"-{asked.lower()}"))
 
 
 def _not_allowed(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRules) -> list[str]:

@@ -177,13 +177,13 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
 
 
 def add_pods(attempt_id: UUID, placements: Sequence[PlacedShare]) -> bool:
-    """Give a running attempt more pods, on idle devices; False where it is over, was not let go yet, one of these
-    pods is still leaving from an earlier shrinking, or somebody's pods are still leaving a device.
+    """Give a running attempt more pods, on idle devices; False where it is over, was displaced, was not let go yet,
+    one of these pods is still leaving from an earlier shrinking, or somebody's pods are still leaving a device.
 
     Raises `IntegrityError` where a device is not free.
     """
     row = _open(attempt_id)
-    if row is None or not row.let_go or _are_left(placements):
+    if row is None or row.attempt.end_reason or not row.let_go or _are_left(placements):
         return False
     _touch(row)
     same = Placement.objects.filter(attempt=attempt_id, pod_index__in={index for index, _, _ in placements})
@@ -207,7 +207,8 @@ def remove_pods(attempt_id: UUID, pod_indexes: Collection[int]) -> bool:
 
 
 def _open(attempt_id: UUID) -> Assignment | None:
-    return Assignment.objects.filter(attempt=attempt_id, wanted=True, attempt__ended_at__isnull=True).first()
+    found = Assignment.objects.filter(attempt=attempt_id, wanted=True, attempt__ended_at__isnull=True)
+    return found.select_related("attempt").first()
 
 
 def _touch(row: Assignment) -> None:

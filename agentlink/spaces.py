@@ -29,7 +29,7 @@ from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, paths_where, require
 from workloads import lifecycle
-from workloads.models import Status, Workload
+from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import OPEN
 from workloads.reasons import REFUSED
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 TOLD = ("ready", "problem", "security", "foreign_jobs", "foreign_gpus")
 """What the agent tells of a namespace."""
+OF_LEVEL = frozenset({"pod-security"})
+OF_NAMESPACE = OF_LEVEL | {"namespace-not-kept", "namespace-missing", "namespace-terminating"}
+"""Refusals for which another Pod Security level of the namespace may help, or that it is kept again."""
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -122,12 +125,17 @@ def take(cluster: Cluster, reports: Iterable[NamespaceReport]) -> None:
         new = tuple(getattr(report, name) for name in TOLD)
         if new != tuple(getattr(row, name) for name in TOLD):
             kept_again = report.ready and not row.ready
+            level_changed = report.ready and report.security != row.security
             for name, value in zip(TOLD, new, strict=True):
                 setattr(row, name, value)
             row.save(update_fields=TOLD)
             changed = True
             if kept_again:
-                _try_refused_again(row)
+                why = f"The namespace {row.namespace} is kept by the agent again."
+                _try_refused_again(row, OF_NAMESPACE, why)
+            elif level_changed:
+                why = f"The Pod Security level of the namespace {row.namespace} is now {row.security or 'unset'}."
+                _try_refused_again(row, OF_LEVEL, why)
         if (unmanaged := _unmanaged(report)) != row.unmanaged:
             BoundNamespace.objects.filter(pk=row.pk).update(unmanaged=unmanaged)
             changed = True
@@ -135,15 +143,21 @@ def take(cluster: Cluster, reports: Iterable[NamespaceReport]) -> None:
         live.announce("pools")
 
 
-def _try_refused_again(row: BoundNamespace) -> None:
-    """Let workloads of the team start again that their cluster refused: what kept them out may be mended."""
-    refused = Workload.objects.filter(team=row.team_id, status=Status.PENDING, reason__kind=REFUSED)
+def _try_refused_again(row: BoundNamespace, codes: Iterable[str], why: str) -> None:
+    """Let workloads of the team start again that this cluster refused last, for one of these reasons: what kept them
+    out may be mended.
+    """
+    refused = Workload.objects.filter(
+        team=row.team_id, status=Status.PENDING, reason__kind=REFUSED, reason__code__in=sorted(codes)
+    )
+    last = Attempt.objects.filter(workload=OuterRef("pk")).order_by("-number")
+    here = refused.annotate(refused_by=Subquery(last.values("assignment__cluster")[:1]))
     with transaction.atomic():
         lifecycle.try_again_many(
-            refused.values_list("pk", flat=True),
+            here.filter(refused_by=row.cluster_id).values_list("pk", flat=True),
             by=Actor.agent(row.cluster.name),
             at=timezone.now(),
-            why=f"The namespace {row.namespace} is kept by the agent again.",
+            why=why,
         )
 
 

@@ -5,7 +5,7 @@ anybody may know of a workload in the pool: team, class, priority and GPUs.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
+from agentlink.spaces import OF_LEVEL, OF_NAMESPACE
 from chamber.words import clock_time
 from scheduling import memory, silence
 from scheduling.engine import reasons
@@ -23,6 +24,7 @@ from scheduling.narrate import Names
 from scheduling.silence import CALL_AN_OPERATOR, Silence
 from scheduling.translate import moment
 from teams.permissions import Permission, may
+from workloads import dependencies
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
 from workloads.reasons import LASTING, REFUSED, of_displaced
@@ -131,7 +133,8 @@ def explain_many(
     """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
 
     A Pending or Queued one has one always, any other open one where its cluster is silent. Whether the reader may see
-    the workloads is the caller's business. Those with GPUs take a query more, those whose pods begin another.
+    the workloads is the caller's business. Those with GPUs take a query more, those whose pods begin another, those
+    after one that did not complete another.
     """
     reader = Reader(user, last.names if last else None)
     silent, starting, unknown = _silent_clusters(workloads), _starting(workloads), silence.look()
@@ -141,8 +144,36 @@ def explain_many(
         or _told(workload, _of(workload, last, reader), unknown)
         for workload in workloads
     }
+    _name_dependencies({workload.pk: workload for workload in workloads}, found, user)
     reader.learn(text for explanation in found.values() if explanation for text in explanation.sentences)
     return {key: reader.told(explanation) for key, explanation in found.items() if explanation}
+
+
+def _name_dependencies(
+    workloads: Mapping[UUID, Workload],
+    found: dict[UUID, Explanation | None],
+    user: "User | AnonymousUser",
+) -> None:
+    """Put in what those wait for that start after one which did not complete, and what can be done about that (1 query,
+    none without any).
+    """
+    stuck = {
+        key: told
+        for key, told in found.items()
+        if told is not None and told.code == dependencies.FAILED and workloads[key].is_open
+    }
+    for key, needed in dependencies.failed(stuck).items():
+        names, slug = [called(row, user) for row in needed], workloads[key].slug
+        own = [row.slug for row, name in zip(needed, names, strict=True) if row.slug == name]
+        again = dependencies.requeue(needed, own)
+        found[key] = replace(
+            stuck[key],
+            sentence=stuck[key].sentence.replace(
+                reasons.DID_NOT_COMPLETE, dependencies.sentence(needed, names)
+            ),
+            next_step=f"{again}. Or cancel this one (chamber cancel {slug}) and submit it without the dependency: "
+            "Clone on its page.",
+        )
 
 
 def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
@@ -272,8 +303,8 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         return replace(
             stored,
             kind="admin",
-            sentence=f"{stored.sentence} It was refused so often that it is on hold.",
-            next_step=f"{stored.next_step} Then release the hold.",
+            sentence=f"{stored.sentence} It was refused so often that it is on hold: {_held_until(stored.code)}.",
+            next_step=f"{stored.next_step} Then release it, on its page or by `chamber release {workload.slug}`.",
             position=position,
             eta="not before the hold is released",
         )
@@ -289,6 +320,14 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         starts_at=until,
         eta=f"not before {until:%H:%M:%S} UTC",
     )
+
+
+def _held_until(code: str) -> str:
+    """Return what ends a hold that refusals for this reason set."""
+    if code not in OF_NAMESPACE:
+        return "it is not tried again before it is released"
+    level = "its namespace has another Pod Security level, " if code in OF_LEVEL else ""
+    return f"it is tried again when {level}the agent keeps its namespace again, or it is released"
 
 
 class Reader:

@@ -112,11 +112,12 @@ def open_lines() -> QuerySet[Workload]:
 
 def attempt_lines() -> QuerySet[Attempt]:
     """Return the attempts whose pods may still hold devices as lines: id, workload, pool, allocation, three times,
-    number, phase.
+    number, phase, end reason, which an open one has that was displaced.
     """
     found = Attempt.objects.filter(released_at__isnull=True)
     times = or_empty("running_at", "checkpointed_at", "ended_at")
-    columns = (*ids("id", "workload_id", "pool_id"), *texts("allocation"), *times, F("number"), F("phase"))
+    last = (F("number"), F("phase"), F("end_reason"))
+    columns = (*ids("id", "workload_id", "pool_id"), *texts("allocation"), *times, *last)
     return as_lines(found, *columns)
 
 
@@ -234,15 +235,21 @@ def _workload(
 def _placed(
     workload: engine.Workload, attempt: Row, lying: Iterable[Row], at: Mapping[str, At]
 ) -> engine.Workload:
-    """Return a workload as its attempt has it."""
-    _, _, pool, _, running_at, checkpointed_at, _, _, phase = attempt
+    """Return a workload as its attempt has it. One that was displaced neither grows nor shrinks: it only waits for its
+    pods to be known to be gone.
+    """
+    _, _, pool, _, running_at, checkpointed_at, ended_at, _, phase, end_reason = attempt
+    placements = translate.placements(
+        (int(pod), *at[device], int(share)) for _, device, pod, share, _ in lying
+    )
+    if end_reason and not ended_at:
+        pods = max(1, len(placements))
+        workload = replace(workload, pods=pods, min_pods=pods)
     return replace(
         workload,
         status=translate.PHASES[Phase(phase)],
         pool=pool,
-        placements=translate.placements(
-            (int(pod), *at[device], int(share)) for _, device, pod, share, _ in lying
-        ),
+        placements=placements,
         started_at=milliseconds_of(running_at),
         checkpointed_at=milliseconds_of(checkpointed_at),
     )

@@ -122,6 +122,8 @@ def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> se
     waiting = Workload.objects.filter(pk__in=[row.pk for row in rows], status=Status.PENDING, held=not held)
     code = "held" if held else ""
     changes = {"held": held, "reason_code": code, "reason": {}, "version": F("version") + 1}
+    if not held:  # also of the pause after the refusals that it was held for
+        changes["backoff_until"] = None
     if waiting.update(**changes) != len(rows):
         raise Conflict("Some of the workloads changed meanwhile; nothing was done.")
     journal = Journal(by=by, at=at, rows=rows)

@@ -42,6 +42,7 @@ REFUSAL_STEPS = {
     "namespace-terminating": "Wait until the namespace is gone and made again.",
     "namespace-not-kept": "Ask an admin to do what the message says.",
     "name-taken": "Ask an admin to delete the Job of that name.",
+    "config-missing": "Make what the message names in that namespace.",
     "not-created": "Ask an admin to look at the Job with `kubectl describe`.",
     "refused": "Change what the message names and submit it again, or ask an admin.",
 }
@@ -61,7 +62,7 @@ LASTING = frozenset(
         "name-taken",
         "refused",
     }
-    | {"namespace-missing", "namespace-not-kept"}
+    | {"namespace-missing", "namespace-not-kept", "config-missing"}
 )
 """Refusals that do not pass by themselves."""
 PASSING = frozenset({"quota-exceeded", "cluster-busy", "webhook-unreachable", "namespace-terminating"})

@@ -15,6 +15,7 @@ DISPLACING = frozenset(
         "unschedulable",  # pods that were added to a running workload did not come to their nodes,
         "not-created",  # were not made,
         "volume-not-mounted",  # do not get their volumes,
+        "config-missing",  # name a ConfigMap or Secret that is not there,
         "quota-exceeded",  # or are not allowed, for whatever the cluster says
         "quota-too-small",
         "limit-range",

@@ -23,7 +23,7 @@ from agentlink.protocol import (
 )
 from agentlink.tests.agents import Hand, admit, devices_of, report
 from agentlink.tests.conftest import Place
-from agentlink.tests.factories import make_cluster
+from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import NotAllowed
 from chamber.ids import new_id
 from teams.actors import Actor
@@ -311,6 +311,7 @@ def test_a_job_that_its_cluster_refuses_three_times_is_held_and_its_people_told_
     note = discover(Hand(place.cluster), job(revision="r1"))["u1"].note
     assert "on hold" in note
     assert 'persistentvolumeclaim "data" not found' in note
+    assert f"or chamber release {workload.slug}, has it tried again: " in note
     assert "kubectl annotate --overwrite -n nlp-jobs job/train chamber.internal/retry=" in note
     assert discover(Hand(place.cluster), job(revision="r2"))["u1"].note == ""
     workload.refresh_from_db()
@@ -358,6 +359,23 @@ def test_types_of_gpus_that_a_job_requires_are_planned_as_far_as_its_cluster_has
     assert Workload.objects.get().gpu_types == ["H100"]
     verdict = discover(hand, job("u2", gpu_types=("H200", "B200")))["u2"]
     assert "H200" in verdict.refused
+
+
+def test_a_job_that_asks_for_a_mig_slice_has_one_a_pod_of_whatever_type_its_profile_has(
+    place: Place, bound: BoundNamespace
+) -> None:
+    types = ("mig-1g.10gb", "NVIDIA-H100-MIG-1g.10gb", "NVIDIA-H100-MIG-1g.10gb-SHARED", "mig-11g.10gb")
+    for number, gpu_type in enumerate(types):
+        cut = make_node(place.cluster, f"m{number}", gpus=4, pool=place.pool, gpu_type=gpu_type)
+        cut.devices.update(slicing="mig", share_milli=143)
+    hand = Hand(place.cluster)
+    assert discover(hand, job(pods=4, gpu_types=("mig-1g.10gb",)))["u1"].refused == ""
+    workload = Workload.objects.get()
+    assert (workload.pods, workload.gpu_milli) == (4, 1000)
+    assert workload.gpu_types == ["NVIDIA-H100-MIG-1g.10gb", "mig-1g.10gb"]
+    assert workload.slices is not None
+    verdict = discover(hand, job("u2", gpu_types=("mig-2g.20gb",)))["u2"]
+    assert "mig-2g.20gb" in verdict.refused
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agentlink import spaces
-from agentlink.models import BoundNamespace
+from agentlink.models import BoundNamespace, Cluster
 from agentlink.protocol import Discovered, DiscoveredJob, NamespaceReport, Namespaces
 from agentlink.session import Answer
 from agentlink.tests.agents import Hand, admit, devices_of
 from agentlink.tests.conftest import Place
+from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
 from teams.actors import Actor, Via
 from teams.models import AuditEvent, Role, Team
@@ -138,20 +139,55 @@ def test_what_the_agent_tells_of_a_namespace_is_kept(place: Place) -> None:
     assert spaces.shown(place.cluster, make_user("stranger")) == []
 
 
+def refused_by(place: Place, cluster: Cluster, index: int, code: str) -> Workload:
+    """Return a workload of the team that the cluster refused for this reason."""
+    device = devices_of(cluster, cluster.nodes.order_by("name")[0].name)[index]
+    attempt = admit(place.team, place.owner, place.pool, cluster, [device])
+    with transaction.atomic():
+        lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message="It was refused.")
+    return Workload.objects.get(pk=attempt.workload_id)
+
+
 def test_what_was_refused_for_its_namespace_is_tried_again_when_that_is_kept(place: Place) -> None:
     bound = bind(place)
     hand = Hand(place.cluster)
     problem = NamespaceReport(namespace="nlp-jobs", ready=False, problem="It has no Pod Security level.")
     hand.say(Discovered(version=1, namespaces=(problem,)))
-    attempt = admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
-    refused = Workload.objects.get(pk=attempt.workload_id)
-    with transaction.atomic():
-        lifecycle.refused(attempt.pk, at=timezone.now(), code="namespace-not-kept", message=problem.problem)
+    west = make_cluster("west")
+    make_node(west, "w1", gpus=1, pool=place.pool)
+    codes = ("namespace-not-kept", "namespace-missing", "pod-security", "quota-too-small")
+    *its, of_quota = (refused_by(place, place.cluster, index, code) for index, code in enumerate(codes))
+    elsewhere = refused_by(place, west, 0, "namespace-not-kept")
     kept = NamespaceReport(namespace="nlp-jobs", ready=True, security="baseline")
     hand.say(Discovered(version=1, namespaces=(kept,)))
-    refused.refresh_from_db()
-    assert (refused.backoff_until, refused.reason) == (None, {})
-    last = refused.events.latest("sequence").message
-    assert last == "Tried again: The namespace nlp-jobs is kept by the agent again."
+    for row in its:
+        row.refresh_from_db()
+        assert (row.backoff_until, row.reason) == (None, {})
+        last = row.events.latest("sequence").message
+        assert last == "Tried again: The namespace nlp-jobs is kept by the agent again."
+    for row in (of_quota, elsewhere):
+        row.refresh_from_db()
+        assert row.backoff_until is not None
+        assert row.events.latest("sequence").message == "It was refused."
     bound.refresh_from_db()
     assert bound.security == "baseline"
+
+
+def test_what_pod_security_refused_is_tried_again_under_another_level(place: Place) -> None:
+    bind(place)
+    hand = Hand(place.cluster)
+    report = NamespaceReport(namespace="nlp-jobs", ready=True, security="restricted")
+    hand.say(Discovered(version=1, namespaces=(report,)))
+    by_level, by_limits = (
+        refused_by(place, place.cluster, index, code)
+        for index, code in enumerate(("pod-security", "limit-range"))
+    )
+    hand.say(Discovered(version=1, namespaces=(report,)))
+    by_level.refresh_from_db()
+    assert by_level.backoff_until is not None
+    hand.say(Discovered(version=1, namespaces=(report.model_copy(update={"security": "baseline"}),)))
+    by_level.refresh_from_db()
+    by_limits.refresh_from_db()
+    assert (by_level.reason, by_limits.reason["code"]) == ({}, "limit-range")
+    last = by_level.events.latest("sequence").message
+    assert last == "Tried again: The Pod Security level of the namespace nlp-jobs is now baseline."

@@ -21,6 +21,7 @@ from chamber import live
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
 from chamber.words import plural
 from scheduling import silence
+from scheduling.explain import label as words_of
 
 register = template.Library()
 
@@ -122,6 +123,12 @@ def duration(length: timedelta | float | Missing) -> str:
     else:
         words, rest = f"{seconds // DAY} d", f"{seconds % DAY // HOUR} h"
     return words if int(rest.split()[0]) == 0 else f"{words} {rest}"
+
+
+@register.filter
+def reason_words(code: str | Missing) -> str:
+    """Return a reason's code in words: "Waiting for GPUs"; "" for None."""
+    return words_of(code) if code else ""
 
 
 # Times

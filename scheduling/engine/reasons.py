@@ -38,6 +38,8 @@ CHANGE = frozenset(
 
 MOST_NAMED = 3
 """So many nodes of each state are named; the others are counted."""
+DID_NOT_COMPLETE = "A workload it depends on did not complete."
+"""Said of any; who may know which it is, is told its name in place of this."""
 
 
 def kind_of(code: ReasonCode) -> ReasonKind:
@@ -77,8 +79,8 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
     if workload.dependency is Dependency.FAILED:
         return reason(
             ReasonCode.DEPENDENCY_FAILED,
-            "A workload it depends on did not complete.",
-            "Run that one again, or remove the dependency.",
+            DID_NOT_COMPLETE,
+            "Run that one again, or submit this one without the dependency.",
         )
     if workload.backing_off_until is not None and workload.backing_off_until > now:
         seconds = counted(-(-(workload.backing_off_until - now) // 1000), "second")

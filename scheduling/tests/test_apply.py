@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -18,9 +18,9 @@ from scheduling.decide import Decided, decide
 from scheduling.models import Clock, Cycle
 from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme
-from scheduling.tests.factories import make_nodes, run_pods
+from scheduling.tests.factories import AGENT, make_nodes, pods_gone, run_pods
 from teams.actors import Actor, Via
-from workloads import actions
+from workloads import actions, lifecycle
 from workloads.models import Attempt, EndReason, Status, Workload
 from workloads.tests.factories import finish, make_workload
 
@@ -222,3 +222,27 @@ def test_a_gang_does_not_grow_on_what_a_queued_victim_may_still_have_pods_on(acm
     assert (applied.decisions, applied.left_out) == (2, 1)
     assert (victim.status, newcomer.status) == (Status.PENDING, Status.QUEUED)
     assert gang.attempt.placements.count() == 1
+
+
+def test_a_gang_that_was_displaced_neither_grows_nor_shrinks(acme: Acme) -> None:
+    singles = [make_workload(acme.research, acme.owner) for _ in range(10)]
+    run_cycle()
+    gang = make_workload(acme.research, acme.owner, pods=3, min_pods=1)
+    run_cycle()
+    run_pods([*singles, gang])
+    assert gang.attempt is not None
+    over = singles[0].attempt
+    assert over is not None
+    finish(over)
+    pods_gone([over])
+    plan = decided()
+    assert [grow.workload for grow in plan.plan.grows] == [str(gang.pk)]
+    lost = lifecycle.Displacement(gang.attempt.pk, "node-lost", "Lost.", timezone.now(), gone=False)
+    with transaction.atomic():
+        lifecycle.displace_many([lost], by=AGENT, at=timezone.now())
+
+    assert apply(plan).left_out == 1
+    now = decided()
+    row = next(row for row in now.picture.snapshot.workloads if row.id == str(gang.pk))
+    assert (row.pods, row.min_pods, now.plan.grows) == (2, 2, ())
+    assert gang.attempt.placements.count() == 2

@@ -21,7 +21,7 @@ from teams.actors import Actor, Via
 from teams.models import Pool
 from workloads import actions, lifecycle
 from workloads.lifecycle.refusals import MOST_LASTING
-from workloads.models import Workload
+from workloads.models import Dependency, Status, Workload
 from workloads.tests.factories import admit, finish, make_workload, preempt, start
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -140,18 +140,81 @@ def test_one_that_its_cluster_refused_is_told_why_and_when_it_is_tried_again(acm
     assert (foreign.code, "forbidden" in foreign.sentence) == ("backing-off", False)
 
 
-def test_one_that_was_refused_too_often_is_told_so_until_it_is_released(acme: Acme) -> None:
-    workload = refused(acme, "pod-security", times=MOST_LASTING)
+@pytest.mark.parametrize(
+    ("code", "until"),
+    [
+        ("limit-range", "it is not tried again before it is released"),
+        (
+            "namespace-not-kept",
+            "it is tried again when the agent keeps its namespace again, or it is released",
+        ),
+        (
+            "pod-security",
+            "it is tried again when its namespace has another Pod Security level, the agent keeps its namespace "
+            "again, or it is released",
+        ),
+    ],
+)
+def test_one_that_was_refused_too_often_is_told_so_until_it_is_released(
+    acme: Acme, code: str, until: str
+) -> None:
+    workload = refused(acme, code, times=MOST_LASTING)
     run_cycle()
     reason = explain(workload, acme.outsider)
     assert reason is not None
-    assert "It was refused so often that it is on hold." in reason.sentence
-    assert reason.next_step.endswith("Then release the hold.")
+    assert reason.sentence.endswith(f" It was refused so often that it is on hold: {until}.")
+    release = f"Then release it, on its page or by `chamber release {workload.slug}`."
+    assert reason.next_step.endswith(release)
+    assert f"(chamber release {workload.slug})" in workload.events.latest("sequence").message
     actions.release(by=Actor.person(acme.outsider, Via.PAGE), workload=workload)
-    workload.refresh_from_db()
     run_cycle()
-    reason = explain(workload, acme.outsider)
-    assert reason is None or "forbidden" not in reason.sentence
+    workload.refresh_from_db()
+    assert workload.status == Status.QUEUED
+
+
+def test_one_whose_dependency_failed_is_told_which_and_what_can_be_done(
+    acme: Acme,
+) -> None:
+    failed, foreign, done = (
+        make_workload(team, owner, max_retries=0)
+        for team, owner in (
+            (acme.research, acme.owner),
+            (acme.production, acme.outsider),
+            (acme.research, acme.owner),
+        )
+    )
+    waits, ends = (
+        make_workload(acme.research, acme.owner),
+        make_workload(acme.research, acme.owner, fail_if_impossible=True),
+    )
+    for needed, exit_code in ((failed, 1), (foreign, 1), (done, 0)):
+        finish(start(needed, acme.pool), exit_code=exit_code)
+        for row in (waits, ends):
+            Dependency.objects.create(workload=row, needs=needed)
+    run_cycle()
+    reason = explain(waits, acme.owner)
+    assert reason is not None
+    assert (reason.code, reason.kind) == ("dependency-failed", "change")
+    assert reason.sentence == (
+        f"It starts only after {failed.slug} (Failed) and an elastic workload of Production (priority 50) (Failed) "
+        "have completed."
+    )
+    assert reason.next_step == (
+        f"Requeue {failed.slug} (chamber requeue {failed.slug}), and ask for the same where it is not yours. Or cancel "
+        f"this one (chamber cancel {waits.slug}) and submit it without the dependency: Clone on its page."
+    )
+    ends.refresh_from_db()
+    assert (ends.status, ends.reason["code"]) == (Status.FAILED, "dependency-failed")
+    assert ends.reason["message"] == (
+        f"It starts only after {failed.slug} (Failed) and a workload of Production (Failed) have completed."
+    )
+    assert ends.reason["next_step"].endswith(f", then this one (chamber requeue {ends.slug}).")
+    for row in (failed, foreign):
+        actions.requeue(by=Actor.person(row.owner, Via.PAGE), workload=row)
+    run_cycle()
+    reason = explain(waits, acme.owner)
+    assert reason is not None
+    assert reason.code == "waiting-for-dependency"
 
 
 def test_one_whose_attempt_failed_is_told_how_while_it_waits_for_the_next(acme: Acme) -> None:
@@ -268,7 +331,9 @@ def test_the_fragment_is_for_who_may_see_the_workload(acme: Acme, client: Client
 
     client.force_login(acme.mate)
     answer = client.get(url, headers={"X-Chamber-Fragment": "1"})
-    assert "larger-than-any-node" in answer.content.decode()
+    words = '<span title="larger-than-any-node">Larger than any node</span>'
+    assert words in answer.content.decode()
+    assert "<code>" not in answer.content.decode()
     assert "<html" not in answer.content.decode()
     assert "<html" in client.get(url).content.decode()
 

@@ -95,10 +95,6 @@ def refuse_many(
     pairs = [(row, attempt) for row, attempt in lock_open_many(refusals) if row.status != Status.RUNNING]
     journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
     before = in_a_row(row.pk for row, _ in pairs)
-    started = [(row, attempt) for row, attempt in pairs if row.status == Status.STARTING]
-    change_status([row for row, _ in started], Status.FAILED, at=journal.at)
-    for row, attempt in started:
-        journal.add_change(row, refusals[attempt.pk].message, number=attempt.number)
     to_pending([row for row, _ in pairs], at=journal.at)
     for row, attempt in pairs:
         refusal, times = refusals[attempt.pk], before.get(row.pk, InARow(0, 0, 0))
@@ -108,12 +104,19 @@ def refuse_many(
         bound = (most or {}).get(attempt.pk, times.staying + 2)
         lasted = lasts and times.lasting + 1 >= MOST_LASTING
         row.held = row.held or lasted or times.staying + 1 >= bound
-        held = f" Put on hold after {times.refused + 1} refusals in a row." if row.held else ""
+        held = f" {_on_hold(row, times.refused + 1)}" if row.held else ""
         journal.add_change(
             row, f"{refusal.message}{held}", number=attempt.number, data={"code": refusal.code}
         )
     update_each([row for row, _ in pairs], ["backoff_until", "reason", "held"])
     return _written([attempt for _, attempt in pairs], journal)
+
+
+def _on_hold(row: Workload, refusals: int) -> str:
+    return (
+        f"Put on hold after {count(refusals, 'refusal')} in a row: mend that, then release it "
+        f"(chamber release {row.slug})."
+    )
 
 
 def _end(attempt: Attempt, reason: EndReason, detail: dict[str, str], *, at: datetime) -> None:

@@ -14,7 +14,7 @@ from chamber.ids import new_ids
 from chamber.words import count
 from teams.actors import Actor
 from teams.models import Team
-from workloads import reasons
+from workloads import dependencies, reasons
 from workloads.lifecycle.displaced import end_displaced
 from workloads.lifecycle.journal import Journal, Shown, announce
 from workloads.lifecycle.status import Row, change_status, lock
@@ -362,11 +362,25 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
     ]
     journal = Journal(by=by, at=at, rows=[row for _, row in chosen])
     change_status([row for _, row in chosen], Status.FAILED, at=journal.at)
+    needed = dependencies.failed([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
     for failure, row in chosen:
         reason = reasons.EndReason(failure.code, failure.message, next_step=failure.next_step)
+        if row.pk in needed:
+            reason = _of_dependencies(row, needed[row.pk])
         row.reason_code, row.reason = failure.code, reason.as_json()
-        journal.add_change(row, failure.message)
+        journal.add_change(row, reason.message)
     if chosen:
         update_each([row for _, row in chosen], ["reason_code", "reason"])
     journal.write(ring=True)
     return {row.pk for _, row in chosen}
+
+
+def _of_dependencies(row: Workload, needed: Sequence[Workload]) -> reasons.EndReason:
+    """Return why one ended that starts after these; those of other teams are not for all its readers to know."""
+    own = [other.slug for other in needed if other.team_id == row.team_id]
+    names = [other.slug if other.slug in own else f"a workload of {other.team.name}" for other in needed]
+    return reasons.EndReason(
+        dependencies.FAILED,
+        dependencies.sentence(needed, names),
+        next_step=f"{dependencies.requeue(needed, own)}, then this one (chamber requeue {row.slug}).",
+    )

@@ -97,8 +97,12 @@ def test_a_refused_workload_keeps_the_clusters_words_until_it_is_admitted_again(
     assert (workload.reason["kind"], workload.reason["code"]) == ("refused", "pod-security")
     assert "enforce=baseline" in workload.reason["next_step"]
     assert Attempt.objects.get().end_detail == workload.reason
-    admit(workload, pool)
+    attempt = admit(workload, pool)
     assert workload.reason == {}
+    lifecycle.pods_created(attempt.pk, timezone.now())
+    lifecycle.refused(attempt.pk, at=timezone.now(), code="pod-security", message=WORDS)
+    told = workload.events.filter(attempt_number=attempt.number, message=WORDS)
+    assert [event.data["status"] for event in told] == [Status.PENDING]
 
 
 def test_lasting_refusals_put_it_on_hold_after_a_bound_and_passing_ones_never_do(

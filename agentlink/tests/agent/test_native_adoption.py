@@ -1,11 +1,13 @@
 """What a Job asks for, why it cannot be adopted, and what beginning it changes, without a cluster."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from agentlink.agent.backends.native import adoption, manifests
+from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.adoption import describe, read_entry
 from agentlink.agent.backends.native.devices import Ask
 from agentlink.agent.backends.native.manifests import Wave, parts
@@ -13,13 +15,29 @@ from agentlink.agent.backends.native.marks import Mark, Marks, digest
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Place, read_place, taken
 from agentlink.agent.backends.native.plans import JobPlan
-from agentlink.protocol import AssignedPod, BoundNamespace, DeviceShare
+from agentlink.agent.kube.client import Kube
+from agentlink.protocol import Adopted, AssignedPod, BoundNamespace, DeviceShare
 from agentlink.tests.kube.made import assigned
 from agentlink.tests.kube.native import work
 
 NAMES = Names()
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-*")
 GPU = ("nvidia.com/gpu",)
+SEVERAL_TYPES = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["H100", "A100"]}
+                        ]
+                    }
+                ]
+            }
+        }
+    }
+}
 Json = dict[str, Any]
 
 
@@ -95,6 +113,17 @@ def test_a_description_says_all_that_is_planned_by() -> None:
     assert (found.service_account, found.volumes, found.problems) == ("trainer", ("emptyDir", "secret"), ())
 
 
+def test_a_job_that_asks_for_one_slice_asks_for_it_by_its_type() -> None:
+    for limits, asked in (
+        ({"nvidia.com/mig-1g.10gb": "1"}, (1, ("mig-1g.10gb",), ())),
+        ({"nvidia.com/mig-3g.40gb.me": "1", "cpu": "2"}, (1, ("mig-3g.40gb.me",), ())),
+        ({"nvidia.com/gpu": "1"}, (1, (), ())),
+    ):
+        body = job(container={"resources": {"limits": limits}})
+        told = describe(body, NAMES, resources=RESOURCES)
+        assert (told.gpus, told.gpu_types, told.problems) == asked
+
+
 PROBLEMS: dict[str, tuple[Json, str]] = {
     "no pods": (job(parallelism=0), "It has no pods"),
     "several that are not Indexed": (job(parallelism=2, completions=2), "is not Indexed"),
@@ -107,9 +136,17 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "no GPUs": (job(container={"resources": {}}), "asks for no GPUs"),
     "parts of GPUs": (
         job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "2"}}}),
-        "It asks for 2 of nvidia.com/mig-1g.10gb in a pod; only whole GPUs of one kind can be planned for a Job. "
-        "Slices go one to a pod: submit it to Chamber with a pod for each slice, "
-        "and name their type as the pool's page does.",
+        "It asks for 2 of nvidia.com/mig-1g.10gb in a pod; whole GPUs of one kind, or one MIG slice, can be planned "
+        "for a pod of a Job. Give it one pod for each slice (parallelism).",
+    ),
+    "a replica": (
+        job(container={"resources": {"limits": {"nvidia.com/mig-1g.10gb.shared": "1"}}}),
+        "It asks for 1 of nvidia.com/mig-1g.10gb.shared in a pod; whole GPUs of one kind",
+    ),
+    "a slice and types of GPUs": (
+        job(SEVERAL_TYPES, container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}}),
+        "It asks for a slice nvidia.com/mig-1g.10gb and requires one of several GPU types by its node affinity "
+        "(H100, A100); require one by a nodeSelector.",
     ),
     "GPUs and parts of GPUs": (
         job(container={"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "1"}}}),
@@ -388,3 +425,20 @@ def test_the_slices_of_a_job_without_chamber_are_not_counted_as_gpus() -> None:
     limits = {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "2"}
     asks = job(container={"resources": {"limits": limits}}, parallelism=2, completions=2)
     assert read_entry(asks, None, NAMES, resources=RESOURCES).gpus_milli == 2 * (1000 + 2 * 143)
+
+
+async def test_a_jobs_event_says_where_it_stands_when_it_is_tried_again() -> None:
+    said: list[Json] = []
+
+    async def create(_: object, body: Json, __: str) -> None:
+        said.append(body)
+
+    adopter = Adopter(
+        cast(Kube, SimpleNamespace(create=create)), NAMES, cast(Any, None), cast(Any, None), "c"
+    )
+    await adopter.tell_refused(Adopted(namespace="nlp-jobs", name="train", uid="u1"), "train-1", "No. " * 400)
+    (event,) = said
+    assert event["message"].startswith("No. No. ")
+    # Not that it is tried again: the server may have put it on hold by then.
+    assert event["message"].endswith("Chamber suspends it. When it is tried again: chamber why train-1")
+    assert len(event["message"]) < 1000

@@ -130,12 +130,16 @@ class World:
         workload: Workload = await until(found)
         return workload
 
-    async def admit(self, workload: Workload, places: Iterable[tuple[str, int]]) -> Attempt:
+    async def admit(
+        self, workload: Workload, places: Iterable[tuple[str, int]], *, share: int = 1000
+    ) -> Attempt:
         """Admit a workload as a cycle would: pod 0, 1, ... on one device each."""
 
         def work() -> Attempt:
             devices = [Device.objects.get(node__name=node, index=index) for node, index in places]
-            return admit(self.team, self.owner, self.pool, self.cluster, devices, workload=workload)
+            return admit(
+                self.team, self.owner, self.pool, self.cluster, devices, workload=workload, share=share
+            )
 
         attempt: Attempt = await in_database(work)
         return attempt

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native import care, reasons
-from agentlink.models import Assignment
+from agentlink.models import Assignment, Device
 from agentlink.tests.agents import in_database, until
 from agentlink.tests.kube.adopting import ADMIN, World, job_body, world_of
 from rig.namespaces import Json, Namespace
@@ -53,6 +53,17 @@ async def test_a_job_without_a_toleration_starts_where_the_taint_is_the_gpus_own
         back = await world.job("train", lambda job: job["spec"]["suspend"] and len(tolerations(job)) == 1)
         assert tolerations(back) == [{"key": "mine", "operator": "Exists"}]
         assert (await world.workload("train")).pk == workload.pk  # what Chamber adds is no change of the Job
+
+        (cut,) = await asyncio.to_thread(lambda: namespace.add_nodes(1, gpus=0, profiles={"1g.10gb": 1}))
+        await until(Device.objects.filter(slicing="mig").exists)
+        one = {"nvidia.com/mig-1g.10gb": "1"}
+        await world.create(job_body("slice", container={"resources": {"limits": one}}))
+        sliced = await world.workload("slice")
+        assert (sliced.gpu_types, sliced.gpu_milli) == (["mig-1g.10gb"], 1000)
+        await world.admit(sliced, [(cut, 0)], share=143)
+        await world.workload("slice", lambda row: row.status == Status.RUNNING)
+        (pod,) = await world.pods("slice")
+        assert pod["spec"]["nodeName"] == cut
 
 
 async def test_a_taint_that_is_not_the_gpus_own_is_told_at_once_and_keeps_the_job_suspended(

@@ -1,6 +1,7 @@
 """What is done about an attempt while the cluster's own word lags behind what was just done."""
 
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -8,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from agentlink.agent.backends.native import care as caring
+from agentlink.agent.backends.native import reasons
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.care import Care
@@ -48,7 +50,20 @@ def care(kube: Written, *things: Any) -> Care:
     maker = SimpleNamespace(
         kube=kube, names=NAMES, has_node=_has_node, closed=lambda _: set(), pods=_pods(kube)
     )
-    return Care(cast(Maker, maker), cast(Adopter, None), attempts, namespace="ns", touch=touched.append)
+    return Care(cast(Maker, maker), cast(Adopter, Told()), attempts, namespace="ns", touch=touched.append)
+
+
+class Told:
+    """Takes the place of what writes on adopted Jobs: nothing is read of it."""
+
+    async def tell_failed(self, *_: object) -> None:
+        pass
+
+
+def verdicts(kube: Written) -> list[Verdict]:
+    """Return the verdicts that were written."""
+    texts = (each["metadata"]["annotations"][NAMES.verdict] for each in kube.patches)
+    return [verdict for verdict in map(Verdict.read, texts) if verdict is not None]
 
 
 def _taking(made: list[object]) -> Callable[[object], Coroutine[Any, Any, None]]:
@@ -65,8 +80,8 @@ def _pods(kube: Written) -> Callable[[str, str], Coroutine[Any, Any, list[PodFac
     return pods
 
 
-async def _has_node(_: str) -> bool:
-    return True
+async def _has_node(node: str) -> bool:
+    return node != "gone"
 
 
 async def test_a_second_pod_that_is_taken_away_does_not_bring_the_first_back_to_mind() -> None:
@@ -115,20 +130,40 @@ async def test_nobody_is_blamed_for_pods_that_are_only_not_heard_of_yet(
     assert (verdict.code, verdict.exit_code) == (code, exit_code)
 
 
+@pytest.mark.parametrize(
+    ("known", "now_there", "code"),
+    [
+        # The image came meanwhile.
+        (
+            pod(0, "Pending", started_at=at(-200), waiting=Said("ErrImagePull", "manifest unknown")),
+            pod(0),
+            "image-not-pulled",
+        ),
+        # It was done before the cluster deleted its pods, or took its node.
+        (pod(0, deleted_at=at(20)), pod(0, "Succeeded", finished_at=at(19)), "pod-deleted"),
+        (pod(0, node="gone"), pod(0, "Succeeded", node="gone", finished_at=at(19)), "node-lost"),
+        (pod(0, "Pending", node="", started_at=None), pod(0), "unschedulable"),
+        # It was done within its time.
+        (pod(0), pod(0, "Succeeded", finished_at=at(19)), "time-limit"),
+    ],
+    ids=["image", "deleted", "node", "unbound", "limit"],
+)
 async def test_what_time_alone_brings_about_is_looked_at_afresh_before_it_is_written(
-    monkeypatch: pytest.MonkeyPatch,
+    known: PodFacts, now_there: PodFacts, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caring, "_now", lambda: NOW)
-    stuck = pod(0, "Pending", started_at=at(-200), waiting=Said("ErrImagePull", "manifest unknown"))
+    clock = [NOW]
+    monkeypatch.setattr(caring, "_now", lambda: clock[0])
     kube = Written()
-    kube.pods = [pod(0)]  # the API server was away, and the image came meanwhile
-    attempt = job(0, started_at=None)
-    await care(kube, attempt, stuck).look_after(ATTEMPT)
-    assert kube.patches == []
-    kube.pods = [stuck]
-    await care(kube, attempt, stuck).look_after(ATTEMPT)
-    (patch,) = kube.patches
-    assert "image-not-pulled" in patch["metadata"]["annotations"][NAMES.verdict]
+    kube.pods = [now_there]  # the API server was away
+    limit: dict[str, Any] = {"adopted": True, "time_limit_seconds": 30} if code == "time-limit" else {}
+    attempt = job(0, started_at=at(1), **limit)
+    looking = care(kube, attempt, known)
+    for pods, codes in (kube.pods, set()), ([known], {code}):
+        kube.pods = pods
+        for _ in range(2):
+            await looking.look_after(ATTEMPT)
+            clock[0] += timedelta(seconds=reasons.UNBOUND_SECONDS)
+        assert {verdict.code for verdict in verdicts(kube)} == codes
 
 
 async def test_a_time_limit_is_kept_by_the_cluster_and_never_early() -> None:

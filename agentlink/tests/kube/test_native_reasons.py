@@ -106,6 +106,33 @@ def test_each_cause_has_its_code_and_its_sentence(things: Things, code: str, sen
 
 
 @pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            'secret "s" not found',
+            "the Secret s in namespace ns, which the pod names, is not there: secret",
+        ),
+        (
+            'configmaps "c.d" not found',
+            "the ConfigMap c.d in namespace ns, which the pod names, is not there: configmaps",
+        ),
+        (
+            "couldn't find key token in Secret ns/s",
+            "the Secret s in namespace ns has no key token, which the pod names: couldn't",
+        ),
+    ],
+)
+def test_what_a_container_s_environment_names_and_is_not_there_is_refused(words: str, sentence: str) -> None:
+    stuck = pod(0, "Pending", started_at=at(-200), waiting=Said("CreateContainerConfigError", words))
+    verdict = judged(BOTH, stuck).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.refused) == ("config-missing", True)
+    assert verdict.message.startswith(f"Pod 0 on n0 cannot begin: {sentence}")
+    assert verdict.message.endswith(f"{words}.")
+    assert judged(BOTH, replace(stuck, started_at=at(10))).verdict is None
+
+
+@pytest.mark.parametrize(
     "things",
     [
         [BOTH, pod(0), pod(1)],

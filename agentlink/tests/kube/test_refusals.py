@@ -139,12 +139,19 @@ def jobs_unasked(namespace: Namespace) -> None:
 
 
 def looked_at(kubeconfig: Path, asked: Asked) -> list[tuple[str, str]]:
-    """Return what the doctor finds wrong with admission, by check."""
+    """Return what the doctor finds wrong with admission in the namespaces that it is asked about, by check: it looks
+    into bound ones besides, which other tests have in the same control plane.
+    """
 
     async def look() -> list[tuple[str, str]]:
         async with Kube(load(kubeconfig)) as kube:
             report = await examine(kube, asked)
-        return [(check, found.problem) for check, found in report.problems if check in ("jobs", "pods")]
+        return [
+            (check, found.problem)
+            for check, found in report.problems
+            if check in ("jobs", "pods")
+            and any(f"in the namespace {name}: " in found.problem for name in asked.workloads)
+        ]
 
     return asyncio.run(look())
 

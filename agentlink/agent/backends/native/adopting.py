@@ -21,6 +21,9 @@ from agentlink.protocol import Adopted, AssignedPod, Assignment
 
 logger = logging.getLogger(__name__)
 
+MOST_WORDS = 850
+"""Of why a Job was refused in an event, so that what follows is not cut off."""
+
 
 class Busy(KubeError):  # noqa: N818 - passes by itself
     """Something of an earlier attempt is still there: it is tried again."""
@@ -84,9 +87,12 @@ class Adopter:
             await self.kube.patch(JOBS, name, adoption.released(self.names), namespace)
             logger.info("Released the adopted Job %s/%s.", namespace, name)
 
-    async def tell_refused(self, job: Adopted, message: str) -> None:
-        """Say on a Job why the cluster does not run it."""
-        await self._tell(job, "NotStarted", f"{message} Chamber suspends it, and tries it again later.")
+    async def tell_refused(self, job: Adopted, slug: str, message: str) -> None:
+        """Say on a Job why the cluster does not run it, and where it stands when it is tried again: only the server
+        knows whether that is before somebody releases it.
+        """
+        text = f"{message[:MOST_WORDS]} Chamber suspends it. When it is tried again: chamber why {slug}"
+        await self._tell(job, "NotStarted", text)
 
     async def tell_failed(self, job: Adopted, message: str) -> None:
         """Say on a Job how its attempt ended."""

@@ -29,6 +29,8 @@ from agentlink.protocol.profiles import GPU_MILLI
 
 WHOLE = "/gpu"
 """How the name of a resource ends that counts whole GPUs."""
+SHARED = ".shared"
+"""How the name of a resource ends that counts replicas."""
 LONGEST = 1000
 """Of an argument of the command that is told: what runs is the Job's own template."""
 MOST_WORDS = 50
@@ -139,7 +141,7 @@ def describe(
         image=_text(main.get("image") or ""),
         command=tuple(_text(word) for word in command[:MOST_WORDS]),
         node_selector={key: _text(value) for key, value in demanded.labels.items()},
-        gpu_types=demanded.gpu_types,
+        gpu_types=demanded.gpu_types or tuple(filter(None, [slice_of(gpus)])),
         tolerations=tuple(sorted(set(_planned_tolerations(_own_tolerations(body, names))))),
         time_limit_seconds=min(limits, default=None),
         grace_seconds=pod.get("terminationGracePeriodSeconds", 30),
@@ -211,6 +213,16 @@ def gpus_of(pod: JsonObject, resources: Iterable[str]) -> "Counter[str]":
     return wanted
 
 
+def slice_of(gpus: "Counter[str]") -> str:
+    """Return the MIG profile of which a pod asks for one slice (`mig-1g.10gb`); "" of any other."""
+    name = next(iter(gpus), "")
+    return name.rpartition("/")[2] if gpus.total() == 1 and _counts_slices(name) else ""
+
+
+def _counts_slices(resource: str) -> bool:
+    return profiles.is_mig(resource.rpartition("/")[2]) and not resource.endswith(SHARED)
+
+
 def _milli(gpus: "Counter[str]") -> int:
     """Return what devices count as in milli-GPUs, as far as the names of their resources tell."""
     shares = ((profiles.mig_share_milli(name.rpartition("/")[2]) or GPU_MILLI, gpus[name]) for name in gpus)
@@ -236,7 +248,7 @@ def problems(spec: JsonObject, gpus: "Counter[str]", demanded: Demands, names: N
     """Yield a sentence for each thing for which no policy lets a Job be adopted."""
     pod = spec["template"]["spec"]
     yield from _of_shape(spec)
-    yield from _of_gpus(pod, gpus)
+    yield from _of_gpus(pod, gpus, demanded)
     yield from _of_place(pod, names)
     yield from demanded.problems
     yield from _of_host(pod)
@@ -269,19 +281,24 @@ def _of_shape(spec: JsonObject) -> Iterator[str]:
         yield f"It is run by {spec['managedBy']}, not by Kubernetes itself."
 
 
-def _of_gpus(pod: JsonObject, gpus: "Counter[str]") -> Iterator[str]:
+def _of_gpus(pod: JsonObject, gpus: "Counter[str]", demanded: Demands) -> Iterator[str]:
     if pod.get("resourceClaims"):
         yield "It claims devices by resourceClaims; ask for nvidia.com/gpu, or submit it to Chamber."
     elif not gpus:
         yield "It asks for no GPUs; ask for them by a container's limit on nvidia.com/gpu."
-    elif any(not name.endswith(WHOLE) for name in gpus):
+    elif slice_of(gpus):
+        if demanded.gpu_types:
+            yield (
+                f"It asks for a slice {next(iter(gpus))} and requires one of several GPU types by its node affinity "
+                f"({', '.join(demanded.gpu_types)}); require one by a nodeSelector."
+            )
+    elif len(gpus) > 1 or not next(iter(gpus)).endswith(WHOLE):
         told = " and ".join(f"{count} of {name}" for name, count in sorted(gpus.items()))
+        pods = " Give it one pod for each slice (parallelism)." if all(map(_counts_slices, gpus)) else ""
         yield (
-            f"It asks for {told} in a pod; only whole GPUs of one kind can be planned for a Job. Slices go one to a "
-            "pod: submit it to Chamber with a pod for each slice, and name their type as the pool's page does."
+            f"It asks for {told} in a pod; whole GPUs of one kind, or one MIG slice, can be planned for a pod of a "
+            f"Job.{pods}"
         )
-    elif len(gpus) > 1:
-        yield f"It asks for {' and '.join(sorted(gpus))}; only whole GPUs of one kind can be planned for a Job."
 
 
 def _of_place(pod: JsonObject, names: Names) -> Iterator[str]:

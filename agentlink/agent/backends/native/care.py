@@ -222,7 +222,7 @@ class Care:
         """End an attempt that the cluster does not take, on its Jobs where it has some."""
         verdict = Verdict(refusal.code, refusal.message[:2000], _now(), refused=True)
         if found is None and assignment.adopted is not None:
-            await self._adopter.tell_refused(assignment.adopted, verdict.message)
+            await self._adopter.tell_refused(assignment.adopted, assignment.slug, verdict.message)
         logger.warning("Attempt %s of %s: %s", assignment.number, assignment.slug, refusal.message)
         if found is not None:
             await self._record(found, replace(verdict, refused=found.running_at is None))
@@ -298,7 +298,8 @@ class Care:
         """
         judgement = await self._judge_as(found)
         if judgement.verdict is not None and judgement.verdict.code in reasons.IN_TIME | DISPLACING:
-            return await self._judge_as(await self._seen_afresh(found))
+            fresh = await self._seen_afresh(found)
+            return reasons.Judgement() if fresh.succeeded else await self._judge_as(fresh)
         return judgement
 
     async def _judge_as(self, found: Attempt) -> reasons.Judgement:
@@ -367,8 +368,10 @@ class Care:
         job = found.jobs[0]
         if job.adopted and not job.vanished:
             there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)
-            tell = self._adopter.tell_refused if verdict.refused else self._adopter.tell_failed
-            await tell(there, verdict.message)
+            if verdict.refused:
+                await self._adopter.tell_refused(there, job.slug, verdict.message)
+            else:
+                await self._adopter.tell_failed(there, verdict.message)
         if not job.vanished:
             try:
                 await stopping.record(self._kube, job, verdict, self._names)

@@ -9,14 +9,15 @@ In this order, the first that holds:
    one's node is lost or not ready, it is this: what loses one of its pods fails.
 4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on. Its
    node is to be drained by now.
-5. A pod cannot begin: its image cannot be had, its container cannot be made. What may mend itself gets some time, a
-   registry that gives no answer more.
+5. A pod cannot begin: its image cannot be had, what its environment names is not there, its container cannot be made.
+   What may mend itself gets some time, a registry that gives no answer more.
 6. A pod was deleted by somebody else.
 7. The cluster does not make its pods.
 8. A pod that was let go does not come to its node.
 9. A pod that is on its node does not get its volumes.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -51,8 +52,9 @@ one that is only behind gets as long as it needs.
 
 IN_TIME = frozenset(
     {"image-not-pulled", "registry-unreachable", "container-not-made", "unschedulable", "not-created"}
+    | {"time-limit"}
 )
-"""Ends that come when something has not happened for too long."""
+"""Ends that come when something has not happened for too long, or goes on for too long."""
 
 SIGNALS = {
     1: "SIGHUP",
@@ -69,6 +71,12 @@ EXITS = frozenset({"exit-code", "out-of-memory", "container-not-started"})
 CONTAINER_REASONS = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 )
+CONFIG_MISSING = "config-missing"
+_NOT_THERE = re.compile(r"(?P<kind>secret|configmap)s? \"(?P<name>[^\"]+)\" not found", re.IGNORECASE)
+_NO_KEY = re.compile(
+    r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^\s/]+/(?P<name>[^\s/]+)"
+)
+_KINDS = {"secret": "Secret", "configmap": "ConfigMap"}
 TURNED_AWAY = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TaintToleration"})
 """Why a node does not take a pod that the scheduler gave it; besides, `OutOf` something."""
 
@@ -281,7 +289,21 @@ def _cannot_begin(slot: Slot, pod: PodFacts) -> tuple[str, str]:
         )
     if pod.waiting.reason in images.REASONS:
         return "image-not-pulled", f"{_where(slot, pod)} cannot have its image: {said}"
+    if missing := _missing(pod):
+        return CONFIG_MISSING, f"{_where(slot, pod)} cannot begin: {missing}: {said}"
     return "container-not-made", f"{_where(slot, pod)} cannot begin: {said}"
+
+
+def _missing(pod: PodFacts) -> str:
+    """Return which ConfigMap or Secret its environment names that is not there; "" for any other cause."""
+    text = pod.waiting.message
+    if found := _NOT_THERE.search(text):
+        kind = _KINDS[found["kind"].lower()]
+        return f"the {kind} {found['name']} in namespace {pod.namespace}, which the pod names, is not there"
+    if found := _NO_KEY.search(text):
+        where = f"{found['kind']} {found['name']} in namespace {pod.namespace}"
+        return f"the {where} has no key {found['key']}, which the pod names"
+    return ""
 
 
 def _of_pod(
@@ -301,7 +323,8 @@ def _of_pod(
     if pod.waiting.reason in images.HOPELESS:
         return Verdict(*_cannot_begin(slot, pod), now)
     if pod.waiting.reason in images.REASONS | CONTAINER_REASONS:
-        stuck = Verdict(*_cannot_begin(slot, pod), now)
+        code, message = _cannot_begin(slot, pod)
+        stuck = Verdict(code, message, now, refused=code == CONFIG_MISSING)
         patience = REGISTRY_SECONDS if stuck.code == "registry-unreachable" else IMAGE_SECONDS
         return stuck if passed(pod.started_at or pod.created_at, patience) else None
     return None
