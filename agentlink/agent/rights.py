@@ -113,7 +113,12 @@ RIGHTS = (
     Right(Where.WORKLOADS, PODS, ("get", "patch", "delete"), "to tie pods to their nodes, and to stop them"),
     Right(Where.WORKLOADS, PODS, ("get",), "to read logs", subresource="log"),
     Right(Where.WORKLOADS, SERVICES, ("create",), "to let the pods of a workload find each other"),
-    Right(Where.WORKLOADS, BUDGETS, ("create",), "to keep reserved work and gangs from being evicted"),
+    Right(
+        Where.WORKLOADS,
+        BUDGETS,
+        ("create", "delete"),
+        "to keep work from being evicted",
+    ),
     Right(
         Where.WORKLOADS,
         EVENTS,

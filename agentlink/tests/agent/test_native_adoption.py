@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agentlink.agent.backends.native import adoption, manifests
+from agentlink.agent.backends.native import adoption, manifests, policies
 from agentlink.agent.backends.native.adoption import describe, read_entry
 from agentlink.agent.backends.native.devices import Ask
 from agentlink.agent.backends.native.manifests import Wave, parts
@@ -21,6 +21,8 @@ NAMES = Names()
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-*")
 GPU = ("nvidia.com/gpu",)
 Json = dict[str, Any]
+IGNORED: Json = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+FAILS: Json = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
 
 
 def job(pod: Json | None = None, container: Json | None = None, **spec: Any) -> Json:
@@ -101,7 +103,6 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "more completions": (job(completions=9), "9 completions of 1 pod at once"),
     "retries": (job(backoffLimit=3), "backoffLimit 3"),
     "retries of an index": (job(backoffLimitPerIndex=1), "retries by itself"),
-    "ignored failures": (job(podFailurePolicy={"rules": [{}]}), "retries by itself"),
     "restarts": (job({"restartPolicy": "OnFailure"}), "restartPolicy: Never"),
     "another controller": (job(managedBy="kueue.x-k8s.io/multikueue"), "is run by kueue"),
     "no GPUs": (job(container={"resources": {}}), "asks for no GPUs"),
@@ -136,7 +137,36 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
         "adds the capabilities SYS_ADMIN.",
     ),
     "a port": (job(container={"ports": [{"hostPort": 80}]}), "takes a port of the node"),
+    "retries by index": (job(backoffLimitPerIndex=2), "(backoffLimitPerIndex 2)"),
+    "failures ignored": (
+        job(podFailurePolicy={"rules": [IGNORED, {"action": "Ignore", "onExitCodes": {"values": [42]}}]}),
+        "Rule 2 of its podFailurePolicy is Ignore on exit code 42; allowed are",
+    ),
+    "a condition ignored": (
+        job(podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": [{"type": "Wet"}]}]}),
+        "Rule 1 of its podFailurePolicy is Ignore on Wet; allowed are",
+    ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rules", "ends"),
+    [
+        ([], True),
+        ([IGNORED], False),
+        ([IGNORED, FAILS], False),
+        ([FAILS, IGNORED], True),  # an evicted pod may have any exit code
+        ([{**IGNORED, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}], False),
+    ],
+)
+def test_a_policy_that_ignores_evictions_is_adopted_and_keeps_its_job_from_ending(
+    rules: list[Json], *, ends: bool
+) -> None:
+    entry = read_entry(job(podFailurePolicy={"rules": rules}), None, NAMES, resources=RESOURCES)
+    assert entry.described is not None
+    assert (entry.described.problems, entry.ends_by_eviction) == ((), ends)
+    assert "--disruption-budgets lacks `adopted`" in policies.warning(has_budget=False)
+    assert "`kubectl drain` wait" in policies.warning(has_budget=True)
 
 
 @pytest.mark.parametrize(("body", "words"), PROBLEMS.values(), ids=PROBLEMS.keys())

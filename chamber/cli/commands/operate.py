@@ -177,14 +177,14 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     envvar="CHAMBER_DISRUPTION_BUDGETS",
     metavar="WORKLOADS",
-    help="Which pods have a PodDisruptionBudget: reserved, gangs, single or none; else reserved and gangs.",
+    help="Which pods have a PodDisruptionBudget: reserved, gangs, single, adopted or none; else all but single.",
 )
 @click.option(
     "--do-not-disrupt",
     multiple=True,
     envvar="CHAMBER_DO_NOT_DISRUPT",
     metavar="WORKLOADS",
-    help="Which pods autoscalers are told to leave alone, by the same words.",
+    help="Which pods autoscalers are told to leave alone: reserved, gangs, single or none; else reserved, gangs.",
 )
 @click.option(
     "--health-port",

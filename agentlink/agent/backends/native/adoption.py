@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentlink.agent.backends.native import policies
 from agentlink.agent.backends.native.affinity import Demands, demands
 from agentlink.agent.backends.native.devices import is_gpu
 from agentlink.agent.backends.native.gates import REQUIRED
@@ -49,7 +50,7 @@ class JobEntry:
 
     `described` is what it asks for, where it asks to be adopted. `pretends`: it bears Chamber's labels and no mark.
     `gpus_milli` counts MIG slices by the share that their profile names. `queue` is Kueue's that it is for, where
-    nothing else made it.
+    nothing else made it. `ends_by_eviction`: an evicted pod ends it for good.
     """
 
     uid: str
@@ -63,6 +64,7 @@ class JobEntry:
     gpus_milli: int
     described: DiscoveredJob | None
     queue: str = ""
+    ends_by_eviction: bool = True
 
 
 def written(names: Names) -> tuple[str, ...]:
@@ -90,6 +92,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
         described=_described(body, names, patterns, finished=finished) if wants else None,
         queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
+        ends_by_eviction=not policies.spares_evicted(spec),
     )
 
 
@@ -259,9 +262,10 @@ def _of_shape(spec: JsonObject) -> Iterator[str]:
     if pods >= 1 and completions not in {None, pods}:
         at_once = "1 pod" if pods == 1 else f"{pods} pods"
         yield f"It wants {completions} completions of {at_once} at once; all its pods must run together."
-    retries = spec.get("backoffLimit", 6)
-    if retries or spec.get("backoffLimitPerIndex") or spec.get("podFailurePolicy"):
-        yield f"It retries by itself (backoffLimit {retries}); set backoffLimit: 0, for retries are not planned."
+    for limit, usual in (("backoffLimit", 6), ("backoffLimitPerIndex", 0)):
+        if retries := spec.get(limit, usual):
+            yield f"It retries by itself ({limit} {retries}); set {limit}: 0, for retries are not planned."
+    yield from policies.problems(spec)
     if spec["template"]["spec"].get("restartPolicy") != "Never":
         yield "It restarts its containers by itself; set restartPolicy: Never."
     if spec.get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
