@@ -190,6 +190,7 @@ def test_its_roles_give_exactly_what_the_agent_s_own_list_says(makes_namespaces:
     given = {
         Where.CLUSTER: of_kind(made, "ClusterRole")["chamber-agent"],
         Where.OWN: of_kind(made, "Role")["chamber-agent"],
+        Where.DEFAULT: of_kind(made, "Role")["chamber-agent-events"],
         Where.WORKLOADS: of_kind(made, "ClusterRole")["chamber-agent-workloads"],
     }
     for where, role in given.items():
@@ -209,6 +210,7 @@ def test_rights_where_workloads_run_are_given_in_these_namespaces_and_in_no_othe
     narrow = [body for body in made if body["kind"] == "RoleBinding"]
     assert {body["metadata"].get("namespace", ""): body["roleRef"]["name"] for body in narrow} == {
         "": "chamber-agent",
+        "default": "chamber-agent-events",
         "chamber-workloads": "chamber-agent-workloads",
         "nlp": "chamber-agent-workloads",
         "vision": "chamber-agent-workloads",

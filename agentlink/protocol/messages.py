@@ -214,7 +214,7 @@ def _each_once(devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:
 
 
 class NodeReport(_Part):
-    """A machine. None = not bounded."""
+    """A machine. None = not bounded. `problem`: what an operator asked of it and cannot be done, with why."""
 
     name: Name
     ready: bool = True
@@ -225,6 +225,7 @@ class NodeReport(_Part):
     taints: tuple[Sentence, ...] = ()
     partition: Word = ""
     sharing: bool = True
+    problem: Sentence = ""
     devices: Annotated[tuple[DeviceReport, ...], Field(max_length=1024), AfterValidator(_each_once)] = ()
 
     def slices_by_name(self) -> dict[int, DeviceReport]:

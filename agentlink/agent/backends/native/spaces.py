@@ -228,6 +228,10 @@ class Spaces:
         kind = "Normal" if self._keeps_adopted else "Warning"
         self._tell(entry, kind, "EndsByEviction", policies.warning(has_budget=self._keeps_adopted))
 
+    def say(self, event: events.Event) -> None:
+        """Have something be said in the cluster, tried until the API server takes it."""
+        self._work.add(event)
+
     # Errands
 
     async def _do(self, errand: "_Namespace | _Job | _Quotas | events.Event") -> float | None:
