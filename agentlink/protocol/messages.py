@@ -422,8 +422,16 @@ class Usage(_Message):
     figures: Annotated[tuple[UsageFigure, ...], Field(max_length=MAX_FIGURES)]
 
 
+class Released(_Message):
+    """An operator had the cluster let go of: all that Chamber ran there was stopped, and nothing of it is left. Sent
+    last, after reports of what had ended by itself.
+    """
+
+    type: Literal["released"] = "released"
+
+
 AgentMessage = Annotated[
-    Hello | Heartbeat | Inventory | Observed | Discovered | Usage, Field(discriminator="type")
+    Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released, Field(discriminator="type")
 ]
 
 
@@ -491,14 +499,15 @@ class Taken(_Part):
 
 
 class Ack(_Message):
-    """What the server took: reports, and the generation of a whole inventory; after a hello or a heartbeat that has an
-    epoch, the present one.
+    """What the server took: reports, the generation of a whole inventory, that the cluster was released; after a hello
+    or a heartbeat that has an epoch, the present one.
     """
 
     type: Literal["ack"] = "ack"
     reports: tuple[Taken, ...] = ()
     inventory: Count | None = None
     epoch: Annotated[Epoch | None, SINCE_0_2] = None
+    released: Annotated[bool, SINCE_0_2] = False
 
 
 class ErrorCode(StrEnum):
@@ -531,4 +540,4 @@ class Error(_Message):
 ServerMessage = Annotated[Desired | Ack | Namespaces | Verdicts | Error, Field(discriminator="type")]
 
 ToAgent = Desired | Ack | Namespaces | Verdicts | Error
-Message = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | ToAgent
+Message = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released | ToAgent

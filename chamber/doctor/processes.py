@@ -118,7 +118,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return (*found, *[0] * (3 - len(found)))
 
 
-def clusters() -> Iterator[Finding]:
+def clusters() -> Iterator[Finding | Fact]:
     """Look whether the clusters' agents are in touch, and speak this version's protocol."""
     now = _now()
     with_token = set(AgentToken.objects.filter(revoked_at__isnull=True).values_list("cluster", flat=True))
@@ -128,6 +128,11 @@ def clusters() -> Iterator[Finding]:
                 "Start its agent" if cluster.pk in with_token else "Make a token for its agent and start it"
             )
             yield Finding(f"The cluster {cluster.name} has never connected.", f"{step}: `chamber agent`.")
+        elif cluster.released_at is not None:
+            ago = seconds_text((now - cluster.released_at).total_seconds())
+            yield Fact(
+                f"An operator let go of the cluster {cluster.name} {ago} ago; nothing runs or starts there."
+            )
         elif not cluster.connected or now - cluster.last_seen_at > marks.SILENT_AFTER:
             ago = seconds_text((now - cluster.last_seen_at).total_seconds())
             yield Finding(

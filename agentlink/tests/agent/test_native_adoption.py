@@ -202,7 +202,7 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
     assert describe(begun, NAMES, resources=RESOURCES) == before
     again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=str)
     assert merged(begun, again)["spec"]["template"]["spec"] == begun["spec"]["template"]["spec"]
-    released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(NAMES))
+    released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(begun, NAMES))
     assert released["metadata"]["labels"] == {NAMES.adopt: "true"}
     assert (released["metadata"]["annotations"], released["spec"]["template"]["metadata"]["labels"]) == (
         {},
@@ -225,9 +225,11 @@ def test_tolerations_are_added_for_taints_of_gpus_only_and_only_where_they_lack(
     begun = merged(body, patch)
     added = [{"key": key, "operator": "Exists"} for key in ("amd.com/gpu", "example.com/gpu")]
     assert begun["spec"]["template"]["spec"]["tolerations"] == [*own, *added]
-    back = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(NAMES))
+    back = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(begun, NAMES))
     assert back["spec"]["template"]["spec"]["tolerations"] == own
     assert back["metadata"]["annotations"] == {"note": "mine"}
+    ended = {**begun, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    assert merged(ended, adoption.released(ended, NAMES))["metadata"]["annotations"] == {"note": "mine"}
     everything = job({"tolerations": [{"operator": "Exists"}]})
     patch = adoption.started(everything, plan(), NAMES, slug="x", labels={}, resources=GPU, mark=str)
     assert merged(everything, patch)["spec"]["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]

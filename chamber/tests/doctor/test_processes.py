@@ -150,6 +150,15 @@ def test_a_database_that_was_restored_is_told_for_a_day() -> None:
     assert list(processes.clusters()) == []
 
 
+def test_a_cluster_that_was_let_go_of_is_no_fault() -> None:
+    now = timezone.now()
+    seen = {"connected": False, "last_seen_at": now - timedelta(days=3), "protocol": 1}
+    Cluster.objects.create(name="east", released_at=now - timedelta(days=2), **seen)
+    (fact,) = processes.clusters()
+    assert isinstance(fact, Fact)
+    assert fact.sentence == "An operator let go of the cluster east 2 days ago; nothing runs or starts there."
+
+
 def test_a_cluster_in_touch() -> None:
     Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now(), protocol=1)
     assert list(processes.clusters()) == []

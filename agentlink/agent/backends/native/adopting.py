@@ -82,7 +82,7 @@ class Adopter:
                 with suppress(Invalid):
                     await self._forget_start(body)
                     await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
-            await self.kube.patch(JOBS, name, adoption.released(self.names), namespace)
+            await self.kube.patch(JOBS, name, adoption.released(body, self.names), namespace)
             logger.info("Released the adopted Job %s/%s.", namespace, name)
 
     async def _drop_budget(self, job: JobFacts) -> None:

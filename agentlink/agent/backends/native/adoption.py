@@ -76,8 +76,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
     """Return what is kept of a Job."""
     metadata, spec = body["metadata"], body["spec"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    conditions = body.get("status", {}).get("conditions") or ()
-    finished = any(each["type"] in {"Complete", "Failed"} and each["status"] == "True" for each in conditions)
+    finished = _is_finished(body)
     wants = labels.get(names.adopt) == "true" and mark is not Mark.OWN and "deletionTimestamp" not in metadata
     patterns = tuple(resources)
     return JobEntry(
@@ -94,6 +93,11 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
         ends_by_eviction=not policies.spares_evicted(spec),
     )
+
+
+def _is_finished(body: JsonObject) -> bool:
+    conditions = body.get("status", {}).get("conditions") or ()
+    return any(each["type"] in {"Complete", "Failed"} and each["status"] == "True" for each in conditions)
 
 
 def _is_owned(metadata: JsonObject) -> bool:
@@ -397,10 +401,14 @@ def tolerates(pod: JsonObject, taint: str) -> bool:
     )
 
 
-def released(names: Names) -> JsonObject:
-    """Return the merge patch that takes off what Chamber wrote on a Job."""
+def released(body: JsonObject, names: Names) -> JsonObject:
+    """Return the merge patch that takes off what Chamber wrote on a Job. Which tolerations were added is kept for as
+    long as they can be taken off.
+    """
     labels = written(names)
-    annotations = (names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed)
+    annotations = [names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed]
+    if _is_finished(body):
+        annotations.append(names.tolerated)
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
 
 
