@@ -134,6 +134,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
             "taints",
             "partition",
             "sharing",
+            "problem",
             "devices",
         )
 

@@ -7,6 +7,7 @@ doubled leaves the row ahead, which means nothing.
 """
 
 import logging
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -16,14 +17,35 @@ from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
 from agentlink.protocol import MOST_EPOCHS, Epoch
+from agentlink.protocol.releases import Since, numbers
 from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live
 from teams import audit
 from teams.actors import Actor
+from teams.models import AuditEvent
 
 logger = logging.getLogger(__name__)
 
 LINK = Actor.system("agent link")
+SINCE = Since("0.2.0")
+"""The first release whose agents remember epochs."""
+RECOGNISED = "cluster.restore-recognised"
+"""The act in the audit trail."""
+
+
+def are_remembered_by(agent_version: str) -> bool:
+    """Return whether agents of a release remember epochs; of what names no release, that they do."""
+    release = numbers(agent_version)
+    return release is None or release >= SINCE.numbers
+
+
+def recognised_since(cluster_id: UUID, at: datetime) -> int:
+    """Return how often a restore was recognised by a cluster's agent since then (1 query).
+
+    After a restore once; again and again where an agent comes to two servers with copies of one database in turns.
+    """
+    events = AuditEvent.objects.filter(target_kind="cluster", target_id=str(cluster_id), at__gte=at)
+    return events.filter(action=RECOGNISED).count()
 
 
 def advance(cluster_id: UUID, told: Epoch) -> tuple[Epoch, bool]:
@@ -53,6 +75,6 @@ def _note_restore(cluster_id: UUID, number: int) -> None:
         running = running.filter(created_at__lte=cluster.restored_from + DISCONNECTED_AFTER)
     count = running.update(unheard_since=now)
     after = {"attempts": count, "epoch": before, "agent_epoch": number}
-    audit.record(by=LINK, action="cluster.restore-recognised", target=cluster, after=after)
+    audit.record(by=LINK, action=RECOGNISED, target=cluster, after=after)
     logger.warning("The agent of %s has seen a later state of this database: %s", cluster, cluster.restored)
     live.announce("pools", "overview")

@@ -21,7 +21,17 @@ from chamber import live
 from chamber.bulk import update_each
 from teams.models import Pool
 
-PLAIN = ("ready", "cordoned", "cpu_milli", "memory_mib", "labels", "taints", "partition", "sharing")
+PLAIN = (
+    "ready",
+    "cordoned",
+    "cpu_milli",
+    "memory_mib",
+    "labels",
+    "taints",
+    "partition",
+    "sharing",
+    "problem",
+)
 DEVICE_FIELDS = ("gpu_type", "memory_mib", "foreign", "slicing", "share_milli")
 BATCH = 500
 CLUSTER_LABEL = "chamber.internal/cluster"

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from agentlink import adoption, assignments
+from agentlink import adoption, assignments, epochs
 from agentlink.models import Assignment, Cluster, Hold, Placement
 from agentlink.protocol import DISPLACING, LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
 from chamber import live
@@ -219,7 +219,7 @@ class _Taking:
         if report.phase is Phase.GONE and report.exit_code is None and not report.reason:
             if attempt_id in self._unheard:
                 return "ended-after-backup", _after_backup(self._unheard[attempt_id])
-            return "pods-vanished", "Its pods were deleted in the cluster, not by Chamber."
+            return "pods-vanished", _vanished(self._rows[attempt_id].cluster.agent_version)
         if report.reason in DISPLACING:
             return report.reason, report.message or "The cluster took its pods away and does not say why."
         return report.reason, report.message
@@ -249,6 +249,15 @@ class _Taking:
     def _at(self, row: Assignment, told: datetime) -> datetime:
         """Return the agent's time, kept between the allocation and now: its clock may be wrong."""
         return min(max(told, row.attempt.queued_at), self._now)
+
+
+def _vanished(agent_version: str) -> str:
+    """Return what is known of an attempt of which nothing is left: less, where its agent remembers no epochs."""
+    told = "Its pods were deleted in the cluster, not by Chamber"
+    if epochs.are_remembered_by(agent_version):
+        return f"{told}."
+    doubt = "or it had ended after the backup, if the database was restored"
+    return f"{told}; {doubt}: its agent {agent_version} cannot tell."
 
 
 def _after_backup(of: datetime | None) -> str:

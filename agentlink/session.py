@@ -27,6 +27,7 @@ from agentlink import (
     inventory,
     protocol,
     refusals,
+    releasing,
     reports,
     spaces,
     usage,
@@ -43,6 +44,7 @@ from agentlink.protocol import (
     Inventory,
     Namespaces,
     Observed,
+    Released,
     ToAgent,
     Usage,
     Verdicts,
@@ -217,6 +219,8 @@ class Session:
         if isinstance(message, Usage):
             errors = usage.take(cluster, message, now=timezone.now())
             return self._reject(cluster, *errors) if errors else Answer()
+        if isinstance(message, Released):
+            return self._released(cluster)
         assert isinstance(message, Discovered)  # noqa: S101 - what agents may send ends here
         verdicts = adoption.take(cluster, message)
         return Answer([Verdicts(verdicts=verdicts)] if verdicts else [])
@@ -235,6 +239,7 @@ class Session:
             "agent_version": message.agent_version,
             "protocol": message.protocol,
             "connected": True,
+            "released_at": None,
             "last_seen_at": now,
             "polls": self._polls,
             "seen_generation": 0,
@@ -261,7 +266,8 @@ class Session:
     def _heartbeat(self, cluster: Cluster, message: Heartbeat) -> Answer:
         """Go on: of a long poll, which has no other memory, from the generation that the agent says it has."""
         if self._connection is None:
-            if self._greeted or _begun.get(cluster.pk) != cluster.connection:
+            is_known = _begun.get(cluster.pk) == cluster.connection and cluster.released_at is None
+            if self._greeted or not is_known:
                 return self._begin_again(cluster)
             if cluster.connection != message.connection:
                 return Answer([_superseded()])
@@ -305,6 +311,14 @@ class Session:
             answer.messages.append(Ack(reports=tuple(outcome.taken)))
         return answer
 
+    def _released(self, cluster: Cluster) -> Answer:
+        """Take in that the cluster was let go of: the conversation is over, and nobody is there any more."""
+        if not releasing.take(cluster, connection=self._connection):
+            return Answer([_superseded()])
+        self._connection = None
+        logger.info("An operator let go of it.")
+        return Answer([Ack(released=True)])
+
     def _inventory(self, cluster: Cluster, message: Inventory) -> Answer:
         if not inventory.take(cluster.pk, message, connection=self._connection):
             text = f"Part {message.part} of inventory {message.generation} came without the part before it."
@@ -321,7 +335,8 @@ class Session:
         if cluster.connected and cluster.last_seen_at is not None and cluster.last_seen_at > now - SEEN_EVERY:
             return
         with transaction.atomic():
-            Cluster.objects.filter(stale, pk=cluster.pk).update(connected=True, last_seen_at=now)
+            row = Cluster.objects.filter(stale, pk=cluster.pk, released_at=None)
+            row.update(connected=True, last_seen_at=now)
             if not cluster.connected:
                 live.announce("pools", "overview")
                 live.ring()

@@ -136,6 +136,7 @@ def cluster_page(
         "has_slices": any(device.cut for node in cells for device in node.devices),
         "more_nodes": max(0, counted["all"] - MOST_NODES_DRAWN),
         "stray": counted["stray"],
+        "node_problems": nodes.exclude(problem="")[:MOST_NODES_DRAWN],
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
     }
     return page(

@@ -163,8 +163,13 @@ def test_every_part_has_probes_resources_a_budget_and_a_network_policy() -> None
 def test_the_agent_s_network_policy_lets_it_reach_the_server_it_is_told_of() -> None:
     def ports(url: str) -> set[int]:
         made = rendered({"agent": {"enabled": True, "url": url}})
-        egress = of_kind(made, "NetworkPolicy")["chamber-agent"]["spec"]["egress"]
-        return {said["port"] for rule in egress for said in rule["ports"]}
+        found = {
+            name: {said["port"] for rule in body["spec"]["egress"] for said in rule["ports"]}
+            for name, body in of_kind(made, "NetworkPolicy").items()
+        }
+        # The hook before an uninstall tells the server, and asks no exporter.
+        assert found["chamber-agent-release"] == found["chamber-agent"] - {9400}
+        return found["chamber-agent"]
 
     assert ports("https://chamber.example.org") == {53, 443, 6443, 9400}
     assert ports("https://chamber.example.org:8443/") == {53, 443, 6443, 8443, 9400}
@@ -190,6 +195,7 @@ def test_its_roles_give_exactly_what_the_agent_s_own_list_says(makes_namespaces:
     given = {
         Where.CLUSTER: of_kind(made, "ClusterRole")["chamber-agent"],
         Where.OWN: of_kind(made, "Role")["chamber-agent"],
+        Where.DEFAULT: of_kind(made, "Role")["chamber-agent-events"],
         Where.WORKLOADS: of_kind(made, "ClusterRole")["chamber-agent-workloads"],
     }
     for where, role in given.items():
@@ -209,6 +215,7 @@ def test_rights_where_workloads_run_are_given_in_these_namespaces_and_in_no_othe
     narrow = [body for body in made if body["kind"] == "RoleBinding"]
     assert {body["metadata"].get("namespace", ""): body["roleRef"]["name"] for body in narrow} == {
         "": "chamber-agent",
+        "default": "chamber-agent-events",
         "chamber-workloads": "chamber-agent-workloads",
         "nlp": "chamber-agent-workloads",
         "vision": "chamber-agent-workloads",

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chamber.words import plural
+
 if TYPE_CHECKING:
     from workloads.models import Attempt
 
@@ -26,6 +28,7 @@ NEXT_STEPS = {
     "cancelled": "Requeue it to run it after all.",
 }
 """What to do about each way to end."""
+MOST_NAMED = 5
 OTHERWISE = "Mend what the message names, and requeue it."
 """What to do about ways to end that are not known here: their attempts may have no logs."""
 REFUSAL_STEPS = {
@@ -99,7 +102,7 @@ def of_refusal(code: str, message: str) -> EndReason:
 
 
 def of_displaced(attempt: "Attempt | None") -> EndReason | None:
-    """Return what becomes of an open attempt that was displaced; None of another."""
+    """Return what becomes of an open attempt that was displaced (1 query); None of another (no query)."""
     if attempt is None or attempt.ended_at is not None or not attempt.end_reason:
         return None
     cause = str(attempt.end_detail.get("message", ""))
@@ -107,9 +110,39 @@ def of_displaced(attempt: "Attempt | None") -> EndReason | None:
         str(attempt.end_detail.get("code", "")),
         f"{cause} It returns to the queue, at no charge, once its pods are known to be gone.",
         kind="wait",
-        next_step="Nothing to do. Where its node does not come back, have an operator delete the node: then the "
-        "cluster gives the pods up.",
+        next_step=_until_gone(attempt),
     )
+
+
+def _until_gone(attempt: "Attempt") -> str:
+    """Return what can be done to have a displaced attempt's pods gone, by how its nodes stand.
+
+    Placements are reached by the name of their relation: the app that owns them lies above this one.
+    """
+    open_placements = attempt.placements.exclude(hold="released").order_by("device__node__name")
+    columns = ("device__node__name", "device__node__ready", "device__node__gone_at")
+    nodes = list(dict.fromkeys(open_placements.values_list(*columns)))
+    down = [name for name, ready, gone_at in nodes if not ready and gone_at is None]
+    gone = [name for name, _, gone_at in nodes if gone_at is not None]
+    if down:
+        which, it = plural(len(down), "node"), plural(len(down), "it", "them")
+        return (
+            f"Nothing to do. If {which} {_named(down)} will not come back, have an operator delete {it}: then the "
+            "cluster gives the pods up."
+        )
+    if gone:
+        which, are = plural(len(gone), "Node"), plural(len(gone), "is", "are")
+        return (
+            f"Nothing to do. {which} {_named(gone)} {are} not in the cluster any more, so the cluster gives the pods "
+            "up by itself, mostly within a minute or two."
+        )
+    return "Nothing to do. Its pods have their grace period to end."
+
+
+def _named(names: list[str]) -> str:
+    shown = names[:MOST_NAMED]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(shown) + more
 
 
 def of_failure(exit_code: int | None, code: str, message: str) -> EndReason:

@@ -104,10 +104,16 @@ def main_release(
     context: str | None = None,
     stop_workloads: bool = False,
     timeout_seconds: float = 270.0,
+    url: str = "",
+    token_file: Path | None = None,
+    transport: Transport = "websocket",
     log: LogForm = LOG_FORM,
     **options: Any,
 ) -> int:
-    """Let go of a Kubernetes cluster before its agent is removed; return the exit status, 3 where that is refused."""
+    """Let go of a Kubernetes cluster before its agent is removed, and tell the server at `url`; return the exit status,
+    3 where that is refused. Without a `token_file` the server is not told.
+    """
+    from agentlink.agent.farewell import Server
     from agentlink.agent.kube.access import BadAccess, load
     from agentlink.agent.kube.errors import KubeError
     from agentlink.agent.native import Options
@@ -116,7 +122,10 @@ def main_release(
     logging.config.dictConfig(logs.configuration(*log, server=False))
     try:
         chosen, access = Options(**options), load(kubeconfig, context)
-        work = release(access, chosen, stop_workloads=stop_workloads, timeout_seconds=timeout_seconds)
+        server = None if token_file is None else Server(url, partial(_token, token_file), transport)
+        work = release(
+            access, chosen, stop_workloads=stop_workloads, timeout_seconds=timeout_seconds, server=server
+        )
         with logs.bind(cluster=chosen.cluster):
             left = asyncio.run(work)
     except BadAccess as error:
@@ -126,6 +135,13 @@ def main_release(
         return 3 if isinstance(error, NotReleased) else 1
     jobs = len(left.running) + len(left.ended)
     print(f"Let go of {jobs} {'Job' if jobs == 1 else 'Jobs'}; the agent may be removed.")  # noqa: T201
+    if left.untold:
+        print(  # noqa: T201
+            f"Chamber was not told: {left.untold}. It goes on showing what ran here as running: declare that lost on "
+            "the cluster's page, which is possible after 10 minutes of silence."
+        )
+    else:
+        print(f"Told Chamber at {url}: what ran here is back in the queue.")  # noqa: T201
     if left.unmarked:
         named = ", ".join(left.unmarked)
         print(f"Left alone, as they bear the finalizer without this agent's mark: {named}.")  # noqa: T201

@@ -78,9 +78,15 @@ class Options:
         )
 
     def __post_init__(self) -> None:
-        for word in (*self.disruption_budgets, *self.do_not_disrupt):
-            if word not in set(Kind):
-                raise BadAccess(f"{word!r} names no workloads: write {', '.join(Kind)}.")
+        words = set(Kind)
+        for given, allowed in (
+            (self.disruption_budgets, words),
+            (self.do_not_disrupt, words - {Kind.ADOPTED}),
+        ):
+            for word in given:
+                if word not in allowed:
+                    known = ", ".join(kind for kind in Kind if kind in allowed)
+                    raise BadAccess(f"{word!r} names no workloads: write {known}.")
         for pair in self.device_classes:
             if not _DEVICE_CLASS.fullmatch(pair):
                 raise BadAccess(f"{pair!r} names no device class: write driver=class, or driver/kind=class.")

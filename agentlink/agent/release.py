@@ -7,6 +7,8 @@ In this order:
 3. What runs is stopped with its grace period. Jobs that Chamber made are deleted, adopted ones are suspended and freed
    of what Chamber wrote on them.
 4. The lease is kept for a while: agents that are about to be removed do not begin again.
+5. The server is told, where it is named and can be reached: what had ended by itself, and that the cluster was let go
+   of. Nothing waits for that: who is not told goes on thinking that workloads run there.
 
 What bears no mark of this agent is nobody's to touch, whatever its labels say. Namespaces and their quotas stay.
 """
@@ -14,13 +16,14 @@ What bears no mark of this agent is nobody's to touch, whatever its labels say. 
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentlink.agent.backends.base import Observation
-from agentlink.agent.backends.native.cluster import NativeCluster
+from agentlink.agent.backends.native.cluster import NativeCluster, cluster_uid
 from agentlink.agent.backends.native.facts import read_job
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.farewell import Server, tell
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.lease import RENEW_WITHIN_SECONDS, Leadership
@@ -32,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 MOST_NAMED = 10
 LOOK_AGAIN_SECONDS = 0.5
+NOT_NAMED = "no --token-file was named"
 
 
 class NotReleased(Exception):  # noqa: N818 - an answer to the user
@@ -40,11 +44,15 @@ class NotReleased(Exception):  # noqa: N818 - an answer to the user
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What Chamber has in a cluster: Jobs by their keys. `unmarked` bear its finalizer without its mark."""
+    """What Chamber has in a cluster: Jobs by their keys. `unmarked` bear its finalizer without its mark.
+
+    `untold` is why the server was not told; empty where it was.
+    """
 
     running: tuple[str, ...]
     ended: tuple[str, ...]
     unmarked: tuple[str, ...]
+    untold: str = ""
 
 
 async def release(
@@ -54,18 +62,20 @@ async def release(
     stop_workloads: bool,
     timeout_seconds: float,
     settle_seconds: float = RENEW_WITHIN_SECONDS,
+    server: Server | None = None,
 ) -> Left:
-    """Let go of the cluster and return what there was; raise `NotReleased`.
+    """Let go of the cluster, tell the `server`, and return what there was; raise `NotReleased`.
 
     `settle_seconds` are for the agent that led: until then it has noticed that it does not any more.
     """
     async with Kube(access) as kube:
         left = await look(kube, access.namespace)
         _refuse_running(left.running, stop_workloads=stop_workloads)
+        ended: list[Observation] = []
 
         async def work() -> None:
             await asyncio.sleep(settle_seconds)
-            await _let_go(kube, access, options, stop_workloads=stop_workloads)
+            ended.extend(await _let_go(kube, access, options, stop_workloads=stop_workloads))
 
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -78,7 +88,8 @@ async def release(
             ) from error
         if not done:
             raise NotReleased("An agent took the lease back meanwhile; try again.")
-        return left
+        untold = await tell(server, await cluster_uid(kube), ended) if server else NOT_NAMED
+        return replace(left, untold=untold)
 
 
 async def look(kube: Kube, own_namespace: str) -> Left:
@@ -125,8 +136,10 @@ def _count(jobs: Sequence[str]) -> str:
     return f"{len(jobs)} {'Job' if len(jobs) == 1 else 'Jobs'} ({named}{more})" if jobs else "no Jobs"
 
 
-async def _let_go(kube: Kube, access: Access, options: Options, *, stop_workloads: bool) -> None:
-    """Stop what runs, and forget every attempt; raise `NotReleased` where something began to run meanwhile."""
+async def _let_go(kube: Kube, access: Access, options: Options, *, stop_workloads: bool) -> list[Observation]:
+    """Stop what runs, forget every attempt, and return how each ended; raise `NotReleased` where something began to run
+    meanwhile.
+    """
     async with NativeCluster(
         kube,
         own_namespace=access.namespace,
@@ -145,21 +158,22 @@ async def _let_go(kube: Kube, access: Access, options: Options, *, stop_workload
         for seen in found:
             if not _is_over(seen):
                 await cluster.stop(seen.attempt, None)
-        await _until_gone(cluster, found)
+        return await _until_gone(cluster, found)
 
 
-async def _until_gone(cluster: NativeCluster, found: Iterable[Observation]) -> None:
-    """Forget each attempt once none of its pods is left; return when there is nothing of any."""
+async def _until_gone(cluster: NativeCluster, found: Iterable[Observation]) -> list[Observation]:
+    """Forget each attempt once none of its pods is left; return when there is nothing of any, with how each ended."""
     left = {seen.attempt for seen in found}
-    forgotten: set[object] = set()
+    forgotten: dict[object, Observation] = {}
     while left:
         _, seen = await cluster.observe(-1)
         for each in seen:
             if _is_over(each) and each.attempt not in forgotten:
-                forgotten.add(each.attempt)
+                forgotten[each.attempt] = each
                 await cluster.forget(each.attempt)
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
         left = {attempt for attempt in left if cluster.attempts.get(attempt) is not None}
+    return list(forgotten.values())
 
 
 def _is_over(seen: Observation) -> bool:

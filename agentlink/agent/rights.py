@@ -36,6 +36,7 @@ class Where(StrEnum):
     CLUSTER = "in the whole cluster"
     OWN = "in the agent's own namespace"
     WORKLOADS = "where workloads run"
+    DEFAULT = "in the namespace default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,18 @@ RIGHTS = (
     Right(
         Where.OWN, SECRETS, ("get",), "to read the key by which it knows its Jobs", name="chamber-agent-mark"
     ),
+    Right(Where.DEFAULT, EVENTS, ("create",), "to say on a node that its drain cannot be read"),
     Right(Where.WORKLOADS, JOBS, ("get", "create", "patch", "delete"), "to run and stop workloads"),
     Right(Where.WORKLOADS, JOBS, ("patch",), "to place an adopted Job that ran before", subresource="status"),
     Right(Where.WORKLOADS, PODS, ("get", "patch", "delete"), "to tie pods to their nodes, and to stop them"),
     Right(Where.WORKLOADS, PODS, ("get",), "to read logs", subresource="log"),
     Right(Where.WORKLOADS, SERVICES, ("create",), "to let the pods of a workload find each other"),
-    Right(Where.WORKLOADS, BUDGETS, ("create",), "to keep reserved work and gangs from being evicted"),
+    Right(
+        Where.WORKLOADS,
+        BUDGETS,
+        ("create", "delete"),
+        "to keep work from being evicted",
+    ),
     Right(
         Where.WORKLOADS,
         EVENTS,

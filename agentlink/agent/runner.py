@@ -100,7 +100,7 @@ async def run_agent(
             lost: LinkLost | None = None
             try:
                 secret = token if isinstance(token, str) else token()
-                async with _open(url, secret, transport) as link:
+                async with open_link(url, secret, transport) as link:
                     await conversation.run(link)
             except LinkLost as error:
                 lost = error
@@ -153,7 +153,8 @@ def _pause(failures: int, lost: LinkLost | None) -> float:
     return random.uniform(0.0, longest)  # noqa: S311 - guards nothing
 
 
-def _open(url: str, token: str, transport: Transport) -> AbstractAsyncContextManager[Link]:
+def open_link(url: str, token: str, transport: Transport) -> AbstractAsyncContextManager[Link]:
+    """Return a conversation with the server, to be entered; raises `LinkLost` then."""
     if transport == "websocket":
         return open_websocket(url, token)
     return open_long_poll(url, token)

@@ -86,6 +86,9 @@ class Cluster(models.Model):
     restored_from = models.DateTimeField(
         null=True, help_text="When its agent was last heard by the state that was restored."
     )
+    released_at = models.DateTimeField(
+        null=True, help_text="When an operator let go of it by its agent; null once one says hello again."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
 
@@ -112,7 +115,7 @@ class Cluster(models.Model):
     @property
     def silence(self) -> str:
         """Return what is said of what it runs while it is silent; "" while it is not."""
-        since = self.silent_since
+        since = self.silent_since if self.released_at is None else None
         return (
             f"The cluster {self.name} was last seen {clock_time(since)}; what it does since is not known."
             if since

@@ -38,6 +38,12 @@ class Node(models.Model):
     taints = models.JSONField(default=list, help_text='As "key=value:NoSchedule".')
     partition = models.CharField(max_length=60, blank=True)
     sharing = models.BooleanField(default=True, help_text="Whether its devices can be shared.")
+    problem = models.CharField(
+        max_length=2000,
+        blank=True,
+        db_default="",
+        help_text="What an operator asked of it in its cluster and cannot be done, with why.",
+    )
     gone_at = models.DateTimeField(null=True, help_text="The agent no longer reports it.")
     told = models.CharField(
         max_length=32, blank=True, db_default="", help_text="Digest of what the agent told of it last."

@@ -214,7 +214,7 @@ def _each_once(devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:
 
 
 class NodeReport(_Part):
-    """A machine. None = not bounded."""
+    """A machine. None = not bounded. `problem`: what an operator asked of it and cannot be done, with why."""
 
     name: Name
     ready: bool = True
@@ -225,6 +225,7 @@ class NodeReport(_Part):
     taints: tuple[Sentence, ...] = ()
     partition: Word = ""
     sharing: bool = True
+    problem: Sentence = ""
     devices: Annotated[tuple[DeviceReport, ...], Field(max_length=1024), AfterValidator(_each_once)] = ()
 
     def slices_by_name(self) -> dict[int, DeviceReport]:
@@ -421,8 +422,16 @@ class Usage(_Message):
     figures: Annotated[tuple[UsageFigure, ...], Field(max_length=MAX_FIGURES)]
 
 
+class Released(_Message):
+    """An operator had the cluster let go of: all that Chamber ran there was stopped, and nothing of it is left. Sent
+    last, after reports of what had ended by itself.
+    """
+
+    type: Literal["released"] = "released"
+
+
 AgentMessage = Annotated[
-    Hello | Heartbeat | Inventory | Observed | Discovered | Usage, Field(discriminator="type")
+    Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released, Field(discriminator="type")
 ]
 
 
@@ -490,14 +499,15 @@ class Taken(_Part):
 
 
 class Ack(_Message):
-    """What the server took: reports, and the generation of a whole inventory; after a hello or a heartbeat that has an
-    epoch, the present one.
+    """What the server took: reports, the generation of a whole inventory, that the cluster was released; after a hello
+    or a heartbeat that has an epoch, the present one.
     """
 
     type: Literal["ack"] = "ack"
     reports: tuple[Taken, ...] = ()
     inventory: Count | None = None
     epoch: Annotated[Epoch | None, SINCE_0_2] = None
+    released: Annotated[bool, SINCE_0_2] = False
 
 
 class ErrorCode(StrEnum):
@@ -530,4 +540,4 @@ class Error(_Message):
 ServerMessage = Annotated[Desired | Ack | Namespaces | Verdicts | Error, Field(discriminator="type")]
 
 ToAgent = Desired | Ack | Namespaces | Verdicts | Error
-Message = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | ToAgent
+Message = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released | ToAgent

@@ -30,6 +30,7 @@ from agentlink.protocol.messages import (
     NamespaceReport,
     NodeReport,
     Observed,
+    Released,
     Report,
     ServerMessage,
     StopOrder,
@@ -49,7 +50,8 @@ MAX_ITEM_BYTES = 600 * 1024
 MAX_PODS_BYTES = 200 * 1024
 """An assignment whose pods take more comes as several items, merged by the agent."""
 
-_AGENT: TypeAdapter[Hello | Heartbeat | Inventory | Observed | Discovered | Usage] = TypeAdapter(AgentMessage)
+FromAgent = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released
+_AGENT: TypeAdapter[FromAgent] = TypeAdapter(AgentMessage)
 _SERVER: TypeAdapter[ToAgent] = TypeAdapter(ServerMessage)
 
 
@@ -79,7 +81,7 @@ class Invalid:
         return Error(code=self.code, message=_printable(self.message), about=_printable(self.about))
 
 
-def from_agent(data: str | bytes) -> Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Invalid:
+def from_agent(data: str | bytes) -> FromAgent | Invalid:
     """Return the agent's message, or why it is none; never raises."""
     return parse(_AGENT, data)
 

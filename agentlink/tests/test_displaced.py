@@ -1,16 +1,49 @@
 """Maintenance of a cluster, through agent and server: what it takes away comes back."""
 
-import pytest
+from typing import Any
 
-from agentlink.models import Assignment
+import pytest
+from django.utils import timezone
+
+from agentlink.models import Assignment, Node
 from agentlink.tests.agents import devices_of
 from agentlink.tests.conftest import Place
 from agentlink.tests.test_restore import Machine, machine
+from teams.actors import Actor
+from workloads.lifecycle.displaced import Displacement, displace_many
 from workloads.models import EndReason, Status, Workload
+from workloads.reasons import of_displaced
 
 __all__ = ["machine"]
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        ({"ready": False}, "If node n1 will not come back, have an operator delete it: then"),
+        (
+            {"ready": False, "gone_at": timezone.now()},
+            "Node n1 is not in the cluster any more, so the cluster gives",
+        ),
+        ({}, "Its pods have their grace period to end."),
+    ],
+    ids=["not ready", "deleted", "drained"],
+)
+def test_what_is_to_be_done_about_the_pods_goes_by_how_their_node_stands(
+    machine: Machine, state: dict[str, Any], step: str
+) -> None:
+    attempt = machine.start(0, 5000, grace_seconds=60)
+    while machine.status(attempt) != Status.RUNNING:
+        machine.step()
+    one = Displacement(attempt.pk, "node-lost", "Node n1 was lost.", timezone.now(), gone=False)
+    displace_many([one], by=Actor.system("test"), at=timezone.now())
+    Node.objects.filter(name="n1").update(**state)
+    attempt.refresh_from_db()
+    told = of_displaced(attempt)
+    assert told is not None
+    assert step in told.next_step
 
 
 @pytest.mark.parametrize("priority", [50, 100], ids=["elastic", "reserved"])

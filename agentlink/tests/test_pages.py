@@ -8,7 +8,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from agentlink import inventory
 from agentlink.models import AgentToken, Cluster, Hold, Node
+from agentlink.protocol import Inventory, NodeReport
 from agentlink.tests.factories import make_cluster, make_node, place
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_org, make_pool, make_team, make_user, member
@@ -241,6 +243,18 @@ def test_nodes_of_no_pool_are_told_of_with_what_to_do(client: Client, org: Team,
     page = client.get("/clusters/east/").content.decode()
     assert "1 node belongs to no pool, so nothing starts on it" in page
     assert "chamber.internal/cluster=east" in page
+
+
+def test_a_drain_that_cannot_be_read_is_told_with_its_node(client: Client, org: Team, pool: Pool) -> None:
+    cluster = make_cluster("east")
+    problem = "Its annotation chamber.internal/drain-elastic-at says 'tomorrow', which is no time."
+    assert inventory.take(
+        cluster.pk,
+        Inventory(generation=1, part=0, last=True, nodes=(NodeReport(name="n0", problem=problem),)),
+        connection=cluster.connection,
+    )
+    page = signed_in(client, org, Role.VIEWER).get("/clusters/east/").content.decode()
+    assert 'Node <span class="mono">n0</span>: Its annotation chamber.internal/drain-elastic-at says' in page
 
 
 def test_viewers_may_look_but_neither_connect_nor_revoke(client: Client, org: Team) -> None:

@@ -266,6 +266,22 @@ def test_pods_that_vanish_some_time_after_a_restore_were_deleted(machine: Machin
     assert ended(attempt) == (EndReason.DISPLACED, "pods-vanished")
 
 
+@pytest.mark.parametrize(("version", "is_told"), [("0.1.0", True), ("0.2.0", False)])
+def test_an_agent_that_remembers_no_epoch_leaves_open_whether_it_was_a_restore(
+    machine: Machine, version: str, *, is_told: bool
+) -> None:
+    attempt = machine.start(0, 5000)
+    machine.steps(3)
+    Cluster.objects.update(agent_version=version)
+    machine.cluster.delete_pods(attempt.pk)
+    machine.steps(2)
+    assert ended(attempt) == (EndReason.DISPLACED, "pods-vanished")
+    doubt = (
+        f"or it had ended after the backup, if the database was restored: its agent {version} cannot tell."
+    )
+    assert (doubt in attempt.end_detail["message"]) is is_told
+
+
 def test_an_agent_that_remembers_nothing_is_told_no_epoch(machine: Machine) -> None:
     old = Hand(machine.place.cluster)
     assert not [message for message in old.greeting.messages if isinstance(message, Ack)]

@@ -10,8 +10,9 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from agentlink import protocol
+from agentlink import epochs, protocol
 from agentlink.models import AgentToken, Cluster
+from agentlink.models.cluster import RESTORED_SHOWN_FOR
 from chamber import __version__, marks
 from chamber.doctor import bell
 from chamber.doctor.finding import Fact, Finding, seconds_text
@@ -102,7 +103,17 @@ def agents() -> Iterator[Finding | Fact]:
                 f"{told}: more than {count(MINORS_BEHIND, 'minor version')} behind.", "Upgrade that agent."
             )
         else:
-            yield Fact(f"{told}; that works, until the server's next minor version.")
+            yield Fact(f"{told}; that works, until the server's next minor version.{_unaware(cluster)}")
+
+
+def _unaware(cluster: Cluster) -> str:
+    """Return what an agent cannot tell that remembers no epochs; empty for others."""
+    if epochs.are_remembered_by(cluster.agent_version):
+        return ""
+    return (
+        " It cannot tell that the database was restored: what had ended after the backup would run again, unsaid. "
+        "Upgrade it before you restore."
+    )
 
 
 def _minors_between(agent: str, server: str) -> tuple[bool, int]:
@@ -118,7 +129,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return (*found, *[0] * (3 - len(found)))
 
 
-def clusters() -> Iterator[Finding]:
+def clusters() -> Iterator[Finding | Fact]:
     """Look whether the clusters' agents are in touch, and speak this version's protocol."""
     now = _now()
     with_token = set(AgentToken.objects.filter(revoked_at__isnull=True).values_list("cluster", flat=True))
@@ -128,6 +139,11 @@ def clusters() -> Iterator[Finding]:
                 "Start its agent" if cluster.pk in with_token else "Make a token for its agent and start it"
             )
             yield Finding(f"The cluster {cluster.name} has never connected.", f"{step}: `chamber agent`.")
+        elif cluster.released_at is not None:
+            ago = seconds_text((now - cluster.released_at).total_seconds())
+            yield Fact(
+                f"An operator let go of the cluster {cluster.name} {ago} ago; nothing runs or starts there."
+            )
         elif not cluster.connected or now - cluster.last_seen_at > marks.SILENT_AFTER:
             ago = seconds_text((now - cluster.last_seen_at).total_seconds())
             yield Finding(
@@ -145,17 +161,25 @@ def clusters() -> Iterator[Finding]:
                 "Put that agent right, or revoke the token that it has on the cluster's page.",
             )
         if cluster.restored_now:
-            yield Finding(
-                f"The cluster {cluster.name}: {cluster.restored_now}",
-                "Nothing to do after a restore that you made; else see that no two servers use copies of one database. "
-                "It is said for a day.",
-            )
+            yield _restored(cluster, now)
         if cluster.protocol not in {None, protocol.VERSION}:
             yield Finding(
                 f"The agent of the cluster {cluster.name} speaks protocol {cluster.protocol}, "
                 f"this version speaks {protocol.VERSION}.",
                 "Bring agent and server to the same version.",
             )
+
+
+def _restored(cluster: Cluster, now: datetime) -> Finding | Fact:
+    """Return that the database was restored: a fact once, and wrong where it is recognised again and again."""
+    told = f"The cluster {cluster.name}: {cluster.restored_now}"
+    times = epochs.recognised_since(cluster.pk, now - RESTORED_SHOWN_FOR)
+    if times > 1:
+        return Finding(
+            f"{told} Its agent has found that {times} times within a day.",
+            "See that no two servers use copies of one database. After several restores there is nothing to do.",
+        )
+    return Fact(f"{told} There is nothing to do after a restore that you made. It is said for a day.")
 
 
 def _now() -> datetime:

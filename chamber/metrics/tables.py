@@ -305,7 +305,8 @@ def _cluster_link(now: datetime) -> Iterator[Metric]:
         "seen_generation",
         "rejected_messages",
     )
-    for name, is_connected, seen_at, desired, seen, refused in Cluster.objects.values_list(*fields):
+    kept = Cluster.objects.filter(released_at=None)  # of others nobody is to hear
+    for name, is_connected, seen_at, desired, seen, refused in kept.values_list(*fields):
         connected.add_metric((name,), int(is_connected))
         if seen_at is not None:
             lag.add_metric((name,), max(0.0, (now - seen_at).total_seconds()))

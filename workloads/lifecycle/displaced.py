@@ -150,8 +150,8 @@ def _causes_before(ids: Collection[UUID], *, since: datetime) -> dict[UUID, list
     return found
 
 
-def lost(attempt_ids: Iterable[UUID], *, at: datetime, by: Actor, message: str) -> int:
-    """End those of the attempts that are open, in a cluster that was given up; return how many.
+def lost(attempt_ids: Iterable[UUID], *, at: datetime, by: Actor, message: str, code: str = "lost") -> int:
+    """End those of the attempts that are open, in a cluster that was given up, or let go of; return how many.
 
     What had pods there is displaced; what waited for devices goes back as if it had not been admitted. Their devices
     stay taken until the cluster reports the pods gone, if it ever does.
@@ -163,7 +163,7 @@ def lost(attempt_ids: Iterable[UUID], *, at: datetime, by: Actor, message: str) 
     with_pods = [(row, attempt) for row, attempt in pairs if row.status != Status.QUEUED]
     without = [(row, attempt) for row, attempt in pairs if row.status == Status.QUEUED]
     for _, attempt in pairs:
-        attempt.end_reason, attempt.end_detail = EndReason.LOST, {"code": "lost", "message": message}
+        attempt.end_reason, attempt.end_detail = EndReason.LOST, {"code": code, "message": message}
     end_displaced(with_pods, journal)
     for _, attempt in without:
         attempt.phase, attempt.ended_at = Phase.OVER, journal.at

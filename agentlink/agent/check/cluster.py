@@ -3,12 +3,16 @@
 import asyncio
 import json
 import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from fnmatch import fnmatchcase
 
+from agentlink.agent.backends.native.events import OF_NODES
 from agentlink.agent.backends.native.facts import time
 from agentlink.agent.backends.native.inventory import Settings
+from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.nodes import read_drain
 from agentlink.agent.check.found import Asked, Problem
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, NotFound, Unauthorised, Unreachable
@@ -155,6 +159,23 @@ async def nodes(kube: Kube, asked: Asked) -> list[Problem]:
     found = (await kube.list(NODES, labels=asked.node_selector)).items
     if not found:
         return [_no_nodes(asked)]
+    return [*_unread_drains(found), *await _unusable(kube, found)]
+
+
+def _unread_drains(nodes: Sequence[JsonObject]) -> Iterator[Problem]:
+    """Yield the nodes with an annotation of a drain that says no time."""
+    for node in nodes:
+        metadata = node["metadata"]
+        drain = read_drain(metadata.get("annotations") or {}, Names())
+        if drain is not None and drain.problem:
+            yield Problem(
+                f"Node {metadata['name']} is to be drained. {drain.problem}",
+                f"Annotate it anew: `kubectl annotate --overwrite node {metadata['name']} ...`.",
+            )
+
+
+async def _unusable(kube: Kube, found: Sequence[JsonObject]) -> list[Problem]:
+    """Return why none of the nodes can take a pod with GPUs, if so."""
     published = await _nodes_of_slices(kube)
     with_gpus = [node for node in found if _plugin_gpus(node) or node["metadata"]["name"] in published]
     if not with_gpus:
@@ -240,6 +261,8 @@ def _places(right: Right, kube: Kube, asked: Asked) -> list[str]:
     """Return the namespaces in which a right is needed; an empty text for the whole cluster."""
     if right.where is Where.CLUSTER:
         return [""]
+    if right.where is Where.DEFAULT:
+        return [OF_NODES]
     own = [kube.access.namespace]
     return own if right.where is Where.OWN else list(asked.workloads) or own
 

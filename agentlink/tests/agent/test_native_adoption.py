@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agentlink.agent.backends.native import adoption, manifests
+from agentlink.agent.backends.native import adoption, manifests, policies
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.adoption import describe, read_entry
 from agentlink.agent.backends.native.devices import Ask
@@ -39,6 +39,8 @@ SEVERAL_TYPES = {
     }
 }
 Json = dict[str, Any]
+IGNORED: Json = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+FAILS: Json = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
 
 
 def job(pod: Json | None = None, container: Json | None = None, **spec: Any) -> Json:
@@ -130,7 +132,6 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "more completions": (job(completions=9), "9 completions of 1 pod at once"),
     "retries": (job(backoffLimit=3), "backoffLimit 3"),
     "retries of an index": (job(backoffLimitPerIndex=1), "retries by itself"),
-    "ignored failures": (job(podFailurePolicy={"rules": [{}]}), "retries by itself"),
     "restarts": (job({"restartPolicy": "OnFailure"}), "restartPolicy: Never"),
     "another controller": (job(managedBy="kueue.x-k8s.io/multikueue"), "is run by kueue"),
     "no GPUs": (job(container={"resources": {}}), "asks for no GPUs"),
@@ -173,7 +174,36 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
         "adds the capabilities SYS_ADMIN.",
     ),
     "a port": (job(container={"ports": [{"hostPort": 80}]}), "takes a port of the node"),
+    "retries by index": (job(backoffLimitPerIndex=2), "(backoffLimitPerIndex 2)"),
+    "failures ignored": (
+        job(podFailurePolicy={"rules": [IGNORED, {"action": "Ignore", "onExitCodes": {"values": [42]}}]}),
+        "Rule 2 of its podFailurePolicy is Ignore on exit code 42; allowed are",
+    ),
+    "a condition ignored": (
+        job(podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": [{"type": "Wet"}]}]}),
+        "Rule 1 of its podFailurePolicy is Ignore on Wet; allowed are",
+    ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rules", "ends"),
+    [
+        ([], True),
+        ([IGNORED], False),
+        ([IGNORED, FAILS], False),
+        ([FAILS, IGNORED], True),  # an evicted pod may have any exit code
+        ([{**IGNORED, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}], False),
+    ],
+)
+def test_a_policy_that_ignores_evictions_is_adopted_and_keeps_its_job_from_ending(
+    rules: list[Json], *, ends: bool
+) -> None:
+    entry = read_entry(job(podFailurePolicy={"rules": rules}), None, NAMES, resources=RESOURCES)
+    assert entry.described is not None
+    assert (entry.described.problems, entry.ends_by_eviction) == ((), ends)
+    assert "--disruption-budgets lacks `adopted`" in policies.warning(has_budget=False)
+    assert "`kubectl drain` wait" in policies.warning(has_budget=True)
 
 
 @pytest.mark.parametrize(("body", "words"), PROBLEMS.values(), ids=PROBLEMS.keys())
@@ -209,7 +239,7 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
     assert describe(begun, NAMES, resources=RESOURCES) == before
     again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=str)
     assert merged(begun, again)["spec"]["template"]["spec"] == begun["spec"]["template"]["spec"]
-    released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(NAMES))
+    released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(begun, NAMES))
     assert released["metadata"]["labels"] == {NAMES.adopt: "true"}
     assert (released["metadata"]["annotations"], released["spec"]["template"]["metadata"]["labels"]) == (
         {},
@@ -232,9 +262,11 @@ def test_tolerations_are_added_for_taints_of_gpus_only_and_only_where_they_lack(
     begun = merged(body, patch)
     added = [{"key": key, "operator": "Exists"} for key in ("amd.com/gpu", "example.com/gpu")]
     assert begun["spec"]["template"]["spec"]["tolerations"] == [*own, *added]
-    back = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(NAMES))
+    back = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(begun, NAMES))
     assert back["spec"]["template"]["spec"]["tolerations"] == own
     assert back["metadata"]["annotations"] == {"note": "mine"}
+    ended = {**begun, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    assert merged(ended, adoption.released(ended, NAMES))["metadata"]["annotations"] == {"note": "mine"}
     everything = job({"tolerations": [{"operator": "Exists"}]})
     patch = adoption.started(everything, plan(), NAMES, slug="x", labels={}, resources=GPU, mark=str)
     assert merged(everything, patch)["spec"]["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]

@@ -152,7 +152,6 @@ def test_a_pod_asks_for_what_its_containers_need_at_once(
         ("now", None, Drain(LONG_AGO, None)),
         (None, "2026-11-23T18:00:00+01:00", Drain(LONG_AGO, datetime(2026, 11, 23, 17, tzinfo=UTC))),
         ("2026-11-23T18:00:00Z", "now", Drain(datetime(2026, 11, 23, 18, tzinfo=UTC), LONG_AGO)),
-        ("soon", "2026-11-23T18:00:00", Drain(None, None)),  # no time, and none with a zone
     ],
 )
 def test_a_node_that_is_to_be_drained_takes_nothing_new(
@@ -162,6 +161,28 @@ def test_a_node_that_is_to_be_drained_takes_nothing_new(
     annotations = {key: text for key, text in said.items() if text is not None}
     facts = read_node({"metadata": {"name": "n", "annotations": annotations}}, PATTERNS)
     assert (facts.drain, facts.cordoned) == (drain, drain is not None)
+
+
+@pytest.mark.parametrize(
+    ("said", "quoted", "work"),
+    [
+        ({"drain-elastic-at": "tomorrow", "drain-reserved-at": "now"}, "'tomorrow'", "elastic"),
+        ({"drain-reserved-at": "2026-11-23T18:00:00"}, "'2026-11-23T18:00:00'", "reserved"),  # without a zone
+        ({"drain-elastic-at": "", "drain-reserved-at": "now"}, "''", "elastic"),
+    ],
+)
+def test_a_drain_that_cannot_be_read_is_told_with_what_it_says(
+    said: dict[str, str], quoted: str, work: str
+) -> None:
+    annotations = {f"chamber.internal/{key}": text for key, text in said.items()}
+    body = node(metadata={"name": "n1", "annotations": annotations})
+    facts = read_node(body, PATTERNS)
+    assert facts.drain is not None
+    assert getattr(facts.drain, f"{work}_at") is None
+    problem = told(body).problem
+    assert f"chamber.internal/drain-{work}-at says {quoted}, which is no time, so {work} work" in problem
+    assert problem.endswith("Write now, or a time with its zone, such as 2026-12-01T18:00:00Z.")
+    assert facts.cordoned  # somebody wants it to be left
 
 
 @pytest.mark.parametrize(

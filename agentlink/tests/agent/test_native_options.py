@@ -35,6 +35,9 @@ def test_what_is_kept_from_disruption_may_be_said_and_other_words_are_refused() 
     assert said == Disruption(frozenset({Kind.SINGLE, Kind.GANGS}), frozenset({Kind.NONE}))
     with pytest.raises(BadAccess, match="'elastic' names no workloads: write reserved, gangs, single, none"):
         Options(do_not_disrupt=("elastic",))
+    with pytest.raises(BadAccess, match="'adopted' names no workloads: write reserved, gangs, single, none"):
+        Options(do_not_disrupt=("adopted",))
+    assert Options(disruption_budgets=("adopted",)).disruption.budgets == {Kind.ADOPTED}
 
 
 @pytest.mark.parametrize("pair", ["gpu.nvidia.com", "=class", "a=", "a=b=c", "A b=c"])

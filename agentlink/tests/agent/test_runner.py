@@ -92,7 +92,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
         found.opened += 1
         yield found
 
-    monkeypatch.setattr(runner, "_open", opened)
+    monkeypatch.setattr(runner, "open_link", opened)
     monkeypatch.setattr(runner, "AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(runner, "_pause", lambda *_: 0.0)
     return found
@@ -310,7 +310,7 @@ async def test_a_rotated_token_is_used_for_the_next_connection(monkeypatch: pyte
         raise LinkLost("gone")
         yield
 
-    monkeypatch.setattr(runner, "_open", opened)
+    monkeypatch.setattr(runner, "open_link", opened)
     monkeypatch.setattr(runner, "_pause", lambda *_: 0.0)
     with pytest.raises(asyncio.CancelledError):
         await run_agent("http://x", ask, SimulatedCluster([]))

@@ -9,7 +9,8 @@ import pytest
 from agentlink.models import BoundNamespace
 from agentlink.tests.agents import in_database, until
 from agentlink.tests.kube.adopting import ADMIN, job_body, world_of
-from rig.namespaces import Namespace
+from agentlink.tests.kube.test_native_displaced import annotate, drain, evict, terminated
+from rig.namespaces import Namespace, suppress_missing
 from workloads import actions
 from workloads.models import Attempt, Status, Workload
 
@@ -221,6 +222,68 @@ async def test_a_new_agent_goes_on_with_what_runs_and_suspends_what_may_not(
         await asyncio.to_thread(world.space.play, after["metadata"]["name"], run_for="0s", ends="3")
         failed = await world.workload("runs", lambda row: not row.is_open)
         assert (failed.status, failed.reason_code) == (Status.FAILED, "exit-code")
+
+
+SPARED = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+}
+
+
+async def test_no_eviction_ends_a_job_and_a_node_is_drained_all_the_same(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    async with world_of(namespace, tmp_path) as world:
+        node = f"{namespace.name}-0"
+        env = [{"name": "CHAMBER_TEST_STOPS_IN", "value": "60"}]
+        waits: dict[str, Any] = {"container": {"env": env}, "terminationGracePeriodSeconds": 90}
+        await world.create(job_body("ends"))
+        await world.create(job_body("spared", spec={"podFailurePolicy": SPARED}, **waits))
+        for index, name in enumerate(("ends", "spared")):
+            await world.admit(await world.workload(name), [(node, index)])
+            await world.workload(name, lambda row: row.status == Status.RUNNING)
+        await world.event("ends", "EndsByEviction", "`kubectl drain` wait", "drain-elastic-at")
+        (budget,) = await asyncio.to_thread(world.space.items, "policy/v1", "poddisruptionbudgets")
+        assert budget["metadata"]["ownerReferences"][0]["name"] == "ends"
+
+        cordon = {"spec": {"unschedulable": True}}
+        await asyncio.to_thread(namespace.admin.merge, "v1", "nodes", node, cordon)
+        (pod,) = await world.pods("ends")
+        assert not await evict(world.space, pod["metadata"]["name"])
+
+        # Its controller makes another pod once this one has ended: that one is not let go.
+        (pod,) = await world.pods("spared")
+        name = pod["metadata"]["name"]
+        assert await evict(world.space, name)
+        ended = {"exitCode": 143, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
+        failed = {"status": {"phase": "Failed", "containerStatuses": [terminated(ended)]}}
+        await asyncio.to_thread(
+            namespace.admin.merge, "v1", "pods", name, failed, world.space.name, part="status"
+        )
+        with suppress_missing():
+            await asyncio.to_thread(
+                namespace.admin.delete, "v1", "pods", name, world.space.name, gracePeriodSeconds="0"
+            )
+        spared = await world.workload("spared", lambda row: row.status == Status.PENDING)
+        attempt = await in_database(spared.attempts.get)
+        assert (spared.failures, attempt.end_detail["code"]) == (0, "drained")
+        await world.job("spared", lambda job: job["spec"]["suspend"] and not _marked(job))
+        assert await world.eventually(  # the evicted one goes when its Job's controller has counted it
+            lambda pods: all(pod["metadata"]["labels"]["job-name"] != "spared" for pod in pods), "v1", "pods"
+        )
+
+        draining = asyncio.create_task(drain(namespace, node, "--timeout=300s"))
+        await annotate(namespace, node, **{"drain-elastic-at": "now"})
+        assert await draining == 0
+        await world.workload("ends", lambda row: row.status == Status.PENDING)
+        job = await world.job("ends", lambda job: job["spec"]["suspend"] and not _marked(job))
+        assert not {"Failed", "FailureTarget"} & {each["type"] for each in job["status"]["conditions"]}
+        assert await world.eventually(lambda found: not found, "policy/v1", "poddisruptionbudgets")
+
+        await annotate(namespace, node, **{"drain-elastic-at": None})
+        await asyncio.to_thread(namespace.admin.merge, "v1", "nodes", node, {"spec": {"unschedulable": None}})
+        for index, name in enumerate(("ends", "spared")):
+            await world.admit(await world.workload(name), [(node, index)])
+            await world.workload(name, lambda row: row.status == Status.RUNNING)
 
 
 def _marked(job: dict[str, dict[str, dict[str, str]]]) -> bool:

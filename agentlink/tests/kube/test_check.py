@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -39,14 +40,17 @@ def account(namespace: Namespace, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def agent(namespace: Namespace, account: Path) -> Path:
-    """A kubeconfig of a service account with exactly the rights that the agent needs; all in one namespace."""
+def agent(namespace: Namespace, account: Path) -> Iterator[Path]:
+    """A kubeconfig of a service account with exactly the rights that the agent needs; of its own all in one
+    namespace.
+    """
     name = f"{namespace.name}-agent"
     labels = {namespace.label: "true"}
     own = [*rules(Where.OWN), *rules(Where.WORKLOADS)]
     for kind, plural, given, where in (
         ("ClusterRole", "clusterroles", list(rules(Where.CLUSTER)), ""),
         ("Role", "roles", own, namespace.name),
+        ("Role", "roles", list(rules(Where.DEFAULT)), "default"),
     ):
         role = {
             "apiVersion": RBAC,
@@ -63,7 +67,9 @@ def agent(namespace: Namespace, account: Path) -> Path:
             "subjects": [{"kind": "ServiceAccount", "name": "agent", "namespace": namespace.name}],
         }
         namespace.admin.create(binding, f"{plural.removesuffix('s')}bindings", where)
-    return account
+    yield account
+    for plural in ("roles", "rolebindings"):
+        namespace.admin.delete_all(RBAC, plural, "default", labels=namespace.selector)
 
 
 def test_an_account_without_rights_is_told_each_that_it_lacks_and_why(
@@ -139,6 +145,14 @@ def test_nodes_are_missing_without_gpus_or_closed_and_then_all_is_well(namespace
     assert said() == ["None of the 2 nodes offers a GPU."]
     [name] = namespace.add_nodes(1, gpus=0, profiles={"1g.10gb": 7})
     assert said() == []
+    drain = {"metadata": {"annotations": {"chamber.internal/drain-reserved-at": "18:00"}}}
+    namespace.admin.merge("v1", "nodes", name, drain)
+    (problem,) = said()
+    assert problem.startswith(
+        f"Node {name} is to be drained. Its annotation chamber.internal/drain-reserved-at says"
+    )
+    drain["metadata"]["annotations"]["chamber.internal/drain-reserved-at"] = "2099-01-01T18:00:00Z"
+    namespace.admin.merge("v1", "nodes", name, drain)
     namespace.admin.merge("v1", "nodes", name, {"spec": {"unschedulable": True}})
     assert said() == ["No pod can come to the only node with GPUs: it is cordoned or not ready."]
 

@@ -1,6 +1,7 @@
 """What is done about an attempt while the cluster's own word lags behind what was just done."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -209,3 +210,64 @@ async def test_a_job_that_was_unsuspended_by_hand_while_it_is_stopped_is_suspend
     looking.ask(ATTEMPT).stop = True
     await looking.look_after(ATTEMPT)
     assert [each["spec"] for each in kube.patches] == [{"suspend": True}]
+
+
+GATED: dict[str, Any] = {"phase": "Pending", "node": "", "gates": (NAMES.gate,), "running_at": None}
+
+
+@pytest.mark.parametrize(
+    ("others", "code"),
+    [
+        ([pod(1, disrupted=Said("EvictionByEvictionAPI"))], "drained"),
+        ([], "pod-deleted"),
+    ],
+)
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_let_go(
+    others: list[PodFacts], code: str, restarted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caring, "_now", lambda: NOW)
+    kube = Written()
+    first = [pod(0), pod(1)] if restarted else [pod(0, **GATED), pod(1, **GATED)]
+    looking = care(kube, job(0, 1, adopted=True), *first)
+    looking.expect([work(*assigned(0, 1), attempt=ATTEMPT)])
+    let_go: list[str] = []
+    looking._maker.let_go = _letting(let_go)  # type: ignore[assignment,method-assign]
+    looking._maker.provide = _nothing  # type: ignore[assignment,method-assign]
+    protected: list[object] = []
+    looking._maker.protect = _protecting(protected)  # type: ignore[assignment,method-assign]
+    looking._adopter = cast(Adopter, SimpleNamespace(tell_failed=_nothing))
+    await looking.look_after(ATTEMPT)
+    assert len(protected) == 1  # also where it ran before this agent
+    assert let_go == ([] if restarted else ["pod-train-0", "pod-train-1"])
+
+    before = first[1]
+    later = replace(pod(1, created_at=at(30), **GATED), name="again", uid="again")
+    looking._attempts.take_pod("train-0-x", None, pod(0))
+    looking._attempts.take_pod(before.name, before, next(iter(others), None))
+    looking._attempts.take_pod("again", None, later)
+    kube.pods = [pod(0), *others, later]
+    let_go.clear()
+    await looking.look_after(ATTEMPT)
+    (patch,) = kube.patches
+    verdict = Verdict.read(patch["metadata"]["annotations"][NAMES.verdict])
+    assert verdict is not None
+    assert (verdict.code, let_go) == (code, [])
+
+
+def _letting(let_go: list[str]) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    async def let(slot: Any) -> None:
+        let_go.append(slot.pod.uid)
+
+    return let
+
+
+def _protecting(protected: list[object]) -> Callable[[object, object], Coroutine[Any, Any, None]]:
+    async def protect(job: object, _: object) -> None:
+        protected.append(job)
+
+    return protect
+
+
+async def _nothing(*_: object) -> None:
+    return None

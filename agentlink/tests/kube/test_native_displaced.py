@@ -247,6 +247,11 @@ async def test_a_drain_that_a_node_is_annotated_with_takes_each_class_at_its_tim
     async with linked(place, namespace, node):
         attempts = await submitted(place, node)
         elastic, reserved = attempts[:2], attempts[2:]
+        await annotate(namespace, node, **{"drain-elastic-at": "tomorrow"})
+        await until(lambda: "'tomorrow', which is no time" in Node.objects.get(name=node).problem)
+        assert "'tomorrow', which is no time" in await said_of(namespace, node)
+        for attempt in attempts:
+            assert await in_database(partial(is_status, attempt, Status.RUNNING))
         await annotate(
             namespace, node, **{"drain-elastic-at": "now", "drain-reserved-at": "2099-01-01T00:00:00Z"}
         )
@@ -258,6 +263,18 @@ async def test_a_drain_that_a_node_is_annotated_with_takes_each_class_at_its_tim
         await check(reserved, "drained", f"on {node} was asked to end: an operator drains its node.")
         await annotate(namespace, node, **{"drain-elastic-at": None, "drain-reserved-at": None})
         await until(lambda: not Node.objects.get(name=node).cordoned)
+
+
+async def said_of(namespace: Namespace, node: str) -> str:
+    """Return the message of the Event on a node that tells of its drain, as `kubectl describe node` finds it."""
+
+    def found(events: list[Json]) -> str:
+        about = (event for event in events if event["involvedObject"].get("name") == node)
+        mine = (event for event in about if event["reason"] == "DrainNotRead")
+        return next((event["message"] for event in mine if not event["involvedObject"].get("namespace")), "")
+
+    message: str = await asyncio.to_thread(namespace.admin.until, found, "v1", "events", "default")
+    return message
 
 
 async def annotate(namespace: Namespace, node: str, **annotations: str | None) -> None:

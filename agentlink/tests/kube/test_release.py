@@ -5,16 +5,19 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentlink.agent import release as releasing
+from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.farewell import Server
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.native import Options
@@ -35,11 +38,18 @@ def options(namespace: Namespace, **more: Any) -> Options:
     return Options(namespace=namespace.name, node_selectors=(namespace.selector,), **more)
 
 
-async def let_go(namespace: Namespace, folder: Path, *, stop_workloads: bool = False) -> Left:
+async def let_go(
+    namespace: Namespace, folder: Path, *, stop_workloads: bool = False, server: Server | None = None
+) -> Left:
     """Let go of the cluster as far as the agent of this namespace made it."""
     access = load(kubeconfig(namespace, folder))
     return await release(
-        access, options(namespace), stop_workloads=stop_workloads, timeout_seconds=120, settle_seconds=0
+        access,
+        options(namespace),
+        stop_workloads=stop_workloads,
+        timeout_seconds=120,
+        settle_seconds=0,
+        server=server,
     )
 
 
@@ -96,13 +106,22 @@ def jobs_of(namespace: Namespace) -> set[str]:
 
 
 async def test_what_ended_is_let_go_of_and_nothing_else_is_touched(
-    namespace: Namespace, tmp_path: Path
+    namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await begun(namespace, Phase.SUCCEEDED, run_for="0s")
     before = await asyncio.to_thread(foreign_jobs, namespace)
+    told: list[Phase] = []
+
+    async def tell(_: Server, uid: str, ended: Iterable[Observation]) -> str:
+        assert uid
+        told.extend(each.phase for each in ended)
+        return ""
+
+    monkeypatch.setattr(releasing, "tell", tell)
     with another_namespace(namespace.kubeconfig) as others:
         await asyncio.to_thread(foreign_jobs, others)
-        left = await let_go(namespace, tmp_path)
+        left = await let_go(namespace, tmp_path, server=Server("http://chamber.test", lambda: "cha_x"))
+    assert (told, left.untold) == ([Phase.SUCCEEDED], "")
     assert [len(left.running), len(left.ended)] == [0, 1]
     # Other tests have theirs in the same control plane.
     assert [key for key in left.unmarked if key.startswith(f"{namespace.name}/")] == [
@@ -152,6 +171,10 @@ async def test_an_adopted_job_is_suspended_and_freed_and_never_deleted(
     assert not [key for key in job["metadata"].get("annotations", {}) if key.startswith(NAMES.domain)]
     assert not job["metadata"].get("finalizers")
     assert not job["spec"]["template"]["spec"].get("schedulingGates")
+    assert not job["spec"]["template"]["spec"].get("tolerations")
+    for metadata in (job["metadata"], job["spec"]["template"]["metadata"]):
+        said = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
+        assert {key for key in said if key.startswith(NAMES.domain)} <= {NAMES.adopt}
 
 
 @pytest.fixture
@@ -248,6 +271,7 @@ async def test_helm_uninstall_stops_and_leaves_nothing_that_hangs(
         before = await asyncio.to_thread(foreign_jobs, workloads)
         said = await asyncio.to_thread(uninstall, namespace, tmp_path)
         assert "Let go of 2 Jobs; the agent may be removed." in said
+        assert "Chamber was not told: /run/secrets/chamber/token cannot be read" in said
         assert jobs_of(workloads) == {"own", "forged"}
         assert unchanging(workloads) == before
         assert namespace.items("apps/v1", "deployments") == []

@@ -177,14 +177,14 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     envvar="CHAMBER_DISRUPTION_BUDGETS",
     metavar="WORKLOADS",
-    help="Which pods have a PodDisruptionBudget: reserved, gangs, single or none; else reserved and gangs.",
+    help="Which pods have a PodDisruptionBudget: reserved, gangs, single, adopted or none; else all but single.",
 )
 @click.option(
     "--do-not-disrupt",
     multiple=True,
     envvar="CHAMBER_DO_NOT_DISRUPT",
     metavar="WORKLOADS",
-    help="Which pods autoscalers are told to leave alone, by the same words.",
+    help="Which pods autoscalers are told to leave alone: reserved, gangs, single or none; else reserved, gangs.",
 )
 @click.option(
     "--health-port",
@@ -229,7 +229,7 @@ A_FILE = click.Path(dir_okay=False, path_type=Path)
     "--release",
     is_flag=True,
     help="Let go of all that Chamber has in the cluster, and end: before the agent is removed for good. "
-    "Refused, with status 3, while workloads run.",
+    "Refused, with status 3, while workloads run. With --token-file the server is told.",
 )
 @click.option("--stop-workloads", is_flag=True, help="With --release: stop workloads that run.")
 @click.option(
@@ -279,6 +279,8 @@ def agent(
     if release:
         if simulate is not None:
             raise click.UsageError("--release is for a real cluster, not for --simulate.")
+        if token_file is not None:
+            common |= {"url": config.server(url), "token_file": token_file, "transport": transport}
         sys.exit(_release(common | given, kubeconfig, stop_workloads=stop_workloads, timeout=timeout))
     if stop_workloads or timeout is not None:
         raise click.UsageError("--stop-workloads and --timeout are for --release.")

@@ -8,6 +8,7 @@ import redis
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from agentlink import epochs
 from agentlink.models import AgentToken, Cluster
 from chamber import __version__, marks
 from chamber.doctor import processes
@@ -15,12 +16,15 @@ from chamber.doctor.finding import Fact, Finding
 from chamber.models import Mark
 from rig import servers
 from scheduling.models import Turn
+from teams import audit
+from teams.actors import Actor
 
 pytestmark = pytest.mark.django_db
 
 
-def only(check: Callable[[], Iterator[Finding]]) -> Finding:
+def only(check: Callable[[], Iterator[Finding | Fact]]) -> Finding:
     [found] = check()
+    assert isinstance(found, Finding)
     return found
 
 
@@ -143,11 +147,26 @@ def test_a_database_that_was_restored_is_told_for_a_day() -> None:
     now = timezone.now()
     seen = {"connected": True, "last_seen_at": now, "protocol": 1}
     Cluster.objects.create(name="east", restored_at=now, restored_from=now - timedelta(days=2), **seen)
+    cluster = Cluster.objects.get()
+    audit.record(by=Actor.system("agent link"), action=epochs.RECOGNISED, target=cluster)
+    (fact,) = processes.clusters()
+    assert isinstance(fact, Fact)  # a restore of one's own leaves no red exit
+    assert f"restored from a backup of about {now - timedelta(days=2):%Y-%m-%d %H:%M} UTC" in fact.sentence
+    audit.record(by=Actor.system("agent link"), action=epochs.RECOGNISED, target=cluster)
     found = only(processes.clusters)
-    assert f"restored from a backup of about {now - timedelta(days=2):%Y-%m-%d %H:%M} UTC" in found.problem
+    assert "found that 2 times within a day" in found.problem
     assert "no two servers use copies of one database" in found.advice
     Cluster.objects.update(restored_at=now - timedelta(hours=25))
     assert list(processes.clusters()) == []
+
+
+def test_a_cluster_that_was_let_go_of_is_no_fault() -> None:
+    now = timezone.now()
+    seen = {"connected": False, "last_seen_at": now - timedelta(days=3), "protocol": 1}
+    Cluster.objects.create(name="east", released_at=now - timedelta(days=2), **seen)
+    (fact,) = processes.clusters()
+    assert isinstance(fact, Fact)
+    assert fact.sentence == "An operator let go of the cluster east 2 days ago; nothing runs or starts there."
 
 
 def test_a_cluster_in_touch() -> None:
@@ -224,6 +243,15 @@ def test_an_agents_version_is_the_servers_or_the_one_before(
     monkeypatch.setattr(processes, "__version__", "0.1.0")
     Cluster.objects.create(name="east", agent_version=agent)
     assert [type(found) for found in processes.agents()] == ([told] if told else [])
+
+
+def test_an_agent_that_cannot_tell_of_a_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "__version__", "0.2.1")
+    for name, version in (("east", "0.1.0"), ("west", "0.2.0")):
+        Cluster.objects.create(name=name, agent_version=version)
+    east, west = (found.sentence for found in processes.agents() if isinstance(found, Fact))
+    assert "what had ended after the backup would run again, unsaid. Upgrade it before you restore." in east
+    assert west.endswith("that works, until the server's next minor version.")
 
 
 def test_an_agent_two_minor_versions_behind(monkeypatch: pytest.MonkeyPatch) -> None:

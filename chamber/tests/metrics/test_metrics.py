@@ -161,7 +161,9 @@ def test_the_link_of_each_cluster(client: Client, acme: Acme) -> None:
         connected=False, last_seen_at=seen, desired_generation=9, seen_generation=7, rejected_messages=3
     )
     Cluster.objects.create(name="new")
+    Cluster.objects.create(name="released", released_at=seen, last_seen_at=seen)
     found = scrape(client)
+    assert ("chamber_cluster_connected", (("cluster", "released"),)) not in found
     assert value(found, "cluster_connected", cluster="east") == 0
     assert 90 <= value(found, "cluster_lag_seconds", cluster="east") < 120
     assert value(found, "cluster_generations_behind", cluster="east") == 2

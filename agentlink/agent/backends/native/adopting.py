@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import adoption, events, manifests
+from agentlink.agent.backends.native import adoption, budgets, events, manifests
 from agentlink.agent.backends.native.events import Event
 from agentlink.agent.backends.native.facts import JobFacts
 from agentlink.agent.backends.native.inventory import Inventory
@@ -15,8 +15,8 @@ from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import Invalid, KubeError, NotFound
-from agentlink.agent.kube.resources import JOBS, JsonObject
+from agentlink.agent.kube.errors import Forbidden, Invalid, KubeError, NotFound
+from agentlink.agent.kube.resources import BUDGETS, JOBS, JsonObject
 from agentlink.protocol import Adopted, AssignedPod, Assignment
 
 logger = logging.getLogger(__name__)
@@ -80,12 +80,22 @@ class Adopter:
             body = await self.kube.get(JOBS, name, namespace)
             if body["metadata"]["uid"] != job.uid or self._plan_of(body) != job.plan.as_text():
                 return
+            await self._drop_budget(job)
             if body["spec"].get("suspend"):
                 with suppress(Invalid):
                     await self._forget_start(body)
                     await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
-            await self.kube.patch(JOBS, name, adoption.released(self.names), namespace)
+            await self.kube.patch(JOBS, name, adoption.released(body, self.names), namespace)
             logger.info("Released the adopted Job %s/%s.", namespace, name)
+
+    async def _drop_budget(self, job: JobFacts) -> None:
+        """Delete the budget that Chamber gave a Job's pods: the next attempt may have more, or nobody plans it."""
+        try:
+            await self.kube.delete(BUDGETS, budgets.name_of(job), job.namespace)
+        except NotFound:
+            return
+        except Forbidden as error:
+            logger.warning("The PodDisruptionBudget of %s stays: %s", job.key, error)
 
     async def tell_refused(self, job: Adopted, slug: str, message: str) -> None:
         """Say on a Job why the cluster does not run it, and where it stands when it is tried again: only the server

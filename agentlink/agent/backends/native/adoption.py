@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentlink.agent.backends.native import policies
 from agentlink.agent.backends.native.affinity import Demands, demands
 from agentlink.agent.backends.native.devices import is_gpu
 from agentlink.agent.backends.native.gates import REQUIRED
@@ -51,7 +52,7 @@ class JobEntry:
 
     `described` is what it asks for, where it asks to be adopted. `pretends`: it bears Chamber's labels and no mark.
     `gpus_milli` counts MIG slices by the share that their profile names. `queue` is Kueue's that it is for, where
-    nothing else made it.
+    nothing else made it. `ends_by_eviction`: an evicted pod ends it for good.
     """
 
     uid: str
@@ -65,6 +66,7 @@ class JobEntry:
     gpus_milli: int
     described: DiscoveredJob | None
     queue: str = ""
+    ends_by_eviction: bool = True
 
 
 def written(names: Names) -> tuple[str, ...]:
@@ -76,8 +78,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
     """Return what is kept of a Job."""
     metadata, spec = body["metadata"], body["spec"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    conditions = body.get("status", {}).get("conditions") or ()
-    finished = any(each["type"] in {"Complete", "Failed"} and each["status"] == "True" for each in conditions)
+    finished = _is_finished(body)
     wants = labels.get(names.adopt) == "true" and mark is not Mark.OWN and "deletionTimestamp" not in metadata
     patterns = tuple(resources)
     return JobEntry(
@@ -92,7 +93,13 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
         described=_described(body, names, patterns, finished=finished) if wants else None,
         queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
+        ends_by_eviction=not policies.spares_evicted(spec),
     )
+
+
+def _is_finished(body: JsonObject) -> bool:
+    conditions = body.get("status", {}).get("conditions") or ()
+    return any(each["type"] in {"Complete", "Failed"} and each["status"] == "True" for each in conditions)
 
 
 def _is_owned(metadata: JsonObject) -> bool:
@@ -272,9 +279,10 @@ def _of_shape(spec: JsonObject) -> Iterator[str]:
         at_once = "1 pod" if pods == 1 else f"{pods} pods"
         wants = "1 completion" if completions == 1 else f"{completions} completions"
         yield f"It wants {wants} of {at_once} at once; all its pods must run together."
-    retries = spec.get("backoffLimit", 6)
-    if retries or spec.get("backoffLimitPerIndex") or spec.get("podFailurePolicy"):
-        yield f"It retries by itself (backoffLimit {retries}); set backoffLimit: 0, for retries are not planned."
+    for limit, usual in (("backoffLimit", 6), ("backoffLimitPerIndex", 0)):
+        if retries := spec.get(limit, usual):
+            yield f"It retries by itself ({limit} {retries}); set {limit}: 0, for retries are not planned."
+    yield from policies.problems(spec)
     if spec["template"]["spec"].get("restartPolicy") != "Never":
         yield "It restarts its containers by itself; set restartPolicy: Never."
     if spec.get("managedBy", "kubernetes.io/job-controller") != "kubernetes.io/job-controller":
@@ -411,10 +419,14 @@ def tolerates(pod: JsonObject, taint: str) -> bool:
     )
 
 
-def released(names: Names) -> JsonObject:
-    """Return the merge patch that takes off what Chamber wrote on a Job."""
+def released(body: JsonObject, names: Names) -> JsonObject:
+    """Return the merge patch that takes off what Chamber wrote on a Job. Which tolerations were added is kept for as
+    long as they can be taken off.
+    """
     labels = written(names)
-    annotations = (names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed)
+    annotations = [names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed]
+    if _is_finished(body):
+        annotations.append(names.tolerated)
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
 
 

@@ -16,15 +16,17 @@ from agentlink.protocol import Assignment
 
 
 class Kind(StrEnum):
-    """Which workloads; `none` stands alone, for no others."""
+    """Which workloads; `none` stands alone, for no others. `adopted`: Jobs that an eviction would end for good."""
 
     RESERVED = "reserved"
     GANGS = "gangs"
     SINGLE = "single"
+    ADOPTED = "adopted"
     NONE = "none"
 
 
-USUAL = frozenset({Kind.RESERVED, Kind.GANGS})
+ANNOTATED = frozenset({Kind.RESERVED, Kind.GANGS})
+USUAL = ANNOTATED | {Kind.ADOPTED}
 DO_NOT_DISRUPT: Mapping[str, str] = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
@@ -36,21 +38,22 @@ class Disruption:
     """Which workloads have budgets, and which annotations. `single`: elastic ones of one pod."""
 
     budgets: frozenset[Kind] = USUAL
-    annotated: frozenset[Kind] = USUAL
+    annotated: frozenset[Kind] = ANNOTATED
 
     @classmethod
     def of(cls, budgets: Iterable[str] = (), annotated: Iterable[str] = ()) -> "Disruption":
         """Return what was asked for by words; the usual where nothing was. Raises `ValueError` for other words."""
         asked = [frozenset(Kind(word) for word in words) for words in (budgets, annotated)]
-        return cls(*(kinds or USUAL for kinds in asked))
+        return cls(asked[0] or USUAL, asked[1] or ANNOTATED)
 
     def annotations(self, assignment: Assignment) -> dict[str, str]:
         """Return the annotations of an assignment's pods."""
         return dict(DO_NOT_DISRUPT) if _kinds(assignment) & self.annotated else {}
 
-    def has_budget(self, assignment: Assignment) -> bool:
-        """Return whether an assignment's Jobs have budgets."""
-        return bool(_kinds(assignment) & self.budgets)
+    def has_budget(self, assignment: Assignment, job: JobFacts) -> bool:
+        """Return whether a Job of an assignment has a budget."""
+        ends = job.adopted and not job.spares_evicted
+        return bool((_kinds(assignment) | ({Kind.ADOPTED} if ends else set())) & self.budgets)
 
 
 def _kinds(assignment: Assignment) -> frozenset[Kind]:
@@ -60,13 +63,18 @@ def _kinds(assignment: Assignment) -> frozenset[Kind]:
     return frozenset(found or {Kind.SINGLE})
 
 
+def name_of(job: JobFacts) -> str:
+    """Return the name of a Job's budget: by an adopted one's own name its people may have made one themselves."""
+    return f"chamber-{job.uid}" if job.adopted else job.name
+
+
 def budget(job: JobFacts, labels: Mapping[str, str]) -> JsonObject:
     """Return the budget of a Job's pods, which goes with the Job."""
     return {
         "apiVersion": BUDGETS.api_version,
         "kind": BUDGETS.kind,
         "metadata": {
-            "name": job.name,
+            "name": name_of(job),
             "labels": dict(labels),
             "ownerReferences": [manifests.owned_by(job.name, job.uid)],
         },

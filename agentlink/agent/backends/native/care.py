@@ -15,6 +15,7 @@ from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native import gates, phases, reasons, stopping
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.facts import PodFacts
 from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker, NotMade, refused_for_now
 from agentlink.agent.backends.native.manifests import Wave
@@ -83,8 +84,12 @@ class Care:
         """Pods that were taken from Jobs, by the Jobs' uids."""
         self._freed: dict[UUID, set[str]] = {}
         """Pods, by uid, that were freed of their gates, also while that is not seen yet."""
+        self._begun: dict[UUID, set[tuple[str, int]]] = {}
+        """Whose pods, by the uid of their Job and their completion index, were freed of their gates once."""
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
+        self._protected: set[UUID] = set()
+        """Adopted attempts that have a budget, or are to have none."""
         self._tries: dict[UUID, int] = {}
         """How often in a row the API server could not take something of an attempt."""
         self._unmounted: dict[UUID, dict[int, str]] = {}
@@ -160,6 +165,7 @@ class Care:
         if judgement.verdict is not None:
             await self._record(found, judgement.verdict)
             return None
+        await self._protect(attempt, found)
         await self._let_go(attempt, found)
         await self._limit(found)
         return later or judgement.look_again_seconds
@@ -290,6 +296,8 @@ class Care:
             self._unmounted.pop(attempt, None)
             self._asked_volumes.pop(attempt, None)
             self._freed.pop(attempt, None)
+            self._begun.pop(attempt, None)
+            self._protected.discard(attempt)
             self._tries.pop(attempt, None)
 
     async def _judge(self, found: Attempt) -> reasons.Judgement:
@@ -318,17 +326,19 @@ class Care:
         unready: set[str] = set()
         emptied: dict[str, str] = {}
         drains: dict[str, datetime] = {}
+        replaced = self._replaced(found)
         assignment = self._expected.get(found.jobs[0].plan.attempt)
         if self._maintenance is not None and assignment is not None:
             drains = self._maintenance.drains(nodes, reserved=assignment.reserved)
         if self._maintenance is not None:
             pods = [slot.pod for slot in found.wanted if slot.pod is not None]
             taken = vanished | {pod.node for pod in pods if pod.disrupted or pod.deleted_at is not None}
+            taken |= {slot.planned.node for slot in found.wanted if slot.pod and slot.pod.uid in replaced}
             unready = self._maintenance.unready(nodes)
             emptied = await self._maintenance.emptied(filter(None, nodes | taken), afresh=taken)
         return reasons.judge(
             found, now=now, let_go=free, lost=lost, closed=closed, unready=unready, emptied=emptied,
-            drains=drains, refusal=refusal, overtaken=overtaken,
+            drains=drains, replaced=replaced, refusal=refusal, overtaken=overtaken,
             unmounted=await self._look_for_volumes(found, now),
         )  # fmt: skip
 
@@ -363,6 +373,27 @@ class Care:
             self._free[found.jobs[0].plan.attempt] = {uid: before.get(uid, now) for uid in free}
         return self._free.get(found.jobs[0].plan.attempt, {})
 
+    def _replaced(self, found: Attempt) -> dict[str, PodFacts | None]:
+        """Return gated pods of adopted Jobs, by uid, that came in the place of others, with these as far as they are
+        known. After a restart that is known where others of the attempt ran before the pod was made.
+        """
+        attempt = found.jobs[0].plan.attempt
+        begun, freed = self._begun.get(attempt, set()), self._freed.get(attempt, set())
+        ran = min(
+            (slot.pod.running_at for slot in found.slots if slot.pod and slot.pod.running_at), default=None
+        )
+        replaced: dict[str, PodFacts | None] = {}
+        for slot in found.wanted:
+            pod = slot.pod
+            if pod is None or not slot.job.adopted or self._names.gate not in pod.gates or pod.uid in freed:
+                continue
+            later = ran is not None and pod.created_at is not None and pod.created_at > ran
+            if later or (slot.job.uid, slot.completion) in begun:
+                others = (each for each in self._attempts.pods(attempt) if each.owner == slot.job.uid)
+                same = (each for each in others if each.index == slot.completion and each.uid != pod.uid)
+                replaced[pod.uid] = next(same, None)
+        return replaced
+
     async def _record(self, found: Attempt, verdict: Verdict) -> None:
         """Write down how an attempt ended before anybody is told; of an adopted one its Job is told, too."""
         job = found.jobs[0]
@@ -381,6 +412,20 @@ class Care:
                 return
         self._attempts.judge(job, verdict)
 
+    async def _protect(self, attempt: UUID, found: Attempt) -> None:
+        """Have an adopted Job protected from evictions, also one that runs since before this agent. Where that fails it
+        runs all the same, and it is tried again at the next look.
+        """
+        assignment, job = self._expected.get(attempt), found.jobs[0]
+        if assignment is None or not job.adopted or attempt in self._protected:
+            return
+        try:
+            await self._maker.protect(job, assignment)
+        except KubeError as error:
+            logger.warning("The pods of %s are not protected yet: %s", job.key, error)
+        else:
+            self._protected.add(attempt)
+
     async def _let_go(self, attempt: UUID, found: Attempt) -> None:
         """Let the pods of whole waves go, where the attempt is wanted."""
         assignment = self._expected.get(attempt)
@@ -395,9 +440,9 @@ class Care:
                 await self._maker.provide(found, slots, assignment)
                 provided |= waves
             results = await asyncio.gather(*map(self._maker.let_go, slots), return_exceptions=True)
-            freed |= {
-                slot.pod.uid for slot, failure in zip(slots, results, strict=True) if slot.pod and not failure
-            }
+            done = [slot for slot, failure in zip(slots, results, strict=True) if not failure]
+            freed |= {slot.pod.uid for slot in done if slot.pod}
+            self._begun.setdefault(attempt, set()).update((slot.job.uid, slot.completion) for slot in done)
             logger.info("Let pods go to their nodes (%d).", sum(not failure for failure in results))
             _raise_first(results)
         except NotMade as refusal:

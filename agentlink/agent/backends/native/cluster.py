@@ -14,10 +14,10 @@ from typing import NoReturn, Self
 from uuid import UUID
 
 from agentlink.agent.backends.base import Found, LogPiece, Observation
-from agentlink.agent.backends.native import logs
+from agentlink.agent.backends.native import events, logs
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
-from agentlink.agent.backends.native.budgets import Disruption
+from agentlink.agent.backends.native.budgets import Disruption, Kind
 from agentlink.agent.backends.native.care import Asked, Care
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory, Settings
@@ -25,6 +25,7 @@ from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.nodes import NodeFacts
 from agentlink.agent.backends.native.places import ROLE, Keeper
 from agentlink.agent.backends.native.spaces import Spaces
 from agentlink.agent.backends.native.usage import EXPORTERS, PORT, GpuUse, Holder
@@ -32,7 +33,7 @@ from agentlink.agent.backends.native.work import Work
 from agentlink.agent.figures import FIGURES
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.reflector import Reflector
-from agentlink.agent.kube.resources import JOBS, NAMESPACES, PODS, JsonObject
+from agentlink.agent.kube.resources import JOBS, NAMESPACES, NODES, PODS, JsonObject
 from agentlink.protocol import AssignedPod, Assignment, Namespaces, NodeReport, UsageFigure, Verdict
 from chamber.logs import bind as bind_to_log
 
@@ -79,6 +80,7 @@ class NativeCluster:
             owns=self.attempts.owns,
             on_change=self._ring,
             on_leaving=self.attempts.lose_node,
+            on_problem=self._tell_of_node,
             settings=settings,
             names=self.names,
         )
@@ -112,6 +114,7 @@ class NativeCluster:
             resources=self.inventory.settings.resources,
             leaving=self.attempts.leaving,
             on_change=self._ring,
+            keeps_adopted=Kind.ADOPTED in self._disruption.budgets,
         )
         self._care = Care(
             maker,
@@ -273,6 +276,13 @@ class NativeCluster:
 
     def _touch_node(self, node: str) -> None:
         self.inventory.touch(node)
+
+    def _tell_of_node(self, node: NodeFacts, problem: str) -> None:
+        """Say on a node what an operator asked of it and cannot be done."""
+        told = events.Event(
+            events.OF_NODES, node.name, node.uid, "Warning", "DrainNotRead", problem[:1000], NODES
+        )
+        self._spaces.say(told)
 
     def _ring(self) -> None:
         """Note that a machine may have changed."""

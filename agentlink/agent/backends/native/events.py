@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 from agentlink.agent.kube.client import FIELD_MANAGER, Kube
 from agentlink.agent.kube.errors import AlreadyExists, Forbidden, NotFound
-from agentlink.agent.kube.resources import EVENTS, JOBS, Resource
+from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, Resource
 
 logger = logging.getLogger(__name__)
+
+OF_NODES = "default"
+"""Where Kubernetes keeps events about what lies in no namespace."""
 
 
 class Event(NamedTuple):
     """Something to be said about a Job, or an object of another `resource`, of this name: `kind` is Normal or Warning,
-    `reason` a word, `message` a sentence.
+    `reason` a word, `message` a sentence. What is said about a node stands in the namespace OF_NODES.
     """
 
     namespace: str
@@ -36,7 +39,7 @@ async def write(kube: Kube, event: Event) -> None:
     about = {
         "apiVersion": event.resource.api_version,
         "kind": event.resource.kind,
-        "namespace": event.namespace,
+        "namespace": "" if event.resource is NODES else event.namespace,
         "name": event.job,
         "uid": event.uid,
     }

@@ -62,11 +62,13 @@ class Inventory:
         owns: Callable[[str, str], bool],
         on_change: Callable[[], None],
         on_leaving: Callable[[str], None] | None = None,
+        on_problem: Callable[[NodeFacts, str], None] | None = None,
         settings: Settings | None = None,
         names: Names | None = None,
     ) -> None:
         self.settings, self.names = settings or Settings(), names or Names()
         self._use_of, self._owns, self._on_change, self._on_leaving = use_of, owns, on_change, on_leaving
+        self._on_problem = on_problem
         self._kube = kube
         self._version = 0
         self._reports: dict[str, NodeReport] = {}
@@ -170,6 +172,9 @@ class Inventory:
         drained = new is None or (old is not None and old.drain != new.drain)
         if drained and self._on_leaving is not None:
             self._on_leaving(key)
+        before, now = (each.drain.problem if each and each.drain else "" for each in (old, new))
+        if new is not None and now and now != before and self._on_problem is not None:
+            self._on_problem(new, now)
 
     def _on_slice(self, _key: str, _old: SliceFacts | None, _new: SliceFacts | None) -> None:
         self._slices_changed = True

@@ -125,8 +125,7 @@ class Maker:
                 ask = self.inventory.ask(job.plan.pods[0], job.namespace)
                 for claim in ask.claims:
                     await self._claim(claim, job, labels)
-                if self.disruption.has_budget(assignment):
-                    await self._budget(job, labels)
+                await self.protect(job, assignment)
         except CannotHold as error:
             raise NotMade("unschedulable", str(error)) from error
         except KubeError as error:
@@ -139,6 +138,11 @@ class Maker:
             await self.kube.create(SERVICES, body, first.namespace)
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
+
+    async def protect(self, job: JobFacts, assignment: Assignment) -> None:
+        """Have a Job's pods protected from evictions, where such are to be."""
+        if self.disruption.has_budget(assignment, job):
+            await self._budget(job, manifests.labels_of(assignment, self.names, cluster=self.cluster))
 
     async def _budget(self, job: JobFacts, labels: Mapping[str, str]) -> None:
         """Have a Job's pods protected; a cluster that does not take that runs them all the same."""

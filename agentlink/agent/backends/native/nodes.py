@@ -34,15 +34,21 @@ LONGEST_NAME = 253
 
 
 AT_ONCE = "now"
+NUL = "\x00"
+MOST_QUOTED = 100
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """When work leaves a node that an operator asked to be drained, by class; None: not until it ends by itself."""
+    """When work leaves a node that an operator asked to be drained, by class; None: not until it ends by itself.
+
+    `problem` says which annotation is no time; empty where each is one.
+    """
 
     elastic_at: datetime | None = None
     reserved_at: datetime | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ class NodeFacts:
     emptied_by: str | None = None
     """By whom it is being emptied, as far as it tells; None where it is not."""
     drain: Drain | None = None
+    uid: str = ""
 
 
 def read_node(body: JsonObject, resources: Iterable[str], names: Names | None = None) -> NodeFacts:
@@ -88,18 +95,28 @@ def read_node(body: JsonObject, resources: Iterable[str], names: Names | None = 
         available=_counted(allocatable, patterns),
         emptied_by=_emptied_by(metadata, spec),
         drain=drain,
+        uid=metadata.get("uid", ""),
     )
 
 
 def read_drain(annotations: Mapping[str, str], names: Names) -> Drain | None:
     """Return what a node's annotations say of a drain: times with their zone, or `now`.
 
-    Without a time of its own elastic work leaves at once. What cannot be read is no time.
+    Without a time of its own elastic work leaves at once. What cannot be read is no time, and a problem.
     """
     elastic, reserved = annotations.get(names.drain_elastic), annotations.get(names.drain_reserved)
     if elastic is None and reserved is None:
         return None
-    return Drain(_moment(AT_ONCE if elastic is None else elastic), _moment(reserved or ""))
+    said = {"elastic": (names.drain_elastic, elastic), "reserved": (names.drain_reserved, reserved)}
+    problems = [
+        f"Its annotation {name} says {text.replace(NUL, '')[:MOST_QUOTED]!r}, which is no time, so {work} work is not "
+        f"asked to leave. Write {AT_ONCE}, or a time with its zone, such as 2026-12-01T18:00:00Z."
+        for work, (name, text) in said.items()
+        if text is not None and _moment(text) is None
+    ]
+    return Drain(
+        _moment(AT_ONCE if elastic is None else elastic), _moment(reserved or ""), " ".join(problems)
+    )
 
 
 def _moment(text: str) -> datetime | None:
@@ -172,6 +189,7 @@ def report(
         taints=node.taints,
         partition=node.labels.get(partition_label, "")[:LONGEST_WORD],
         sharing=sharing,
+        problem=node.drain.problem if node.drain is not None else "",
         devices=tuple(
             DeviceReport(
                 index=device.index,

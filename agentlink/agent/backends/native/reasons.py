@@ -8,7 +8,7 @@ In this order, the first that holds:
    that nobody had told to end, then the earliest. Where the cluster had begun to take another away by then, or that
    one's node is lost or not ready, it is this: what loses one of its pods fails.
 4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on. Its
-   node is to be drained by now.
+   node is to be drained by now. Or an adopted Job's controller makes another in the place of one that was let go.
 5. A pod cannot begin: its image cannot be had, what its environment names is not there, its container cannot be made.
    What may mend itself gets some time, a registry that gives no answer more.
 6. A pod was deleted by somebody else.
@@ -83,6 +83,7 @@ TURNED_AWAY = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts"
 
 NOBODY: Mapping[str, str] = {}
 NO_TIMES: Mapping[str, datetime] = {}
+NO_PODS: Mapping[str, PodFacts | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ def judge(
     unready: Collection[str] = (),
     emptied: Mapping[str, str] = NOBODY,
     drains: Mapping[str, datetime] = NO_TIMES,
+    replaced: Mapping[str, PodFacts | None] = NO_PODS,
     refusal: str | None = None,
     overtaken: datetime | None = None,
     unmounted: Mapping[int, str] | None = None,
@@ -111,9 +113,10 @@ def judge(
 
     `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there, `closed`:
     those that take no new pods, `unready`: those that are not ready, `emptied`: by whom those are being emptied that
-    are, `drains`: from when the attempt is to leave those that an operator has drained. `refusal`: why the cluster does
-    not make pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that were
-    made later, None where it has not. `unmounted`: why pods, by index, do not get their volumes.
+    are, `drains`: from when the attempt is to leave those that an operator has drained. `replaced`: pods, by uid, that
+    were made in the place of others, with these where they are still known. `refusal`: why the cluster does not make
+    pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that were made
+    later, None where it has not. `unmounted`: why pods, by index, do not get their volumes.
     """
     waits: list[float] = []
 
@@ -129,6 +132,7 @@ def judge(
     for slot in attempt.wanted:
         if verdict is None and slot.pod is not None and not slot.succeeded:
             verdict = _of_pod(slot, slot.pod, now, passed, emptied)
+    verdict = verdict or _of_replaced(attempt, now, replaced, emptied)
     if verdict is None:
         verdict = _of_drained(attempt, now, passed, drains)
     if verdict is None:
@@ -339,6 +343,23 @@ def _of_drained(
             continue
         text = f"{_where(slot, pod)} was asked to end: an operator drains its node."
         return Verdict("drained", text, now)
+    return None
+
+
+def _of_replaced(
+    attempt: Attempt, now: datetime, replaced: Mapping[str, PodFacts | None], emptied: Mapping[str, str]
+) -> Verdict | None:
+    """Return the end of an attempt of which the cluster took a pod and made another: that one is not let go."""
+    for slot in attempt.wanted:
+        if slot.pod is None or slot.pod.uid not in replaced:
+            continue
+        before, node = replaced[slot.pod.uid], slot.planned.node
+        if before is not None and before.disrupted:
+            return Verdict(*_disrupted(slot, before, emptied), now)
+        where = f"Pod {slot.planned.index} on {node}"
+        if node in emptied:
+            return Verdict(*disruptions.deleted_with_node(where, emptied[node]), now)
+        return Verdict("pod-deleted", f"{where} was taken away in the cluster, not by Chamber.", now)
     return None
 
 

@@ -46,3 +46,16 @@
 - {name: CHAMBER_WORKLOADS_ROLE, value: {{ include "chamber.agentName" (index . 0) }}-workloads}
 {{- include "chamber.commonEnvironment" . }}
 {{- end }}
+
+{{/* Ports at which it reaches the API server, and Chamber, perhaps by a proxy; with commas between. */}}
+{{- define "chamber.agent.ports" -}}
+{{- $url := urlParse .Values.agent.url }}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary "443" "80") | int }}
+{{- $ports := append .Values.agent.apiServerPorts $port }}
+{{- range list .Values.httpProxy.http .Values.httpProxy.https }}
+{{- if . }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" (urlParse .).host | trimPrefix ":" | default "80" | int) }}
+{{- end }}
+{{- end }}
+{{- range $index, $each := $ports | uniq }}{{ if $index }},{{ end }}{{ int $each }}{{ end }}
+{{- end }}

@@ -1,0 +1,45 @@
+"""A cluster that its operator let go of: `chamber agent --release` stopped all that Chamber ran there, and says so."""
+
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from agentlink import assignments
+from agentlink.models import Assignment, Cluster
+from chamber import live
+from teams import audit
+from teams.actors import Actor
+from workloads import lifecycle
+from workloads.lifecycle.status import lock
+
+CODE = "cluster-released"
+
+
+def take(cluster: Cluster, *, connection: UUID | None) -> bool:
+    """End what the server still thinks runs in a cluster that was let go of; False where a newer conversation began.
+
+    No pod is left there: workloads go back to the queue at no charge, and their devices are free at once. The cluster
+    counts as disconnected until an agent says hello again.
+    """
+    now, by = timezone.now(), Actor.agent(cluster.name)
+    with transaction.atomic():
+        there = Assignment.objects.filter(cluster=cluster.pk, gone=False)
+        # Workloads are locked before their cluster, as everywhere; nobody joins afterwards that has pods there.
+        workloads = lock(there.values_list("attempt__workload", flat=True))
+        row = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
+        if row.connection != connection:
+            return False
+        ours = there.filter(attempt__workload__in=workloads)
+        wanted = list(ours.filter(wanted=True).values_list("attempt", flat=True))
+        message = f"The cluster {cluster.name} was released by an operator, who had what ran there stopped."
+        ended = lifecycle.lost(wanted, at=now, by=by, message=message, code=CODE)
+        left = list(ours.values_list("attempt", flat=True))
+        clusters = assignments.release(left, at=now, by=by)
+        Cluster.objects.filter(pk=cluster.pk).update(connected=False, released_at=now)
+        audit.record(by=by, action="cluster.released", target=row, after={"attempts": ended})
+        live.announce("pools", "overview")
+        live.ring()
+    for cluster_id in sorted(clusters):
+        assignments.let_go_waiting(cluster_id, at=now)
+    return True

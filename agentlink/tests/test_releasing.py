@@ -1,0 +1,106 @@
+"""A cluster that an operator let go of: what ran there is back in the queue at once, and told why."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from agentlink.agent.backends.base import Observation
+from agentlink.agent.farewell import Server, tell
+from agentlink.agent.runner import Transport
+from agentlink.models import Assignment, Cluster, Device
+from agentlink.protocol import Ack, ErrorCode, Observed, Phase, Released
+from agentlink.tests.agents import (
+    Hand,
+    admit,
+    cancel,
+    devices_of,
+    in_database,
+    make_token,
+    report,
+    serving,
+)
+from agentlink.tests.conftest import Place
+from teams.models import AuditEvent
+from workloads.models import Attempt, EndReason, Status, Workload
+
+
+def on(place: Place, *indexes: int) -> Attempt:
+    devices = [devices_of(place.cluster, "n1")[index] for index in indexes]
+    return admit(place.team, place.owner, place.pool, place.cluster, devices)
+
+
+def status(attempt: Attempt) -> str:
+    return Workload.objects.get(pk=attempt.workload_id).status
+
+
+@pytest.mark.django_db
+def test_what_ran_there_is_in_the_queue_at_once_and_its_devices_are_free(
+    place: Place, client: Client
+) -> None:
+    hand = Hand(place.cluster)
+    runs, stops = on(place, 0, 1), on(place, 2)
+    hand.say(Observed(reports=tuple(report(each, Phase.RUNNING, 1) for each in (runs, stops))))
+    cancel(stops)
+    waits = on(place, 2)
+    assert [status(each) for each in (runs, stops, waits)] == ["running", "cancelled", "queued"]
+
+    answer = hand.say(Released())
+
+    assert answer.messages == [Ack(released=True)]
+    assert [status(each) for each in (runs, stops, waits)] == ["pending", "cancelled", "pending"]
+    runs.refresh_from_db()
+    assert (runs.end_reason, runs.end_detail["code"]) == (EndReason.LOST, "cluster-released")
+    assert "released by an operator" in runs.end_detail["message"]
+    assert Workload.objects.get(pk=runs.workload_id).failures == 0
+    assert not Assignment.objects.filter(gone=False).exists()
+    assert not Device.objects.exclude(occupied_milli=0, allocated_milli=0).exists()
+    assert AuditEvent.objects.filter(action="cluster.released").count() == 1
+    cluster = Cluster.objects.get()
+    assert not cluster.connected
+    assert cluster.silence == ""
+    client.force_login(place.owner)
+    assert "An operator let go of it" in client.get("/clusters/east/").content.decode()
+
+    (error,) = hand.say(hand.heartbeat(1)).messages  # nobody is there without another hello
+    assert getattr(error, "code", None) is ErrorCode.NO_HELLO
+    Hand(place.cluster)
+    cluster.refresh_from_db()
+    assert (cluster.connected, cluster.released_at) == (True, None)
+
+
+@pytest.mark.django_db
+def test_an_agent_that_another_has_followed_releases_nothing(place: Place) -> None:
+    first = Hand(place.cluster)
+    runs = on(place, 0)
+    Hand(place.cluster)
+    (error,) = first.say(Released()).messages
+    assert getattr(error, "code", None) is ErrorCode.SUPERSEDED
+    assert (status(runs), Cluster.objects.get().connected) == ("queued", True)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("transport", ["websocket", "long-poll"])
+async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: Transport) -> None:
+    def begin() -> tuple[Attempt, Attempt, str]:
+        return on(place, 0), on(place, 1), make_token(place.cluster)
+
+    ended, stopped, secret = await in_database(begin)
+    now = timezone.now()
+    seen = [
+        Observation(
+            workload=each.workload_id, attempt=each.pk, number=1, phase=phase, exit_code=code,
+            created_at=now, running_at=now, ended_at=now,
+        )
+        for each, phase, code in ((ended, Phase.SUCCEEDED, 0), (stopped, Phase.GONE, None))
+    ]  # fmt: skip
+    async with serving() as url:
+        assert await tell(Server(url, lambda: secret, transport), "u", seen, within_seconds=60) == ""
+        assert await tell(Server(url, lambda: "cha_none", transport), "u", ()) == "The agent token is unknown"
+    statuses = [await in_database(status, each) for each in (ended, stopped)]
+    assert statuses == [Status.COMPLETED, Status.PENDING]
+    assert not (await in_database(Cluster.objects.get)).connected
+
+
+async def test_a_server_that_is_not_there_is_told_of() -> None:
+    why = await tell(Server("http://127.0.0.1:9", lambda: "cha_x"), "u", (), within_seconds=0.5)
+    assert "http://127.0.0.1:9" in why or "did not answer" in why
