@@ -1,6 +1,7 @@
 """A server that is away is one sentence in the log, not sixty lines of traceback."""
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 
@@ -48,9 +49,29 @@ CELERYS = "data"
 SAY_EVERY_SECONDS = 10.0
 
 
+PLAIN = (
+    # After the name, redis-py tells of its objects, and not of what each of them met.
+    (r"^No master found for ('.*?') : .*$", r"no sentinel answers that knows the name \1"),
+    (r"^No master found for ('.*?')$", r"no sentinel knows a server of the name \1 that is up"),
+    (r"Error -?\d+ connecting to (\S+?)\. ", r"\1: "),
+    (r"Connect call failed \(.*?\)", "The connection failed"),
+    (r"\bconnection failed: (?=connection to)", ""),
+    (r'connection to server at "([^"]+)"(?: \([^)]*\))?, port (\d+) failed: ', r"\1:\2: "),
+    (r'connection to server on socket "([^"]+)" failed: ', r"\1: "),
+    (r" Is the server running (?:on that host|locally) .*?\?", "."),
+    (r"\bFATAL: +", ""),
+    (r"\[Errno -?\d+\] ", ""),
+    (r"\[SSL(?:: \w+)?\] |SSL error: (?=certificate)", ""),
+    (r" \(_ssl\.c:\d+\)|\b_ssl\.c:\d+: ", ""),
+)
+"""What libraries write around the reason why a server is not reached, and what is read in its place."""
+
+
 def first_line(error: BaseException) -> str:
-    """Return an error's text as one line that ends as a sentence does."""
+    """Return an error's text as one plain line that ends as a sentence does."""
     text = " ".join(str(error).split()) or type(error).__name__
+    for pattern, plain in PLAIN:
+        text = re.sub(pattern, plain, text)
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 

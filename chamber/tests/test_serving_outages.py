@@ -49,6 +49,32 @@ def test_a_question_is_not_followed_by_a_full_stop() -> None:
     assert logged(error) == "It failed. refused Is it accepting TCP/IP connections?"
 
 
+@pytest.mark.parametrize(
+    ("said", "plain"),
+    [
+        ("No master found for 'main' : <redis.client.Redis(<x>)> - network:ConnectionError, <y> - z",
+         "no sentinel answers that knows the name 'main'."),
+        ("No master found for 'main'", "no sentinel knows a server of the name 'main' that is up."),
+        ("Error -2 connecting to db.test:6379. Name or service not known.", "db.test:6379: Name or service not known."),
+        ("Error 1 connecting to a:1. [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed "
+         "certificate (_ssl.c:1006).", "a:1: certificate verify failed: self-signed certificate."),
+        ('connection failed: connection to server at "10.0.0.1", port 5432 failed: Connection refused\n\tIs the server '
+         "running on that host and accepting TCP/IP connections?", "10.0.0.1:5432: Connection refused."),
+        ('connection failed: connection to server at "10.0.0.1", port 5432 failed: FATAL:  password authentication '
+         'failed for user "chamber"', '10.0.0.1:5432: password authentication failed for user "chamber".'),
+        ('connection to server on socket "/run/.s.PGSQL.5432" failed: No such file or directory\n\tIs the server '
+         "running locally and accepting connections on that socket?", "/run/.s.PGSQL.5432: No such file or directory."),
+        ('connection to server at "db.test" (10.0.0.1), port 5432 failed: SSL error: certificate verify failed',
+         "db.test:5432: certificate verify failed."),
+        ("failed to resolve host 'db.test': [Errno -2] Name or service not known",
+         "failed to resolve host 'db.test': Name or service not known."),
+        ("_ssl.c:989: The handshake operation timed out", "The handshake operation timed out."),
+    ],
+)  # fmt: skip
+def test_what_libraries_write_around_a_reason_is_left_out(said: str, plain: str) -> None:
+    assert outages.first_line(Exception(said)) == plain
+
+
 def test_an_outage_behind_another_error_is_one_line_too() -> None:
     error = raised(RuntimeError("cannot send"), redis.ConnectionError("Error 111"))
     assert logged(error) == "It failed. Error 111."
