@@ -21,6 +21,7 @@ LOCK_SECONDS = 30
 IDLE_IN_TRANSACTION_SECONDS = 60
 """After which PostgreSQL ends a transaction whose process sleeps (or was stopped) with its locks held."""
 CONNECT_SECONDS = 5
+RECONNECT_SECONDS = 1
 REDIS_PARAMETERS = {*URL_QUERY_ARGUMENT_PARSERS, "client_name", "username", "password"} - {"retry_on_error"}
 """Beside those that begin with `ssl_`. redis-py's others are objects; given as text, they fail when it connects."""
 QUOTING = "a password in it is written with %2F for a slash, and so on. What was given is not shown."
@@ -95,7 +96,13 @@ def database(url: str, data_folder: Path, *, pool: int, password: str = "") -> d
         "keepalives_count": 3,
         "tcp_user_timeout": 20_000,
         "options": limits,
-        "pool": {"min_size": 0, "max_size": pool, "timeout": CONNECT_SECONDS},
+        "pool": {
+            "min_size": 0,
+            "max_size": pool,
+            "timeout": CONNECT_SECONDS,
+            # Then whoever asks next tries at once: the pauses between the pool's own tries grow to minutes.
+            "reconnect_timeout": RECONNECT_SECONDS,
+        },
         **given,
     }
     # A connection that the server closed meanwhile is noticed before it is used.

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 TOGETHER = {
     "tests/test_deployment_doctor.py": "",  # has a deployment of its own
+    "tests/test_deployment_sentinel.py": "",  # likewise
     "tests/test_deployment": "the deployment",
+    "tests/test_documented_commands.py": "the deployment",
+    "tests/test_compose_file.py": "the deployment",
     "tests/test_demo.py": "the demo",
     "tests/test_browser.py": "the demo",
     "tests/test_command_line.py": "the demo",
@@ -22,6 +25,8 @@ TOGETHER = {
 """What a file shares with others, by the beginning of its name; the first that fits holds."""
 FIRST = (
     "tests/test_deployment",
+    "tests/test_documented_commands.py",
+    "tests/test_compose_file.py",
     "tests/test_demo.py",
     "tests/",
     "agentlink/tests/kube/",

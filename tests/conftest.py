@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests import shared
 from tests.deployment_fixtures import mended, team
 from tests.waiting import until
 
@@ -89,10 +91,24 @@ def start_demo(data: Path, *options: str, port: int | None = None) -> Demo:
     return Demo(process, f"http://127.0.0.1:{port}", data, log, passwords)
 
 
-@pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """A demo without the stream of workloads: what the tests submit is all there is."""
-    running = start_demo(tmp_path_factory.mktemp("demo") / "data", "--no-stream")
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the deployment and the demo with the last test that wants them."""
+    shared.end_with(item, nextitem)
+
+
+@contextmanager
+def _demonstrated(folder: Path) -> Iterator[Demo]:
+    running = start_demo(folder, "--no-stream")
     yield running
     printed = running.stop()
     assert "Traceback" not in printed, printed
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Demo]:
+    """A demo without the stream of workloads: what the tests submit is all there is."""
+    with shared.until_the_last(
+        pytestconfig, _demonstrated(tmp_path_factory.mktemp("demo") / "data")
+    ) as running:
+        yield running

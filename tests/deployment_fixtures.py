@@ -1,6 +1,8 @@
 """What tests of a whole deployment share: a team of processes with an agent, and how to follow workloads in it."""
 
+import inspect
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ import redis
 
 from rig import deployment, servers
 from rig.deployment import Deployment, Service
+from tests import shared
 from tests.waiting import until
 
 CLUSTER = "east"
@@ -31,9 +34,12 @@ def deployed() -> Iterator[Deployment]:
 
 
 @pytest.fixture(scope="session")
-def team() -> Iterator[Deployment]:
-    """The one deployment of all tests that need one; who stops a part of it starts it again (see `mended`)."""
-    with deployed() as running:
+def team(pytestconfig: pytest.Config) -> Iterator[Deployment]:
+    """The one deployment of all tests that need one; who stops a part of it starts it again (see `mended`).
+
+    It ends with the last of them in this process (`shared.until_the_last`).
+    """
+    with shared.until_the_last(pytestconfig, deployed()) as running:
         yield running
 
 
@@ -61,6 +67,28 @@ def becomes(team: Deployment, slug: str, status: str, *, seconds: float = 120) -
     until(lambda: status_of(team, slug) == status, seconds=seconds)
 
 
+def stop_all(team: Deployment) -> list[int]:
+    """Ask all parts to stop at once, and return their statuses once they have ended."""
+    parts = [team.services[name] for name in PARTS]
+    for part in parts:
+        part.send(signal.SIGTERM)
+    return [part.process.wait(deployment.STOP_SECONDS) for part in parts if part.process is not None]
+
+
+def start_all(team: Deployment) -> None:
+    """Start all parts that do not run, and wait until they are ready."""
+    for name in PARTS:
+        team.services[name].start(wait=False)
+    for name in ("web", "live"):
+        team.services[name].wait_for("/readyz")
+
+
+def notice(team: Deployment, server: str, *names: str) -> None:
+    """Wait until each of these parts has said that the server is away."""
+    for name in names:
+        until(lambda name=name: says(team.services[name], f"{server} is away: "))  # type: ignore[misc]
+
+
 @contextmanager
 def held(team: Deployment, statement: str) -> Iterator[None]:
     """Keep a lock of the database inside the block: whoever needs it waits."""
@@ -82,11 +110,15 @@ def waits_for_a_lock(team: Deployment, words: str) -> bool:
 
 
 @pytest.fixture
-def mended(team: Deployment) -> Iterator[None]:
+def mended(request: pytest.FixtureRequest) -> Iterator[None]:
     """After the test, everything runs again whatever it stopped, and of the workloads nothing does.
 
-    What its processes wrote before the test is none of its business.
+    What its processes wrote before the test is none of its business. A test without the deployment needs none of this.
     """
+    if "team" not in inspect.signature(request.function).parameters:
+        yield
+        return
+    team: Deployment = request.getfixturevalue("team")
     for service in [*team.services.values(), *team.agents.values()]:
         service.turn_page()
     yield
@@ -95,7 +127,7 @@ def mended(team: Deployment) -> Iterator[None]:
             server.start()
     for service in [*team.services.values(), *team.agents.values()]:
         service.resume()
-        service.start()
+        service.start(wait=False)
     for name in ("web", "live"):
         team.services[name].wait_for("/readyz")
     with team.api("rosa") as api:

@@ -9,7 +9,7 @@ import pytest
 
 from rig import servers
 from rig.deployment import Deployment
-from tests.deployment_fixtures import CLUSTER, PARTS, becomes, status_of, submit
+from tests.deployment_fixtures import CLUSTER, PARTS, becomes, start_all, status_of, stop_all, submit
 from tests.waiting import until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
@@ -47,12 +47,10 @@ def test_after_a_restore_the_agent_that_is_ahead_and_the_server_converge(
     lost = submit(team, name="lost", command=["sleep", "900"])
     becomes(team, lost, "running")
 
-    for name in PARTS:
-        assert team.services[name].stop() == 0
+    assert stop_all(team) == [0] * len(PARTS)
     restore(team, dump)
     team.migrate()
-    for name in PARTS:
-        team.services[name].start()
+    start_all(team)
 
     becomes(team, submit(team, name="after"), "completed", seconds=180)
     assert status_of(team, kept) == "running"

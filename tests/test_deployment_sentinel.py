@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,39 +24,31 @@ def redis(tmp_path: Path) -> Iterator[Watched]:
         yield running
 
 
-def test_workloads_run_before_and_after_the_master_died(redis: Watched) -> None:
-    with deployment.running(environment={"CHAMBER_REDIS": redis.url}) as team:
+def test_workloads_run_before_and_after_the_master_died_and_a_client_follows_it(redis: Watched) -> None:
+    named = Sentinels.parse(redis.url)
+    assert named is not None
+    assert named.password == PASSWORD
+    client = sentinels.client(redis.url, socket_timeout=5, socket_connect_timeout=5)
+
+    def is_known() -> bool:
+        try:
+            return client.get("known") == b"before"
+        except RedisError:
+            return False
+
+    with closing(client), deployment.running(environment={"CHAMBER_REDIS": redis.url}) as team:
         team.add_agent(CLUSTER, deployment.nodes(CLUSTER, 1))
         becomes(team, submit(team), "completed")
+        client.set("known", "before")
+        # The replica has it before the master dies: what Redis replicates late may be lost, as ever.
+        assert client.wait(1, 5000) == 1
 
         redis.fail_over()
 
+        until(is_known)
         becomes(team, submit(team), "completed")
         # All that uses Redis has found the new master: readiness of live, bells, duties, announcements.
         team.services["live"].wait_for("/readyz")
         doctor = team.run("-m", "chamber.cli", "doctor", "--json")
         found = {finding["check"] for finding in json.loads(doctor.stdout)["findings"]}
         assert not found & {"redis", "redis-clock", "channel-layer", "beat", "scheduler"}
-
-
-def test_a_client_follows_the_master(redis: Watched) -> None:
-    client = sentinels.client(redis.url, socket_timeout=5, socket_connect_timeout=5)
-    client.set("known", "before")
-    # The replica has it before the master dies: what Redis replicates late may be lost, as ever.
-    assert client.wait(1, 5000) == 1
-    redis.fail_over()
-
-    def answers() -> bool:
-        try:
-            return client.get("known") == b"before"
-        except RedisError:
-            return False
-
-    until(answers)
-    client.close()
-
-
-def test_the_password_is_the_one_of_the_url(redis: Watched) -> None:
-    found = Sentinels.parse(redis.url)
-    assert found is not None
-    assert found.password == PASSWORD

@@ -17,7 +17,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agentlink.views_sync import WAIT_SECONDS
-from rig import deployment
 from rig.deployment import Deployment, Service
 from tests.deployment_fixtures import CLUSTER, becomes, held, status_of, submit, waits_for_a_lock
 from tests.waiting import until
@@ -272,16 +271,3 @@ def test_a_duty_under_way_is_finished_before_the_worker_ends(team: Deployment) -
     assert worker.process.wait(60) == 0
     for service in others:
         service.start()
-
-
-def test_the_database_is_left_without_connections_when_all_have_stopped() -> None:
-    with deployment.running(organisation=False) as alone:
-        alone.stop()
-        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'chamber'"
-
-        def left() -> bool:
-            with psycopg.connect(alone.database.url, autocommit=True) as connection:
-                row = connection.execute(query).fetchone()
-            return row == (0,)
-
-        until(left)

@@ -2,11 +2,13 @@
 
 import gzip
 import os
+import pwd
 import re
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 from rig import servers
 from rig.deployment import ROOT, Deployment
-from tests.documented import Block, Machine, blocks, commands, run, script
+from tests.documented import AS_CHAMBER, Block, Machine, blocks, commands, run, script
 from tests.proxies import certificate
 
 OPERATIONS, CLI = "docs/operations.md", "docs/cli.md"
@@ -246,6 +248,30 @@ def test_backups_are_whole_or_have_no_name_and_the_newest_are_kept(
     failed = subprocess.run(program, env=away, capture_output=True, text=True, check=False)
     assert failed.returncode != 0
     assert sorted(path.name for path in folder.iterdir() if path.suffix == ".dump") == kept
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_the_services_user_runs_a_command_itself(tmp_path: Path) -> None:
+    """Nobody stands between: a signal reaches the command, which has its whole grace to stop."""
+    shared = Path(tempfile.mkdtemp(prefix="chamber-server-"))  # others may not look into `tmp_path`
+    shared.chmod(0o755)
+    program = shared / "chamber"
+    script(program, 'echo "$$ $(id --user --name) $HOME $CHAMBER_HOSTS $*"')
+    (tmp_path / "environment").write_text("CHAMBER_HOSTS=gpus.example.org\n")
+    text = (ROOT / "deploy/systemd/chamber-server").read_text()
+    assert AS_CHAMBER in text
+    text = text.replace("/opt/chamber/.venv/bin/chamber", str(program))
+    text = text.replace(AS_CHAMBER, "--reuid nobody --regid nogroup --init-groups").replace(
+        "~chamber", "~nobody"
+    )
+    (tmp_path / "chamber-server").write_text(text)
+    environment = {**os.environ, "CHAMBER_ENVIRONMENT": str(tmp_path / "environment")}
+    command = ["sh", str(tmp_path / "chamber-server"), "agent", "a b"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        printed, _ = process.communicate(timeout=60)
+    shutil.rmtree(shared)
+    home = pwd.getpwnam("nobody").pw_dir
+    assert printed == f"{process.pid} nobody {home} gpus.example.org agent a b\n"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from agentlink.agent import authority
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.link import LinkLost
 from agentlink.agent.runner import Transport, run_agent
@@ -57,8 +58,9 @@ def main(
     """
     try:
         read_token(token_file)
+        authority.context()
         nodes = read_nodes(simulate)
-    except BadInput as error:
+    except (BadInput, authority.BadAuthority) as error:
         return _refuse(error)
     simulated = SimulatedCluster(nodes, name=simulate.stem, state_file=state_file)
     with logs.bind(cluster=cluster or simulate.stem):
@@ -87,9 +89,10 @@ def main_native(
 
     try:
         read_token(token_file)
+        authority.context()
         chosen = Options(**options)
         access = load(kubeconfig, context)
-    except (BadInput, BadAccess) as error:
+    except (BadInput, authority.BadAuthority, BadAccess) as error:
         return _refuse(error)
     token = partial(_token, token_file)
     work = run_native(access, chosen, url=url, token=token, transport=transport, health_port=health_port)

@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from agentlink import protocol
+from agentlink.agent import authority
 from agentlink.protocol import Desired, Error, ErrorCode, Heartbeat, Hello, Invalid
 
 OPEN_SECONDS = 15
@@ -172,6 +173,13 @@ def _read(data: str | bytes) -> ServerMessage:
     return message
 
 
+def _trusted() -> ssl.SSLContext | bool:
+    try:
+        return authority.context() or True
+    except authority.BadAuthority as error:
+        raise LinkLost(str(error)) from error
+
+
 @asynccontextmanager
 async def open_socket(url: str, token: str, path: str) -> AsyncIterator[ClientConnection]:
     """Connect to `path` of the server at `url` (http or https); raise `LinkLost` where that fails."""
@@ -181,6 +189,7 @@ async def open_socket(url: str, token: str, path: str) -> AsyncIterator[ClientCo
     try:
         socket = await connect(
             address,
+            ssl=_trusted() if scheme == "wss" else None,
             additional_headers={"Authorization": f"Bearer {token}"},
             max_size=protocol.MAX_BYTES,
             open_timeout=OPEN_SECONDS,
@@ -205,7 +214,9 @@ async def open_websocket(url: str, token: str) -> AsyncIterator[Link]:
 async def open_long_poll(url: str, token: str) -> AsyncIterator[Link]:
     """Talk to the server at `url` by requests."""
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=POLL_SECONDS) as client:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=POLL_SECONDS, verify=_trusted()
+    ) as client:
         link = LongPollLink(client)
         polling = asyncio.create_task(link.poll())
         try:

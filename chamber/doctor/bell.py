@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 import redis
 from channels.layers import channel_layers
@@ -43,10 +44,15 @@ def answers() -> Iterator[Finding]:
             "Correct it in CHAMBER_REDIS, redis://:password@host.",
         )
     except (redis.RedisError, OSError, ValueError) as error:
-        yield Finding(
-            f"Redis does not answer: {first_line(error)}",
-            "Start it, or correct its address in CHAMBER_REDIS.",
-        )
+        yield Finding(f"Redis does not answer: {first_line(error)}", _advice(error))
+
+
+def _advice(error: Exception) -> str:
+    if urlsplit(settings.REDIS).scheme == sentinels.SCHEME:
+        return "Start the sentinels, or correct their addresses and the master's name in CHAMBER_REDIS."
+    if any(sign in str(error) for sign in ("SSL", "certificate")):
+        return "Correct CHAMBER_REDIS: rediss:// where the server speaks TLS, its authority in ssl_ca_certs."
+    return "Start it, or correct its address in CHAMBER_REDIS."
 
 
 def clock() -> Iterator[Finding]:

@@ -23,6 +23,10 @@ REFUSALS = (
         ("password authentication failed", "no password supplied"),
         "Correct the password in CHAMBER_DATABASE_PASSWORD",
     ),
+    (
+        ("SSL", "certificate"),
+        "Correct sslmode and sslrootcert in CHAMBER_DATABASE, or the server's certificate",
+    ),
     (("does not exist",), "Make the database and its user, or correct their names in CHAMBER_DATABASE"),
     (("no pg_hba.conf entry",), "Allow this machine to connect in the server's pg_hba.conf"),
     (("too many clients", "remaining connection slots"), "Raise max_connections, or run fewer processes"),

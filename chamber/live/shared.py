@@ -124,16 +124,12 @@ class Shared:
         return answer
 
     def _note(self, error: Exception | None) -> None:
-        """Remember and say that Redis went away or came back, once each."""
+        """Remember that Redis went away or came back, and say once that it went."""
         with self._lock:
             self._ask_from = 0.0 if error is None else time.monotonic() + AWAY_SECONDS
             changed, self._away = self._away is not (error is not None), error is not None
         if changed and error is not None:
-            logger.warning(
-                "Redis is away: %s Pages are not told of changes; they catch up by polling.", error
-            )
-        elif changed:
-            logger.info("Redis is back; pages are told of changes again.")
+            logger.warning("Pages are not told of changes, they catch up by polling: %s", error)
 
 
 def slot(topic: str) -> str:

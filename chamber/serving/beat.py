@@ -10,7 +10,6 @@ from celery.schedules import schedule
 
 from chamber.celery import app
 from chamber.serving.grace import Grace
-from chamber.serving.outages import first_line, outage
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +42,6 @@ class Steady(Scheduler):
 
     producer = None
     """None takes one from the pool when it is needed: Celery's own would wait for the broker, deaf to signals."""
-    _away = False
 
     def setup_schedule(self) -> None:
         """Read the table."""
@@ -59,17 +57,8 @@ class Steady(Scheduler):
             )
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
-        """Send one duty; where the broker is away, say so once, and once that it is back."""
+        """Send one duty; one that cannot be sent is due again after its interval."""
         try:
             self.apply_async(entry, producer=producer, advance=False)
-        except Exception as error:
-            cause = outage(error)
-            if cause is None:
-                logger.exception("The duty %r cannot be sent.", entry.name)
-            elif not self._away:
-                logger.error("Redis is away, nothing is sent until it is back: %s", first_line(cause))
-                self._away = True
-            return
-        if self._away:
-            logger.warning("Redis is back.")
-            self._away = False
+        except Exception:
+            logger.exception("The duty %r cannot be sent.", entry.name)

@@ -1,6 +1,7 @@
 """A server that is away is one sentence in the log, not sixty lines of traceback."""
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 
@@ -8,6 +9,9 @@ import psycopg
 import redis
 from django.db import InterfaceError, OperationalError, ProgrammingError
 from kombu.exceptions import OperationalError as BrokerError
+
+from chamber.serving import absence
+from chamber.serving.absence import Absence
 
 AWAY: tuple[type[BaseException], ...] = (
     OperationalError,
@@ -22,11 +26,22 @@ AWAY: tuple[type[BaseException], ...] = (
 
 AWAY_NAMES = frozenset(error.__name__ for error in AWAY)
 
+OF_REDIS = (BrokerError, redis.ConnectionError, redis.TimeoutError)
+
+UNCONNECTED = ("08", "57P01", "57P02", "57P03")
+"""How PostgreSQL's states begin that say that there is no connection, or not any more."""
+
+POOL_IS_EMPTY = "couldn't get a connection"
+"""What psycopg's pool says to who has waited: the server may be away, or all its connections be in use."""
+
 MISSING = frozenset({"42P01", "42703"})
 """PostgreSQL's states for a table and a column that are not there."""
 
-REPEATING = frozenset({"psycopg.pool"})
-"""Loggers that say each of their tries to reach a server, in several lines."""
+POOL = "psycopg.pool"
+"""The logger that says each of its tries to reach PostgreSQL, in several lines."""
+
+TRIES = ("error connecting", "reconnection attempt")
+"""How those begin."""
 
 CELERYS = "data"
 """Where Celery puts a failed duty's arguments, and its traceback as text once more."""
@@ -34,9 +49,29 @@ CELERYS = "data"
 SAY_EVERY_SECONDS = 10.0
 
 
+PLAIN = (
+    # After the name, redis-py tells of its objects, and not of what each of them met.
+    (r"^No master found for ('.*?') : .*$", r"no sentinel answers that knows the name \1"),
+    (r"^No master found for ('.*?')$", r"no sentinel knows a server of the name \1 that is up"),
+    (r"Error -?\d+ connecting to (\S+?)\. ", r"\1: "),
+    (r"Connect call failed \(.*?\)", "The connection failed"),
+    (r"\bconnection failed: (?=connection to)", ""),
+    (r'connection to server at "([^"]+)"(?: \([^)]*\))?, port (\d+) failed: ', r"\1:\2: "),
+    (r'connection to server on socket "([^"]+)" failed: ', r"\1: "),
+    (r" Is the server running (?:on that host|locally) .*?\?", "."),
+    (r"\bFATAL: +", ""),
+    (r"\[Errno -?\d+\] ", ""),
+    (r"\[SSL(?:: \w+)?\] |SSL error: (?=certificate)", ""),
+    (r" \(_ssl\.c:\d+\)|\b_ssl\.c:\d+: ", ""),
+)
+"""What libraries write around the reason why a server is not reached, and what is read in its place."""
+
+
 def first_line(error: BaseException) -> str:
-    """Return an error's text as one line that ends as a sentence does."""
+    """Return an error's text as one plain line that ends as a sentence does."""
     text = " ".join(str(error).split()) or type(error).__name__
+    for pattern, plain in PLAIN:
+        text = re.sub(pattern, plain, text)
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
@@ -64,7 +99,9 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class Brief(logging.Filter):
-    """Puts an outage's own line in place of its traceback, and says the same one at most every ten seconds."""
+    """Puts an outage's own line in place of its traceback, says the same one at most every ten seconds, and of a server
+    that is away nothing more until it is back.
+    """
 
     def __init__(self, name: str = "") -> None:
         super().__init__(name)
@@ -73,14 +110,29 @@ class Brief(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass that is no repetition."""
         cause = outage(record.exc_info[1]) if record.exc_info else None
-        if cause is None and record.name not in REPEATING:
+        cause = cause or next((found for found in map(outage, _errors_in(record)) if found), None)
+        if cause is None and record.name != POOL:
             return True
         line = first_line(cause) if cause is not None else ""
         said = " ".join(record.getMessage().split())
-        record.msg, record.args = (said if line in said else f"{said} {line}"), None
+        is_told = line.removesuffix(".") in said
+        record.msg, record.args = (said if is_told else f"{said} {line}"), None
         record.exc_info = record.exc_text = None
         record.__dict__.pop(CELERYS, None)
-        return self._is_new(record.name, line or said)
+        return self._passes(record, line or said, *_absent(cause, said))
+
+    def _passes(self, record: logging.LogRecord, line: str, server: Absence | None, certain: bool) -> bool:
+        if server is not None and (server.away or (server.lately and not certain)):
+            return False
+        if not self._is_new(record.name, line):
+            return False
+        if server is not None and certain:
+            if not server.begin():
+                return False
+            record.msg = f"{server.server} is away: {record.msg}"
+            if record.levelno < logging.ERROR:
+                record.levelno, record.levelname = logging.ERROR, "ERROR"
+        return True
 
     def _is_new(self, logger: str, line: str) -> bool:
         now = time.monotonic()
@@ -89,3 +141,29 @@ class Brief(logging.Filter):
         self._said = {key: at for key, at in self._said.items() if now - at < SAY_EVERY_SECONDS}
         self._said[logger, line] = now
         return True
+
+
+def _errors_in(record: logging.LogRecord) -> Iterator[BaseException]:
+    """Return the errors that a message is made with."""
+    if isinstance(record.args, tuple):
+        yield from (value for value in record.args if isinstance(value, BaseException))
+
+
+def _absent(cause: BaseException | None, said: str) -> tuple[Absence | None, bool]:
+    """Return the server that an outage is about, and whether it is certain that it was not reached.
+
+    None where it is another kind of outage, or where the settings name no such server.
+    """
+    from django.conf import settings
+
+    if isinstance(cause, OF_REDIS):
+        return (absence.REDIS, True) if settings.REDIS else (None, False)
+    if not settings.DATABASES["default"]["ENGINE"].endswith("postgresql"):
+        return None, False
+    if cause is None:
+        return absence.POSTGRESQL, said.startswith(TRIES)
+    if not isinstance(cause, AWAY) or POOL_IS_EMPTY in str(cause):
+        # Of an error that Celery wrapped little more is known than its name.
+        return absence.POSTGRESQL, False
+    state = getattr(cause, "sqlstate", None) or getattr(cause.__cause__, "sqlstate", None) or ""
+    return absence.POSTGRESQL, not state or state.startswith(UNCONNECTED)

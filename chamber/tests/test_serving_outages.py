@@ -1,7 +1,11 @@
 """A server that is away: one line in the log, 503 over HTTP."""
 
 import logging
+import threading
 import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -10,7 +14,8 @@ from celery.utils.serialization import UnpickleableExceptionWrapper
 from django.db import OperationalError, ProgrammingError
 from django.test import Client
 
-from chamber.serving import outages
+from chamber.serving import absence, outages
+from chamber.serving.absence import Absence
 
 
 def logged(
@@ -41,6 +46,32 @@ def test_an_outage_is_one_line() -> None:
 def test_a_question_is_not_followed_by_a_full_stop() -> None:
     error = raised(OperationalError("refused\n\tIs it accepting TCP/IP connections?\n"))
     assert logged(error) == "It failed. refused Is it accepting TCP/IP connections?"
+
+
+@pytest.mark.parametrize(
+    ("said", "plain"),
+    [
+        ("No master found for 'main' : <redis.client.Redis(<x>)> - network:ConnectionError, <y> - z",
+         "no sentinel answers that knows the name 'main'."),
+        ("No master found for 'main'", "no sentinel knows a server of the name 'main' that is up."),
+        ("Error -2 connecting to db.test:6379. Name or service not known.", "db.test:6379: Name or service not known."),
+        ("Error 1 connecting to a:1. [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed "
+         "certificate (_ssl.c:1006).", "a:1: certificate verify failed: self-signed certificate."),
+        ('connection failed: connection to server at "10.0.0.1", port 5432 failed: Connection refused\n\tIs the server '
+         "running on that host and accepting TCP/IP connections?", "10.0.0.1:5432: Connection refused."),
+        ('connection failed: connection to server at "10.0.0.1", port 5432 failed: FATAL:  password authentication '
+         'failed for user "chamber"', '10.0.0.1:5432: password authentication failed for user "chamber".'),
+        ('connection to server on socket "/run/.s.PGSQL.5432" failed: No such file or directory\n\tIs the server '
+         "running locally and accepting connections on that socket?", "/run/.s.PGSQL.5432: No such file or directory."),
+        ('connection to server at "db.test" (10.0.0.1), port 5432 failed: SSL error: certificate verify failed',
+         "db.test:5432: certificate verify failed."),
+        ("failed to resolve host 'db.test': [Errno -2] Name or service not known",
+         "failed to resolve host 'db.test': Name or service not known."),
+        ("_ssl.c:989: The handshake operation timed out", "The handshake operation timed out."),
+    ],
+)  # fmt: skip
+def test_what_libraries_write_around_a_reason_is_left_out(said: str, plain: str) -> None:
+    assert outages.first_line(Exception(said)) == plain
 
 
 def test_an_outage_behind_another_error_is_one_line_too() -> None:
@@ -125,3 +156,133 @@ def test_an_outage_is_503_with_retry_after_in_a_view_and_in_a_middleware(
     with patch(place, fail):
         answer = client.post("/sign-in/", {"username": "ada", "password": "x"})
     assert (answer.status_code, int(answer["Retry-After"]) > 0) == (503, True)
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait until it holds."""
+    deadline = time.monotonic() + 90
+    while not holds():
+        assert time.monotonic() < deadline, holds
+        time.sleep(0.01)
+
+
+class Server:
+    """A server that is there or not, as a test says, and what is logged about it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.error: Exception | None = redis.ConnectionError("refused\n")
+        self.asked = threading.Event()
+        self.absence = Absence("Redis", self._answer)
+        monkeypatch.setattr(absence, "PROBE_SECONDS", 0.01)
+        monkeypatch.setattr(absence, "REDIS", self.absence)
+
+    def _answer(self) -> None:
+        self.asked.set()
+        if self.error is not None:
+            raise self.error
+
+    def answers(self) -> None:
+        self.error = None
+        until(lambda: not self.absence.away)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Server]:
+    settings.REDIS = "redis://redis.test/0"
+    made = Server(monkeypatch)
+    yield made
+    made.answers()
+
+
+@pytest.fixture
+def ended(caplog: pytest.LogCaptureFixture) -> Callable[[], list[tuple[str, str]]]:
+    caplog.set_level(logging.INFO, logger="chamber.serving.absence")
+    return lambda: [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+REFUSED = redis.ConnectionError("Error 111")
+
+
+def test_a_server_that_goes_is_one_error_whoever_wants_it_and_one_line_when_it_is_back(
+    server: Server, ended: Callable[[], list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brief = outages.Brief()
+    assert logged(raised(REFUSED), "Not sent.", brief) == "Redis is away: Not sent. Error 111."
+    for why in ("Error 111", "Error 104", "Timeout"):
+        assert logged(raised(redis.ConnectionError(why)), "Not told.", brief) is None
+    assert ended() == []
+    server.answers()
+    [(level, said)] = ended()
+    assert (level, said.startswith("Redis is back after ")) == ("INFO", True)
+    server.error = REFUSED
+    later = time.monotonic() + absence.LATE_SECONDS
+    monkeypatch.setattr(outages, "time", SimpleNamespace(monotonic=lambda: later))
+    assert logged(raised(REFUSED), "Not sent.", brief) == "Redis is away: Not sent. Error 111."
+
+
+def test_a_server_that_stays_away_is_said_again_after_minutes(
+    server: Server, ended: Callable[[], list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert logged(raised(REFUSED)) is not None
+    until(server.asked.is_set)
+    assert ended() == []
+    monkeypatch.setattr(absence, "AGAIN_SECONDS", 0.0)
+    until(ended)
+    level, said = ended()[0]
+    assert (level, said.endswith(" s: refused.")) == ("ERROR", True)
+    assert said.startswith("Redis is still away, after ")
+
+
+def test_a_server_that_answers_at_once_was_not_away(
+    server: Server, ended: Callable[[], list[tuple[str, str]]]
+) -> None:
+    server.error = None
+    assert logged(raised(REFUSED)) is not None
+    until(server.asked.is_set)
+    until(lambda: not server.absence.away)
+    assert ended() == []
+
+
+def test_a_warning_that_names_its_error_counts_too_and_is_an_error(server: Server) -> None:
+    record = logging.LogRecord("a", logging.WARNING, "p", 1, "Pages are late: %s", (REFUSED,), None)
+    assert outages.Brief().filter(record)
+    assert (record.levelname, record.getMessage()) == ("ERROR", "Redis is away: Pages are late: Error 111")
+    assert logged(None, "Something else.") == "Something else."
+
+
+@pytest.mark.parametrize(
+    ("said", "sqlstate", "certain"),
+    [
+        ("connection refused", None, True),
+        ("terminating connection", "57P01", True),
+        ("canceling statement due to lock timeout", "55P03", False),
+        ("couldn't get a connection after 5.00 sec", None, False),
+    ],
+)
+def test_what_says_that_postgresql_was_not_reached(
+    said: str, sqlstate: str | None, certain: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", "django.db.backends.postgresql")
+    cause = Exception()
+    cause.sqlstate = sqlstate  # type: ignore[attr-defined]
+    error = raised(OperationalError(said), cause)
+    assert outages._absent(error, "") == (absence.POSTGRESQL, certain)
+
+
+def test_what_the_pool_says_of_a_server_that_is_looked_for_is_left_out(
+    server: Server, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", "django.db.backends.postgresql")
+    monkeypatch.setattr(absence, "POSTGRESQL", server.absence)
+    brief, empty = outages.Brief(), OperationalError("couldn't get a connection after 5.00 sec")
+    assert logged(raised(empty), brief=brief) is not None  # all of them may be in use
+    assert not server.absence.away
+    tried = logging.LogRecord(
+        outages.POOL, logging.WARNING, "p", 1, "error connecting in 'a': no", None, None
+    )
+    again = logging.makeLogRecord(tried.__dict__ | {"msg": "discarding closed connection: a"})
+    assert brief.filter(tried)
+    assert not brief.filter(again)
+    assert logged(raised(empty), "Another.", brief) is None
+    server.answers()
+    assert logged(raised(empty), "A third.", brief) is None  # it began to wait while the server was away

@@ -4,19 +4,26 @@ A Job tells of Pod Security only by a warning, and nothing of quotas and webhook
 the Jobs' controller, so the agent has no right to: that they would be taken is asked only as somebody who has.
 """
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from agentlink.agent.backends.native import manifests, refusals
 from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.nodes import read_node
 from agentlink.agent.backends.native.places import QUOTA, SECURITY
+from agentlink.agent.check.cluster import published_devices
 from agentlink.agent.check.found import Asked, Problem
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, KubeError, NotFound
-from agentlink.agent.kube.resources import JOBS, NAMESPACES, PODS, JsonObject, Resource
+from agentlink.agent.kube.resources import JOBS, NAMESPACES, NODES, PODS, JsonObject, Resource
 from agentlink.protocol import AssignedPod, Assignment, DeviceShare
 
+PART = 0.75
+"""How much of what a node has for each of its GPUs a pod gets by default; see `workloads.defaults`, of the server."""
+STEP_CPU_MILLI, STEP_MEMORY_MIB = 100, 256
 IMAGE = "registry.k8s.io/pause:3.10"
 GPU = "nvidia.com/gpu"
 NO_DRY_RUN = "does not support dry run"
@@ -30,11 +37,19 @@ ADVICE = {
 OTHERWISE = "Change the policy that the message names, or exempt the namespace from it."
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """CPU and memory of the pod that is tried; half of its memory is /dev/shm."""
+
+    cpu_milli: int = 1000
+    memory_mib: int = 1024
+
+
 async def jobs(kube: Kube, asked: Asked) -> list[Problem]:
     """Look whether a typical Job would be taken wherever workloads run, and its pods as far as the Job tells."""
-    found = []
+    found, size = [], await _default_size(kube, asked)
     for namespace, level in (await _places(kube, asked)).items():
-        words, warnings = await _tried(kube, JOBS, _job(asked, namespace), namespace)
+        words, warnings = await _tried(kube, JOBS, _job(asked, namespace, size), namespace)
         if words:
             found.append(_problem("A workload's Job", namespace, words))
         insecure = [each for each in warnings if level and f'would violate PodSecurity "{level}:' in each]
@@ -44,14 +59,42 @@ async def jobs(kube: Kube, asked: Asked) -> list[Problem]:
 
 async def pods(kube: Kube, asked: Asked) -> list[Problem]:
     """Look whether a typical pod would be taken wherever workloads run; raise `Forbidden` where nobody may ask."""
-    found = []
+    found, size = [], await _default_size(kube, asked)
     for namespace in await _places(kube, asked):
-        words, _ = await _tried(kube, PODS, _pod(asked, namespace), namespace, is_right=False)
+        words, _ = await _tried(kube, PODS, _pod(asked, namespace, size), namespace, is_right=False)
         if f"exceeded quota: {QUOTA}" in words:  # Chamber's own: it has room for what is planned only
-            words, _ = await _tried(kube, PODS, _pod(asked, namespace, gpus=0), namespace, is_right=False)
+            body = _pod(asked, namespace, size, gpus=0)
+            words, _ = await _tried(kube, PODS, body, namespace, is_right=False)
         if words:
             found.append(_problem("A workload's pods", namespace, words))
     return found
+
+
+async def _default_size(kube: Kube, asked: Asked) -> Size:
+    """Return what a pod with one GPU gets where its workload names nothing: that of the node that has the least.
+
+    A pool's own policy is known to the server only.
+    """
+    try:
+        published = await published_devices(kube)
+        nodes = [
+            read_node(body, Settings().resources)
+            for body in (await kube.list(NODES, labels=asked.node_selector)).items
+        ]
+    except KubeError:  # told by another check
+        return Size()
+    sizes = []
+    for node in nodes:
+        count = sum(node.available.values()) or published[node.name]
+        if count and node.cpu_milli and node.memory_mib:
+            sizes.append((node.cpu_milli / count, node.memory_mib / count))
+    if not sizes:
+        return Size()
+    cpu_milli, memory_mib = (min(each) for each in zip(*sizes, strict=True))
+    return Size(
+        max(STEP_CPU_MILLI, int(cpu_milli * PART) // STEP_CPU_MILLI * STEP_CPU_MILLI),
+        max(STEP_MEMORY_MIB, int(memory_mib * PART) // STEP_MEMORY_MIB * STEP_MEMORY_MIB),
+    )
 
 
 async def _places(kube: Kube, asked: Asked) -> dict[str, str]:
@@ -98,7 +141,7 @@ def _problem(what: str, namespace: str, words: str, *, code: str = "") -> Proble
     )
 
 
-def _job(asked: Asked, namespace: str, *, gpus: int = 1) -> JsonObject:
+def _job(asked: Asked, namespace: str, size: Size, *, gpus: int = 1) -> JsonObject:
     """Return the Job of a workload of one pod, as the agent would make it."""
     pod = AssignedPod(index=0, node="chamber-doctor", devices=(DeviceShare(index=0, share_milli=1000),))
     assignment = Assignment(
@@ -109,8 +152,8 @@ def _job(asked: Asked, namespace: str, *, gpus: int = 1) -> JsonObject:
         pods=(pod,),
         let_go=False,
         image=IMAGE,
-        cpu_milli=1000,
-        memory_mib=1024,
+        cpu_milli=size.cpu_milli,
+        memory_mib=size.memory_mib,
         grace_seconds=30,
     )
     limits = ((GPU, str(gpus)),) if gpus and not asked.uses_claims else ()
@@ -119,9 +162,9 @@ def _job(asked: Asked, namespace: str, *, gpus: int = 1) -> JsonObject:
     return manifests.job(part, wave, Names(), cluster="chamber-doctor")
 
 
-def _pod(asked: Asked, namespace: str, *, gpus: int = 1) -> JsonObject:
+def _pod(asked: Asked, namespace: str, size: Size, *, gpus: int = 1) -> JsonObject:
     """Return a pod of that Job."""
-    job = _job(asked, namespace, gpus=gpus)
+    job = _job(asked, namespace, size, gpus=gpus)
     template = job["spec"]["template"]
     return {
         "apiVersion": PODS.api_version,

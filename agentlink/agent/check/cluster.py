@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -176,7 +177,7 @@ def _unread_drains(nodes: Sequence[JsonObject]) -> Iterator[Problem]:
 
 async def _unusable(kube: Kube, found: Sequence[JsonObject]) -> list[Problem]:
     """Return why none of the nodes can take a pod with GPUs, if so."""
-    published = await _nodes_of_slices(kube)
+    published = await published_devices(kube)
     with_gpus = [node for node in found if _plugin_gpus(node) or node["metadata"]["name"] in published]
     if not with_gpus:
         count = (
@@ -299,14 +300,17 @@ def _where(right: Right, namespace: str) -> str:
     return f"in the namespace {namespace}" if namespace else str(right.where)
 
 
-async def _nodes_of_slices(kube: Kube) -> set[str]:
-    """Return the nodes for which a driver of GPUs publishes devices."""
+async def published_devices(kube: Kube) -> Counter[str]:
+    """Return how many devices the drivers that give GPUs publish of each node; none where they cannot be listed."""
     try:
         slices = (await kube.list(RESOURCE_SLICES)).items
     except (NotFound, Forbidden):
-        return set()
-    drivers = Settings().drivers
-    return {str(each["spec"].get("nodeName")) for each in slices if each["spec"].get("driver") in drivers}
+        return Counter()
+    found: Counter[str] = Counter()
+    for spec in (each["spec"] for each in slices):
+        if spec.get("driver") in Settings().drivers:
+            found[str(spec.get("nodeName"))] += len(spec.get("devices") or ())
+    return found
 
 
 def _plugin_gpus(node: JsonObject) -> bool:

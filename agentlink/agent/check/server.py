@@ -6,6 +6,7 @@ from contextlib import suppress
 import httpx
 
 from agentlink import protocol
+from agentlink.agent import authority
 from agentlink.agent.check.found import Asked, Problem
 from agentlink.agent.link import LinkLost, open_websocket
 from agentlink.protocol import Error
@@ -18,8 +19,11 @@ async def server(asked: Asked, uid: str = "") -> list[Problem]:
     headers = {"Authorization": f"Bearer {asked.token}"}
     params = {"wait": "0", "cluster": uid} if uid else {"wait": "0"}
     try:
-        async with httpx.AsyncClient(timeout=ANSWER_SECONDS, headers=headers) as client:
+        trusted = authority.context() or True
+        async with httpx.AsyncClient(timeout=ANSWER_SECONDS, headers=headers, verify=trusted) as client:
             answer = await client.post(f"{asked.url.rstrip('/')}/agent/v1/sync", params=params, json=[])
+    except authority.BadAuthority as error:
+        return [Problem(str(error), "Correct the path, or the file.")]
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         words = str(error) or type(error).__name__
         return [

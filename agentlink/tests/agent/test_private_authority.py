@@ -1,5 +1,6 @@
 """What the chart's variables have the agent do: trust an authority of one's own, and go through an HTTP proxy."""
 
+import asyncio
 import os
 import socket
 import ssl
@@ -11,12 +12,17 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from agentlink.agent.check.found import Asked
+from agentlink.agent.check.server import server
+from agentlink.agent.command import main, main_native
 
 NOW = datetime.now(UTC)
 NO_PASSWORD = serialization.NoEncryption()
@@ -80,13 +86,19 @@ def begin(url: str, folder: Path, transport: str, **environment: str) -> "subpro
 
 
 @pytest.mark.parametrize(
-    ("transport", "path"), [("websocket", "/ws/agent/"), ("long-poll", "/agent/v1/sync?wait=0")]
+    ("transport", "path", "variable"),
+    [
+        ("websocket", "/ws/agent/", "SSL_CERT_FILE"),
+        ("long-poll", "/agent/v1/sync?wait=0", "SSL_CERT_FILE"),
+        ("websocket", "/ws/agent/", "CHAMBER_CA"),
+        ("long-poll", "/agent/v1/sync?wait=0", "CHAMBER_CA"),
+    ],
 )
-def test_its_server_is_trusted_by_the_variable_that_the_chart_sets(
-    served: tuple[str, "list[str]", threading.Event], tmp_path: Path, transport: str, path: str
+def test_its_server_is_trusted_by_the_variable_of_the_chart_and_by_that_of_the_command_line(
+    served: tuple[str, "list[str]", threading.Event], tmp_path: Path, transport: str, path: str, variable: str
 ) -> None:
     url, asked, was_asked = served
-    agent = begin(url, tmp_path, transport, SSL_CERT_FILE=str(tmp_path / "ca.crt"))
+    agent = begin(url, tmp_path, transport, **{variable: str(tmp_path / "ca.crt")})
     try:
         assert was_asked.wait(90)
     finally:
@@ -107,6 +119,29 @@ def test_without_it_the_agent_says_what_is_wrong_and_sends_nothing(
     agent.communicate(timeout=60)
     assert "CERTIFICATE_VERIFY_FAILED" in line
     assert asked == []
+
+
+def test_an_authority_that_cannot_be_used_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "token").write_text("cha_x")
+    (tmp_path / "none.crt").write_text("nothing")
+    given: Any = {"url": "https://chamber.test", "token_file": tmp_path / "token"}
+    asked = Asked(url="https://chamber.test", token="cha_x")
+    for name, why in (
+        ("absent.crt", "cannot be read (No such file or directory)."),
+        ("none.crt", "no certif"),
+    ):
+        monkeypatch.setenv("CHAMBER_CA", str(tmp_path / name))
+        statuses = []
+        for native in (False, True):
+            statuses.append(main_native(**given) if native else main(simulate=tmp_path / "n.csv", **given))
+            said = capsys.readouterr().err
+            assert said.startswith(f"CHAMBER_CA names {tmp_path / name}, which ")
+            assert why in said
+        assert statuses == [2, 2]
+        [found] = asyncio.run(server(asked))
+        assert why in found.problem
 
 
 @pytest.mark.parametrize("transport", ["websocket", "long-poll"])

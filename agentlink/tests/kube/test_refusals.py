@@ -158,7 +158,7 @@ def looked_at(kubeconfig: Path, asked: Asked) -> list[tuple[str, str]]:
 
 CASES: list[tuple[Obstacle, str, str, str]] = [
     (restricted, "pods", "pod-security", 'violates PodSecurity "restricted:latest"'),
-    (small_quota, "pods", "quota-too-small", "exceeded quota: small, requested: requests.cpu=1"),
+    (small_quota, "pods", "quota-too-small", "exceeded quota: small, requested: requests.cpu="),
     (limits, "pods", "limit-range", "maximum cpu usage per Container is 500m"),
     (pods_denied, "pods", "admission-denied", "nothing runs on Fridays"),
     (jobs_denied, "jobs", "admission-denied", "nothing runs on Fridays"),
@@ -180,7 +180,7 @@ def test_what_admission_refuses_is_found_before_and_told_in_its_words_after(
     words: str,
 ) -> None:
     monkeypatch.setattr(reasons, "UNMADE_SECONDS", 1.0)
-    asked = Asked(workloads=(namespace.name,))
+    asked = Asked(workloads=(namespace.name,), node_selector=namespace.selector)
     assert looked_at(namespace.kubeconfig, asked) == []
     (node,) = namespace.add_nodes(1)
     obstacle(namespace)
@@ -214,6 +214,15 @@ def test_the_agents_own_account_hears_of_pod_security_by_the_jobs_warning(namesp
     label(namespace, **{ENFORCE: "restricted", "pod-security.kubernetes.io/warn": None})
     found = dict(looked_at(namespace.kubeconfig, asked))
     assert 'would violate PodSecurity "restricted:latest"' in found["jobs"]
+
+
+def test_the_pod_that_is_tried_has_the_size_that_a_pod_gets_by_default(namespace: Namespace) -> None:
+    namespace.add_nodes(1, cpu="96", memory="768Gi", gpus=8)
+    asked = Asked(workloads=(namespace.name,), node_selector=namespace.selector)
+    quota(namespace, limits_cpu="8", limits_memory="64Gi")
+    found = dict(looked_at(namespace.kubeconfig, asked))
+    # Three quarters of 12 cores and of 96 GiB; a pod of one core would be taken.
+    assert "requested: limits.cpu=9,limits.memory=72Gi" in found["pods"]
 
 
 def test_chambers_own_quota_is_no_obstacle(namespace: Namespace) -> None:

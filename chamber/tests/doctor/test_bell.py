@@ -51,8 +51,21 @@ def test_one_that_works(server: servers.Redis) -> None:
 def test_one_that_was_dropped(server: servers.Redis) -> None:
     server.stop()
     found = only(bell.answers)
-    assert found.problem.startswith("Redis does not answer: ")
+    assert found.problem == f"Redis does not answer: 127.0.0.1:{server.port}: Connection refused."
     assert found.advice == "Start it, or correct its address in CHAMBER_REDIS."
+
+
+def test_sentinels_that_are_away(settings: Settings) -> None:
+    settings.REDIS = f"redis+sentinel://127.0.0.1:{servers.free_port()}/main"
+    found = only(bell.answers)
+    assert found.problem == "Redis does not answer: no sentinel answers that knows the name 'main'."
+    assert "sentinels" in found.advice
+
+
+@pytest.mark.redis
+def test_a_redis_that_is_no_sentinel(server: servers.Redis, settings: Settings) -> None:
+    settings.REDIS = server.url.replace("redis://", "redis+sentinel://").replace("/0", "/main")
+    assert "sentinels" in only(bell.answers).advice
 
 
 @pytest.mark.redis

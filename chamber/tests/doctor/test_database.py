@@ -97,6 +97,13 @@ def test_no_password_where_one_is_wanted(server: servers.PostgreSQL, named: Name
         assert only(database.answers).advice == "Correct the password in CHAMBER_DATABASE_PASSWORD."
 
 
+def test_a_server_without_tls_where_it_is_wanted(server: servers.PostgreSQL, named: Named) -> None:
+    named(f"{server.url}?sslmode=require")
+    found = only(database.answers)
+    assert "server does not support SSL" in found.problem
+    assert found.advice.startswith("Correct sslmode and sslrootcert in CHAMBER_DATABASE")
+
+
 def test_a_database_behind_this_version(server: servers.PostgreSQL, named: Named) -> None:
     named(server.url)
     found = only(database.migrations)
