@@ -101,6 +101,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-rules": {"largest_workload": 4},
     "api-share": {"reservation": 4},
     "api-team-edits": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
+    "api-declared": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
     "api-pools": {"name": "Spare", "slug": "spare"},
     "api-pool": {"paused": True},
     "api-workloads": WORKLOAD,

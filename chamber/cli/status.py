@@ -75,5 +75,5 @@ class Failure(click.ClickException):
         """Write it to stderr."""
         click.echo(f"Error: {self.message}", file=file, err=True)
         for name, sentence in self.fields.items():
-            if sentence != self.message:
+            if sentence != self.message and not self.message.endswith(f": {sentence}"):
                 click.echo(f"  {name}: {sentence}", file=file, err=True)

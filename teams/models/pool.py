@@ -1,5 +1,6 @@
 """Capacity pools, their policy, and each team's share of them."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -116,7 +117,7 @@ class Pool(models.Model):
                 {"policy": f"{where}: {first['msg']}, not {first['input']!r}."}
             ) from error
 
-    def selects(self, labels: dict[str, str]) -> bool:
+    def selects(self, labels: Mapping[str, str]) -> bool:
         """Return whether a node with these labels matches the selector."""
         return all(labels.get(key) == value for key, value in self.node_selector.items())
 
