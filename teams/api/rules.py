@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber import invalid
 from chamber.rest import require_version
 from teams import actions
 from teams.api import shapes
@@ -49,8 +50,7 @@ def typed_rules(values: dict[str, Any]) -> TeamRules:
     try:
         return TeamRules.model_validate(values)
     except ValidationError as error:
-        problems = {".".join(map(str, detail["loc"])): detail["msg"] for detail in error.errors()}
-        raise serializers.ValidationError(problems) from error
+        raise serializers.ValidationError(invalid.sentences(error)) from error
 
 
 class Rules(APIView):
