@@ -19,6 +19,7 @@ class Exit(IntEnum):
     TIMEOUT = 7
     WORKLOAD_FAILED = 8
     WORKLOAD_PREEMPTED = 9
+    INTERRUPTED = 130
 
 
 _BY_HTTP = {
