@@ -68,7 +68,11 @@ def sentence(detail: ErrorDetails, field: str = "") -> str:
         return ended(str(context["error"]))
     name = repr(str(detail["loc"][-1]) if detail["loc"] else "")
     pattern = SENTENCES.get(kind, OTHERWISE)
-    return pattern.format(field=field, given=shown(detail["input"]), name=name, **context)
+    bounds = {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in context.items()
+    }
+    return pattern.format(field=field, given=shown(detail["input"]), name=name, **bounds)
 
 
 def sentences(error: ValidationError) -> dict[str, str]:

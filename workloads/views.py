@@ -191,11 +191,13 @@ def submit(request: HttpRequest) -> HttpResponse:
 def _take(request: HttpRequest) -> HttpResponse:
     form = forms.SubmitForm(request.POST, user=_user(request))
     key, digest = _idempotency(request)
+    asked = None
     try:
         asked = forms.requests_from(request.POST)
         workloads = submit_action(by=_actor(request), requests=asked, key=key, body_sha256=digest)
     except Refusal as refusal:
-        form.refuse(refusal)
+        by_line = asked is not None and request.POST.get("tab") == "yaml"
+        form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
         return _form_page(request, form, status=422)
     if len(workloads) == 1:
         messages.success(request, f"{workloads[0].name} is submitted.")

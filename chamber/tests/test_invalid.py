@@ -156,6 +156,7 @@ def test_no_sentence_is_pydantic_s_and_each_names_the_value_and_the_place(model:
     [
         ({"pods": "many"}, "pods", "pods is 'many'; it must be a whole number."),
         ({"cpu": "lots"}, "cpu", "cpu is 'lots'; it must be a number."),
+        ({"cpu": -1}, "cpu", "cpu is -1; at least 0 is allowed."),
         ({"hold": "maybe"}, "hold", "hold is 'maybe'; it must be true or false."),
         ({"pools": "main"}, "pools", "pools is 'main'; it must be a list."),
         ({"environment": {"A": None}}, "environment", "environment.A is null; it must be text."),
