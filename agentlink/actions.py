@@ -131,7 +131,7 @@ def require_operator(by: Actor) -> None:
     if by.user is None or may_anywhere(by.user, Permission.OPERATE_CLUSTERS):
         return
     if not may_anywhere(by.user, Permission.VIEW_TEAM):
-        raise NotVisible("There is no such cluster.")
+        raise NotVisible("There are no clusters for you.")
     raise NotAllowed(
         "Your role does not let you connect or change clusters; an operator or organisation admin may."
     )

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from django.db.models import Prefetch
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import generics, serializers
 from rest_framework.request import Request
@@ -12,9 +11,11 @@ from rest_framework.views import APIView
 
 from agentlink import actions, maps, removal
 from agentlink.models import AgentToken, Backend, Cluster, Device, Node
+from chamber.errors import one_of
 from chamber.rest import NewestFirst
 from teams.actors import Actor, Via
 from teams.api.shapes import GpusField, StrictSerializer
+from teams.models import Pool
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -144,7 +145,7 @@ def _clusters(request: Request) -> Any:
 
 
 def _cluster(request: Request, name: str) -> Cluster:
-    found: Cluster = get_object_or_404(_clusters(request), name=name)
+    found: Cluster = one_of(_clusters(request), "cluster", name=name)
     return found
 
 
@@ -227,7 +228,7 @@ class TokenDetail(APIView):
         cluster = _cluster(request, name)
         actions.require_operator(_actor(request))
         actions.revoke_token(
-            by=_actor(request), token=get_object_or_404(AgentToken, pk=token_id, cluster=cluster)
+            by=_actor(request), token=one_of(AgentToken.objects.filter(cluster=cluster), "token", pk=token_id)
         )
         return Response(status=204)
 
@@ -240,7 +241,11 @@ class NodeList(generics.ListAPIView[Node]):
     def get_queryset(self) -> Any:
         """Return the nodes that the user may see and that their agents still report."""
         found = Node.objects.visible_to(self.request.user).present().select_related("cluster", "pool")
-        for key, field in (("cluster", "cluster__name"), ("pool", "pool__slug")):
-            if value := self.request.query_params.get(key):
-                found = found.filter(**{field: value})
+        asked = self.request.query_params
+        if name := asked.get("cluster"):
+            found = found.filter(
+                cluster=one_of(Cluster.objects.visible_to(self.request.user), "cluster", name=name)
+            )
+        if slug := asked.get("pool"):
+            found = found.filter(pool=one_of(Pool.objects.visible_to(self.request.user), "pool", slug=slug))
         return found.prefetch_related(Prefetch("devices", Device.objects.order_by("index")))

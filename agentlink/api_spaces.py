@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, cast
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -11,7 +10,7 @@ from rest_framework.views import APIView
 
 from agentlink import spaces
 from agentlink.models import BoundNamespace, Cluster
-from chamber.errors import NotVisible
+from chamber.errors import NotVisible, one_of
 from teams.actors import Actor, Via
 from teams.api.shapes import StrictSerializer
 from teams.models import Team
@@ -26,7 +25,7 @@ def _actor(request: Request) -> Actor:
 
 
 def _cluster(request: Request, name: str) -> Cluster:
-    return get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    return one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
 
 
 class RefusedJob(serializers.Serializer[dict[str, str]]):
@@ -110,6 +109,6 @@ class NamespaceDetail(APIView):
     def delete(self, request: Request, name: str, namespace: str) -> Response:
         """Unbind it; it stays in the cluster as it is."""
         rows = BoundNamespace.objects.visible_to(request.user).select_related("team", "cluster")
-        bound = get_object_or_404(rows, cluster=_cluster(request, name), namespace=namespace)
+        bound = one_of(rows, "namespace", cluster=_cluster(request, name), namespace=namespace)
         spaces.unbind_namespace(by=_actor(request), bound=bound)
         return Response(status=204)

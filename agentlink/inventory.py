@@ -19,6 +19,7 @@ from agentlink.models.node import WHOLE_DEVICE_MILLI
 from agentlink.protocol import Inventory, NodeReport
 from chamber import live
 from chamber.bulk import update_each
+from teams.capacity import pool_of
 from teams.models import Pool
 
 PLAIN = (
@@ -226,11 +227,6 @@ def _recount(cut_anew: Collection[Device]) -> set[UUID]:
 def _is_whole(counted: set[int], share_milli: int) -> bool:
     """Return whether counters that are not 0 are the whole of a device."""
     return counted == {share_milli}
-
-
-def pool_of(labels: dict[str, str], pools: Iterable[Pool]) -> UUID | None:
-    """Return the first of the pools, in their order, whose selector picks these labels."""
-    return next((pool.pk for pool in pools if pool.selects(labels)), None)
 
 
 @transaction.atomic

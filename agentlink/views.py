@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from agentlink import actions, installing, maps, removal, spaces
 from agentlink.forms import ClusterForm, NamespaceForm
 from agentlink.models import AgentToken, Backend, Cluster, Node
-from chamber.errors import Refusal
+from chamber.errors import Refusal, one_of
 from chamber.http import Watched, confirmed_deletion, page, posted_from
 from chamber.words import count
 from teams.actors import Actor, Via
@@ -53,7 +53,7 @@ def pools(request: HttpRequest) -> HttpResponse:
 def pool(request: HttpRequest, slug: str) -> HttpResponse:
     """One pool: its figures, its policy, and a map of its nodes."""
     watched = Watched.now("pools")
-    found = get_object_or_404(Pool.objects.visible_to(request.user), slug=slug)
+    found = one_of(Pool.objects.visible_to(request.user), "pool", slug=slug)
     nodes = Node.objects.visible_to(request.user).present().filter(pool=found)
     figures = maps.pool_figures([found]).get(found.pk, maps.PoolFigures())
     context = {
@@ -104,7 +104,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """One cluster: its agent, its tokens, its nodes."""
     watched = Watched.now("pools", "silence")
-    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    found = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
     return cluster_page(request, found, watched)
 
 
@@ -152,7 +152,7 @@ def cluster_page(
 @posted_from("agentlink:cluster", "name")
 def add_token(request: HttpRequest, name: str) -> HttpResponse:
     """Make another token of a cluster's agent and show it, once."""
-    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    found = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
     made = actions.add_token(by=_actor(request), cluster=found)
     return cluster_page(request, found, secret=made.secret)
 
@@ -160,8 +160,8 @@ def add_token(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def revoke_token(request: HttpRequest, name: str, token_id: str) -> HttpResponse:
     """Revoke a token; its connection is closed within a second."""
-    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
-    token = get_object_or_404(AgentToken, pk=token_id, cluster=found)
+    found = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
+    token = one_of(AgentToken.objects.filter(cluster=found), "token", pk=token_id)
     actions.revoke_token(by=_actor(request), token=token)
     messages.success(request, f"The token {token.prefix}… is revoked.")
     return redirect("agentlink:cluster", name)
@@ -170,7 +170,7 @@ def revoke_token(request: HttpRequest, name: str, token_id: str) -> HttpResponse
 @require_POST
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     """Delete a cluster, where its name was typed; say why not where something hangs on it."""
-    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    found = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
     deleted = confirmed_deletion(
         request,
         name,
@@ -183,7 +183,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def declare_lost(request: HttpRequest, name: str) -> HttpResponse:
     """Give up what runs in a silent cluster and requeue it elsewhere."""
-    found = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    found = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
     ended = actions.declare_lost(by=_actor(request), cluster=found)
     messages.success(
         request, f"{count(ended, 'attempt')} in {found.name} declared lost; what ran goes back to the queue."

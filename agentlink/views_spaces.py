@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, cast
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from agentlink import spaces
 from agentlink.forms import NamespaceForm
 from agentlink.models import BoundNamespace, Cluster
 from agentlink.views import cluster_page
-from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.errors import Conflict, NotAllowed, Refusal, one_of
 from chamber.http import posted_from
 from teams.actors import Actor, Via
 from teams.forms import show_refusal
@@ -29,7 +29,7 @@ def _actor(request: HttpRequest) -> Actor:
 @posted_from("agentlink:cluster", "name")
 def bind(request: HttpRequest, name: str) -> HttpResponse:
     """Bind a namespace to a team."""
-    cluster = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    cluster = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
     if not may_anywhere(request.user, Permission.MANAGE_TEAM):
         raise NotAllowed("Namespaces are bound to a team by an admin of the team.")
     form = NamespaceForm(request.POST, teams=spaces.teams_to_bind(_actor(request)))
@@ -54,9 +54,9 @@ def bind(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def unbind(request: HttpRequest, name: str, namespace: str) -> HttpResponse:
     """Have a namespace be nobody's again."""
-    cluster = get_object_or_404(Cluster.objects.visible_to(request.user), name=name)
+    cluster = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
     rows = BoundNamespace.objects.visible_to(request.user).select_related("team", "cluster")
-    bound = get_object_or_404(rows, cluster=cluster, namespace=namespace)
+    bound = one_of(rows, "namespace", cluster=cluster, namespace=namespace)
     try:
         spaces.unbind_namespace(by=_actor(request), bound=bound)
     except Conflict as conflict:

@@ -10,6 +10,15 @@
 A message is a sentence with the offending value and what is allowed.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from django.db.models import Model, QuerySet
+
+M = TypeVar("M", bound="Model")
+
 
 class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a fault
     """Base of what is refused; several at once when `fields` holds a sentence per field."""
@@ -64,3 +73,18 @@ class TooLarge(Refusal):
 
     status = 413
     code = "too-large"
+
+
+def no_such(noun: str, name: object, *, field: str | None = None, known: Iterable[str] = ()) -> NotVisible:
+    """Return that there is none of this name, with the nearest of those that the asker may know."""
+    near = get_close_matches(str(name), list(known), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return NotVisible(f"There is no {noun} {str(name)[:80]!r}, or not for you.{hint}", field=field)
+
+
+def one_of(rows: "QuerySet[M]", noun: str, **wanted: Any) -> M:
+    """Return the row of these that is so; raise `NotVisible` with what was looked for where there is none."""
+    found = rows.filter(**wanted).first()
+    if found is None:
+        raise no_such(noun, list(wanted.values())[-1])
+    return found

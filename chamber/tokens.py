@@ -46,7 +46,7 @@ def revoke_token(*, user: User, token_id: UUID, revoked_with: ApiToken | None = 
     """
     token = ApiToken.objects.filter(user=user, pk=token_id).first()
     if token is None:
-        raise NotVisible("You have no such token.")
+        raise NotVisible(f"You have no token {str(token_id)!r}.")
     if revoked_with and revoked_with.pk != token.pk and revoked_with.scope != Scope.MANAGE:
         raise NotAllowed(f"A token of scope {revoked_with.scope!r} can revoke only itself.")
     now = timezone.now()

@@ -5,12 +5,13 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from chamber import fragments
+from chamber.errors import no_such
 from chamber.http import Watched, page, wants_fragment
 from scheduling import figures, silence
 from teams.permissions import Permission, may_anywhere
@@ -79,7 +80,7 @@ def demo_agent(request: HttpRequest, name: str) -> HttpResponse:
         or name not in agents.names()
         or not may_anywhere(request.user, Permission.OPERATE_CLUSTERS)
     ):
-        raise Http404
+        raise no_such("simulated agent", name)
     if request.POST.get("action") == "start":
         agents.start(name)
         messages.success(request, f"The simulated agent of {name} starts; it says hello in a moment.")

@@ -37,7 +37,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Say that there is nothing at this address: to programs as a problem, to people as a page."""
     if not request.path.startswith("/api/"):
         return page_not_found(request, exception)
-    return _problem(404, "The API has nothing at this address.", "not-found")
+    return _problem(404, f"The API has nothing at {request.path[:200]!r}.", "not-found")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

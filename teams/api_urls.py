@@ -3,6 +3,7 @@
 from django.urls import path
 
 from teams.api.audit import AuditExport, AuditTrail
+from teams.api.declaration import Declared
 from teams.api.groups import GroupDetail, GroupPeople, GroupPerson, Groups
 from teams.api.members import MemberDetail, Members
 from teams.api.pools import PoolDetail, Pools
@@ -22,6 +23,7 @@ urlpatterns = [
     path("teams/<slug:slug>/shares/", Shares.as_view(), name="api-shares"),
     path("teams/<slug:slug>/shares/<slug:pool_slug>/", ShareDetail.as_view(), name="api-share"),
     path("team-edits/", TeamEdits.as_view(), name="api-team-edits"),
+    path("declared/", Declared.as_view(), name="api-declared"),
     path("pools/", Pools.as_view(), name="api-pools"),
     path("pools/<slug:slug>/", PoolDetail.as_view(), name="api-pool"),
     path("groups/", Groups.as_view(), name="api-groups"),

@@ -3,7 +3,9 @@
 Nodes and devices belong to a higher room: they are reached by reverse relations of `Pool`, not by import.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.db.models import Q, Sum
@@ -47,3 +49,47 @@ def oversubscribed(picture: Picture, capacity: dict[UUID, int]) -> dict[UUID, st
                 f"{gpus(guaranteed - has)} are promised that are not there."
             )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class NodesMoved:
+    """So many nodes, with so many usable milli-GPUs, that `after` picks in place of `before`; None is no pool."""
+
+    before: Pool | None
+    after: Pool | None
+    nodes: int
+    capacity_milli: int
+
+
+def pool_of(labels: Mapping[str, str], pools: Iterable[Pool]) -> UUID | None:
+    """Return the first of the pools, in their order, whose selector picks these labels."""
+    return next((pool.pk for pool in pools if pool.selects(labels)), None)
+
+
+def moved_nodes(before: Sequence[Pool], after: Sequence[Pool]) -> list[NodesMoved]:
+    """Return which nodes another pool picks by `after` than by `before`, both in order, most first.
+
+    One query, none where selectors and order are the same.
+    """
+    if [(pool.pk, pool.node_selector) for pool in before] == [
+        (pool.pk, pool.node_selector) for pool in after
+    ]:
+        return []
+    nodes = Pool._meta.get_field("nodes").related_model._default_manager
+    usable = Q(devices__foreign=False, ready=True, cordoned=False)
+    counted = Coalesce(Sum("devices__share_milli", filter=usable), 0)
+    rows = (
+        nodes.filter(gone_at__isnull=True).order_by().annotate(milli=counted).values_list("labels", "milli")
+    )
+    moved: Counter[tuple[UUID | None, UUID | None]] = Counter()
+    capacity: Counter[tuple[UUID | None, UUID | None]] = Counter()
+    for labels, milli in rows:
+        way = pool_of(labels, before), pool_of(labels, after)
+        if way[0] != way[1]:
+            moved[way] += 1
+            capacity[way] += milli
+    by_pool: dict[UUID | None, Pool] = {pool.pk: pool for pool in [*before, *after]}
+    return [
+        NodesMoved(by_pool.get(old), by_pool.get(new), nodes, capacity[old, new])
+        for (old, new), nodes in moved.most_common()
+    ]

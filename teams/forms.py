@@ -7,6 +7,7 @@ from typing import Any, cast
 from django import forms
 from pydantic import ValidationError
 
+from chamber import invalid
 from chamber.errors import Refusal
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
 from teams.fields import (
@@ -263,8 +264,7 @@ class RulesForm(forms.Form):
             try:
                 TeamRules.model_validate({field: value})
             except ValidationError as error:
-                first = error.errors()[0]
-                self.add_error(field, f"{first.get('ctx', {}).get('error', first['msg'])}.")
+                self.add_error(field, list(invalid.sentences(error).values()))
         return self.cleaned_data
 
     def rules(self) -> TeamRules:

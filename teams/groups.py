@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.contrib.auth.models import Group
 from django.db.models import Count
 
-from chamber.errors import NotAllowed, NotVisible
+from chamber.errors import NotAllowed, NotVisible, no_such
 from teams.models import Binding, Team
 from teams.permissions import Permission, may_anywhere
 
@@ -37,7 +37,7 @@ def group_for(reader: "User", group_id: int) -> Shown:
     _require(reader)
     found = _shown(Group.objects.filter(pk=group_id).annotate(size=Count("user")), reader)
     if not found:
-        raise NotVisible("There is no such group.")
+        raise no_such("group", group_id)
     return found[0]
 
 

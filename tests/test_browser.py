@@ -238,14 +238,44 @@ PAGES = [
     "/pools/",
     "/pools/main/",
     "/tokens/",
+    "/settings/audit/",
+    "/teams/edit/?pool=main",
 ]
+UNBROKEN, REAL = "w" * 60, "foundation-models-pretraining-evaluation"
+
+
+@pytest.fixture
+def long_names(demo: Demo) -> Iterator[list[str]]:
+    """Teams, pools, a cluster and workloads with the longest names; the pages of each. They are taken away again."""
+    with demo.api("olga") as api:
+        for path, kind in (("teams", "team"), ("pools", "pool"), ("clusters", "cluster")):
+            for slug in (UNBROKEN, REAL):
+                name = {"name": slug} if kind == "cluster" else {"name": slug, "slug": slug}
+                body = name | ({"parent": "research"} if kind == "team" else {})
+                assert api.post(f"{path}/", json=body).status_code == 201
+        slugs = [submit(api, name=name, team="nlp", gpus=1) for name in ("w" * 100, REAL)]
+        yield [
+            *(
+                f"/{kind}/{slug}/"
+                for kind in ("teams", "pools", "clusters", "queue")
+                for slug in (UNBROKEN, REAL)
+            ),
+            *(f"/workloads/{slug}/" for slug in slugs),
+            f"/teams/?pool={UNBROKEN}",
+            f"/teams/pools/{UNBROKEN}/edit/",
+        ]
+        for path in ("teams", "pools", "clusters"):
+            for slug in (UNBROKEN, REAL):
+                assert api.delete(f"{path}/{slug}/").status_code == 204
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
-def test_every_page_fits_its_width_and_the_console_is_silent(visit: Visitor, width: int, dark: bool) -> None:
+def test_every_page_fits_its_width_and_the_console_is_silent(
+    visit: Visitor, long_names: list[str], width: int, dark: bool
+) -> None:
     page = visit("olga", width=width, dark=dark)
-    for path in PAGES:
+    for path in [*PAGES, *long_names]:
         answer = page.goto(path)
         assert answer is not None
         assert answer.status == 200, path

@@ -101,6 +101,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-rules": {"largest_workload": 4},
     "api-share": {"reservation": 4},
     "api-team-edits": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
+    "api-declared": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
     "api-pools": {"name": "Spare", "slug": "spare"},
     "api-pool": {"paused": True},
     "api-workloads": WORKLOAD,
@@ -241,3 +242,27 @@ def test_what_is_not_in_the_table_is_not_there(world: World) -> None:
 
 def test_the_table_names_only_what_is_there() -> None:
     assert {name for _, name in ROWS} <= set(URLS)
+
+
+NOT_THERE = {"uuid": "0199c1f2-7d3a-7000-8000-000000000001", "int": "987654"}
+
+
+def test_what_is_not_there_is_named(world: World) -> None:
+    """Walks every method of each address of something: what is asked for first is not there."""
+    client = Client()
+    client.force_login(world.users["org-admin"])
+    silent, asked = [], 0
+    for name, url in URLS.items():
+        if not url.pattern.converters:
+            continue
+        values = {}
+        for key, converter in url.pattern.converters.items():
+            kind = type(converter).__name__.removesuffix("Converter").lower()
+            values[key] = NOT_THERE.get(kind, "nix")
+        for method in METHODS:
+            answer = getattr(client, method.lower())(reverse(name, kwargs=values))
+            if answer.status_code == 404:
+                asked += 1
+                silent += [(method, name)] * (next(iter(values.values())) not in answer.content.decode())
+    assert asked > 60
+    assert silent == []

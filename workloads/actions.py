@@ -9,7 +9,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from chamber import logs
-from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
+from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal, no_such
 from chamber.transactions import keep
 from teams.actors import Actor
 from teams.models import Team
@@ -45,7 +45,7 @@ def _require_control(by: Actor, workload: Workload) -> None:
     if may_control(by, workload):
         return
     if by.user is None or not may(by.user, Permission.VIEW_WORKLOADS, workload.team):
-        raise NotVisible("There is no such workload, or not for you.")
+        raise no_such("workload", workload.slug)
     if getattr(workload, "adopted_job", None) is not None:
         raise NotAllowed(
             f"{workload.slug} was made with kubectl. It may be changed here by whom its Job names in the annotation "

@@ -21,7 +21,7 @@ from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
 from workloads.quantities import WHOLE_MILLI, gpus_text
-from workloads.requests import SubmissionRequest
+from workloads.requests import SubmissionRequest, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Setting:
 
         Five queries at most, however many teams.
         """
-        teams = _teams(by, {request.team for request in requests})
+        teams = _teams(by, [request.team for request in requests])
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         return cls(
@@ -64,14 +64,19 @@ class Setting:
         return replace(self, pools=known.pools(fresh=True))
 
 
-def _teams(by: Actor, slugs: Collection[str]) -> dict[str, Team]:
-    teams = {team.slug: team for team in Team.objects.filter(slug__in=slugs)}
-    for slug in sorted(slugs):
-        team = teams.get(slug)
-        # One answer for both, so that nobody learns which teams there are.
-        if team is None or (by.user is not None and not may(by.user, Permission.VIEW_TEAM, team)):
-            raise NotVisible(f"There is no team {slug!r}.", field="team")
-        require(by, Permission.SUBMIT, team)
+def _teams(by: Actor, slugs: Sequence[str]) -> dict[str, Team]:
+    """Return the teams of requests; `slugs` has one for each request, in their order."""
+    teams = {team.slug: team for team in Team.objects.filter(slug__in=set(slugs))}
+    # One answer for both, so that nobody learns which teams there are.
+    seen = {
+        slug for slug, team in teams.items() if by.user is None or may(by.user, Permission.VIEW_TEAM, team)
+    }
+    wrong = [{} if slug in seen else {"team": f"There is no team {slug!r}."} for slug in slugs]
+    if any(wrong):
+        told = refusal(wrong)
+        raise NotVisible(told.message, fields=told.fields)
+    for slug in sorted(seen):
+        require(by, Permission.SUBMIT, teams[slug])
     return teams
 
 

@@ -79,6 +79,7 @@ class Workloads(APIView):
     def get(self, request: Request) -> Response:
         """List workloads by cursor, newest first unless `sort` says otherwise."""
         filters = listing.Filters.read_strictly(request.query_params)
+        filters.require_known(person(request))
         size = _limit(request.query_params.get("limit"))
         rows = Workload.objects.visible_to(person(request))
         rows = rows.select_related(*SHOWN)

@@ -207,6 +207,9 @@ class SubmitForm(forms.Form):
             # Where a sentence begins with the field, it names it as programs do.
             known = name in self.fields and said.startswith(f"{name} ")
             sentence = f"{self.fields[name].label}{said.removeprefix(name)}" if known else said
+            if name == manifests.FIELD:
+                self.add_error(name, said.splitlines())
+                continue
             field = name if name in self.fields else None
             if name == "priority" and self["tier"].value() != OTHER:
                 field = "tier"

@@ -9,9 +9,10 @@ from django.db.models import Q
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 
-from chamber.errors import Refusal
+from chamber.errors import Refusal, no_such
 from chamber.rest import decode_cursor, encode_cursor
-from teams.models import Team
+from teams.models import Binding, Pool, Team
+from teams.permissions import Permission, may_anywhere
 from workloads.models import JobClass, Status, Workload
 from workloads.models.workload import OPEN, RESERVED_FROM
 from workloads.querysets import WorkloadQuerySet
@@ -117,6 +118,28 @@ class Filters:
                 if given and given not in values:
                     raise Refusal(f"{name} is {given[:40]!r}; allowed are {', '.join(values)}.", field=name)
         return cls.read(query)
+
+    def require_known(self, user: "User") -> None:
+        """Raise `NotVisible` where the team, owner or pool is none that this user may know (a query each)."""
+        teams = Team.objects.visible_to(user)
+        if self.team and not teams.filter(slug=self.team).exists():
+            raise no_such("team", self.team, field="team", known=teams.values_list("slug", flat=True))
+        pools = Pool.objects.visible_to(user)
+        if self.pool and not pools.filter(slug=self.pool).exists():
+            raise no_such("pool", self.pool, field="pool", known=pools.values_list("slug", flat=True))
+        if self.owner not in {"", MINE, user.username}:
+            self._require_owner(user)
+
+    def _require_owner(self, user: "User") -> None:
+        """Whoever sees no team learns nothing of whom there is; hints name only members of teams that are seen."""
+        if (
+            may_anywhere(user, Permission.VIEW_TEAM)
+            and type(user).objects.filter(username=self.owner).exists()
+        ):
+            return
+        seen = Binding.objects.filter(team__in=Team.objects.visible_to(user), user__isnull=False)
+        names = seen.values_list("user__username", flat=True).distinct()
+        raise no_such("user", self.owner, field="owner", known=(name for name in names if name))
 
     @property
     def any(self) -> bool:

@@ -1,6 +1,6 @@
 """Submissions as YAML: read with the line of each mistake, and written back from a workload."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -82,18 +82,23 @@ def _content(root: yaml.Node) -> Any:
         raise Refusal(f"Line {mark.line + 1} cannot be read: {what}.", field=FIELD) from error
 
 
-def _refuse_twice(node: yaml.Node) -> None:
+def _refuse_twice(root: yaml.Node) -> None:
+    if told := list(_given_twice(root)):
+        raise _of_lines(told)
+
+
+def _given_twice(node: yaml.Node) -> Iterator[str]:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            if key.value in seen if isinstance(key.value, str) else False:
-                raise Refusal(f"Line {key.start_mark.line + 1} gives {key.value!r} again.", field=FIELD)
             if isinstance(key.value, str):
+                if key.value in seen:
+                    yield f"Line {key.start_mark.line + 1} gives {key.value!r} again."
                 seen.add(key.value)
-            _refuse_twice(value)
+            yield from _given_twice(value)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _refuse_twice(item)
+            yield from _given_twice(item)
 
 
 def _with_lines(refusal: Refusal, root: yaml.Node) -> Refusal:
@@ -107,8 +112,17 @@ def _with_lines(refusal: Refusal, root: yaml.Node) -> Refusal:
         inner = f"workloads[0].{place}"
         line = lines.get(place) or lines.get(inner) or lines.get(place.rpartition(".")[0])
         told.append(f"Line {line}: {sentence}" if line else sentence)
-    text = " ".join(told)
-    return Refusal(text, field=FIELD, code=refusal.code)
+    return _of_lines(told, refusal.code)
+
+
+def located(refusal: Refusal, text: str) -> Refusal:
+    """Return what was refused of a manifest that can be read as one about it, each sentence with its line."""
+    return _with_lines(refusal, _root(text)) if refusal.fields else refusal
+
+
+def _of_lines(told: list[str], code: str = Refusal.code) -> Refusal:
+    """Return a refusal of a manifest: a line of text for each of these sentences."""
+    return Refusal("\n".join(told), field=FIELD, code=code)
 
 
 def _lines(node: yaml.Node, place: str) -> dict[str, int]:

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic import ValidationInfo as Info
 from pydantic_core import ErrorDetails
 
+from chamber import invalid
 from chamber.errors import Refusal
 from chamber.words import count
 from teams import durations
@@ -269,37 +270,22 @@ def refusal(wrong: Sequence[dict[str, str]]) -> Refusal:
 
 
 def sentences(error: ValidationError) -> dict[str, str]:
-    """Return a sentence for each wrong field, with the value given and what is allowed."""
-    found: dict[str, str] = {}
+    """Return what is wrong with each field, with the values given and what is allowed."""
+    found: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False):
-        # Inside a field only integers and keys follow; the union's branch names are not for people.
-        place = str(detail["loc"][0]) if detail["loc"] else "workload"
-        found.setdefault(place, _sentence(detail, place))
-    return found
+        field = str(detail["loc"][0]) if detail["loc"] else "workload"
+        found.setdefault(field, []).append(_sentence(detail, field))
+    return {field: invalid.together(told) for field, told in found.items()}
 
 
 def _sentence(detail: ErrorDetails, field: str) -> str:
-    kind, context = detail["type"], detail.get("ctx", {})
-    given = repr(detail["input"])
-    given = given if len(given) <= 80 else given[:77] + "…"
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "extra_forbidden":
+    if detail["type"] == "extra_forbidden":
         near = difflib.get_close_matches(field, SubmissionRequest.model_fields, n=1)
         return f"There is no field {field!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
-    if kind.startswith("int_"):
-        return f"{field} is {given}; it must be a whole number."
-    pattern = _SENTENCES.get(kind, "{field} is {given}: {message}.")
-    return pattern.format(field=field, given=given, message=detail["msg"], **context)
-
-
-_SENTENCES = {
-    "missing": "{field} is missing.",
-    "string_too_short": "{field} is missing.",
-    "enum": "{given} is not allowed for {field}; allowed are {expected}.",
-    "greater_than_equal": "{field} is {given}; at least {ge:,} is allowed.",
-    "less_than_equal": "{field} is {given}; at most {le:,} is allowed.",
-    "string_too_long": "{field} is too long: at most {max_length:,} characters are allowed.",
-    "too_long": "{field} has too many entries: at most {max_length:,} are allowed.",
-    "string_pattern_mismatch": "{field} is {given}; it may hold no blanks and only ASCII characters.",
-}
+    if detail["type"] == "string_too_short":
+        return f"{invalid.place(detail)} is missing."
+    if detail["type"] == "string_pattern_mismatch":
+        return (
+            f"{field} is {invalid.shown(detail['input'])}; it may hold no blanks and only ASCII characters."
+        )
+    return invalid.sentence(detail)

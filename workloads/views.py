@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.errors import Conflict, NotAllowed, Refusal, no_such, one_of
 from chamber.http import Watched, page
 from chamber.words import count
 from teams.actors import Actor, Via
@@ -45,7 +45,7 @@ def _found(request: HttpRequest, slug: str) -> Workload:
     rows = Workload.objects.visible_to(request.user).select_related(
         "team", "owner", "pool", "attempt", "adopted_job__cluster", "adopted_job__named_owner"
     )
-    return get_object_or_404(rows.with_dependence(), slug=slug)
+    return one_of(rows.with_dependence(), "workload", slug=slug)
 
 
 # The list
@@ -132,7 +132,7 @@ def workload_detail(request: HttpRequest, slug: str) -> HttpResponse:
     known = Workload.objects.visible_to(request.user).filter(slug=slug)
     found = known.values_list("pk", "owner", "adopted_job__named_owner").first()
     if found is None:
-        raise Http404
+        raise no_such("workload", slug)
     pk, owner, named = found
     # Before its rows are read: what changes in between is fetched again rather than missed.
     watched = Watched.now(f"workload:{pk}").but_for(named or owner)
@@ -191,11 +191,13 @@ def submit(request: HttpRequest) -> HttpResponse:
 def _take(request: HttpRequest) -> HttpResponse:
     form = forms.SubmitForm(request.POST, user=_user(request))
     key, digest = _idempotency(request)
+    asked = None
     try:
         asked = forms.requests_from(request.POST)
         workloads = submit_action(by=_actor(request), requests=asked, key=key, body_sha256=digest)
     except Refusal as refusal:
-        form.refuse(refusal)
+        by_line = asked is not None and request.POST.get("tab") == "yaml"
+        form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
         return _form_page(request, form, status=422)
     if len(workloads) == 1:
         messages.success(request, f"{workloads[0].name} is submitted.")

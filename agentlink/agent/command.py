@@ -7,7 +7,7 @@ import logging
 import logging.config
 import signal
 import sys
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.link import LinkLost
 from agentlink.agent.runner import Transport, run_agent
 from agentlink.protocol import DeviceReport, NodeReport
-from chamber import logs
+from chamber import invalid, logs
 
 logger = logging.getLogger(__name__)
 
@@ -197,9 +197,7 @@ def read_nodes(path: Path) -> list[NodeReport]:
     try:
         nodes = nodes_from_csv(text.splitlines()) if path.suffix == ".csv" else _NODES.validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{path}: {place}: {first['msg']}.") from error
+        raise BadInput(f"{path}: {invalid.together(list(invalid.sentences(error).values()))}") from error
     except (ValueError, KeyError, json.JSONDecodeError) as error:
         raise BadInput(f"{path}: {error}.") from error
     names = [node.name for node in nodes]
@@ -229,15 +227,22 @@ def nodes_from_csv(lines: Iterable[str]) -> list[NodeReport]:
     return [
         NodeReport(
             name=row["sn"],
-            cpu_milli=int(row["cpu_milli"]),
-            memory_mib=int(row["memory_mib"]),
+            cpu_milli=_whole(row, "cpu_milli", line),
+            memory_mib=_whole(row, "memory_mib", line),
             labels={"gpu-model": row["model"]},
             devices=tuple(
-                DeviceReport(index=index, gpu_type=row["model"]) for index in range(int(row["gpu"]))
+                DeviceReport(index=index, gpu_type=row["model"]) for index in range(_whole(row, "gpu", line))
             ),
         )
-        for row in rows
+        for line, row in enumerate(rows, start=2)
     ]
+
+
+def _whole(row: Mapping[str, str | None], column: str, line: int) -> int:
+    text = row[column] or ""
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) < 16):
+        raise ValueError(f"line {line}: {column} is {text[:80]!r}; it must be a whole number")
+    return int(text)
 
 
 def _read(path: Path) -> str:

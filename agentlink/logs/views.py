@@ -6,14 +6,13 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from agentlink.logs import texts, viewing
 from agentlink.logs.sources import Source, source_of, with_pods
 from chamber import live
-from chamber.errors import Conflict
+from chamber.errors import Conflict, one_of
 from chamber.http import page, wants_fragment
 from workloads.models import Workload
 
@@ -27,7 +26,7 @@ MOST_LISTED = 100
 @require_safe
 def logs(request: HttpRequest, slug: str) -> HttpResponse:
     """Show a pod's last lines; as a fragment only where they are, for the script that follows them."""
-    workload = get_object_or_404(Workload.objects.visible_to(request.user), slug=slug)
+    workload = one_of(Workload.objects.visible_to(request.user), "workload", slug=slug)
     topic = f"workload:{workload.pk}"
     context: dict[str, Any] = {
         "workload": workload,

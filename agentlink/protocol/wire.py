@@ -38,6 +38,7 @@ from agentlink.protocol.messages import (
     Usage,
     UsageFigure,
 )
+from chamber import invalid
 
 PART_BYTES = 512 * 1024
 """Where a set is cut into parts: leaves room for the frame around its items."""
@@ -114,7 +115,7 @@ def _invalid(error: ErrorDetails) -> Invalid:
     place = [str(part) for part in error["loc"]]
     about = place[0][:60] if place else ""
     if error["type"] == "json_invalid":
-        return Invalid(ErrorCode.INVALID, f"The message is not JSON: {error['msg'][:300]}.")
+        return Invalid(ErrorCode.INVALID, f"The message is not JSON: {error['ctx']['error'][:300]}.")
     if error["type"] == "union_tag_invalid":
         tag, allowed = error["ctx"]["tag"], error["ctx"]["expected_tags"]
         return Invalid(
@@ -127,7 +128,9 @@ def _invalid(error: ErrorDetails) -> Invalid:
         text = f"Protocol {value} is not spoken here, only {VERSION}. Bring agent and server to the same version."
         return Invalid(ErrorCode.INVALID, text, about)
     where = _plain_value(".".join(place[1:]))[1:-1] or about
-    return Invalid(ErrorCode.INVALID, f"{where}: {error['msg'][:200]} (not {value}).", about)
+    text = invalid.sentence(error, where)
+    text = text if where in text else f"{where}: {text}"
+    return Invalid(ErrorCode.INVALID, text[:400], about)
 
 
 def _plain_value(value: object) -> str:

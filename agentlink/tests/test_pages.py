@@ -38,6 +38,8 @@ def test_without_pools_and_clusters_it_says_what_comes_first(client: Client, org
     page = signed_in(client, org, Role.VIEWER).get("/pools/").content.decode()
     assert "No pools yet" in page
     assert "No clusters yet" in page
+    assert "An operator connects them" in page
+    assert "Connect one" not in page
     assert "Connect a cluster" not in page
 
 

@@ -67,7 +67,7 @@ Environment:
 Exit status:
   0 done             1 failed            2 usage            3 not found
   4 not allowed      5 conflict          6 rejected         7 timeout
-  8 the workload failed                  9 it was preempted
+  8 the workload failed                  9 it was preempted      130 Ctrl-C
 """
 
 

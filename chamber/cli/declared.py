@@ -18,6 +18,9 @@ LIMIT_KEYS = ("name", "bursting_priority", "burst_limit_percent", "maximum")
 TEAM_KEYS = ("parent", *LIMIT_KEYS, "shares")
 SHARE_KEYS = ("reservation", "maximum")
 NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
+NEW_TEAM: Json = {"version": 1, "pools": []}
+NODE_KEYS = ("order", "node_selector")
+"""By which it goes which pool a node is in."""
 
 
 KINDS = ("pools", "teams", "priority_classes")
@@ -46,6 +49,11 @@ class Plan:
     edits: dict[str, Json] = field(default_factory=dict)
     priority_classes: dict[str, int] | None = None
     changes: list[Row] = field(default_factory=list)
+
+    @property
+    def picks_nodes(self) -> bool:
+        """Return whether nodes may go to another pool."""
+        return bool(self.new_pools) or any(key in body for body in self.pools.values() for key in NODE_KEYS)
 
     def note(self, kind: str, name: str, what: str, before: object, after: object) -> None:
         """Add a difference to what is shown."""
@@ -203,7 +211,7 @@ def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:
         made = {key: value for key, value in team.items() if key != "shares"}
         plan.new_teams.append({"name": slug, **made})
         plan.note("team", slug, "", None, f"new, below {team['parent']}")
-        now = {"pools": []}
+        now = NEW_TEAM
         limits: Json = {}
     else:
         if "parent" in team and team["parent"] != now["parent"]:

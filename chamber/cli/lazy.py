@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from chamber.cli.status import Exit
+
 Sections = dict[str, dict[str, tuple[str, str]]]
 
 
@@ -29,6 +31,13 @@ class LazyGroup(click.Group):
         module, _, attribute = place.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C ends it without a word, with the status that shells have for it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(Exit.INTERRUPTED)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

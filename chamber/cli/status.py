@@ -19,6 +19,7 @@ class Exit(IntEnum):
     TIMEOUT = 7
     WORKLOAD_FAILED = 8
     WORKLOAD_PREEMPTED = 9
+    INTERRUPTED = 130
 
 
 _BY_HTTP = {
@@ -75,5 +76,5 @@ class Failure(click.ClickException):
         """Write it to stderr."""
         click.echo(f"Error: {self.message}", file=file, err=True)
         for name, sentence in self.fields.items():
-            if sentence != self.message:
+            if sentence != self.message and not self.message.endswith(f": {sentence}"):
                 click.echo(f"  {name}: {sentence}", file=file, err=True)

@@ -170,7 +170,8 @@ class Intake:
         for out in obstacles:
             if out[1].kind is not ReasonKind.CHANGE:
                 return out
-        return max(obstacles, key=lambda out: CODES.index(out[1].code), default=(None, reasons.no_pool()))
+        nowhere = reasons.no_pool(named=workload.pools is not None)
+        return max(obstacles, key=lambda out: CODES.index(out[1].code), default=(None, nowhere))
 
 
 def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:

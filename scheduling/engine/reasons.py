@@ -197,8 +197,14 @@ def no_matching_nodes(
     )
 
 
-def no_pool() -> Reason:
-    """None of the pools it names exists."""
+def no_pool(*, named: bool) -> Reason:
+    """None of the pools it names exists; where it names none, there is no pool at all."""
+    if not named:
+        return reason(
+            ReasonCode.NO_MATCHING_NODES,
+            "There is no pool yet.",
+            "Ask an operator to make a pool and to connect a cluster.",
+        )
     return reason(
         ReasonCode.NO_MATCHING_NODES,
         "None of the pools it names exists.",

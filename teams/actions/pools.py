@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F, Max
 from pydantic import ValidationError
 
-from chamber import live
+from chamber import invalid, live
 from chamber.errors import NotAllowed, Refusal, StaleVersion
 from teams import audit
 from teams.actors import Actor
@@ -133,13 +133,9 @@ def _labels_problem(selector: Mapping[str, str], topology: list[str]) -> dict[st
 
 def policy_problems(error: ValidationError) -> dict[str, str]:
     """Return a sentence for each key of a policy that cannot be, with the value and what is allowed."""
-    found = {}
-    for detail in error.errors():
-        key = ".".join(str(part) for part in detail["loc"])
-        if detail["type"] == "extra_forbidden":
-            found[key] = f"A policy has no {key!r}; it has {', '.join(PoolPolicy.model_fields)}."
-        else:
-            found[key] = f"{key}: {detail['msg']}, not {detail['input']!r}."
+    found = invalid.sentences(error)
+    for key in found.keys() - PoolPolicy.model_fields.keys():
+        found[key] = f"A policy has no {key!r}; it has {', '.join(PoolPolicy.model_fields)}."
     return found
 
 

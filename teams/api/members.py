@@ -32,7 +32,7 @@ def _body(binding: Binding, team: Team) -> dict[str, Any]:
 def _binding(team: Team, binding_id: uuid.UUID) -> Binding:
     found = Binding.objects.select_related("team", "user", "group").filter(pk=binding_id, team=team).first()
     if found is None:
-        raise NotVisible(f"{team.name} has no such member of its own.")
+        raise NotVisible(f"{team.name} has no member {str(binding_id)!r} of its own.")
     return found
 
 

@@ -46,6 +46,13 @@ def _answer(pool: Pool, *, code: int = status.HTTP_200_OK) -> Response:
     return versioned(_bodies([pool])[0], pool.version, status=code)
 
 
+def policy_over(pool: Pool, values: dict[str, Any]) -> PoolChanges:
+    """Return the changes with the pool's policy complete: keys that `values` does not name stay as they are."""
+    if "policy" in values:
+        values = {**values, "policy": {**pool.rules.model_dump(mode="json"), **values["policy"]}}
+    return cast("PoolChanges", values)
+
+
 class Pools(APIView):
     """All pools, in the order in which they pick nodes."""
 
@@ -75,10 +82,7 @@ class PoolDetail(APIView):
         """Change it; of the policy, absent keys stay as they are."""
         pool = pool_for(request, slug)
         require_version(request, pool.version)
-        values = values_of(request, shapes.PoolPatch)
-        if "policy" in values:
-            values["policy"] = {**pool.rules.model_dump(mode="json"), **values["policy"]}
-        changes = cast("PoolChanges", values)
+        changes = policy_over(pool, values_of(request, shapes.PoolPatch))
         return _answer(actions.edit_pool(by=actor(request), pool=pool, version=pool.version, changes=changes))
 
     @extend_schema(responses={204: None})

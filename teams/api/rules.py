@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber import invalid
 from chamber.rest import require_version
 from teams import actions
 from teams.api import shapes
@@ -44,6 +45,14 @@ def _answer(team: Team) -> Response:
     return versioned(body, version)
 
 
+def typed_rules(values: dict[str, Any]) -> TeamRules:
+    """Return rules, typed; raise a `ValidationError` with a sentence for each value that cannot be."""
+    try:
+        return TeamRules.model_validate(values)
+    except ValidationError as error:
+        raise serializers.ValidationError(invalid.sentences(error)) from error
+
+
 class Rules(APIView):
     """The rules of a team."""
 
@@ -62,10 +71,5 @@ class Rules(APIView):
         values = values_of(request, shapes.RulesShape)
         if "largest_workload" in values:
             values["largest_workload_milli"] = values.pop("largest_workload")
-        try:
-            rules = TeamRules.model_validate(values)
-        except ValidationError as error:
-            problems = {".".join(map(str, detail["loc"])): detail["msg"] for detail in error.errors()}
-            raise serializers.ValidationError(problems) from error
-        actions.set_rules(by=actor(request), team=team, version=version, rules=rules)
+        actions.set_rules(by=actor(request), team=team, version=version, rules=typed_rules(values))
         return _answer(team)

@@ -306,6 +306,57 @@ class NewPool(PoolPatch):
     slug = serializers.CharField(max_length=200)
 
 
+class PoolDeclared(PoolPatch):
+    """A change of a pool that there is."""
+
+    pool = serializers.CharField(help_text="Its slug.")
+    version = serializers.IntegerField(min_value=1)
+
+
+class TeamMoved(Move):
+    """Where a team goes as part of a declaration."""
+
+    team = serializers.CharField(help_text="Its slug.")
+    version = serializers.IntegerField(min_value=1)
+
+
+class ClassesDeclared(StrictSerializer):
+    """The whole table of PriorityClasses, on the version of the root's rules."""
+
+    priorities = serializers.DictField(child=serializers.IntegerField(min_value=0, max_value=1_000_000))
+    version = serializers.IntegerField(min_value=0)
+
+
+class Declaration(StrictSerializer):
+    """Changes of the organisation that are made together or not at all."""
+
+    dry_run = serializers.BooleanField(default=False, help_text="Check everything and change nothing.")
+    new_pools = NewPool(many=True, default=list)
+    pools = PoolDeclared(many=True, default=list)
+    new_teams = NewTeam(many=True, default=list, help_text="Parents before the teams below them.")
+    moves = TeamMoved(many=True, default=list)
+    edits = TeamInDraft(many=True, default=list)
+    priority_classes = ClassesDeclared(default=None, allow_null=True)
+
+
+class NodesMovedShape(serializers.Serializer[Any]):
+    """Nodes that another pool picks; null is none."""
+
+    before = serializers.SlugField(source="before.slug", default=None, allow_null=True)
+    after = serializers.SlugField(source="after.slug", default=None, allow_null=True)
+    nodes = serializers.IntegerField()
+
+
+class DeclaredShape(serializers.Serializer[Any]):
+    """What follows from a declaration beside the changes themselves."""
+
+    dry_run = serializers.BooleanField()
+    nodes = NodesMovedShape(many=True)
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="Pools of which more is guaranteed than their nodes have."
+    )
+
+
 class PoolShape(serializers.Serializer[Any]):
     """A capacity pool."""
 

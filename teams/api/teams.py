@@ -156,7 +156,7 @@ class TeamEdits(APIView):
     @extend_schema(request=shapes.Draft, responses=shapes.TeamsShape)
     def post(self, request: Request) -> Response:
         """Save all edits as one audited change, or none; each names the versions it was made on."""
-        edits = [_edit(request, values) for values in values_of(request, shapes.Draft)["edits"]]
+        edits = [edit_of(request, values) for values in values_of(request, shapes.Draft)["edits"]]
         actions.set_many(by=actor(request), edits=edits)
         picture = Picture.load()
         stored = Team.objects.in_bulk([edit.team.pk for edit in edits])
@@ -165,15 +165,16 @@ class TeamEdits(APIView):
         return one_page([team_body(stored[edit.team.pk], picture, slugs) for edit in edits])
 
 
-def _edit(request: Request, values: dict[str, Any]) -> TeamEdit:
+def edit_of(request: Request, values: dict[str, Any]) -> TeamEdit:
+    """Return an edit of a draft as the action takes it; raise `NotVisible` for a team or pool that is not there."""
     values = milli_keys(values, "maximum")
     team, version = team_for(request, values.pop("team")), values.pop("version")
     pools = {pool.slug: pool for pool in Pool.objects.all()}
     shares = []
     for share in values.pop("shares", []):
-        pool = pools.get(share.pop("pool"))
+        pool = pools.get(named := share.pop("pool"))
         if pool is None:
-            raise NotVisible("There is no such pool.", field=f"{team.slug}.shares")
+            raise NotVisible(f"There is no pool {named!r}.", field=f"{team.slug}.shares")
         changes = cast("ShareChanges", milli_keys(share, "reservation", "maximum"))
         number = cast("dict[str, Any]", changes).pop("version")
         shares.append(ShareEdit(pool=pool, version=number, changes=changes))

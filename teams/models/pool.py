@@ -1,5 +1,6 @@
 """Capacity pools, their policy, and each team's share of them."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from chamber import invalid
 from chamber.ids import new_id
 from teams.models.team import Team
 from teams.querysets import PoolQuerySet
@@ -110,13 +112,9 @@ class Pool(models.Model):
         try:
             PoolPolicy.model_validate(self.policy)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise DjangoValidationError(
-                {"policy": f"{where}: {first['msg']}, not {first['input']!r}."}
-            ) from error
+            raise DjangoValidationError({"policy": list(invalid.sentences(error).values())}) from error
 
-    def selects(self, labels: dict[str, str]) -> bool:
+    def selects(self, labels: Mapping[str, str]) -> bool:
         """Return whether a node with these labels matches the selector."""
         return all(labels.get(key) == value for key, value in self.node_selector.items())
 

@@ -42,9 +42,17 @@ def test_the_same_policy_is_no_change(acme: Acme) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "told"),
     [
-        ({"policy": {"queueing": "lifo"}}, "queueing", "not 'lifo'"),
+        (
+            {"policy": {"queueing": "lifo"}},
+            "queueing",
+            "'lifo' is not allowed for queueing; allowed are 'strict-fifo'",
+        ),
         ({"policy": {"queuing": "backfill"}}, "queuing", "A policy has no 'queuing'"),
-        ({"policy": {"min_runtime_seconds": -1}}, "min_runtime_seconds", "not -1"),
+        (
+            {"policy": {"min_runtime_seconds": -1}},
+            "min_runtime_seconds",
+            "min_runtime_seconds is -1; at least 0 is allowed.",
+        ),
         ({"name": ""}, "name", "1 to 100 characters"),
         ({"slug": "other"}, "slug", "taken by another pool"),
         ({"slug": "Main Pool"}, "slug", "small letters"),

@@ -179,7 +179,7 @@ def test_the_organisation_s_priority_classes_are_set_on_the_root_s_page_and_show
     for wrong, words in (
         ("training", "no line like"),
         ("a = 1\na = 2", "a comes twice"),
-        ("a = 9999999", "less than or equal to 1000000"),
+        ("a = 9999999", "priority_classes.a is 9999999; at most 1,000,000 is allowed."),
         ("Ä = 1", "no name of a PriorityClass"),
     ):
         answer = browser.post(f"{root}rules/", {"version": "1", "priority_classes": wrong})

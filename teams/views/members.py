@@ -45,7 +45,7 @@ def remove(request: HttpRequest, slug: str, binding_id: uuid.UUID) -> HttpRespon
     team = team_for(request, slug)
     binding = Binding.objects.filter(pk=binding_id, team=team).first()
     if binding is None:
-        raise NotVisible(f"{team.name} has no such member of its own.")
+        raise NotVisible(f"{team.name} has no member {str(binding_id)!r} of its own.")
     try:
         actions.remove_member(by=actor(request), binding=binding)
     except Refusal as refusal:

@@ -178,6 +178,16 @@ def test_chosen_ones_are_cancelled_and_the_rest_is_told(signed_in: Client, team:
     assert Workload.objects.filter(status="cancelled").count() == 2
 
 
+def test_who_only_views_is_offered_nothing_to_do_with_the_chosen(
+    client: Client, team: Team, owner: User
+) -> None:
+    make_workload(team, owner)
+    for role, offered in ((Role.VIEWER, False), (Role.RESEARCHER, True)):
+        client.force_login(member(team, role))
+        page = client.get(URL).content.decode()
+        assert ("data-select-all" in page, 'name="act"' in page) == (offered, offered)
+
+
 def test_an_act_nobody_knows_is_refused(signed_in: Client) -> None:
     assert signed_in.post("/workloads/bulk/", {"act": "explode"}).status_code == 422
 

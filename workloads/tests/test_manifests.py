@@ -49,6 +49,26 @@ BAD = {
 }
 
 
+def test_every_mistake_is_told_on_a_line_of_its_own() -> None:
+    told = {
+        GOOD + "pods: 0\ncpu: many\ngpuss: 1\n": [
+            "Line 4: pods is 0; at least 1 is allowed.",
+            "Line 5: cpu is 'many'; it must be a number.",
+            "Line 6: There is no field 'gpuss'; did you mean 'gpus'?",
+        ],
+        "workloads:\n- {name: a, team: n, image: x, pods: 0}\n- {name: b,\n   team: n, hold: maybe}\n": [
+            "Line 2: pods is 0; at least 1 is allowed.",
+            "Line 3: image is missing.",
+            "Line 4: hold is 'maybe'; it must be true or false.",
+        ],
+        GOOD + "pods: 1\npods: 2\nname: c\n": ["Line 5 gives 'pods' again.", "Line 6 gives 'name' again."],
+    }
+    for text, lines in told.items():
+        with pytest.raises(Refusal) as refused:
+            manifests.parse(text)
+        assert sorted(refused.value.fields[manifests.FIELD].splitlines()) == lines
+
+
 @pytest.mark.parametrize(("text", "sentence"), BAD.values(), ids=BAD.keys())
 def test_a_mistake_names_its_line(text: str, sentence: str) -> None:
     with pytest.raises(Refusal) as refused:

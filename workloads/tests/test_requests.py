@@ -38,7 +38,11 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "a time limit without end": ({"time_limit": "9" * 400}, "time_limit_seconds", "is not a duration"),
     "memory in words": ({"memory_mib": "lots"}, "memory_mib", "'lots' is not an amount of memory"),
     "a bad variable": ({"environment": {"1st": "x"}}, "environment", "'1st' is no name"),
-    "a variable without text": ({"environment": {"A": None}}, "environment", "environment is"),
+    "a variable without text": (
+        {"environment": {"A": None}},
+        "environment",
+        "environment.A is null; it must be text.",
+    ),
     "an unknown key": ({"gpu": 1}, "gpu", "There is no field 'gpu'; did you mean 'gpus'?"),
     "a NUL": ({"command": ["a\0b"]}, "workload", "NUL"),
     "a long argument": ({"command": ["x" * 32_769]}, "command", "at most 32,768 characters"),

@@ -146,6 +146,28 @@ def test_yaml_with_a_mistake_is_kept_and_its_line_named(signed_in: Client) -> No
     assert "pods: 0" in response.content.decode()
 
 
+def test_yaml_tells_every_mistake_with_its_line_also_those_of_what_it_names(signed_in: Client) -> None:
+    told = {
+        "name: a\nteam: nlp\nimage: x\npods: 0\nhold: maybe\n": [
+            "Line 4: pods is 0; at least 1 is allowed.",
+            "Line 5: hold is 'maybe'; it must be true or false.",
+        ],
+        "workloads:\n- {name: a, team: nix, image: x}\n- {name: b, team: nlp, image: x}\n- name: c\n  team: nux\n"
+        "  image: x\n": ["Line 2: There is no team 'nix'.", "Line 5: There is no team 'nux'."],
+        "name: a\nteam: nlp\nimage: x\npools: [mian]\npriority: 100000\n": [
+            "Line 4: There is no pool 'mian'. Did you mean 'main'?",
+            "Line 5: ",
+        ],
+    }
+    for text, sentences in told.items():
+        response = signed_in.post(URL, {"tab": "yaml", "manifest": text})
+        assert response.status_code == 422
+        errors = response.context["form"].errors["manifest"]
+        assert len(errors) == len(sentences)
+        assert all(begin in error for begin, error in zip(sentences, sorted(errors), strict=True)), errors
+    assert not Workload.objects.exists()
+
+
 def test_a_manifest_of_a_megabyte_is_refused_with_a_sentence(signed_in: Client) -> None:
     response = signed_in.post(URL, {"tab": "yaml", "manifest": "a" * 1024 * 1024})
     assert response.status_code == 422

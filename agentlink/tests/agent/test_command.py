@@ -59,12 +59,12 @@ def test_devices_that_are_named_as_slices_are_slices_whether_they_say_so_or_not(
     ("name", "text", "sentence"),
     [
         ("n.csv", "sn,gpu\n", "the column 'cpu_milli' is missing"),
-        ("n.csv", CSV.replace("64000", "many"), "invalid literal"),
+        ("n.csv", CSV.replace("64000", "many"), "line 2: cpu_milli is 'many'; it must be a whole number"),
         ("n.csv", CSV.replace("n2,", "n1,"), "the node 'n1' comes twice"),
         ("n.csv", CSV.replace("64000", "-1"), "cpu_milli"),
-        ("n.json", "{}", "valid array"),
-        ("n.json", "[{}]", "0.name: Field required"),
-        ("n.json", "nonsense", "Invalid JSON"),
+        ("n.json", "{}", "it is {}; it must be a list."),
+        ("n.json", "[{}]", r"\[0\]\.name is missing."),
+        ("n.json", "nonsense", "It is not JSON: expected"),
         (
             "n.json",
             '[{"name": "n", "devices": [{"index": 0, "share_milli": 143}]}]',

@@ -7,7 +7,7 @@ import click
 
 from chamber.cli import declared
 from chamber.cli.client import Client, Json, connect, segment
-from chamber.cli.declared import NEW_SHARE, Plan
+from chamber.cli.declared import NEW_SHARE, NEW_TEAM, Plan
 from chamber.cli.output import Column, Form, Row, output_option, show, text
 from chamber.cli.status import Exit, Failure
 
@@ -45,10 +45,14 @@ file_option = click.option(
 @click.option("--check", is_flag=True, help="Exit with status 1 where something differs.")
 @output_option
 def diff(file: str, check: bool, form: Form) -> None:
-    """Show what `chamber apply` would change, and change nothing."""
+    """Show what `chamber apply` would change, and change nothing.
+
+    What `chamber apply` would refuse is refused, by the same checks. Nodes that another pool would pick are counted.
+    """
     wanted = declared.read(file)
     with connect() as client:
-        plan, _ = _plan(client, wanted)
+        plan, now = _plan(client, wanted)
+        _send(client, plan, now, dry_run=True)
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
     if check and plan.changes:
         sys.exit(Exit.FAILED)
@@ -60,19 +64,13 @@ def diff(file: str, check: bool, form: Form) -> None:
 def apply(file: str, form: Form) -> None:
     """Make pools, teams and the table of PriorityClasses as a file says, and show what was changed.
 
-    What the file does not name stays as it is; nothing is taken away but PriorityClasses that are null. Limits and
-    shares are saved as one change, or none. Teams and pools that are made, and teams that are moved, are so before
-    that, one by one.
+    What the file does not name stays as it is; nothing is taken away but PriorityClasses that are null. All is changed,
+    or nothing.
     """
     wanted = declared.read(file)
     with connect() as client:
         plan, now = _plan(client, wanted)
-        done: list[str] = []
-        try:
-            _carry_out(client, plan, now, done)
-        except Failure as failure:
-            hint = f"Done before that: {', '.join(done)}."
-            raise (failure.with_hint(hint) if done else failure) from failure
+        _send(client, plan, now, dry_run=False)
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
 
 
@@ -102,36 +100,47 @@ def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, Present]:
     return declared.compare(wanted, pools=pools, teams=teams, classes=classes), now
 
 
-def _carry_out(client: Client, plan: Plan, now: Present, done: list[str]) -> None:
-    """Do it, each part on the version that was read; add to `done` what was done."""
-    pools, teams = now.pools, now.teams
-    for body in plan.new_pools:
-        client.post("pools/", body)
-        done.append(f"pool {body['slug']} made")
-    for slug, body in plan.pools.items():
-        client.edit("PATCH", f"pools/{segment(slug)}/", body, version=pools[slug]["version"])
-        done.append(f"pool {slug} changed")
-    for body in plan.new_teams:
-        teams[body["slug"]] = client.post("teams/", body)
-        done.append(f"team {body['slug']} made")
-    for slug, parent in plan.moves.items():
-        version = teams[slug]["version"]
-        teams[slug] = client.edit("POST", f"teams/{segment(slug)}/move/", {"parent": parent}, version=version)
-        done.append(f"team {slug} moved")
-    if plan.edits:
-        client.post("team-edits/", {"edits": [_edit(teams[slug], edit) for slug, edit in plan.edits.items()]})
-        done.append("limits and shares saved")
+def _send(client: Client, plan: Plan, now: Present, *, dry_run: bool) -> None:
+    """Have the server make all changes, or only check them; add what nodes move, and say what the server warns of."""
+    if not plan.changes:
+        return
+    answer = client.post("declared/", _body(plan, now, dry_run=dry_run))
+    for move in answer["nodes"]:
+        plan.note("nodes", f"{move['nodes']:,}", "pool", move["before"], move["after"])
+    if plan.picks_nodes and not answer["nodes"]:
+        click.echo("No node changes its pool.", err=True)
+    for warning in answer["warnings"]:
+        click.echo(f"Warning: {warning}", err=True)
+
+
+def _body(plan: Plan, now: Present, *, dry_run: bool) -> Json:
+    """Return a plan as the API takes it, with the versions that were read."""
+    body: Json = {
+        "dry_run": dry_run,
+        "new_pools": plan.new_pools,
+        "pools": [
+            {**body, "pool": slug, "version": now.pools[slug]["version"]} for slug, body in plan.pools.items()
+        ],
+        "new_teams": plan.new_teams,
+        "moves": [
+            {"team": slug, "parent": parent, "version": now.teams[slug]["version"]}
+            for slug, parent in plan.moves.items()
+        ],
+        "edits": [_edit(slug, now.teams.get(slug, NEW_TEAM), edit) for slug, edit in plan.edits.items()],
+    }
     if plan.priority_classes is not None:
-        body = now.rules["own"] | {"priority_classes": plan.priority_classes}
-        client.edit("PUT", f"teams/{segment(now.root)}/rules/", body, version=now.rules["version"])
-        done.append("priority classes saved")
+        body["priority_classes"] = {
+            "priorities": plan.priority_classes,
+            "version": now.rules["version"],
+        }
+    return body
 
 
-def _edit(team: Json, edit: Json) -> Json:
+def _edit(slug: str, team: Json, edit: Json) -> Json:
     """Return an edit as the API takes it, with the versions on which it was made."""
     versions = {share["pool"]: share["version"] for share in team["pools"]}
     shares = [
         {"pool": pool, "version": versions.get(pool, NEW_SHARE["version"]), **share}
         for pool, share in edit["shares"].items()
     ]
-    return {**edit, "team": team["slug"], "version": team["version"], "shares": shares}
+    return {**edit, "team": slug, "version": team["version"], "shares": shares}

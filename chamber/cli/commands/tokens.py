@@ -1,9 +1,12 @@
 """`chamber token create, list, revoke`."""
 
+from uuid import UUID
+
 import click
 
 from chamber.cli.client import connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show, show_one
+from chamber.cli.status import Exit, Failure
 
 COLUMNS = [
     Column("Name", lambda token: token["name"]),
@@ -58,6 +61,11 @@ def list_(form: Form) -> None:
 @click.argument("token_id", metavar="ID")
 def revoke(token_id: str) -> None:
     """Revoke one of your tokens by its id."""
+    try:
+        UUID(token_id)
+    except ValueError:
+        text = f"You have no token {token_id!r}: give an id of `chamber token list`."
+        raise Failure(text, Exit.NOT_FOUND) from None
     with connect() as client:
         client.delete(f"tokens/{segment(token_id)}/")
     click.echo(f"Revoked {token_id}.")

@@ -162,3 +162,11 @@ def test_a_reading_token_makes_no_other(run: Run, ada: User, become: Callable[..
 
     assert result.exit_code == 4
     assert "'manage'" in result.stderr
+
+
+def test_a_token_that_is_none_is_named(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada)
+    unknown = "0199c1f2-7d3a-7000-8000-000000000001"
+    for token_id in ("nix", unknown):
+        result = run("token", "revoke", token_id)
+        assert (result.exit_code, f"You have no token '{token_id}'" in result.stderr) == (3, True)

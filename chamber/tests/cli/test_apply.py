@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 
 import pytest
+from rest_framework.test import APIClient
 
+from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import User
 from chamber.tests.cli.conftest import Run
 from teams.models import AuditEvent, Pool, Role, Share, Team
 from teams.rules import effective_rules
-from teams.tests.factories import member, set_rules, set_share
+from teams.tests.factories import make_team, member, set_rules, set_share
 
 Become = Callable[..., str]
 
@@ -79,11 +81,89 @@ def test_limits_and_shares_are_saved_together_or_not_at_all(run: Run, olga: User
     assert not AuditEvent.objects.filter(action__startswith="team").exists()
 
 
-@pytest.mark.usefixtures("shared")
-def test_a_failure_says_what_was_done_before_it(run: Run, olga: User, become: Become) -> None:
-    become(olga)
-    text = "teams: [{slug: speech, parent: nlp}, {slug: vision, bursting_priority: 30}]"
-    assert "Done before that: team speech made." in run("apply", "-f", "-", stdin=text).stderr
+@pytest.mark.usefixtures("shared", "as_olga")
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("teams: [{slug: speech, parent: nlp}, {slug: vision, bursting_priority: 30}]", 6, "not 30"),
+        (
+            "teams: [{slug: vision, parent: nlp, shares: {main: {reservation: 900}}}]",
+            6,
+            "the teams below it would be guaranteed 900 GPUs",
+        ),
+        (
+            "teams: [{slug: deep, parent: nlp}, {slug: nlp, parent: deep}]",
+            2,
+            "no team can be below itself, as in deep below nlp",
+        ),
+        ("teams: [{slug: acme, parent: nlp}]", 6, "team acme: Acme is the organisation; it cannot be moved."),
+        ("teams: [{slug: speech, parent: elsewhere}]", 3, "team speech: There is no team 'elsewhere'"),
+        ("teams: [{slug: nlp, parent: elsewhere}]", 3, "team nlp: There is no team 'elsewhere'"),
+        ("pools: [{slug: Spare}]", 6, "pool Spare: A short name has 1 to 60 small letters"),
+        ("pools: [{slug: main, order: 100000}]", 6, "pool main: An order is from 0 to 10,000, not 100000."),
+        ("pools: [{slug: main, policy: {queueing: slow}}]", 6, "slow"),
+        ("teams: [{slug: nlp, shares: {main: {reservation: many}}}]", 6, "not 'many'"),
+        ("priority_classes: {training: 1000001}", 6, "1000000"),
+    ],
+)
+def test_what_apply_refuses_diff_refuses_and_nothing_of_it_is_done(
+    run: Run, text: str, code: int, words: str
+) -> None:
+    before = AuditEvent.objects.count()
+    told = {command: run(command, "-f", "-", stdin=text) for command in ("diff", "apply")}
+    assert {result.exit_code for result in told.values()} == {code}, told["diff"].output
+    assert words in told["diff"].stderr
+    assert told["diff"].stderr == told["apply"].stderr
+    assert told["diff"].stdout == ""
+    assert AuditEvent.objects.count() == before
+    assert not Team.objects.filter(slug="speech").exists()
+
+
+@pytest.mark.usefixtures("shared", "as_olga")
+@pytest.mark.parametrize("command", ["diff", "apply"])
+def test_nodes_that_another_pool_picks_are_counted(run: Run, pool: Pool, command: str) -> None:
+    cluster = make_cluster()
+    for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "b")):
+        make_node(cluster, name, pool=pool, labels={"zone": zone})
+    text = "pools: [{slug: spare, order: 0, node_selector: {zone: b}}, {slug: main, order: 1}]"
+    result = run(command, "-f", "-", "-o", "json", stdin=text)
+    moved = [row for row in json.loads(result.stdout) if row["kind"] == "nodes"]
+    assert moved == [{"kind": "nodes", "name": "2", "field": "pool", "before": "main", "after": "spare"}]
+    assert "Warning:" not in result.stderr
+    assert Pool.objects.filter(slug="spare").exists() == (command == "apply")
+
+
+@pytest.mark.usefixtures("shared", "as_olga")
+def test_it_says_that_no_node_moves_and_what_is_promised_above_capacity(run: Run, pool: Pool) -> None:
+    make_node(make_cluster(), "n1", pool=pool, labels={"zone": "b"})
+    quiet = run("diff", "-f", "-", stdin="pools: [{slug: main, order: 7}]")
+    assert (quiet.exit_code, quiet.stderr) == (0, "No node changes its pool.\n")
+    taken = run("diff", "-f", "-", stdin="pools: [{slug: main, node_selector: {zone: c}}]")
+    assert taken.stdout.splitlines()[-1].split() == ["nodes", "1", "pool", "main", "none"]
+    assert taken.stderr == (
+        "Warning: 4 GPUs of Main are guaranteed, and its nodes have 0 GPUs: 4 GPUs are promised that are not there.\n"
+    )
+
+
+@pytest.mark.usefixtures("shared", "as_olga")
+def test_a_team_that_moves_with_the_one_above_it_is_edited_too(run: Run, org: Team, nlp: Team) -> None:
+    make_team(nlp, "Speech")
+    make_team(org, "Lab")
+    text = "teams: [{slug: nlp, parent: lab}, {slug: speech, bursting_priority: 3}]"
+    result = run("apply", "-f", "-", stdin=text)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert Team.objects.get(slug="speech").bursting_priority == 3
+
+
+def test_an_edit_of_a_team_that_somebody_changed_is_a_conflict(olga: User, nlp: Team) -> None:
+    client = APIClient()
+    client.force_authenticate(olga)
+    edits = [{"team": "nlp", "version": 7, "bursting_priority": 3}]
+    answer = client.post("/api/v1/declared/", {"edits": edits}, format="json")
+    assert answer.status_code == 412
+    assert "you edited version 7, and it is at 1 now" in answer.json()["detail"]
+    nlp.refresh_from_db()
+    assert nlp.bursting_priority == 1
 
 
 @pytest.mark.usefixtures("shared")

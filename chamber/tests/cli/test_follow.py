@@ -67,6 +67,25 @@ def test_events_are_told_until_the_workload_ends(run: Run) -> None:
     assert [line.split("  ")[1] for line in result.stdout.splitlines()] == ["Submitted.", "Done."]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("watch", "bert"),
+        ("wait", "bert"),
+        ("logs", "-f", "bert"),
+        ("top", "--watch"),
+        ("list",),
+        ("token", "list"),
+    ],
+)
+def test_ctrl_c_ends_it_without_a_word(run: Run, command: tuple[str, ...]) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise KeyboardInterrupt
+
+    result = run(*command, transport=httpx.MockTransport(answer))
+    assert (result.exit_code, result.output) == (130, "")
+
+
 def test_an_event_is_told_with_date_and_zone() -> None:
     told = follow.line_of({"at": "2026-01-01T13:00:00+01:00", "message": "Starts."})
     assert told == "2026-01-01 12:00:00 UTC  Starts."

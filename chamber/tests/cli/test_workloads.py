@@ -50,7 +50,9 @@ def test_the_table_shows_whose_and_how_large(run: Run) -> None:
         (("--owner", "me"), ["bert-1"]),
         (("--reserved",), ["gpt-1"]),
         (("--elastic",), ["bert-1"]),
-        (("--team", "vision"), []),
+        (("--team", "nlp"), ["gpt-1", "bert-1"]),
+        (("--owner", "ada"), ["bert-1"]),
+        (("--pool", "main"), []),
         (("--status", "running", "--status", "pending"), ["gpt-1", "bert-1"]),
         (("--status", "ended"), []),
         (("--search", "ber"), ["bert-1"]),
@@ -58,8 +60,33 @@ def test_the_table_shows_whose_and_how_large(run: Run) -> None:
         (("--limit", "1"), ["gpt-1"]),
     ],
 )
-def test_filters_are_the_apis(run: Run, vision: Team, filters: tuple[str, ...], expected: list[str]) -> None:
+def test_filters_are_the_apis(run: Run, pool: Pool, filters: tuple[str, ...], expected: list[str]) -> None:
     assert names(run, *filters) == expected
+
+
+@pytest.mark.usefixtures("bert", "gpt", "pool", "vision")
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        (("--team", "nlb"), "There is no team 'nlb', or not for you. Did you mean 'nlp'?"),
+        (("--team", "vision"), "There is no team 'vision', or not for you."),
+        (("--owner", "grade"), "There is no user 'grade', or not for you. Did you mean 'grace'?"),
+        (("--owner", "nobody"), "There is no user 'nobody', or not for you."),
+        (("--pool", "mian"), "There is no pool 'mian', or not for you. Did you mean 'main'?"),
+    ],
+)
+def test_a_filter_by_what_is_not_there_is_no_empty_list(
+    run: Run, filters: tuple[str, ...], told: str
+) -> None:
+    result = run("list", *filters)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"Error: {told}\n"
+
+
+def test_who_sees_no_team_learns_of_no_user(run: Run, stranger: User, become: Callable[..., str]) -> None:
+    become(stranger)
+    assert run("list", "--owner", "ada").exit_code == run("list", "--owner", "nobody").exit_code == 3
+    assert run("list", "--owner", stranger.username).exit_code == 0
 
 
 def test_long_lists_are_read_page_by_page(

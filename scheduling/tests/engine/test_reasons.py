@@ -18,6 +18,7 @@ from scheduling.engine.types import (
     Reason,
     ReasonCode,
     ReasonKind,
+    Snapshot,
     Status,
     Taint,
     Team,
@@ -426,3 +427,10 @@ def test_of_two_at_one_ceiling_the_elastic_one_is_told_of_the_limit_that_stops_o
         "reserved": "It asks for 2 GPUs, but none is left of the 3 that the maximum of p allows.",
         "elastic": "It asks for 2 GPUs, but only 1 is left of the 3 that the burst limit of t allows.",
     }
+
+
+def test_where_there_is_no_pool_none_is_said_to_be_named() -> None:
+    named = waiting("named", "a", pools=("gone",))
+    found = schedule(Snapshot((), A, (), (waiting("w", "a"), named)), NOW)
+    told = {wait.workload: wait.reason.message for wait in found.waits}
+    assert told == {"w": "There is no pool yet.", "named": "None of the pools it names exists."}
