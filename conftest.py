@@ -79,8 +79,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> spreadi
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes `-n auto` starts: one more than there are cores, since many tests wait for servers."""
-    return _cores() + 1
+    """Return how many processes `-n auto` starts: two more than there are cores, since many tests wait for servers."""
+    return _cores() + 2
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

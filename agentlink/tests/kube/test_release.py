@@ -189,7 +189,8 @@ def installed(own: Namespace, workloads: Namespace, **uninstall: Any) -> Iterato
     """Install the chart's agent; remove what is left of it after the block."""
     given = {"enabled": True, "url": "https://chamber.example.org", "uninstall": uninstall, "replicas": 1}
     given |= {"workloadNamespace": workloads.name, "createWorkloadNamespace": False}
-    given |= {"nodeSelector": {own.label: "true"}}
+    own_nodes = {own.label: "true"}  # other tests drain and delete theirs
+    given |= {"nodeSelector": own_nodes, "pods": {"nodeSelector": own_nodes}}
     where = ("--namespace", own.name)
     charts.helm(
         "install", own.name, str(charts.CHART), *where, kubeconfig=own.kubeconfig, values={"agent": given}
