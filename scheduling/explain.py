@@ -25,6 +25,7 @@ from scheduling.silence import CALL_AN_OPERATOR, Silence
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads import dependencies
+from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
 from workloads.reasons import LASTING, REFUSED, of_displaced
@@ -154,8 +155,8 @@ def _name_dependencies(
     found: dict[UUID, Explanation | None],
     user: "User | AnonymousUser",
 ) -> None:
-    """Put in what those wait for that start after one which did not complete, and what can be done about that (1 query,
-    none without any).
+    """Put in what those wait for that start after one which did not complete, and what the reader can do about that (1
+    query, none without any).
     """
     stuck = {
         key: told
@@ -163,16 +164,20 @@ def _name_dependencies(
         if told is not None and told.code == dependencies.FAILED and workloads[key].is_open
     }
     for key, needed in dependencies.failed(stuck).items():
-        names, slug = [called(row, user) for row in needed], workloads[key].slug
-        own = [row.slug for row, name in zip(needed, names, strict=True) if row.slug == name]
-        again = dependencies.requeue(needed, own)
+        names, waiting = [called(row, user) for row in needed], workloads[key]
+        own = [row.slug for row in needed if is_controlled_by(user, row)]
+        step = f"{dependencies.requeue(own, others=len(needed) - len(own))}."
+        if is_controlled_by(user, waiting):
+            step += (
+                f" Or cancel this one (chamber cancel {waiting.slug}) and submit it without the dependency: Clone on "
+                "its page."
+            )
         found[key] = replace(
             stuck[key],
             sentence=stuck[key].sentence.replace(
                 reasons.DID_NOT_COMPLETE, dependencies.sentence(needed, names)
             ),
-            next_step=f"{again}. Or cancel this one (chamber cancel {slug}) and submit it without the dependency: "
-            "Clone on its page.",
+            next_step=step,
         )
 
 

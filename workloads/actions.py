@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db import transaction
@@ -19,6 +20,11 @@ from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import lock
 from workloads.models import EventKind, Status, Workload
 
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
+
 OWNER_ANNOTATION = "chamber.internal/owner"
 
 
@@ -26,10 +32,16 @@ def may_control(by: Actor, workload: Workload) -> bool:
     """Return whether the actor may cancel, hold, release and requeue it: its owner while they may submit to its
     team, and whoever manages the team's workloads. Team and owner should be loaded, and whether it was adopted.
     """
-    if by.user is None or may(by.user, Permission.MANAGE_WORKLOADS, workload.team):
+    return by.user is None or is_controlled_by(by.user, workload)
+
+
+def is_controlled_by(user: "User | AnonymousUser", workload: Workload) -> bool:
+    """Return whether somebody may cancel, hold, release and requeue it, as `may_control` has it."""
+    if may(user, Permission.MANAGE_WORKLOADS, workload.team):
         return True
-    is_theirs = workload.owner_id == by.user.pk or _named_owner(workload) == by.user.pk
-    return is_theirs and may(by.user, Permission.SUBMIT, workload.team)
+    if not may(user, Permission.SUBMIT, workload.team):
+        return False
+    return workload.owner_id == user.pk or (user.pk is not None and _named_owner(workload) == user.pk)
 
 
 def _named_owner(workload: Workload) -> UUID | None:
