@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
 from chamber import logs
@@ -19,6 +19,7 @@ from workloads import lifecycle
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import lock
 from workloads.models import EventKind, Status, Workload
+from workloads.reasons import REFUSED
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -133,9 +134,10 @@ def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> se
     rows = [row for row in lock(ids).values() if row.status == Status.PENDING and row.held is not held]
     waiting = Workload.objects.filter(pk__in=[row.pk for row in rows], status=Status.PENDING, held=not held)
     code = "held" if held else ""
-    changes = {"held": held, "reason_code": code, "reason": {}, "version": F("version") + 1}
-    if not held:  # also of the pause after the refusals that it was held for
-        changes["backoff_until"] = None
+    changes: dict[str, Any] = {"held": held, "reason_code": code, "reason": {}, "version": F("version") + 1}
+    if not held:  # what may be mended now needs no pause; one after a failed attempt stays
+        refused = When(reason__kind=REFUSED, then=Value(None))
+        changes["backoff_until"] = Case(refused, default=F("backoff_until"))
     if waiting.update(**changes) != len(rows):
         raise Conflict("Some of the workloads changed meanwhile; nothing was done.")
     journal = Journal(by=by, at=at, rows=rows)
