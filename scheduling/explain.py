@@ -14,7 +14,6 @@ from uuid import UUID
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
-from agentlink.spaces import OF_LEVEL, OF_NAMESPACE
 from chamber.words import clock_time
 from scheduling import memory, silence
 from scheduling.engine import reasons
@@ -28,7 +27,7 @@ from workloads import dependencies
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
-from workloads.reasons import LASTING, REFUSED, of_displaced
+from workloads.reasons import LASTING, REFUSED, held_until, of_displaced
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -308,7 +307,7 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         return replace(
             stored,
             kind="admin",
-            sentence=f"{stored.sentence} It was refused so often that it is on hold: {_held_until(stored.code)}.",
+            sentence=f"{stored.sentence} It was refused so often that it is on hold: {held_until(stored.code)}.",
             next_step=f"{stored.next_step} Then release it, on its page or by `chamber release {workload.slug}`.",
             position=position,
             eta="not before the hold is released",
@@ -325,14 +324,6 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         starts_at=until,
         eta=f"not before {until:%H:%M:%S} UTC",
     )
-
-
-def _held_until(code: str) -> str:
-    """Return what ends a hold that refusals for this reason set."""
-    if code not in OF_NAMESPACE:
-        return "it is not tried again before it is released"
-    level = "its namespace has another Pod Security level, " if code in OF_LEVEL else ""
-    return f"it is tried again when {level}the agent keeps its namespace again, or it is released"
 
 
 class Reader:
