@@ -31,7 +31,7 @@ from teams.permissions import Permission, paths_where, require
 from workloads import lifecycle
 from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import OPEN
-from workloads.reasons import REFUSED
+from workloads.reasons import OF_LEVEL, OF_NAMESPACE, REFUSED
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 TOLD = ("ready", "problem", "security", "foreign_jobs", "foreign_gpus")
 """What the agent tells of a namespace."""
-OF_LEVEL = frozenset({"pod-security"})
-OF_NAMESPACE = OF_LEVEL | {"namespace-not-kept", "namespace-missing", "namespace-terminating"}
-"""Refusals for which another Pod Security level of the namespace may help, or that it is kept again."""
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 

@@ -14,7 +14,6 @@ from uuid import UUID
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
-from agentlink.spaces import OF_LEVEL, OF_NAMESPACE
 from chamber.words import clock_time
 from scheduling import memory, silence
 from scheduling.engine import reasons
@@ -25,9 +24,10 @@ from scheduling.silence import CALL_AN_OPERATOR, Silence
 from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads import dependencies
+from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
-from workloads.reasons import LASTING, REFUSED, of_displaced
+from workloads.reasons import LASTING, REFUSED, held_until, of_displaced
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -154,8 +154,8 @@ def _name_dependencies(
     found: dict[UUID, Explanation | None],
     user: "User | AnonymousUser",
 ) -> None:
-    """Put in what those wait for that start after one which did not complete, and what can be done about that (1 query,
-    none without any).
+    """Put in what those wait for that start after one which did not complete, and what the reader can do about that (1
+    query, none without any).
     """
     stuck = {
         key: told
@@ -163,16 +163,20 @@ def _name_dependencies(
         if told is not None and told.code == dependencies.FAILED and workloads[key].is_open
     }
     for key, needed in dependencies.failed(stuck).items():
-        names, slug = [called(row, user) for row in needed], workloads[key].slug
-        own = [row.slug for row, name in zip(needed, names, strict=True) if row.slug == name]
-        again = dependencies.requeue(needed, own)
+        names, waiting = [called(row, user) for row in needed], workloads[key]
+        own = [row.slug for row in needed if is_controlled_by(user, row)]
+        step = f"{dependencies.requeue(own, others=len(needed) - len(own))}."
+        if is_controlled_by(user, waiting):
+            step += (
+                f" Or cancel this one (chamber cancel {waiting.slug}) and submit it without the dependency: Clone on "
+                "its page."
+            )
         found[key] = replace(
             stuck[key],
             sentence=stuck[key].sentence.replace(
                 reasons.DID_NOT_COMPLETE, dependencies.sentence(needed, names)
             ),
-            next_step=f"{again}. Or cancel this one (chamber cancel {slug}) and submit it without the dependency: "
-            "Clone on its page.",
+            next_step=step,
         )
 
 
@@ -303,7 +307,7 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         return replace(
             stored,
             kind="admin",
-            sentence=f"{stored.sentence} It was refused so often that it is on hold: {_held_until(stored.code)}.",
+            sentence=f"{stored.sentence} It was refused so often that it is on hold: {held_until(stored.code)}.",
             next_step=f"{stored.next_step} Then release it, on its page or by `chamber release {workload.slug}`.",
             position=position,
             eta="not before the hold is released",
@@ -320,14 +324,6 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         starts_at=until,
         eta=f"not before {until:%H:%M:%S} UTC",
     )
-
-
-def _held_until(code: str) -> str:
-    """Return what ends a hold that refusals for this reason set."""
-    if code not in OF_NAMESPACE:
-        return "it is not tried again before it is released"
-    level = "its namespace has another Pod Security level, " if code in OF_LEVEL else ""
-    return f"it is tried again when {level}the agent keeps its namespace again, or it is released"
 
 
 class Reader:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
 from chamber import logs
@@ -18,6 +19,12 @@ from workloads import lifecycle
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import lock
 from workloads.models import EventKind, Status, Workload
+from workloads.reasons import REFUSED
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
 
 OWNER_ANNOTATION = "chamber.internal/owner"
 
@@ -26,10 +33,16 @@ def may_control(by: Actor, workload: Workload) -> bool:
     """Return whether the actor may cancel, hold, release and requeue it: its owner while they may submit to its
     team, and whoever manages the team's workloads. Team and owner should be loaded, and whether it was adopted.
     """
-    if by.user is None or may(by.user, Permission.MANAGE_WORKLOADS, workload.team):
+    return by.user is None or is_controlled_by(by.user, workload)
+
+
+def is_controlled_by(user: "User | AnonymousUser", workload: Workload) -> bool:
+    """Return whether somebody may cancel, hold, release and requeue it, as `may_control` has it."""
+    if may(user, Permission.MANAGE_WORKLOADS, workload.team):
         return True
-    is_theirs = workload.owner_id == by.user.pk or _named_owner(workload) == by.user.pk
-    return is_theirs and may(by.user, Permission.SUBMIT, workload.team)
+    if not may(user, Permission.SUBMIT, workload.team):
+        return False
+    return workload.owner_id == user.pk or (user.pk is not None and _named_owner(workload) == user.pk)
 
 
 def _named_owner(workload: Workload) -> UUID | None:
@@ -121,9 +134,10 @@ def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> se
     rows = [row for row in lock(ids).values() if row.status == Status.PENDING and row.held is not held]
     waiting = Workload.objects.filter(pk__in=[row.pk for row in rows], status=Status.PENDING, held=not held)
     code = "held" if held else ""
-    changes = {"held": held, "reason_code": code, "reason": {}, "version": F("version") + 1}
-    if not held:  # also of the pause after the refusals that it was held for
-        changes["backoff_until"] = None
+    changes: dict[str, Any] = {"held": held, "reason_code": code, "reason": {}, "version": F("version") + 1}
+    if not held:  # what may be mended now needs no pause; one after a failed attempt stays
+        refused = When(reason__kind=REFUSED, then=Value(None))
+        changes["backoff_until"] = Case(refused, default=F("backoff_until"))
     if waiting.update(**changes) != len(rows):
         raise Conflict("Some of the workloads changed meanwhile; nothing was done.")
     journal = Journal(by=by, at=at, rows=rows)

@@ -5,19 +5,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
-from django.db.models import Q
+from django.contrib.auth import get_user_model
+from django.db.models import Exists, OuterRef, Q
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 
 from chamber.errors import Refusal, no_such
 from chamber.rest import decode_cursor, encode_cursor
 from teams.models import Binding, Pool, Team
-from teams.permissions import Permission, may_anywhere
 from workloads.models import JobClass, Status, Workload
 from workloads.models.workload import OPEN, RESERVED_FROM
 from workloads.querysets import WorkloadQuerySet
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from chamber.models import User
 
 PAGE_SIZE = 50
@@ -131,15 +133,11 @@ class Filters:
             self._require_owner(user)
 
     def _require_owner(self, user: "User") -> None:
-        """Whoever sees no team learns nothing of whom there is; hints name only members of teams that are seen."""
-        if (
-            may_anywhere(user, Permission.VIEW_TEAM)
-            and type(user).objects.filter(username=self.owner).exists()
-        ):
-            return
-        seen = Binding.objects.filter(team__in=Team.objects.visible_to(user), user__isnull=False)
-        names = seen.values_list("user__username", flat=True).distinct()
-        raise no_such("user", self.owner, field="owner", known=(name for name in names if name))
+        """Of others than these nobody learns whether they have an account, and they are no hint either."""
+        known = _people_known_to(user)
+        if not known.filter(username=self.owner).exists():
+            names = known.values_list("username", flat=True).order_by("username")
+            raise no_such("user", self.owner, field="owner", known=names)
 
     @property
     def any(self) -> bool:
@@ -184,6 +182,17 @@ class Filters:
             else:
                 wanted |= _STATES.get(status) or Q(status=status)
         return rows.filter(wanted)
+
+
+def _people_known_to(user: "User") -> "QuerySet[User]":
+    """Return whose user names somebody may know: their own, of members of teams that they see, and of owners of
+    workloads that they may see. Each account is looked up for itself.
+    """
+    people = get_user_model()._default_manager
+    seen = Binding.objects.filter(team__in=Team.objects.visible_to(user).order_by().values("pk"))
+    members = Q(pk__in=seen.values("user")) | Q(groups__in=seen.values("group"))
+    theirs = Workload.objects.visible_to(user).order_by().filter(owner=OuterRef("pk"))
+    return people.filter(Q(pk=user.pk) | members | Exists(theirs)).distinct()
 
 
 def _known(value: str, allowed: Mapping[str, Any]) -> str:

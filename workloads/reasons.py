@@ -68,6 +68,9 @@ LASTING = frozenset(
     | {"namespace-missing", "namespace-not-kept", "config-missing"}
 )
 """Refusals that do not pass by themselves."""
+OF_LEVEL = frozenset({"pod-security"})
+OF_NAMESPACE = OF_LEVEL | {"namespace-not-kept", "namespace-missing", "namespace-terminating"}
+"""Refusals for which another Pod Security level of the namespace may help, or that it is kept again."""
 PASSING = frozenset({"quota-exceeded", "cluster-busy", "webhook-unreachable", "namespace-terminating"})
 """Refusals that pass by themselves, or by what others do."""
 
@@ -99,6 +102,14 @@ def of_refusal(code: str, message: str) -> EndReason:
     """Return why a cluster did not take a workload; an agent that does not say how gives no code."""
     step = REFUSAL_STEPS.get(code, TRIED_AGAIN)
     return EndReason(code or "unplaced", message or "The cluster could not start it.", REFUSED, step)
+
+
+def held_until(code: str) -> str:
+    """Return what ends a hold that refusals for this reason set."""
+    if code not in OF_NAMESPACE:
+        return "it is not tried again before it is released"
+    level = "its namespace has another Pod Security level, " if code in OF_LEVEL else ""
+    return f"it is tried again when {level}the agent keeps its namespace again, or it is released"
 
 
 def of_displaced(attempt: "Attempt | None") -> EndReason | None:

@@ -1,10 +1,12 @@
-"""A server that is away, as one process tells it: one error when it goes, one line when it is back."""
+"""A server that cannot be used, as one process tells it: one error when that begins, one line when it is over."""
 
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 logger = logging.getLogger(__name__)
 
@@ -15,15 +17,46 @@ PROBE_SECONDS = 1.0
 LATE_SECONDS = 10.0
 """How long after its return errors come of who began to wait before it."""
 
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A way in which a server cannot be used: what is said when it begins, while it lasts and once it is over."""
+
+    begun: str
+    lasts: str
+    over: str
+
+
+AWAY = Trouble("is away", "is still away", "is back")
+SIGN_IN = Trouble("refuses the sign-in", "still refuses the sign-in", "accepts the sign-in again")
+FULL = Trouble(
+    "accepts no more connections", "still accepts no more connections", "accepts connections again"
+)
+ANSWERS = (
+    (
+        SIGN_IN,
+        r"authentication failed for user|no pg_hba\.conf entry|no password supplied|is not permitted to log in|"
+        r'(role|database) ".*" does not exist|permission denied for database|no such (user|database)|'
+        r"invalid username-password|invalid password|authentication required|called without any password",
+    ),
+    (
+        FULL,
+        r"too many (clients|connections)|connection slots are reserved|no more connections|max number of clients",
+    ),
+)
+"""What PostgreSQL and Redis answer where they are there and still cannot be used; of a sign-in that fails libpq gives
+no code, only the server's text.
+"""
+
 Probe = Callable[[], None]
 """Connects to the server once; raises where that fails."""
 
 
 class Absence:
-    """What this process knows of one server: whether it is away, and since when.
+    """What this process knows of one server: whether it can be used, and since when not.
 
-    The first error of a connection has a thread look at the server. If it answers, that was all; if not, whatever else
-    fails for want of it is left out of the log until it answers again.
+    The first error of a connection has a thread look at the server. If it can be used, that was all; if not, the thread
+    says so, and whatever else fails for want of it is left out of the log until it can.
     """
 
     def __init__(self, server: str, probe: Probe) -> None:
@@ -31,18 +64,18 @@ class Absence:
         self._probe = probe
         self._lock = threading.Lock()
         self._watching = False
-        self._away = False
+        self._trouble: Trouble | None = None
         self._back_at = -LATE_SECONDS
 
     @property
-    def away(self) -> bool:
+    def looked_for(self) -> bool:
         """Whether the server is looked for now."""
         return self._watching
 
     @property
     def lately(self) -> bool:
-        """Whether the server is looked for, or has come back a moment ago."""
-        return self._watching or time.monotonic() - self._back_at < LATE_SECONDS
+        """Whether the server cannot be used, as far as is known, or could not a moment ago."""
+        return self._trouble is not None or time.monotonic() - self._back_at < LATE_SECONDS
 
     def begin(self) -> bool:
         """Look for the server from now on, in a thread of its own; False where that is done already."""
@@ -56,21 +89,23 @@ class Absence:
     def _watch(self) -> None:
         since = said = time.monotonic()
         while (error := self._tried()) is not None:
-            self._away = True
-            now = time.monotonic()
-            if now - said >= AGAIN_SECONDS:
+            now, trouble = time.monotonic(), trouble_of(error)
+            if trouble is not self._trouble:
+                self._trouble, said = trouble, now
+                logger.error("%s %s: %s", self.server, trouble.begun, error)
+            elif now - said >= AGAIN_SECONDS:
                 said = now
-                logger.error("%s is still away, after %d s: %s", self.server, now - since, error)
+                logger.error("%s %s, after %d s: %s", self.server, trouble.lasts, now - since, error)
             time.sleep(PROBE_SECONDS)
         with self._lock:
-            was_away, self._away, self._watching = self._away, False, False
-            if was_away:
+            over, self._trouble, self._watching = self._trouble, None, False
+            if over is not None:
                 self._back_at = time.monotonic()
-        if was_away:
-            logger.info("%s is back after %d s.", self.server, time.monotonic() - since)
+        if over is not None:
+            logger.info("%s %s after %d s.", self.server, over.over, time.monotonic() - since)
 
     def _tried(self) -> str | None:
-        """Return why the server cannot be reached, in one line; None where it can."""
+        """Return why the server cannot be used, in one line; None where it can."""
         from chamber.serving.outages import first_line
 
         try:
@@ -78,6 +113,11 @@ class Absence:
         except Exception as error:  # whatever keeps us from the server
             return first_line(error)
         return None
+
+
+def trouble_of(error: str) -> Trouble:
+    """Return what this answer of a server means; that it is away, where it says nothing of itself."""
+    return next((trouble for trouble, said in ANSWERS if re.search(said, error, re.IGNORECASE)), AWAY)
 
 
 def _probe_database() -> None:

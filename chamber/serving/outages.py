@@ -100,7 +100,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 class Brief(logging.Filter):
     """Puts an outage's own line in place of its traceback, says the same one at most every ten seconds, and of a server
-    that is away nothing more until it is back.
+    that cannot be used nothing more until it can.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -119,20 +119,15 @@ class Brief(logging.Filter):
         record.msg, record.args = (said if is_told else f"{said} {line}"), None
         record.exc_info = record.exc_text = None
         record.__dict__.pop(CELERYS, None)
-        return self._passes(record, line or said, *_absent(cause, said))
+        return self._passes(record.name, line or said, *_absent(cause, said))
 
-    def _passes(self, record: logging.LogRecord, line: str, server: Absence | None, certain: bool) -> bool:
-        if server is not None and (server.away or (server.lately and not certain)):
+    def _passes(self, logger: str, line: str, server: Absence | None, certain: bool) -> bool:
+        """Return whether a record is logged. Whatever says that a server was not reached has it looked for: it may have
+        gone since the same was said.
+        """
+        if server is not None and (not server.begin() if certain else server.lately):
             return False
-        if not self._is_new(record.name, line):
-            return False
-        if server is not None and certain:
-            if not server.begin():
-                return False
-            record.msg = f"{server.server} is away: {record.msg}"
-            if record.levelno < logging.ERROR:
-                record.levelno, record.levelname = logging.ERROR, "ERROR"
-        return True
+        return self._is_new(logger, line)
 
     def _is_new(self, logger: str, line: str) -> bool:
         now = time.monotonic()

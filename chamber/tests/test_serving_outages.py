@@ -183,7 +183,7 @@ class Server:
 
     def answers(self) -> None:
         self.error = None
-        until(lambda: not self.absence.away)
+        until(lambda: not self.absence.looked_for)
 
 
 @pytest.fixture
@@ -207,28 +207,64 @@ def test_a_server_that_goes_is_one_error_whoever_wants_it_and_one_line_when_it_i
     server: Server, ended: Callable[[], list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brief = outages.Brief()
-    assert logged(raised(REFUSED), "Not sent.", brief) == "Redis is away: Not sent. Error 111."
+    assert logged(raised(REFUSED), "Not sent.", brief) == "Not sent. Error 111."
     for why in ("Error 111", "Error 104", "Timeout"):
         assert logged(raised(redis.ConnectionError(why)), "Not told.", brief) is None
-    assert ended() == []
+    until(ended)
+    assert ended() == [("ERROR", "Redis is away: refused.")]
     server.answers()
-    [(level, said)] = ended()
+    until(lambda: len(ended()) > 1)
+    [_, (level, said)] = ended()
     assert (level, said.startswith("Redis is back after ")) == ("INFO", True)
     server.error = REFUSED
     later = time.monotonic() + absence.LATE_SECONDS
     monkeypatch.setattr(outages, "time", SimpleNamespace(monotonic=lambda: later))
-    assert logged(raised(REFUSED), "Not sent.", brief) == "Redis is away: Not sent. Error 111."
+    assert logged(raised(REFUSED), "Not sent.", brief) == "Not sent. Error 111."
+
+
+def test_a_server_that_goes_after_it_was_looked_for_in_vain_is_looked_for_again(
+    server: Server, ended: Callable[[], list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "SAY_EVERY_SECONDS", 1e9)
+    brief, server.error = outages.Brief(), None
+    assert logged(raised(REFUSED), brief=brief) is not None
+    until(lambda: not server.absence.looked_for)
+    server.error = REFUSED
+    assert logged(raised(REFUSED), brief=brief) is None
+    until(ended)
+    assert ended() == [("ERROR", "Redis is away: Error 111.")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "begun", "over"),
+    [
+        ('FATAL:  password authentication failed for user "x"', "refuses the sign-in", "accepts the sign-in again"),
+        ("invalid username-password pair or user is disabled.", "refuses the sign-in", "accepts the sign-in again"),
+        ("FATAL:  sorry, too many clients already", "accepts no more connections", "accepts connections again"),
+        ("FATAL:  the database system is starting up", "is away", "is back"),
+    ],
+)  # fmt: skip
+def test_a_server_that_answers_and_cannot_be_used_is_not_away(
+    server: Server, ended: Callable[[], list[tuple[str, str]]], answer: str, begun: str, over: str
+) -> None:
+    server.error = redis.ConnectionError(answer)
+    assert logged(raised(REFUSED)) is not None
+    until(ended)
+    assert ended()[0][1].startswith(f"Redis {begun}: ")
+    server.answers()
+    until(lambda: len(ended()) > 1)
+    assert ended()[1][1].startswith(f"Redis {over} after ")
 
 
 def test_a_server_that_stays_away_is_said_again_after_minutes(
     server: Server, ended: Callable[[], list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert logged(raised(REFUSED)) is not None
-    until(server.asked.is_set)
-    assert ended() == []
-    monkeypatch.setattr(absence, "AGAIN_SECONDS", 0.0)
     until(ended)
-    level, said = ended()[0]
+    assert ended() == [("ERROR", "Redis is away: refused.")]
+    monkeypatch.setattr(absence, "AGAIN_SECONDS", 0.0)
+    until(lambda: len(ended()) > 1)
+    level, said = ended()[1]
     assert (level, said.endswith(" s: refused.")) == ("ERROR", True)
     assert said.startswith("Redis is still away, after ")
 
@@ -237,16 +273,20 @@ def test_a_server_that_answers_at_once_was_not_away(
     server: Server, ended: Callable[[], list[tuple[str, str]]]
 ) -> None:
     server.error = None
-    assert logged(raised(REFUSED)) is not None
+    assert logged(raised(REFUSED), "Not sent.") == "Not sent. Error 111."
     until(server.asked.is_set)
-    until(lambda: not server.absence.away)
+    until(lambda: not server.absence.looked_for)
     assert ended() == []
 
 
-def test_a_warning_that_names_its_error_counts_too_and_is_an_error(server: Server) -> None:
+def test_a_warning_that_names_its_error_counts_too(
+    server: Server, ended: Callable[[], list[tuple[str, str]]]
+) -> None:
     record = logging.LogRecord("a", logging.WARNING, "p", 1, "Pages are late: %s", (REFUSED,), None)
     assert outages.Brief().filter(record)
-    assert (record.levelname, record.getMessage()) == ("ERROR", "Redis is away: Pages are late: Error 111")
+    assert (record.levelname, record.getMessage()) == ("WARNING", "Pages are late: Error 111")
+    until(ended)
+    assert ended() == [("ERROR", "Redis is away: refused.")]
     assert logged(None, "Something else.") == "Something else."
 
 
@@ -270,18 +310,22 @@ def test_what_says_that_postgresql_was_not_reached(
 
 
 def test_what_the_pool_says_of_a_server_that_is_looked_for_is_left_out(
-    server: Server, settings: Any, monkeypatch: pytest.MonkeyPatch
+    server: Server,
+    ended: Callable[[], list[tuple[str, str]]],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", "django.db.backends.postgresql")
     monkeypatch.setattr(absence, "POSTGRESQL", server.absence)
     brief, empty = outages.Brief(), OperationalError("couldn't get a connection after 5.00 sec")
     assert logged(raised(empty), brief=brief) is not None  # all of them may be in use
-    assert not server.absence.away
+    assert not server.absence.looked_for
     tried = logging.LogRecord(
         outages.POOL, logging.WARNING, "p", 1, "error connecting in 'a': no", None, None
     )
     again = logging.makeLogRecord(tried.__dict__ | {"msg": "discarding closed connection: a"})
     assert brief.filter(tried)
+    until(ended)
     assert not brief.filter(again)
     assert logged(raised(empty), "Another.", brief) is None
     server.answers()

@@ -19,7 +19,7 @@ from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.actors import Actor, Via
 from teams.models import Pool
-from workloads import actions, lifecycle
+from workloads import actions, dependencies, lifecycle
 from workloads.lifecycle.refusals import MOST_LASTING
 from workloads.models import Dependency, Status, Workload
 from workloads.tests.factories import admit, finish, make_workload, preempt, start
@@ -165,7 +165,8 @@ def test_one_that_was_refused_too_often_is_told_so_until_it_is_released(
     assert reason.sentence.endswith(f" It was refused so often that it is on hold: {until}.")
     release = f"Then release it, on its page or by `chamber release {workload.slug}`."
     assert reason.next_step.endswith(release)
-    assert f"(chamber release {workload.slug})" in workload.events.latest("sequence").message
+    told = workload.events.latest("sequence").message
+    assert told.endswith(f" refusals in a row: {until} (chamber release {workload.slug}).")
     actions.release(by=Actor.person(acme.outsider, Via.PAGE), workload=workload)
     run_cycle()
     workload.refresh_from_db()
@@ -200,21 +201,55 @@ def test_one_whose_dependency_failed_is_told_which_and_what_can_be_done(
         "have completed."
     )
     assert reason.next_step == (
-        f"Requeue {failed.slug} (chamber requeue {failed.slug}), and ask for the same where it is not yours. Or cancel "
-        f"this one (chamber cancel {waits.slug}) and submit it without the dependency: Clone on its page."
+        f"Requeue {failed.slug} (chamber requeue {failed.slug}), and ask the owner of the other one to requeue it. Or "
+        f"cancel this one (chamber cancel {waits.slug}) and submit it without the dependency: Clone on its page."
     )
     ends.refresh_from_db()
     assert (ends.status, ends.reason["code"]) == (Status.FAILED, "dependency-failed")
     assert ends.reason["message"] == (
         f"It starts only after {failed.slug} (Failed) and a workload of Production (Failed) have completed."
     )
-    assert ends.reason["next_step"].endswith(f", then this one (chamber requeue {ends.slug}).")
+    assert ends.reason["next_step"].endswith(f". Then requeue this one (chamber requeue {ends.slug}).")
     for row in (failed, foreign):
         actions.requeue(by=Actor.person(row.owner, Via.PAGE), workload=row)
     run_cycle()
     reason = explain(waits, acme.owner)
     assert reason is not None
     assert reason.code == "waiting-for-dependency"
+
+
+def test_the_next_step_of_one_whose_dependencies_failed_is_the_readers_to_do(acme: Acme) -> None:
+    mates = make_workload(acme.research, acme.mate, max_retries=0)
+    waits, ends = (
+        make_workload(acme.research, acme.owner, fail_if_impossible=late) for late in (False, True)
+    )
+    finish(start(mates, acme.pool), exit_code=1)
+    for row in (waits, ends):
+        Dependency.objects.create(workload=row, needs=mates)
+    run_cycle()
+    ask, again = "Ask its owner to requeue it.", f"Requeue {mates.slug} (chamber requeue {mates.slug})."
+    cancel = f" Or cancel this one (chamber cancel {waits.slug}) and submit it without the dependency: Clone on its "
+    cancel += "page."
+    for reader, step in ((acme.owner, ask + cancel), (acme.mate, again), (acme.admin, again + cancel)):
+        reason = explain(waits, reader)
+        assert reason is not None
+        assert f"only after {mates.slug} (Failed) has completed" in reason.sentence
+        assert reason.next_step == step
+    ends.refresh_from_db()
+    assert f"only after {mates.slug} (Failed) has completed" in ends.reason["message"]
+    assert ends.reason["next_step"] == f"{ask} Then requeue this one (chamber requeue {ends.slug})."
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "step"),
+    [
+        (0, 2, "Ask their owners to requeue them"),
+        (1, 3, "Requeue a-0 (chamber requeue a-0), and ask the owners of the other 3 to requeue them"),
+        (8, 0, "Requeue a-0, a-1, a-2, a-3, a-4 and 3 more (chamber requeue a-0 a-1 a-2 a-3 a-4)"),
+    ],
+)
+def test_many_failed_dependencies_are_counted_where_not_named(own: int, others: int, step: str) -> None:
+    assert dependencies.requeue([f"a-{number}" for number in range(own)], others=others) == step
 
 
 def test_one_whose_attempt_failed_is_told_how_while_it_waits_for_the_next(acme: Acme) -> None:

@@ -104,7 +104,7 @@ def refuse_many(
         bound = (most or {}).get(attempt.pk, times.staying + 2)
         lasted = lasts and times.lasting + 1 >= MOST_LASTING
         row.held = row.held or lasted or times.staying + 1 >= bound
-        held = f" {_on_hold(row, times.refused + 1)}" if row.held else ""
+        held = f" {_on_hold(row, times.refused + 1, refusal.code)}" if row.held else ""
         journal.add_change(
             row, f"{refusal.message}{held}", number=attempt.number, data={"code": refusal.code}
         )
@@ -112,11 +112,9 @@ def refuse_many(
     return _written([attempt for _, attempt in pairs], journal)
 
 
-def _on_hold(row: Workload, refusals: int) -> str:
-    return (
-        f"Put on hold after {count(refusals, 'refusal')} in a row: mend that, then release it "
-        f"(chamber release {row.slug})."
-    )
+def _on_hold(row: Workload, refusals: int, code: str) -> str:
+    until = reasons.held_until(code)
+    return f"Put on hold after {count(refusals, 'refusal')} in a row: {until} (chamber release {row.slug})."
 
 
 def _end(attempt: Attempt, reason: EndReason, detail: dict[str, str], *, at: datetime) -> None:

@@ -376,11 +376,15 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
 
 
 def _of_dependencies(row: Workload, needed: Sequence[Workload]) -> reasons.EndReason:
-    """Return why one ended that starts after these; those of other teams are not for all its readers to know."""
-    own = [other.slug for other in needed if other.team_id == row.team_id]
-    names = [other.slug if other.slug in own else f"a workload of {other.team.name}" for other in needed]
+    """Return why one ended that starts after these; those of other teams are not for all its readers to know, and those
+    of other owners not for its own to requeue.
+    """
+    known = [other for other in needed if other.team_id == row.team_id]
+    names = [other.slug if other in known else f"a workload of {other.team.name}" for other in needed]
+    own = [other.slug for other in known if other.owner_id == row.owner_id]
+    again = dependencies.requeue(own, others=len(needed) - len(own))
     return reasons.EndReason(
         dependencies.FAILED,
         dependencies.sentence(needed, names),
-        next_step=f"{dependencies.requeue(needed, own)}, then this one (chamber requeue {row.slug}).",
+        next_step=f"{again}. Then requeue this one (chamber requeue {row.slug}).",
     )

@@ -59,6 +59,20 @@ def test_held_it_is_not_admitted_until_released(workload: Workload, owner: User)
     assert list(workload.events.values_list("kind", flat=True)) == ["submitted", "held", "released"]
 
 
+def test_a_hold_and_its_release_do_not_shorten_the_pause_after_a_failed_attempt(
+    team: Team, owner: User, pool: Pool
+) -> None:
+    workload = make_workload(team, owner, max_retries=3)
+    finish(start(workload, pool), exit_code=1)
+    workload.refresh_from_db()
+    pause = workload.backoff_until
+    assert pause is not None
+    actions.hold(by=actor(owner), workload=workload)
+    actions.release(by=actor(owner), workload=workload)
+    workload.refresh_from_db()
+    assert (workload.held, workload.backoff_until) == (False, pause)
+
+
 def test_requeued_it_keeps_its_submission_and_begins_counting_anew(
     workload: Workload, owner: User, pool: Pool
 ) -> None:

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 
 from chamber.models import User
-from teams.models import Pool, Role, Team
-from teams.tests.factories import member
+from teams.models import Binding, Pool, Role, Team
+from teams.tests.factories import make_user, member
 from workloads.models import Workload
 from workloads.tests.factories import finish, make_workload, preempt, start
 
@@ -118,6 +119,27 @@ def test_a_list_has_cursors_and_filters(signed_in: Client, team: Team, owner: Us
 def test_a_filter_nobody_knows_is_refused(signed_in: Client, query: dict[str, str]) -> None:
     answer = signed_in.get(URL, query)
     assert (answer.status_code, list(answer.json()["errors"])) == (422, list(query))
+
+
+def test_a_filter_by_an_owner_tells_of_nobody_whom_the_reader_cannot_know(
+    signed_in: Client, org: Team, team: Team, other_team: Team
+) -> None:
+    group = Group.objects.create(name="interns")
+    Binding.objects.create(team=team, group=group, role=Role.VIEWER)
+    make_user("grouped").groups.add(group)
+    member(team, Role.VIEWER, "mate")
+    make_workload(team, make_user("former"))
+    for name in ("ada", "grouped", "mate", "former"):
+        assert signed_in.get(URL, {"owner": name}).status_code == 200, name
+
+    make_user("secret-ceo")
+    member(org, Role.ORG_ADMIN, "olga")
+    make_workload(other_team, member(other_team, Role.RESEARCHER, "visioner"))
+    for name in ("secret-ceo", "secret-ce", "olga", "visioner", "nobody"):
+        answer = signed_in.get(URL, {"owner": name})
+        told = answer.json()["errors"]["owner"]
+        assert (answer.status_code, told) == (404, f"There is no user {name!r}, or not for you.")
+    assert "Did you mean 'former'?" in signed_in.get(URL, {"owner": "forme"}).content.decode()
 
 
 def test_search_is_by_name(signed_in: Client, team: Team, owner: User) -> None:
