@@ -75,4 +75,4 @@ def test_who_fits_once_a_cluster_is_back_and_its_nodes_take_work_again_is_not_gi
 
 def test_who_does_not_even_then_is_given_up_whatever_is_away() -> None:
     """It is larger than its team's maximum, which shows only where all nodes are counted in."""
-    assert given_up(NEAR, AWAY, AWAY_AND_CORDONED, maximum=8) == ["larger-than-any-node"]
+    assert given_up(NEAR, AWAY, AWAY_AND_CORDONED, maximum=8) == ["exceeds-ceiling"]
