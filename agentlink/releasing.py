@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agentlink import assignments
-from agentlink.models import Assignment, Cluster
+from agentlink.models import Assignment, Cluster, Node
 from chamber import live
 from teams import audit
 from teams.actors import Actor
@@ -20,7 +20,8 @@ def take(cluster: Cluster, *, connection: UUID | None) -> bool:
     """End what the server still thinks runs in a cluster that was let go of; False where a newer conversation began.
 
     No pod is left there: workloads go back to the queue at no charge, and their devices are free at once. The cluster
-    counts as disconnected until an agent says hello again.
+    counts as disconnected until an agent says hello again. Its nodes are gone until one reports them: nothing is to
+    wait for them, as for those of a cluster that comes back.
     """
     now, by = timezone.now(), Actor.agent(cluster.name)
     with transaction.atomic():
@@ -37,6 +38,7 @@ def take(cluster: Cluster, *, connection: UUID | None) -> bool:
         left = list(ours.values_list("attempt", flat=True))
         clusters = assignments.release(left, at=now, by=by)
         Cluster.objects.filter(pk=cluster.pk).update(connected=False, released_at=now)
+        Node.objects.filter(cluster=cluster.pk).present().update(gone_at=now, ready=False)
         audit.record(by=by, action="cluster.released", target=row, after={"attempts": ended})
         live.announce("pools", "overview")
         live.ring()

@@ -1,8 +1,10 @@
 """Numbers and times in sentences: counts whose noun agrees, times that say their date and zone where they must."""
 
+import re
 from datetime import UTC, datetime
 
 IRREGULAR = {"it": "them", "is": "are", "has": "have", "was": "were"}
+ACRONYM = re.compile(r"\b(cpu|gpu)(s?)\b", re.IGNORECASE)
 
 
 def plural(number: float, noun: str, several: str = "") -> str:
@@ -13,6 +15,12 @@ def plural(number: float, noun: str, several: str = "") -> str:
 def count(number: int, noun: str, several: str = "") -> str:
     """Return a number with its noun: `1 pod`, `2 pods`, `1,200 pods`."""
     return f"{number:,} {plural(number, noun, several)}"
+
+
+def code_in_words(code: str) -> str:
+    """Return a code as a person reads it: `Waiting for GPUs`, `Waiting for CPU`."""
+    words = code.replace("-", " ").capitalize()
+    return ACRONYM.sub(lambda found: found[1].upper() + found[2], words)
 
 
 def clock_time(moment: datetime, now: datetime | None = None) -> str:

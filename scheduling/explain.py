@@ -14,7 +14,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
-from chamber.words import clock_time
+from chamber.words import clock_time, code_in_words
 from scheduling import memory, silence
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
@@ -98,14 +98,13 @@ def kind_of(code: str) -> str:
 
 def label(code: str) -> str:
     """Return a reason's code in words: `Waiting for GPUs`."""
-    words = code.replace("-", " ").capitalize()
-    return re.sub(r"\bgpu(s?)\b", r"GPU\1", words)
+    return code_in_words(code)
 
 
 def label_inside(code: str) -> str:
     """Return a reason's code in words inside a sentence: `waiting for GPUs`."""
     words = label(code)
-    return words[:1].lower() + words[1:]
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
 
 
 def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:

@@ -120,12 +120,12 @@ def upkeep(picture: Picture, plan: engine.Plan) -> Upkeep:
     failures: list[WaitingFailure] = []
     hopeless = _hopeless(picture, plan)
     for wait in plan.waits:
-        row, reason = rows[wait.workload], wait.reason
-        if wait.workload in hopeless:
-            code = reason.code.value
-            failures.append(WaitingFailure(row.id, row.version, code, reason.message, reason.next_step))
-        elif row.reason_code != reason.code:
-            reasons[row.id] = reason.code.value
+        row, never = rows[wait.workload], hopeless.get(wait.workload)
+        if never is not None:
+            code = never.code.value
+            failures.append(WaitingFailure(row.id, row.version, code, never.message, never.next_step))
+        elif row.reason_code != wait.reason.code:
+            reasons[row.id] = wait.reason.code.value
     for keep in plan.keeps:
         if keep.workload not in rows:
             continue  # an attempt that is being stopped
@@ -137,12 +137,12 @@ def upkeep(picture: Picture, plan: engine.Plan) -> Upkeep:
     return Upkeep(reasons, charges, failures)
 
 
-def _hopeless(picture: Picture, plan: engine.Plan) -> set[str]:
-    """Return who asked to fail where it can never run and is told that it cannot, nodes that are out of service now
-    (not ready, cordoned, of a disconnected cluster) counted in.
+def _hopeless(picture: Picture, plan: engine.Plan) -> dict[str, engine.Reason]:
+    """Return why workloads can never run that asked to fail then, nodes that are out of service now (not ready,
+    cordoned, of a disconnected cluster) counted in.
     """
     told = {
-        wait.workload
+        wait.workload: wait.reason
         for wait in plan.waits
         if wait.reason.code in GIVEN_UP and picture.rows[wait.workload].fail_if_impossible
     }
@@ -152,7 +152,7 @@ def _hopeless(picture: Picture, plan: engine.Plan) -> set[str]:
     nodes = tuple(replace(node, ready=True, cordoned=False, cluster_online=True) for node in snapshot.nodes)
     alone = tuple(workload for workload in snapshot.workloads if workload.id in told)
     again = schedule(replace(snapshot, nodes=nodes, workloads=alone), picture.now)
-    return {wait.workload for wait in again.waits if wait.reason.code in GIVEN_UP}
+    return {wait.workload: wait.reason for wait in again.waits if wait.reason.code in GIVEN_UP}
 
 
 def as_json(allocation: Iterable[engine.Allocation]) -> list[dict[str, Any]]:

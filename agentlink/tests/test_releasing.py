@@ -7,8 +7,8 @@ from django.utils import timezone
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.farewell import Server, tell
 from agentlink.agent.runner import Transport
-from agentlink.models import Assignment, Cluster, Device
-from agentlink.protocol import Ack, ErrorCode, Observed, Phase, Released
+from agentlink.models import Assignment, Cluster, Device, Node
+from agentlink.protocol import Ack, ErrorCode, Observed, Phase, Released, inventory_in_parts
 from agentlink.tests.agents import (
     Hand,
     admit,
@@ -16,10 +16,12 @@ from agentlink.tests.agents import (
     devices_of,
     in_database,
     make_token,
+    nodes,
     report,
     serving,
 )
 from agentlink.tests.conftest import Place
+from teams.capacity import capacity_milli
 from teams.models import AuditEvent
 from workloads.models import Attempt, EndReason, Status, Workload
 
@@ -38,6 +40,8 @@ def test_what_ran_there_is_in_the_queue_at_once_and_its_devices_are_free(
     place: Place, client: Client
 ) -> None:
     hand = Hand(place.cluster)
+    for part in inventory_in_parts(nodes(2), generation=1):
+        hand.say(part)
     runs, stops = on(place, 0, 1), on(place, 2)
     hand.say(Observed(reports=tuple(report(each, Phase.RUNNING, 1) for each in (runs, stops))))
     cancel(stops)
@@ -60,12 +64,18 @@ def test_what_ran_there_is_in_the_queue_at_once_and_its_devices_are_free(
     assert cluster.silence == ""
     client.force_login(place.owner)
     assert "An operator let go of it" in client.get("/clusters/east/").content.decode()
+    assert not Node.objects.present().exists()  # nothing waits for nodes that are not to come back
+    assert capacity_milli() == {place.pool.pk: 0}
 
     (error,) = hand.say(hand.heartbeat(1)).messages  # nobody is there without another hello
     assert getattr(error, "code", None) is ErrorCode.NO_HELLO
-    Hand(place.cluster)
+    again = Hand(place.cluster)
     cluster.refresh_from_db()
     assert (cluster.connected, cluster.released_at) == (True, None)
+    for part in inventory_in_parts(nodes(2), generation=1):
+        again.say(part)
+    assert set(Node.objects.present().values_list("name", "ready")) == {("n1", True), ("n2", True)}
+    assert capacity_milli() == {place.pool.pk: 8000}
 
 
 @pytest.mark.django_db

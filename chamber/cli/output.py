@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 import click
+
+from chamber.words import code_in_words
 
 Row = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -104,7 +105,7 @@ def text(value: object) -> str:
 
 def in_words(code: str | None) -> str:
     """Return a code of the API as a person reads it: `Waiting for GPUs`; nothing for none."""
-    return re.sub(r"\bgpu(s?)\b", r"GPU\1", (code or "").replace("-", " ").capitalize())
+    return code_in_words(code or "")
 
 
 def gpus(value: object) -> str:

@@ -83,7 +83,10 @@ class Absence:
             if self._watching:
                 return False
             self._watching = True
-        threading.Thread(target=self._watch, name=f"looks for {self.server}", daemon=True).start()
+        try:
+            threading.Thread(target=self._watch, name=f"looks for {self.server}", daemon=True).start()
+        except RuntimeError:  # no thread can be had, or the process ends
+            self._watching = False
         return True
 
     def _watch(self) -> None:

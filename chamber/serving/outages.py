@@ -161,4 +161,6 @@ def _absent(cause: BaseException | None, said: str) -> tuple[Absence | None, boo
         # Of an error that Celery wrapped little more is known than its name.
         return absence.POSTGRESQL, False
     state = getattr(cause, "sqlstate", None) or getattr(cause.__cause__, "sqlstate", None) or ""
-    return absence.POSTGRESQL, not state or state.startswith(UNCONNECTED)
+    if state and not state.startswith(UNCONNECTED):
+        return None, False  # the server was there and answered: a full disk, a statement that took too long
+    return absence.POSTGRESQL, True

@@ -295,18 +295,21 @@ def test_a_warning_that_names_its_error_counts_too(
     [
         ("connection refused", None, True),
         ("terminating connection", "57P01", True),
-        ("canceling statement due to lock timeout", "55P03", False),
+        ("canceling statement due to lock timeout", "55P03", None),
+        ("could not extend file: No space left on device", "53100", None),
         ("couldn't get a connection after 5.00 sec", None, False),
     ],
 )
 def test_what_says_that_postgresql_was_not_reached(
-    said: str, sqlstate: str | None, certain: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
+    said: str, sqlstate: str | None, certain: bool | None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of an error that the server itself answered with nothing is left out of the log, also just after an outage."""
     monkeypatch.setitem(settings.DATABASES["default"], "ENGINE", "django.db.backends.postgresql")
     cause = Exception()
     cause.sqlstate = sqlstate  # type: ignore[attr-defined]
     error = raised(OperationalError(said), cause)
-    assert outages._absent(error, "") == (absence.POSTGRESQL, certain)
+    about = absence.POSTGRESQL if certain is not None else None
+    assert outages._absent(error, "") == (about, bool(certain))
 
 
 def test_what_the_pool_says_of_a_server_that_is_looked_for_is_left_out(
@@ -330,3 +333,20 @@ def test_what_the_pool_says_of_a_server_that_is_looked_for_is_left_out(
     assert logged(raised(empty), "Another.", brief) is None
     server.answers()
     assert logged(raised(empty), "A third.", brief) is None  # it began to wait while the server was away
+
+
+def test_where_no_thread_can_be_had_it_is_looked_for_at_the_next_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")  # noqa: EM101 - Python's own words
+
+    looked: list[int] = []
+    server = Absence("Redis", lambda: looked.append(1))
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", none_left)
+        assert server.begin()
+        assert not server.looked_for
+    assert server.begin()
+    until(lambda: not server.looked_for)
+    assert looked == [1]

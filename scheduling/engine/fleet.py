@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -164,6 +164,9 @@ class Fleet:
         self.kinds: list[Kind] = []
         self.kinds_of: list[tuple[int, ...]] = []
         self.members: list[list[int]] = []
+        self._selected = frozenset(keys)
+        self._topological = topological
+        self._unshared: Fleet | None = None
         self._numbers: dict[tuple[bool, Kind], int] = {}
         self._coarse: list[int] = []
         self._fine: dict[int, int] = {}
@@ -181,7 +184,7 @@ class Fleet:
         self._levels: dict[tuple[int, tuple[str, ...], tuple[Usable, ...], bool], tuple[Domain, ...]] = {}
         self._numbers_in: dict[int, tuple[tuple[Domain, ...], Ints]] = {}
         self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
-        selected = frozenset(keys)
+        selected = self._selected
         levels = selected | {*pool.topology} if topological else selected
         known: dict[Kind, tuple[int, ...]] = {}
         for rank, node in enumerate(self.nodes):
@@ -244,10 +247,17 @@ class Fleet:
                 self._fine[number] = part_of
         return number
 
-    def closes_parts(self, ask: Ask) -> bool:
-        """Whether parts of some device are closed to an ask that they would do for, as long as others share it."""
-        kinds = (kind for kind in self.kinds if kind.shared_by and kind.admits(ask))
-        return any(kind.open_to(ask, costs := kind.costs(ask)) != costs for kind in kinds)
+    @property
+    def unshared(self) -> Fleet:
+        """The fleet as it is when nobody shares devices; itself where nobody does."""
+        if self._unshared is None:
+            self._unshared = self
+            if any(map(_is_shared, self.nodes)):
+                nodes, keys = [_not_shared(node) for node in self.nodes], self._selected
+                self._unshared = Fleet(
+                    self.pool, nodes, keys, topological=self._topological, service=self.service
+                )
+        return self._unshared
 
     def undivided(self) -> list[Kind]:
         """The kinds, whatever the domains."""
@@ -485,6 +495,18 @@ class Fleet:
             )
         return most
 
+    def takers(self, ask: Ask, min_pods: int) -> list[Node]:
+        """The nodes that could hold a pod when empty, in domains that could hold the minimum of pods; by rank."""
+        levels = self.domains(ask)
+        enough = [each for each in (levels[-1] if levels else ()) if self._most_in(ask, each) >= min_pods]
+        found = {
+            rank
+            for domain in enough
+            for rank, costs in self.ranks(domain)
+            if pods_in(empty_room(self.nodes[rank]), costs, ask)
+        }
+        return [self.nodes[rank] for rank in sorted(found)]
+
     def _most_in(self, ask: Ask, domain: Domain) -> int:
         if domain.rank is not None:
             return pods_in(empty_room(self.nodes[domain.rank]), domain.usable[0].costs, ask)
@@ -494,3 +516,9 @@ class Fleet:
 def _is_shared(node: Node) -> bool:
     """Whether parts of a device are for some only."""
     return any(device.shared_by is not None for device in node.devices)
+
+
+def _not_shared(node: Node) -> Node:
+    """The node with devices that nobody shares."""
+    devices = tuple([replace(device, shared_by=None) for device in node.devices])
+    return replace(node, devices=devices) if _is_shared(node) else node

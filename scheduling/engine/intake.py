@@ -11,7 +11,7 @@ from scheduling.engine.books import Books
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.charges import Charges
 from scheduling.engine.lines import Rows
-from scheduling.engine.obstacles import of_nodes, of_quota
+from scheduling.engine.obstacles import Obstacle, of_nodes, of_quota
 from scheduling.engine.row import Row
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import (
@@ -19,7 +19,6 @@ from scheduling.engine.types import (
     Dependency,
     Reason,
     ReasonCode,
-    ReasonKind,
     Share,
     Workload,
 )
@@ -85,7 +84,7 @@ class _Fit:
     milli: int
     first: _Footprints
     later: _Footprints
-    obstacle: Reason | None
+    obstacle: Obstacle | None
     charges: Charges
     most: tuple[_Most, _Most]
 
@@ -143,7 +142,8 @@ class Intake:
     def _fit(self, books: Books, ask: Ask, workload: Workload) -> _Fit:
         """What pause and nodes of a pool say to it."""
         pool, fleet, pods = books.pool, books.fleet, workload.min_pods
-        obstacle = reasons.pool_paused(pool) if pool.paused else of_nodes(books.fleets, ask, pods)
+        paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
+        obstacle = paused or of_nodes(books.fleets, ask, pods)
         pod = fleet.pod_milli(ask)
         wanted = min(workload.pods, fleet.most_together(ask))
         first = Footprint(pool.id, ask, pod, pods, wanted, None)
@@ -164,14 +164,26 @@ class Intake:
         Of several pools' reasons the first that is not for the user to mend, else the one of the pool where he is
         nearest to a place: the last by the order of the codes.
         """
-        quota = [of_quota(self._tree, fit.charges, leaf, workload, fit.milli) for fit in fits]
-        found = [(fit.pool_id, fit.obstacle or each) for fit, each in zip(fits, quota, strict=True)]
-        obstacles: list[Out] = [(pool_id, reason) for pool_id, reason in found if reason is not None]
-        for out in obstacles:
-            if out[1].kind is not ReasonKind.CHANGE:
-                return out
+        obstacles: list[Out] = []
+        for fit in fits:
+            obstacle = self._obstacle_in(fit, workload, leaf)
+            if obstacle is not None:
+                out = (fit.pool_id, obstacle.reason)
+                if obstacle.is_for_others:
+                    return out
+                obstacles.append(out)
         nowhere = reasons.no_pool(named=workload.pools is not None)
         return max(obstacles, key=lambda out: CODES.index(out[1].code), default=(None, nowhere))
+
+    def _obstacle_in(self, fit: _Fit, workload: Workload, leaf: int) -> Obstacle | None:
+        """What keeps it out of one pool; nodes that are out of service only where no limit would if they were back."""
+        obstacle, milli = fit.obstacle, fit.milli
+        if obstacle is not None:
+            if obstacle.back_milli is None:
+                return obstacle
+            milli = obstacle.back_milli
+        limit = of_quota(self._tree, fit.charges, leaf, workload, milli)
+        return obstacle if limit is None else Obstacle(limit)
 
 
 def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:

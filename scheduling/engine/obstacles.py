@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, DeviceProfile
@@ -19,13 +20,28 @@ from scheduling.engine.types import (
     Node,
     Pool,
     Reason,
+    ReasonKind,
     Share,
     Slicing,
     Workload,
 )
 
 
-def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Reason | None:
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What keeps a workload out of a pool. ``back_milli``: only nodes that are out of service do; with them back its
+    minimum of pods would take so many milli-GPUs."""
+
+    reason: Reason
+    back_milli: int | None = None
+
+    @property
+    def is_for_others(self) -> bool:
+        """Whether its user is not the one to mend it."""
+        return self.back_milli is not None or self.reason.kind is not ReasonKind.CHANGE
+
+
+def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Obstacle | None:
     """What keeps this many pods of an ask out of the empty pool.
 
     What would be so even with all nodes in service is told with all counted in: else a number would be named that is
@@ -34,20 +50,16 @@ def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Reason | None:
     fleet, everything = fleets.in_service, fleets.everything
     found = _of_fleet(fleet, ask, min_pods)
     if found is None or fleet is everything:
-        return found
+        return None if found is None else Obstacle(found)
     never = _of_fleet(everything, ask, min_pods)
     if never is not None:
-        return never
+        return Obstacle(never)
     if _of_fleet(fleets.connected, ask, min_pods) is None:
-        return reasons.cluster_offline(fleet.pool, min_pods * fleets.connected.pod_milli(ask) or None)
-    return reasons.out_of_service(found, _missed(fleet, everything, ask), none_left=not fleet.kinds)
-
-
-def _missed(fleet: Fleet, everything: Fleet, ask: Ask) -> list[Node]:
-    """The nodes out of service that could hold a pod; if those that could are shared by others now, all."""
-    out = [(rank, node) for rank, node in enumerate(everything.nodes) if not fleet.service.counts(node)]
-    could = [node for rank, node in out if everything.holds(ask, rank, empty_room(node))]
-    return could or [node for _, node in out]
+        milli = min_pods * fleets.connected.pod_milli(ask)
+        return Obstacle(reasons.cluster_offline(fleet.pool, milli or None), milli)
+    missed = [node for node in everything.unshared.takers(ask, min_pods) if not fleet.service.counts(node)]
+    reason = reasons.out_of_service(found, missed, none_left=not fleet.kinds)
+    return Obstacle(reason, min_pods * everything.pod_milli(ask))
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -265,10 +277,12 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         return None
     if level not in levels:
         return reasons.no_such_level(pool, level, min_pods * pod, levels)
-    most = fleet.most_together(ask)
-    if min_pods > most and not fleet.closes_parts(ask):
-        return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
-    return None
+    if min_pods <= fleet.most_together(ask):
+        return None
+    most = fleet.unshared.most_together(ask)
+    if min_pods <= most:
+        return None
+    return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
 
 
 def of_quota(tree: Tree, charges: Charges, leaf: int, workload: Workload, milli: int) -> Reason | None:

@@ -119,8 +119,7 @@ def out_of_service(found: Reason, nodes: Sequence[Node], *, none_left: bool) -> 
     any (``none_left``: or not)."""
     states: dict[str, list[str]] = {}
     for node in nodes:
-        up = "cluster disconnected" if node.ready else "not ready"
-        states.setdefault("cordoned" if node.cordoned else up, []).append(node.name)
+        states.setdefault(_states(node), []).append(node.name)
     which = "; ".join(f"{state}: {_first_names(names)}" for state, names in sorted(states.items()))
     other = found.next_step[:1].lower() + found.next_step[1:]
     step = "choose another pool." if none_left else other
@@ -129,6 +128,16 @@ def out_of_service(found: Reason, nodes: Sequence[Node], *, none_left: bool) -> 
         message=f"Nodes that could take it are out of service ({which}). Without them: {found.message}",
         next_step=f"Ask an admin when they are back, or {step}",
     )
+
+
+def _states(node: Node) -> str:
+    """All that keeps a node out of service: to mend one of several changes nothing."""
+    why = (
+        (node.cordoned, "cordoned"),
+        (not node.ready, "not ready"),
+        (not node.cluster_online, "cluster disconnected"),
+    )
+    return " and ".join(state for is_so, state in why if is_so)
 
 
 def _first_names(names: Sequence[str]) -> str:

@@ -10,11 +10,12 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Assignment, Cluster
+from chamber.cli.output import in_words
 from scheduling import explain as explaining
 from scheduling import memory
 from scheduling.cycle import run_cycle
 from scheduling.engine.types import Eta
-from scheduling.explain import eta_in_words, explain, label
+from scheduling.explain import eta_in_words, explain, label, label_inside
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.actors import Actor, Via
@@ -341,6 +342,14 @@ def test_an_eta_reads_as_a_time_a_range_or_unknown_and_why(eta: Eta, words: str)
 def test_codes_read_as_words() -> None:
     assert label("waiting-for-gpus") == "Waiting for GPUs"
     assert label("no-matching-gpu-type") == "No matching GPU type"
+    assert label("waiting-for-cpu") == "Waiting for CPU"
+    assert label_inside("waiting-for-cpu") == "waiting for CPU"
+    assert label_inside("gpu-broken") == "GPU broken"
+    assert (
+        Workload(reason_code="waiting-for-cpu").reason_words
+        == in_words("waiting-for-cpu")
+        == "Waiting for CPU"
+    )
 
 
 def test_another_process_explains_from_the_stored_cycle(acme: Acme) -> None:

@@ -13,6 +13,7 @@ from scheduling.engine import types as engine
 from scheduling.picture import Picture
 from scheduling.settle import Decision, settle, upkeep
 from scheduling.tests.engine.build import NOW, node, snapshot, team, waiting
+from workloads.lifecycle import WaitingFailure
 
 REASON = engine.Reason(engine.ReasonCode.PREEMPTED, engine.ReasonKind.WAIT, "", "")
 
@@ -56,11 +57,16 @@ def test_who_changed_is_left_out_with_all_that_depended_on_it(
 def given_up(*nodes: engine.Node, **limits: Any) -> list[str]:
     """The code with which a gang of two pods of 8 GPUs is given up that asked to fail where it can never run."""
     rows = snapshot(nodes, [team("a", **limits)], [waiting("w", "a", 8, pods=2)])
+    return [failure.code for failure in failures(rows, schedule(rows, NOW))]
+
+
+def failures(rows: engine.Snapshot, plan: engine.Plan) -> list[WaitingFailure]:
+    """Who is given up of those who asked to fail where they can never run, which is everybody."""
     row: Any = SimpleNamespace(
         id=UUID(int=1), version=1, fail_if_impossible=True, reason_code="", status="pending"
     )
     picture = Picture(1, datetime.fromtimestamp(NOW / 1000, UTC), rows, {"w": row}, {})
-    return [failure.code for failure in upkeep(picture, schedule(rows, NOW)).failures]
+    return upkeep(picture, plan).failures
 
 
 NEAR = node("near", 4)
@@ -75,4 +81,18 @@ def test_who_fits_once_a_cluster_is_back_and_its_nodes_take_work_again_is_not_gi
 
 def test_who_does_not_even_then_is_given_up_whatever_is_away() -> None:
     """It is larger than its team's maximum, which shows only where all nodes are counted in."""
-    assert given_up(NEAR, AWAY, AWAY_AND_CORDONED, maximum=8) == ["larger-than-any-node"]
+    assert given_up(NEAR, AWAY, AWAY_AND_CORDONED, maximum=8) == ["exceeds-ceiling"]
+
+
+def test_who_is_given_up_is_told_what_is_so_with_all_nodes_in_service() -> None:
+    """The plan spoke of nodes that are out of service: of these a failure says nothing."""
+    world = snapshot([NEAR, AWAY_AND_CORDONED], [team("a")], [waiting("w", "a", 8, pods=2)])
+    plan = schedule(snapshot([NEAR], [team("a")], [waiting("w", "a", 8, pods=2)]), NOW)
+    (failure,) = failures(world, plan)
+    assert plan.waits[0].reason.message == "A pod asks for 8 GPUs, but the largest node it may use has 4."
+    assert (failure.code, failure.message, failure.next_step) == (
+        "larger-than-pool",
+        "It needs 2 pods of 8 GPUs at once, but no one cluster of the pool main has room for more than 1 of them "
+        "even when empty.",
+        "Ask for fewer pods, or a smaller minimum of pods.",
+    )

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from chamber.ids import new_id
+from chamber.words import code_in_words
 from teams.models import Pool, Team
 from workloads import known
 from workloads.querysets import WorkloadQuerySet
@@ -219,7 +220,7 @@ class Workload(models.Model):
     @property
     def reason_words(self) -> str:
         """Return the code of its reason in words, for where a line must do."""
-        return self.reason_code.replace("-", " ").capitalize().replace("gpu", "GPU")
+        return code_in_words(self.reason_code)
 
     @property
     def is_open(self) -> bool:

@@ -29,6 +29,7 @@ from scheduling.engine.types import (
 
 Codes = frozenset[ReasonCode]
 NOBODY: Codes = frozenset()
+FOR_ADMINS = frozenset({ReasonCode.POOL_PAUSED, ReasonCode.CLUSTER_OFFLINE, ReasonCode.BURSTING_DISABLED})
 
 
 def broken_eligibility(picture: Picture, admission: Admission) -> Iterator[Violation]:
@@ -64,11 +65,12 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Fit:
     """What an empty pool holds of a workload's pods: in all and together, and the most that one takes, in
-    milli-GPUs."""
+    milli-GPUs. ``back_milli``: the same with nodes back that are out of service, where only these keep it out."""
 
     codes: Codes
     together: int
     pod_milli: int
+    back_milli: int | None = None
 
 
 class Admission:
@@ -99,18 +101,27 @@ class Admission:
         pools = self._picture.pools
         asked = tuple(pools) if workload.pools is None else workload.pools
         known = [pools[pool] for pool in asked if pool in pools]
-        codes = {pool.id: self._codes(pool, workload) for pool in known}
-        eligible = tuple(pool for pool, found in codes.items() if not found)
+        found = {pool.id: self._codes(pool, workload) for pool in known}
+        eligible = tuple(pool for pool, (codes, _) in found.items() if not codes)
         if eligible:
             return Entry(eligible)
-        return Entry((), frozenset().union(*codes.values()) if codes else frozenset({_NOWHERE}))
+        every = NOBODY.union(*[codes for codes, _ in found.values()])
+        passing = [codes for codes, passes in found.values() if passes]
+        if passing:  # To wait for nodes helps: nobody is told to ask for something else in another pool.
+            return Entry((), NOBODY.union(*passing) | (every & FOR_ADMINS))
+        return Entry((), every if found else frozenset({_NOWHERE}))
 
-    def _codes(self, pool: Pool, workload: Workload) -> Codes:
-        """What keeps it out of one pool; of several that are true at once each is named."""
+    def _codes(self, pool: Pool, workload: Workload) -> tuple[Codes, bool]:
+        """What keeps it out of one pool; of several that are true at once each is named. And whether these are only
+        nodes that are out of service."""
         if pool.paused:
-            return frozenset({ReasonCode.POOL_PAUSED})
+            return frozenset({ReasonCode.POOL_PAUSED}), False
         fit = self.fit(pool, workload)
-        return fit.codes or self._quota(pool, workload, workload.min_pods * fit.pod_milli)
+        if fit.codes and fit.back_milli is None:
+            return fit.codes, False
+        pod = fit.pod_milli if fit.back_milli is None else fit.back_milli
+        limits = self._quota(pool, workload, workload.min_pods * pod)
+        return limits or fit.codes, bool(fit.codes and not limits)
 
     def _quota(self, pool: Pool, workload: Workload, milli: int) -> Codes:
         """What guarantees and ceilings will never allow."""
@@ -143,11 +154,13 @@ class Admission:
             return found
         back = [replace(node, cluster_online=True) for node in nodes]
         all_back = [replace(node, ready=True, cordoned=False) for node in back]
-        codes = _judge(pool, all_back, workload).codes
-        if not codes:
-            could = not _judge(pool, back, workload).codes
-            codes = frozenset({ReasonCode.CLUSTER_OFFLINE}) if could else found.codes
-        return Fit(codes, found.together, found.pod_milli)
+        ever = _judge(pool, all_back, workload)
+        if ever.codes:
+            return replace(found, codes=ever.codes)
+        online = _judge(pool, back, workload)
+        if not online.codes:
+            return replace(found, codes=frozenset({ReasonCode.CLUSTER_OFFLINE}), back_milli=online.pod_milli)
+        return replace(found, back_milli=ever.pod_milli)
 
 
 _NOWHERE = ReasonCode.NO_MATCHING_NODES
@@ -207,10 +220,7 @@ def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
     tests = (
         (held > 0, ReasonCode.LARGER_THAN_ANY_NODE),
         (workload.min_pods <= most, ReasonCode.LARGER_THAN_POOL),
-        (
-            workload.min_pods <= together or (closes and level in (None, *pool.topology, "node")),
-            ReasonCode.TOPOLOGY_IMPOSSIBLE,
-        ),
+        (workload.min_pods <= rooms.most(pool, workload, level), ReasonCode.TOPOLOGY_IMPOSSIBLE),
     )
     codes = [code for fine, code in tests if not fine]
     return Fit(frozenset(codes[:1]), together, _pod_milli(admitting, workload) or _pod_milli(ever, workload))

@@ -280,7 +280,8 @@ OUT = "Nodes that could take it are out of service "
             2,
             {"cordoned": True},
             ReasonCode.NO_MATCHING_NODES,
-            f"{OUT}(cordoned: n0 and n1). Without them: The pool main has no node that takes workloads.",
+            f"{OUT}(cordoned: n1; cordoned and cluster disconnected: n0). "
+            "Without them: The pool main has no node that takes workloads.",
         ),
     ],
 )
@@ -351,6 +352,148 @@ def test_nodes_out_of_service_are_the_cause_only_where_it_would_start_with_them(
     assert [*check(world, found, NOW)] == []
     told = found.waits[0].reason
     assert (told.code, told.message, told.next_step) == (code, sentence, step)
+
+
+IN_RACKS = [
+    node("n0", labels={"rack": "r1"}),
+    node("n1", labels={"rack": "r1"}, cordoned=True),
+    node("n2", labels={"rack": "r2"}, cordoned=True),
+    node("n3", cordoned=True),
+]
+IN_CLUSTERS = [
+    node("n0", cluster="east"),
+    node("n1", cluster="east", cordoned=True),
+    node("n2", cluster="west", cordoned=True),
+]
+FOR_OTHERS = tuple(replace(device, shared_by="others") for device in node("n0", 1).devices)
+BESIDE_OTHERS = [
+    replace(node("n0", 1, cordoned=True), devices=FOR_OTHERS),
+    node("c0", 0, cordoned=True),
+    node("x0", 1, gpu_type="A100", cordoned=True),
+    node("x1", 1, gpu_type="A100"),
+]
+"""All parts of the only H100 are for others as long as they run: with that node back it waits for them."""
+HALF: dict[str, Any] = {"request": Share(500), "gpu_types": ("H100",)}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted", "which"),
+    [
+        (IN_RACKS, {"gpus": 8, "pods": 2, "topology": Topology(required="rack")}, "cordoned: n1"),
+        (IN_RACKS, {"gpus": 8, "pods": 3}, "cordoned: n1, n2 and n3"),
+        (IN_CLUSTERS, {"gpus": 8, "pods": 2}, "cordoned: n1"),
+        (BESIDE_OTHERS, HALF, "cordoned: n0"),
+        (
+            [node("n0", cordoned=True, cluster_online=False), node("n1", 1)],
+            {"gpus": 8},
+            "cordoned and cluster disconnected: n0",
+        ),
+        (
+            [node("n0", ready=False, cluster_online=False), node("n1", 1), node("n2", 4, cordoned=True)],
+            {"gpus": 8},
+            "not ready and cluster disconnected: n0",
+        ),
+        (
+            [node("n0", cordoned=True, ready=False), node("n1", 1), node("n2", cordoned=True)],
+            {"gpus": 8},
+            "cordoned: n2; cordoned and not ready: n0",
+        ),
+    ],
+)
+def test_only_nodes_with_which_it_would_start_are_named_with_all_that_keeps_them_out(
+    nodes: list[Node], wanted: dict[str, Any], which: str
+) -> None:
+    world = snapshot(nodes, [team("a")], [waiting("w", "a", **wanted)], pool(topology=("rack",)))
+    found = schedule(world, NOW)
+    assert [*check(world, found, NOW)] == []
+    assert found.waits[0].reason.message.startswith(f"{OUT}({which}). Without them: ")
+
+
+@pytest.mark.parametrize(
+    ("limits", "state", "code", "sentence"),
+    [
+        (
+            {"maximum": 8},
+            {"cordoned": True},
+            ReasonCode.EXCEEDS_CEILING,
+            "It asks for 16 GPUs, more than the maximum of a allows (8 GPUs).",
+        ),
+        (
+            {"maximum": 8},
+            {"cluster_online": False},
+            ReasonCode.EXCEEDS_CEILING,
+            "It asks for 16 GPUs, more than the maximum of a allows (8 GPUs).",
+        ),
+        (
+            {"reserved": 4},
+            {"ready": False},
+            ReasonCode.EXCEEDS_RESERVATION,
+            "It asks for 16 GPUs reserved, but a has 4 that are not handed to other teams.",
+        ),
+        (
+            {"maximum": 16},
+            {"cordoned": True},
+            ReasonCode.LARGER_THAN_POOL,
+            f"{OUT}(cordoned: n1). Without them: It needs 2 pods of 8 GPUs at once, "
+            "but the pool main has room for 1 of them even when empty.",
+        ),
+    ],
+)
+def test_of_limits_and_nodes_out_of_service_the_limit_is_told(
+    limits: dict[str, Any], state: dict[str, Any], code: ReasonCode, sentence: str
+) -> None:
+    """It would not start with the nodes back, so that they are not the cause."""
+    priority = 100 if "reserved" in limits else 50
+    w = waiting("w", "a", 8, pods=2, priority=priority)
+    world = snapshot([node("n0"), node("n1", **state)], [team("a", **limits)], [w])
+    found = schedule(world, NOW)
+    assert [*check(world, found, NOW)] == []
+    assert (found.waits[0].reason.code, found.waits[0].reason.message) == (code, sentence)
+    nodes_are_told = replace(found.waits[0].reason, code=ReasonCode.NO_MATCHING_NODES)
+    other = replace(found, waits=(replace(found.waits[0], reason=nodes_are_told),))
+    assert [each.rule for each in check(world, other, NOW)] == [BrokenRule.REASON]
+
+
+@pytest.mark.parametrize("state", [{"cordoned": True}, {"ready": False}, {"cluster_online": False}])
+@pytest.mark.parametrize("pools", [("pa", "pb"), ("pb", "pa")])
+def test_of_several_pools_one_whose_nodes_are_out_of_service_is_told(
+    state: dict[str, Any], pools: tuple[str, str]
+) -> None:
+    """It has only to wait for them; in the other pool it could never start as it is."""
+    nodes = [node("n0", pool="pa", **state), node("n1", 4, pool="pb")]
+    w = replace(waiting("w", "a", 8), pools=pools)
+    world = snapshot(nodes, [team("a")], [w], pool("pa"), pool("pb"))
+    found = schedule(world, NOW)
+    assert [*check(world, found, NOW)] == []
+    (wait,) = found.waits
+    assert wait.pool == "pa"
+    assert "out of service" in wait.reason.message or wait.reason.code is ReasonCode.CLUSTER_OFFLINE
+    never = replace(wait.reason, code=ReasonCode.LARGER_THAN_ANY_NODE, kind=ReasonKind.CHANGE)
+    other = replace(found, waits=(replace(wait, pool="pb", reason=never),))
+    assert [each.rule for each in check(world, other, NOW)] == [BrokenRule.REASON]
+
+
+def test_a_limit_in_a_pool_with_nodes_out_of_service_leaves_the_other_pools_reason() -> None:
+    """With the nodes back its limit would keep it out: nothing of theirs helps."""
+    nodes = [node("n0", pool="pa", cordoned=True), node("n1", 4, pool="pb")]
+    world = snapshot(nodes, [team("a", maximum=4)], [waiting("w", "a", 8)], pool("pa"), pool("pb"))
+    found = schedule(world, NOW)
+    assert [*check(world, found, NOW)] == []
+    assert found.waits[0].reason.code is ReasonCode.EXCEEDS_CEILING
+
+
+def test_what_others_share_now_is_no_reason_to_wait_where_no_rack_holds_it_even_without_them() -> None:
+    racks = [{"rack": "r1"}, {"rack": "r2"}]
+    shared = [replace(node(f"n{at}", 1, labels=rack), devices=FOR_OTHERS) for at, rack in enumerate(racks)]
+    w = waiting("w", "a", pods=4, topology=Topology(required="rack"), **HALF)
+    for nodes, code in (
+        (shared, ReasonCode.TOPOLOGY_IMPOSSIBLE),
+        ([*shared, node("n2", 1, labels=racks[0])], ReasonCode.WAITING_FOR_GPUS),
+    ):
+        world = snapshot(nodes, [team("a")], [w], pool(topology=("rack",)))
+        found = schedule(world, NOW)
+        assert [*check(world, found, NOW)] == []
+        assert found.waits[0].reason.code is code
 
 
 def test_a_checker_that_is_told_of_another_cause_says_so() -> None:
