@@ -339,7 +339,7 @@ def test_where_no_thread_can_be_had_it_is_looked_for_at_the_next_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def none_left(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")  # noqa: EM101 - Python's own words
+        raise RuntimeError("can't start new thread")
 
     looked: list[int] = []
     server = Absence("Redis", lambda: looked.append(1))
