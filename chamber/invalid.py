@@ -76,16 +76,24 @@ def sentence(detail: ErrorDetails, field: str = "") -> str:
 
 
 def sentences(error: ValidationError) -> dict[str, str]:
-    """Return what is wrong with each value, by its place, in the order in which the values are looked at."""
-    return {place(detail): sentence(detail) for detail in error.errors(include_url=False)}
+    """Return what is wrong with each value, by its address, in the order in which the values are looked at."""
+    found: dict[str, list[str]] = {}
+    for detail in error.errors(include_url=False):
+        found.setdefault(address(detail), []).append(sentence(detail))
+    return {where: together(told) for where, told in found.items()}
 
 
 def place(detail: ErrorDetails) -> str:
-    """Return where the value stands: `environment.EPOCHS`, `pools[3]`; "it" for all of it."""
+    """Return what a sentence calls the value: its address, or "the name environment.1ST" for a key."""
+    return f"the name {address(detail)}" if "[key]" in detail["loc"] else address(detail)
+
+
+def address(detail: ErrorDetails) -> str:
+    """Return where the value stands, also if it is a key: `environment.EPOCHS`, `pools[3]`; "it" for all of it."""
     path = ""
     for part in detail["loc"]:
         if part == "[key]":
-            return f"the name {path}"
+            break
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
     return path or "it"
 

@@ -109,7 +109,8 @@ def envelopes_exceeded(before: Picture, after: Picture) -> list[Excess]:
     found = []
     for pool_id, teams in after.entitled.items():
         for team_id, now in teams.items():
-            old = before.entitled[pool_id].get(team_id)
+            # Of a pool that is new, nobody was guaranteed anything.
+            old = before.entitled[pool_id].get(team_id) if pool_id in before.entitled else None
             if now.excess_milli > (old.excess_milli if old else 0):
                 pool, name = after.pools[pool_id].name, after.nodes[team_id].name
                 sentence = (
@@ -126,7 +127,8 @@ def guarantees_raised(before: Picture, after: Picture, team_id: UUID) -> list[Ex
     """Return the pools in which the team would be guaranteed more than before."""
     found = []
     for pool_id, teams in after.entitled.items():
-        old, new = before.entitled[pool_id][team_id].guarantee_milli, teams[team_id].guarantee_milli
+        old = before.entitled[pool_id][team_id].guarantee_milli if pool_id in before.entitled else 0
+        new = teams[team_id].guarantee_milli
         if new > old:
             pool, name = after.pools[pool_id].name, after.nodes[team_id].name
             sentence = (

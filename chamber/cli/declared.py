@@ -74,7 +74,11 @@ def read(path: str) -> Declared:
             raise Failure(f"{name}: {text}; not {document!r:.60}.", Exit.USAGE)
         pools += _items(document.get("pools"), "pools", POOL_KEYS, name)
         teams += _items(document.get("teams"), "teams", TEAM_KEYS, name)
-        classes |= _classes(document.get("priority_classes"), name)
+        more = _classes(document.get("priority_classes"), name)
+        for key in more:
+            if key in classes:
+                raise Failure(f"{name}: the PriorityClass {key} comes twice.", Exit.USAGE)
+        classes |= more
     if not pools and not teams and not classes:
         raise Failure(f"{name} declares no pools and no teams, nor priority_classes.", Exit.USAGE)
     for kind, items in (("pool", pools), ("team", teams)):

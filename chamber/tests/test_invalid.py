@@ -2,10 +2,10 @@
 
 import string
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core.core_schema import ErrorType
 
 from agentlink.agent.backends.jobs import Job
@@ -172,6 +172,18 @@ def test_what_a_submission_says_wrong_is_told_with_value_place_and_what_is_allow
     with pytest.raises(ValidationError) as refused:
         SubmissionRequest.model_validate({"name": "a", "team": "b", "image": "c", **given})
     assert text in told_of_a_submission(refused.value)[field]
+
+
+def test_two_mistakes_at_one_place_are_both_told_and_a_key_has_its_place() -> None:
+    class Given(BaseModel):
+        labels: dict[Annotated[str, Field(max_length=3)], int]
+
+    with pytest.raises(ValidationError) as refused:
+        Given.model_validate({"labels": {"longer": "x"}})
+    assert invalid.sentences(refused.value) == {
+        "labels.longer": "the name labels.longer is too long: at most 3 characters are allowed. "
+        "labels.longer is 'x'; it must be a whole number."
+    }
 
 
 def test_rules_and_policies_are_told_in_the_same_words() -> None:

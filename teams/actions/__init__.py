@@ -1,13 +1,31 @@
 """What changes the organisation: each checks, changes, audits, announces and rings, in one transaction."""
 
 from teams.actions.archive import archive_team, unarchive_team
-from teams.actions.create import create_organisation, create_team
+from teams.actions.authority import require_edit
+from teams.actions.create import create_organisation, create_team, insert_below
 from teams.actions.delete import delete_pool, delete_team
-from teams.actions.edits import ShareEdit, TeamEdit, edit_team, review_many, set_many, set_share
+from teams.actions.edits import (
+    ShareEdit,
+    TeamEdit,
+    edit_team,
+    refuse_misplaced,
+    review_many,
+    save_edits,
+    set_many,
+    set_share,
+)
 from teams.actions.groups import add_to_group, create_group, delete_group, remove_from_group
 from teams.actions.members import add_member, change_role, remove_member
-from teams.actions.move import move_team
-from teams.actions.pools import PoolChanges, create_pool, edit_pool, review_pool
+from teams.actions.move import move_many, move_team, require_move
+from teams.actions.pools import (
+    PoolChanges,
+    change_pool,
+    create_pool,
+    edit_pool,
+    insert_pool,
+    require_pools,
+    review_pool,
+)
 from teams.actions.rules import set_rules
 
 __all__ = [
@@ -17,6 +35,7 @@ __all__ = [
     "add_member",
     "add_to_group",
     "archive_team",
+    "change_pool",
     "change_role",
     "create_group",
     "create_organisation",
@@ -27,11 +46,19 @@ __all__ = [
     "delete_team",
     "edit_pool",
     "edit_team",
+    "insert_below",
+    "insert_pool",
+    "move_many",
     "move_team",
+    "refuse_misplaced",
     "remove_from_group",
     "remove_member",
+    "require_edit",
+    "require_move",
+    "require_pools",
     "review_many",
     "review_pool",
+    "save_edits",
     "set_many",
     "set_rules",
     "set_share",

@@ -1,5 +1,6 @@
 """New teams, and the organisation itself."""
 
+from collections.abc import Container
 from typing import Any
 
 from django.db import transaction
@@ -54,21 +55,30 @@ def create_team(
         values["slug"] = slug
     with transaction.atomic():
         lock_tree()
-        parent = Team.objects.get(pk=parent.pk)
-        require(by, Permission.MANAGE_TEAM, parent)
-        if parent.is_archived:
-            raise Conflict(f"{parent.name} is archived and takes no new teams.")
-        if parent.depth + 1 >= MAX_DEPTH:
-            raise Refusal(
-                f"A tree has at most {MAX_DEPTH} levels, and {parent.name} is on the last.", field="parent"
-            )
-        return _insert(by, parent, values)
+        return insert_below(by, Team.objects.get(pk=parent.pk), values)
 
 
-def _insert(by: Actor, parent: Team | None, values: TeamChanges) -> Team:
+def insert_below(
+    by: Actor, parent: Team, values: TeamChanges, *, taken: Container[str] | None = None
+) -> Team:
+    """Return a new team below `parent`, as it is stored, with the tree locked by the caller.
+
+    `taken` are those of the slugs asked for that other teams have; without it they are looked up.
+    """
+    require(by, Permission.MANAGE_TEAM, parent)
+    if parent.is_archived:
+        raise Conflict(f"{parent.name} is archived and takes no new teams.")
+    if parent.depth + 1 >= MAX_DEPTH:
+        raise Refusal(
+            f"A tree has at most {MAX_DEPTH} levels, and {parent.name} is on the last.", field="parent"
+        )
+    return _insert(by, parent, values, taken)
+
+
+def _insert(by: Actor, parent: Team | None, values: TeamChanges, taken: Container[str] | None = None) -> Team:
     problems = team_problems(values)
     slug = values.pop("slug", "")
-    if slug and Team.objects.filter(slug=slug).exists():
+    if slug and (Team.objects.filter(slug=slug).exists() if taken is None else slug in taken):
         problems.setdefault("slug", f"The short name {slug!r} is taken by another team.")
     if problems:
         raise Refusal(" ".join(problems.values()), fields=problems)

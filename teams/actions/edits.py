@@ -70,16 +70,29 @@ def set_many(*, by: Actor, edits: Sequence[TeamEdit], action: str = "teams.edite
     with transaction.atomic():
         before = Picture.locked()
         changes = _checked(by, edits, before)
-        if not changes:
-            return
-        lock_teams(
-            Team.objects.filter(pk__in=[change.team.pk for change in changes if "slug" in change.fields])
-        )
-        for change in changes:
-            change.write()
-        _record(by, changes, before, action)
-        live.announce("teams", "pools")
-        live.ring()
+        _refuse_misplaced(by, changes, before)
+        _save(by, changes, before, action)
+
+
+def save_edits(*, by: Actor, edits: Sequence[TeamEdit], before: Picture) -> list[TeamEdit]:
+    """Save edits as `set_many` does, but for what `refuse_misplaced` refuses; return what really changed.
+
+    The caller has locked the tree, read `before` since, and compares the whole of what it changes in the end.
+    """
+    changes = _checked(by, edits, before)
+    _save(by, changes, before, "teams.edited")
+    return [change.edit for change in changes]
+
+
+def _save(by: Actor, changes: "Sequence[_Change]", before: Picture, action: str) -> None:
+    if not changes:
+        return
+    lock_teams(Team.objects.filter(pk__in=[change.team.pk for change in changes if "slug" in change.fields]))
+    for change in changes:
+        change.write()
+    _record(by, changes, before, action)
+    live.announce("teams", "pools")
+    live.ring()
 
 
 def review_many(*, by: Actor, edits: Sequence[TeamEdit]) -> list[TeamEdit]:
@@ -87,11 +100,10 @@ def review_many(*, by: Actor, edits: Sequence[TeamEdit]) -> list[TeamEdit]:
 
     Raises what `set_many` would refuse the draft with.
     """
-    changes = _checked(by, edits, Picture.load())
-    return [
-        TeamEdit(team=change.team, version=change.team.version, changes=change.fields, shares=change.shares)
-        for change in changes
-    ]
+    before = Picture.load()
+    changes = _checked(by, edits, before)
+    _refuse_misplaced(by, changes, before)
+    return [change.edit for change in changes]
 
 
 def _checked(by: Actor, edits: Sequence[TeamEdit], before: Picture) -> "list[_Change]":
@@ -112,7 +124,7 @@ def _checked(by: Actor, edits: Sequence[TeamEdit], before: Picture) -> "list[_Ch
     changes = [change for change in every if change.fields or change.shares]
     if changes:
         _check_values(changes)
-        _check_place(by, changes, before)
+        _refuse_above_maximum(changes, _after(changes, before))
     return changes
 
 
@@ -150,6 +162,11 @@ class _Change:
                 shares.append(replace(share, changes=cast("ShareChanges", new)))
         return cls(team, cast("TeamChanges", fields), tuple(shares))
 
+    @property
+    def edit(self) -> TeamEdit:
+        """Return it as an edit of the stored team."""
+        return TeamEdit(team=self.team, version=self.team.version, changes=self.fields, shares=self.shares)
+
     def write(self) -> None:
         """Save it by filtered updates, so that nobody's edit is lost even without the lock of the tree."""
         if self.fields:
@@ -179,12 +196,13 @@ def _stale(what: str, numbers: str = "") -> StaleVersion:
 def _check_values(changes: Sequence[_Change]) -> None:
     """Refuse values that cannot be, all at once."""
     problems: dict[str, str] = {}
-    slugs: set[str] = set()
+    wanted = [change.fields["slug"] for change in changes if "slug" in change.fields]
+    slugs = set(Team.objects.filter(slug__in=wanted).values_list("slug", flat=True)) if wanted else set()
     for change in changes:
         slug = change.team.slug
         problems |= {f"{slug}.{key}": text for key, text in team_problems(change.fields).items()}
         if new := change.fields.get("slug"):
-            if new in slugs or Team.objects.filter(slug=new).exists():
+            if new in slugs:
                 problems.setdefault(f"{slug}.slug", f"The short name {new!r} is taken by another team.")
             slugs.add(new)
         for share in change.shares:
@@ -194,19 +212,41 @@ def _check_values(changes: Sequence[_Change]) -> None:
         raise Refusal(" ".join(problems.values()), fields=problems)
 
 
-def _check_place(by: Actor, changes: Sequence[_Change], before: Picture) -> None:
-    """Refuse what the actor may not change, and numbers that do not fit the teams above and below."""
-    after = before
+def _after(changes: Sequence[_Change], before: Picture) -> Picture:
     for change in changes:
-        after = after.with_team(change.team.pk, change.fields)
+        before = before.with_team(change.team.pk, change.fields)
         for share in change.shares:
-            after = after.with_share(share.pool.pk, change.team.pk, share.changes)
-    _refuse_above_maximum(changes, after)
+            before = before.with_share(share.pool.pk, change.team.pk, share.changes)
+    return before
+
+
+def _refuse_misplaced(by: Actor, changes: Sequence[_Change], before: Picture) -> None:
+    edits = [change.edit for change in changes]
+    refuse_misplaced(by=by, before=before, after=_after(changes, before), edits=edits)
+
+
+def refuse_misplaced(
+    *,
+    by: Actor,
+    before: Picture,
+    after: Picture,
+    edits: Sequence[TeamEdit] = (),
+    moves: Sequence[tuple[Team, Team]] = (),
+) -> None:
+    """Refuse numbers that do not fit the teams above and below, and guarantees that the actor may not raise.
+
+    Only the whole of the edits and moves counts, by the pictures before and after them. `moves` are teams as they
+    were, each with its new parent.
+    """
+    if not edits and not moves:
+        return
     for excess in envelopes_exceeded(before, after):
-        raise Refusal(excess.sentence, field=_blamed(changes, excess.pool_id), code="envelope-exceeded")
-    bounds = bounded_at(by, [(change.team, change.team.parent) for change in changes if change.shares])
-    if bounds:
-        refuse_raised(before, after, bounds, _blamed(changes, None))
+        field = _blamed(edits, moves, excess.pool_id)
+        raise Refusal(excess.sentence, field=field, code="envelope-exceeded")
+    places = [(edit.team, edit.team.parent) for edit in edits if edit.shares]
+    places += [(team, place) for team, parent in moves for place in (team.parent, parent)]
+    if bounds := bounded_at(by, places):
+        refuse_raised(before, after, bounds, _blamed(edits, moves, None))
 
 
 def _refuse_above_maximum(changes: Sequence[_Change], after: Picture) -> None:
@@ -225,13 +265,13 @@ def _refuse_above_maximum(changes: Sequence[_Change], after: Picture) -> None:
                 raise Refusal(sentence, field=f"{change.team.slug}.{key}")
 
 
-def _blamed(changes: Sequence[_Change], pool_id: Any) -> str:
-    """Return the field of the last reservation of the draft, in the pool where one is named."""
-    for change in reversed(changes):
-        for share in change.shares:
+def _blamed(edits: Sequence[TeamEdit], moves: Sequence[tuple[Team, Team]], pool_id: Any) -> str:
+    """Return the field of the last reservation of the draft, in the pool where one is named, else of the last move."""
+    for edit in reversed(edits):
+        for share in edit.shares:
             if pool_id in {None, share.pool.pk}:
-                return f"{change.team.slug}.{share.pool.slug}.reservation"
-    return f"{changes[-1].team.slug}.reservation"
+                return f"{edit.team.slug}.{share.pool.slug}.reservation"
+    return f"{moves[-1][0].slug}.parent" if moves else f"{edits[-1].team.slug}.reservation"
 
 
 def _record(by: Actor, changes: Sequence[_Change], before: Picture, action: str) -> None:

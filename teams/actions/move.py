@@ -1,5 +1,8 @@
 """Moving a team, with everything below it, to another parent."""
 
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
 from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Concat, Substr
@@ -41,7 +44,68 @@ def move_team(*, by: Actor, team: Team, parent: Team, version: int | None = None
     return moved
 
 
-def _check(by: Actor, team: Team, parent: Team, before: Picture) -> None:
+def move_many(*, by: Actor, moves: Sequence[tuple[Team, Team]]) -> None:
+    """Put each team under its new parent, all at once: circles and depth are those of the tree as it is then.
+
+    The caller has locked the tree, asked `require_move` of each, and calls `refuse_misplaced` in the end. A few
+    queries, whatever their number, and an audit row for each.
+    """
+    moves = [(team, parent) for team, parent in moves if team.parent_id != parent.pk]
+    if not moves:
+        return
+    teams = Team.objects.in_bulk()
+    parents = {
+        **{team.pk: team.parent_id for team in teams.values()},
+        **{team.pk: parent.pk for team, parent in moves},
+    }
+    for team, parent in moves:
+        _refuse_circle(team, parent, parents)
+    changed = _arrange(teams, parents)
+    deepest = max(changed, key=lambda team: team.depth)
+    if deepest.depth >= MAX_DEPTH:
+        blamed = next(team for team, _ in moves if deepest.is_within(teams[team.pk]))
+        raise _too_deep(deepest.depth + 1, f"{blamed.slug}.parent")
+    lock_teams(Team.objects.filter(pk__in=[team.pk for team in changed]))
+    Team.objects.bulk_update(changed, ["parent", "path", "depth", "version"], batch_size=500)
+    for team, parent in moves:
+        old = {"parent": team.parent.slug if team.parent else None}
+        audit.record(
+            by=by, action="team.moved", target=teams[team.pk], before=old, after={"parent": parent.slug}
+        )
+    live.announce("teams", "pools")
+    live.ring()
+
+
+def _refuse_circle(team: Team, parent: Team, parents: Mapping[UUID, UUID | None]) -> None:
+    above: UUID | None = parent.pk
+    seen = set()
+    while above is not None and above not in seen:
+        if above == team.pk:
+            raise _below_itself(team, parent, f"{team.slug}.parent")
+        seen.add(above)
+        above = parents[above]
+
+
+def _arrange(teams: Mapping[UUID, Team], parents: Mapping[UUID, UUID | None]) -> list[Team]:
+    """Give teams the paths, depths and versions that follow from their parents; return those that are other."""
+    children: dict[UUID | None, list[Team]] = {}
+    for team_id, parent_id in parents.items():
+        children.setdefault(parent_id, []).append(teams[team_id])
+    waiting, changed = [*children[None]], []
+    while waiting:
+        parent = waiting.pop()
+        for team in children.get(parent.pk, ()):
+            waiting.append(team)
+            path = Team.path_under(parent, team.pk)
+            if path != team.path:
+                team.parent, team.path, team.depth = parent, path, parent.depth + 1
+                team.version += 1
+                changed.append(team)
+    return changed
+
+
+def require_move(by: Actor, team: Team, parent: Team) -> None:
+    """Refuse to move what cannot be moved, there or by this actor; both teams are as they are stored."""
     require(by, Permission.VIEW_TEAM, team)
     require(by, Permission.VIEW_TEAM, parent)
     if team.parent is None:
@@ -54,9 +118,21 @@ def _check(by: Actor, team: Team, parent: Team, before: Picture) -> None:
     if parent.is_archived or team.is_archived:
         archived = parent if parent.is_archived else team
         raise Conflict(f"{archived.name} is archived. Restore it before anything is moved.")
+
+
+def _below_itself(team: Team, parent: Team, field: str) -> Refusal:
+    where = "itself" if parent.pk == team.pk else f"{parent.name}, which is below it"
+    return Refusal(f"{team.name} cannot be moved under {where}.", field=field)
+
+
+def _too_deep(levels: int, field: str) -> Refusal:
+    return Refusal(f"The tree would have {levels} levels there; {MAX_DEPTH} is the most.", field=field)
+
+
+def _check(by: Actor, team: Team, parent: Team, before: Picture) -> None:
+    require_move(by, team, parent)
     if parent.is_within(team):
-        where = "itself" if parent.pk == team.pk else f"{parent.name}, which is below it"
-        raise Refusal(f"{team.name} cannot be moved under {where}.", field="parent")
+        raise _below_itself(team, parent, "parent")
     _check_depth(team, parent)
     after = before.with_parent(team.pk, parent.pk)
     for excess in envelopes_exceeded(before, after):
@@ -68,7 +144,7 @@ def _check_depth(team: Team, parent: Team) -> None:
     deepest = Team.objects.within(team).order_by("-depth").values_list("depth", flat=True)[0]
     levels = deepest - team.depth + parent.depth + 2
     if levels > MAX_DEPTH:
-        raise Refusal(f"The tree would have {levels} levels there; {MAX_DEPTH} is the most.", field="parent")
+        raise _too_deep(levels, "parent")
 
 
 def _write(team: Team, parent: Team) -> None:

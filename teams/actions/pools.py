@@ -40,12 +40,17 @@ def create_pool(*, by: Actor, values: PoolChanges) -> Pool:
     with transaction.atomic():
         lock_tree()
         require_pools(by)
-        last = Pool.objects.aggregate(last=Max("order"))["last"]
-        order = 0 if last is None else min(last + 1, MAX_ORDER)
-        values = _checked({"name": "", "slug": "", "order": order, **values}, None)
-        pool = Pool.objects.create(**values)
-        audit.record(by=by, action="pool.created", target=pool, after=described(pool))
-        _tell(pool)
+        return insert_pool(by, values)
+
+
+def insert_pool(by: Actor, values: PoolChanges) -> Pool:
+    """Return a new pool; the caller has locked the tree and asked whether the actor may."""
+    last = Pool.objects.aggregate(last=Max("order"))["last"]
+    order = 0 if last is None else min(last + 1, MAX_ORDER)
+    values = _checked({"name": "", "slug": "", "order": order, **values}, None)
+    pool = Pool.objects.create(**values)
+    audit.record(by=by, action="pool.created", target=pool, after=described(pool))
+    _tell(pool)
     return pool
 
 
@@ -53,16 +58,22 @@ def edit_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> P
     """Change a pool; return it as it is then. The next cycle works by it."""
     with transaction.atomic():
         lock_tree()
-        stored, new = _reviewed(by, pool, version, changes)
-        if not new:
-            return stored
-        row = Pool.objects.filter(pk=stored.pk, version=version)
-        if not row.update(**new, version=F("version") + 1):
-            raise _stale(stored)
-        changed = Pool.objects.get(pk=stored.pk)
-        before, after = described(stored), described(changed)
-        audit.record(by=by, action="pool.edited", target=changed, before=before, after=after)
-        _tell(changed)
+        require_pools(by)
+        return change_pool(by, Pool.objects.get(pk=pool.pk), version, changes)
+
+
+def change_pool(by: Actor, stored: Pool, version: int, changes: PoolChanges) -> Pool:
+    """Change a pool, given as it is stored; the caller has locked the tree and asked whether the actor may."""
+    new = _differing(stored, version, changes)
+    if not new:
+        return stored
+    row = Pool.objects.filter(pk=stored.pk, version=version)
+    if not row.update(**new, version=F("version") + 1):
+        raise _stale(stored)
+    changed = Pool.objects.get(pk=stored.pk)
+    before, after = described(stored), described(changed)
+    audit.record(by=by, action="pool.edited", target=changed, before=before, after=after)
+    _tell(changed)
     return changed
 
 
@@ -71,18 +82,17 @@ def review_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) ->
 
     Raises what `edit_pool` would refuse it with.
     """
-    return _reviewed(by, pool, version, changes)[1]
-
-
-def _reviewed(by: Actor, pool: Pool, version: int, changes: PoolChanges) -> tuple[Pool, PoolChanges]:
-    """Return the stored pool and what differs from it; raise where any of it may not be."""
     require_pools(by)
-    stored = Pool.objects.get(pk=pool.pk)
+    return _differing(Pool.objects.get(pk=pool.pk), version, changes)
+
+
+def _differing(stored: Pool, version: int, changes: PoolChanges) -> PoolChanges:
+    """Return what differs from the stored pool; raise where any of it may not be."""
     if stored.version != version:
         raise _stale(stored)
     held = {**vars(stored), "policy": stored.rules.model_dump(mode="json")}
     new = {key: value for key, value in _checked(changes, stored).items() if held[key] != value}
-    return stored, cast("PoolChanges", new)
+    return cast("PoolChanges", new)
 
 
 def require_pools(by: Actor) -> None:

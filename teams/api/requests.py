@@ -1,6 +1,6 @@
 """What every view of this part does first: who asks, about which row, with which values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from rest_framework.request import Request
@@ -33,6 +33,31 @@ def team_for(request: Request, slug: str, *, field: str | None = None) -> Team:
     if found is None:
         raise NotVisible(f"There is no team {slug!r}, or not for you.", field=field)
     return found
+
+
+def teams_for(request: Request, slugs: Iterable[str]) -> dict[str, Team]:
+    """Return those teams with these slugs that the asker may see, by slug (one query)."""
+    found = Team.objects.visible_to(person(request)).select_related("parent").filter(slug__in=set(slugs))
+    return {team.slug: team for team in found}
+
+
+def team_among(teams: Mapping[str, Team], slug: str, *, field: str | None = None) -> Team:
+    """Return one of the teams that `teams_for` found; raise `NotVisible` otherwise."""
+    if slug not in teams:
+        raise NotVisible(f"There is no team {slug!r}, or not for you.", field=field)
+    return teams[slug]
+
+
+def pools_for(request: Request) -> dict[str, Pool]:
+    """Return the pools that the asker may see, by slug (one query)."""
+    return {pool.slug: pool for pool in Pool.objects.visible_to(person(request))}
+
+
+def pool_among(pools: Mapping[str, Pool], slug: str) -> Pool:
+    """Return one of the pools that `pools_for` found; raise `NotVisible` otherwise."""
+    if slug not in pools:
+        raise NotVisible(f"There is no pool {slug!r}, or not for you.")
+    return pools[slug]
 
 
 def pool_for(request: Request, slug: str) -> Pool:

@@ -1,8 +1,10 @@
 """What goes over the wire: GPUs are numbers in GPUs, and a key that nobody knows is refused."""
 
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
@@ -11,6 +13,8 @@ from rest_framework import serializers
 from teams.models import VOLUME_KINDS, ElasticPreemption, Fairness, Placement, Queueing, Role, Sharing
 
 MAX_NUMBER = 10**9
+MAX_DECLARED = 500
+"""Entries of each list of a declaration: all of it is checked while nobody else may change the tree."""
 
 
 def in_gpus(milli: int | None) -> float | int | None:
@@ -330,13 +334,47 @@ class ClassesDeclared(StrictSerializer):
 class Declaration(StrictSerializer):
     """Changes of the organisation that are made together or not at all."""
 
-    dry_run = serializers.BooleanField(default=False, help_text="Check everything and change nothing.")
+    dry_run = serializers.BooleanField(
+        default=False, help_text="Check everything and change nothing; a token of the scope `read` is enough."
+    )
     new_pools = NewPool(many=True, default=list)
     pools = PoolDeclared(many=True, default=list)
     new_teams = NewTeam(many=True, default=list, help_text="Parents before the teams below them.")
     moves = TeamMoved(many=True, default=list)
     edits = TeamInDraft(many=True, default=list)
     priority_classes = ClassesDeclared(default=None, allow_null=True)
+
+    NAMED_BY: ClassVar[Mapping[str, str]] = MappingProxyType({
+        "new_pools": "slug",
+        "pools": "pool",
+        "new_teams": "slug",
+        "moves": "team",
+        "edits": "team",
+    })  # fmt: skip
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Return the validated values; refuse a list that is too long before its entries are looked at."""
+        if isinstance(data, Mapping):
+            counts = {key: len(data[key]) for key in self.NAMED_BY if isinstance(data.get(key), list)}
+            problems = {
+                key: [f"There are {count:,} entries; at most {MAX_DECLARED} are taken in one request."]
+                for key, count in counts.items()
+                if count > MAX_DECLARED
+            }
+            if problems:
+                raise serializers.ValidationError(problems)
+        return super().to_internal_value(data)
+
+    def validate(self, attrs: Any) -> Any:
+        """Refuse what is named twice in one list: no order of the two would be the right one."""
+        problems = {}
+        for key, name in self.NAMED_BY.items():
+            counts = Counter(each[name] for each in attrs[key] if name in each)
+            if twice := [slug for slug, count in counts.items() if count > 1]:
+                problems[key] = [f"{slug!r} comes {counts[slug]} times; name it once." for slug in twice[:5]]
+        if problems:
+            raise serializers.ValidationError(problems)
+        return attrs
 
 
 class NodesMovedShape(serializers.Serializer[Any]):
@@ -354,6 +392,11 @@ class DeclaredShape(serializers.Serializer[Any]):
     nodes = NodesMovedShape(many=True)
     warnings = serializers.ListField(
         child=serializers.CharField(), help_text="Pools of which more is guaranteed than their nodes have."
+    )
+    not_allowed = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Of a dry run: what you, or this token, may not change. Nodes and warnings are then left out where a "
+        "role is missing.",
     )
 
 

@@ -1,6 +1,6 @@
 """Teams over the API: read the tree, make, change, move, archive."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 from uuid import UUID
 
@@ -15,7 +15,18 @@ from chamber.rest import require_version
 from teams import actions
 from teams.actions import ShareEdit, TeamEdit
 from teams.api import shapes
-from teams.api.requests import actor, milli_keys, one_page, person, team_for, values_of, versioned
+from teams.api.requests import (
+    actor,
+    milli_keys,
+    one_page,
+    person,
+    pools_for,
+    team_among,
+    team_for,
+    teams_for,
+    values_of,
+    versioned,
+)
 from teams.api.shapes import in_gpus
 from teams.models import Pool, Team
 from teams.permissions import Permission, paths_where
@@ -156,7 +167,9 @@ class TeamEdits(APIView):
     @extend_schema(request=shapes.Draft, responses=shapes.TeamsShape)
     def post(self, request: Request) -> Response:
         """Save all edits as one audited change, or none; each names the versions it was made on."""
-        edits = [edit_of(request, values) for values in values_of(request, shapes.Draft)["edits"]]
+        asked = values_of(request, shapes.Draft)["edits"]
+        teams, pools = teams_for(request, [values["team"] for values in asked]), pools_for(request)
+        edits = [edit_of(values, teams, pools) for values in asked]
         actions.set_many(by=actor(request), edits=edits)
         picture = Picture.load()
         stored = Team.objects.in_bulk([edit.team.pk for edit in edits])
@@ -165,11 +178,10 @@ class TeamEdits(APIView):
         return one_page([team_body(stored[edit.team.pk], picture, slugs) for edit in edits])
 
 
-def edit_of(request: Request, values: dict[str, Any]) -> TeamEdit:
+def edit_of(values: dict[str, Any], teams: Mapping[str, Team], pools: Mapping[str, Pool]) -> TeamEdit:
     """Return an edit of a draft as the action takes it; raise `NotVisible` for a team or pool that is not there."""
     values = milli_keys(values, "maximum")
-    team, version = team_for(request, values.pop("team")), values.pop("version")
-    pools = {pool.slug: pool for pool in Pool.objects.all()}
+    team, version = team_among(teams, values.pop("team")), values.pop("version")
     shares = []
     for share in values.pop("shares", []):
         pool = pools.get(named := share.pop("pool"))

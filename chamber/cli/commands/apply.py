@@ -47,7 +47,8 @@ file_option = click.option(
 def diff(file: str, check: bool, form: Form) -> None:
     """Show what `chamber apply` would change, and change nothing.
 
-    What `chamber apply` would refuse is refused, by the same checks. Nodes that another pool would pick are counted.
+    What `chamber apply` would refuse is refused, by the same checks. Nodes that another pool would pick are counted. To
+    read is enough: what you may not change is shown, and said.
     """
     wanted = declared.read(file)
     with connect() as client:
@@ -107,10 +108,15 @@ def _send(client: Client, plan: Plan, now: Present, *, dry_run: bool) -> None:
     answer = client.post("declared/", _body(plan, now, dry_run=dry_run))
     for move in answer["nodes"]:
         plan.note("nodes", f"{move['nodes']:,}", "pool", move["before"], move["after"])
-    if plan.picks_nodes and not answer["nodes"]:
+    not_allowed = answer.get("not_allowed", [])
+    if plan.picks_nodes and not answer["nodes"] and not not_allowed:
         click.echo("No node changes its pool.", err=True)
     for warning in answer["warnings"]:
         click.echo(f"Warning: {warning}", err=True)
+    if not_allowed:
+        click.echo("Applying it needs rights that you do not have:", err=True)
+    for sentence in not_allowed:
+        click.echo(f"  {sentence}", err=True)
 
 
 def _body(plan: Plan, now: Present, *, dry_run: bool) -> Json:

@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from agentlink.tests.factories import make_cluster, make_node
-from chamber.models import User
+from chamber.models import Scope, User
 from chamber.tests.cli.conftest import Run
 from teams.models import AuditEvent, Pool, Role, Share, Team
 from teams.rules import effective_rules
@@ -182,6 +182,11 @@ def test_what_differs_can_be_asked_for_by_a_script(run: Run, olga: User, become:
         ("teams: [{name: NLP}]", (2, "is a mapping with a slug")),
         ("teams: {nlp: 3}", (2, "teams must be a list")),
         ("teams: [{slug: nlp}, {slug: nlp}]", (2, "the team nlp comes twice")),
+        ("pools: [{slug: main}]\n---\npools: [{slug: main}]", (2, "the pool main comes twice")),
+        (
+            "priority_classes: {a: 1}\n---\npriority_classes: {a: 2}",
+            (2, "the PriorityClass a comes twice"),
+        ),
         ("teams: [{slug: nlp, shares: [main]}]", (2, "nlp.shares must be a mapping")),
         ("teams: [{slug: nlp, shares: {main: {gpus: 3}}}]", (2, "nlp.shares.main: there is no 'gpus' here")),
         ("pools: [{slug: main, policy: [strict]}]", (2, "main.policy must be a mapping, not ['strict']")),
@@ -211,6 +216,46 @@ def test_who_may_not_change_a_team_changes_nothing(run: Run, ada: User, become: 
     result = run("apply", "-f", "-", stdin="teams: [{slug: nlp, bursting_priority: 3}]")
     assert result.exit_code == 4
     assert "are changed by an admin above NLP" in result.stderr
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [
+        ((Role.ORG_ADMIN, Scope.READ), ["The token's scope is 'read'; this needs 'manage'."]),
+        (
+            (Role.VIEWER, Scope.MANAGE),
+            [
+                "pool main: Your role does not let you change pools.",
+                "team nlp: The limits and reservations of NLP are changed by an admin above NLP.",
+            ],
+        ),
+    ],
+)
+def test_diff_only_reads_and_says_what_may_not_be_changed(
+    run: Run, org: Team, become: Become, who: tuple[Role, Scope], told: list[str]
+) -> None:
+    become(member(org, who[0], "rolf"), who[1])
+    text = "pools: [{slug: main, order: 7}]\nteams: [{slug: nlp, bursting_priority: 3}]"
+    shown = run("diff", "-f", "-", "--check", stdin=text)
+    assert shown.exit_code == 1, shown.stderr
+    assert [line.split()[2] for line in shown.stdout.splitlines()[1:]] == ["order", "bursting_priority"]
+    lines = shown.stderr.splitlines()
+    assert lines == ["Applying it needs rights that you do not have:", *(f"  {line}" for line in told)]
+    assert run("diff", "-f", "-", stdin=text).exit_code == 0
+    refused = run("apply", "-f", "-", stdin=text)
+    assert (refused.exit_code, told[0] in refused.stderr) == (4, True)
+    assert not AuditEvent.objects.exists()
+
+
+@pytest.mark.usefixtures("shared", "as_olga")
+def test_a_file_is_right_where_its_end_is_though_no_order_of_its_parts_would_be(run: Run, nlp: Team) -> None:
+    set_share(Team.objects.get(slug="vision"), Pool.objects.get(slug="main"), gpus=5)
+    text = "teams: [{slug: vision, parent: nlp}, {slug: nlp, shares: {main: {reservation: 6}}}]"
+    for command in ("diff", "apply"):
+        result = run(command, "-f", "-", stdin=text)
+        assert result.exit_code == 0, result.stderr
+    assert Team.objects.get(slug="vision").parent == nlp
 
 
 @pytest.mark.usefixtures("shared")
