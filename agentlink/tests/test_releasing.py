@@ -1,12 +1,18 @@
 """A cluster that an operator let go of: what ran there is back in the queue at once, and told why."""
 
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import UUID
+
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from agentlink import releasing
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.farewell import Server, tell
 from agentlink.agent.runner import Transport
+from agentlink.assignments import ClusterReleased
 from agentlink.models import Assignment, Cluster, Device
 from agentlink.protocol import Ack, ErrorCode, Observed, Phase, Released
 from agentlink.tests.agents import (
@@ -20,7 +26,11 @@ from agentlink.tests.agents import (
     serving,
 )
 from agentlink.tests.conftest import Place
+from chamber import __version__
+from chamber.doctor import processes
+from chamber.doctor.finding import Finding
 from teams.models import AuditEvent
+from workloads.lifecycle.status import lock
 from workloads.models import Attempt, EndReason, Status, Workload
 
 
@@ -76,6 +86,44 @@ def test_an_agent_that_another_has_followed_releases_nothing(place: Place) -> No
     (error,) = first.say(Released()).messages
     assert getattr(error, "code", None) is ErrorCode.SUPERSEDED
     assert (status(runs), Cluster.objects.get().connected) == ("queued", True)
+
+
+@pytest.mark.django_db
+def test_nothing_is_placed_there_any_more_nor_while_it_is_let_go_of(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(place.cluster)
+    tried: list[object] = []
+
+    def lock_late(ids: Iterable[UUID]) -> object:
+        """Stand in for a plan that is written after the workloads there were read."""
+        found = list(ids)
+        with pytest.raises(ClusterReleased, match="An operator let go of east: nothing is placed there"):
+            tried.append(on(place, 0))
+        return lock(found)
+
+    monkeypatch.setattr(releasing, "lock", lock_late)
+    hand.say(Released())
+    monkeypatch.undo()
+    with pytest.raises(ClusterReleased):
+        on(place, 0)
+    assert (tried, Assignment.objects.count(), Attempt.objects.count()) == ([], 0, 0)
+    Hand(place.cluster)
+    assert status(on(place, 0)) == "queued"
+
+
+@pytest.mark.django_db
+def test_the_doctor_finds_what_is_placed_there_all_the_same(place: Place) -> None:
+    on(place, 0)
+    now = timezone.now()
+    Cluster.objects.update(
+        connected=False, last_seen_at=now, released_at=now - timedelta(hours=3), agent_version=__version__
+    )
+    [found] = processes.clusters()
+    assert isinstance(found, Finding)
+    assert found.problem == (
+        "An operator let go of the cluster east 3 hours ago, and 1 workload is placed there all the same."
+    )
 
 
 @pytest.mark.django_db(transaction=True)
