@@ -14,7 +14,7 @@ from agentlink.agent.farewell import Server, tell
 from agentlink.agent.runner import Transport
 from agentlink.assignments import ClusterReleased
 from agentlink.models import Assignment, Cluster, Device
-from agentlink.protocol import Ack, ErrorCode, Observed, Phase, Released
+from agentlink.protocol import Ack, Desired, ErrorCode, Observed, Phase, Released
 from agentlink.tests.agents import (
     Hand,
     admit,
@@ -89,6 +89,35 @@ def test_an_agent_that_another_has_followed_releases_nothing(place: Place) -> No
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("was_released", [False, True])
+def test_a_farewell_invites_no_work_and_is_no_agent_in_touch(
+    place: Place, monkeypatch: pytest.MonkeyPatch, was_released: bool
+) -> None:
+    seen_at = timezone.now() - timedelta(hours=1)
+    released_at = seen_at if was_released else None
+    Cluster.objects.update(connected=False, last_seen_at=seen_at, released_at=released_at)
+    rung: list[bool] = []
+    monkeypatch.setattr("chamber.live.ring", lambda: rung.append(True))
+    hand, poll = Hand(place.cluster, hello=False), Hand(place.cluster, hello=False)
+    poll.connection = hand.connection
+
+    for _ in range(2):  # the first was cut short
+        (full,) = hand.say(hand.farewell()).messages
+        assert isinstance(full, Desired)
+        assert hand.say(Observed(reports=())).messages == []
+        assert poll.say(poll.heartbeat(full.generation)).messages == []
+        told = Cluster.objects.values_list("connected", "last_seen_at", "released_at").get()
+        assert (told, rung) == ((False, seen_at, released_at), [])
+
+    assert hand.say(Released()).messages == [Ack(released=True)]
+    assert not Cluster.objects.get().connected
+    late = Hand(place.cluster, hello=False)
+    late.connection = hand.connection
+    (error,) = late.say(late.heartbeat(1)).messages
+    assert getattr(error, "code", None) is ErrorCode.NO_HELLO
+
+
+@pytest.mark.django_db
 def test_nothing_is_placed_there_any_more_nor_while_it_is_let_go_of(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +161,9 @@ async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: 
     def begin() -> tuple[Attempt, Attempt, str]:
         return on(place, 0), on(place, 1), make_token(place.cluster)
 
+    def released() -> Cluster:
+        return Cluster.objects.get(connected=False, released_at__isnull=False)
+
     ended, stopped, secret = await in_database(begin)
     now = timezone.now()
     seen = [
@@ -146,7 +178,9 @@ async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: 
         assert await tell(Server(url, lambda: "cha_none", transport), "u", ()) == "The agent token is unknown"
     statuses = [await in_database(status, each) for each in (ended, stopped)]
     assert statuses == [Status.COMPLETED, Status.PENDING]
-    assert not (await in_database(Cluster.objects.get)).connected
+    assert (
+        await in_database(released)
+    ).last_seen_at == place.cluster.last_seen_at  # its hello was a farewell
 
 
 async def test_a_server_that_is_not_there_is_told_of() -> None:
