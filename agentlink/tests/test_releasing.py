@@ -1,7 +1,7 @@
 """A cluster that an operator let go of: what ran there is back in the queue at once, and told why."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -70,12 +70,16 @@ def test_what_ran_there_is_in_the_queue_at_once_and_its_devices_are_free(
     assert cluster.silence == ""
     client.force_login(place.owner)
     assert "An operator let go of it" in client.get("/clusters/east/").content.decode()
+    told = client.get("/api/v1/clusters/east/").json()
+    released_at = Cluster.objects.values_list("released_at", flat=True).get()
+    assert datetime.fromisoformat(told["released_at"]) == released_at
 
     (error,) = hand.say(hand.heartbeat(1)).messages  # nobody is there without another hello
     assert getattr(error, "code", None) is ErrorCode.NO_HELLO
     Hand(place.cluster)
     cluster.refresh_from_db()
     assert (cluster.connected, cluster.released_at) == (True, None)
+    assert client.get("/api/v1/clusters/east/").json()["released_at"] is None
 
 
 @pytest.mark.django_db
