@@ -149,10 +149,15 @@ def _refuse_elsewhere(namespace: str, unmarked: Sequence[str], *, in_cluster: bo
     if in_cluster and not unmarked:
         return
     there = f" Chamber's finalizer is on {_count(unmarked)}." if unmarked else ""
+    step = (
+        "Release these Jobs by their own agent, or remove this one with `helm uninstall --no-hooks`."
+        if in_cluster
+        else "Name the agent's own namespace in the kubeconfig's context (kubectl config set-context --current "
+        "--namespace NAMESPACE), or run this in the agent's pod."
+    )
     raise NotReleased(
         f"The namespace {namespace} has no Secret {SECRET}: no agent has worked from there.{there} Nothing was "
-        "changed. Name the agent's own namespace in the kubeconfig's context (kubectl config set-context --current "
-        "--namespace NAMESPACE), or run this in the agent's pod."
+        f"changed. {step}"
     )
 
 
