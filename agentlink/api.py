@@ -51,6 +51,7 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
             "backend",
             "connected",
             "last_seen_at",
+            "released_at",
             "agent_version",
             "protocol",
             "nodes",

@@ -42,6 +42,10 @@ ASSIGNED = (
 PLACED = ("id", "attempt", "pod_index", "device", "share_milli", "hold", "created_at")
 
 
+class ClusterReleased(Exception):  # noqa: N818 - an outcome that the scheduler expects
+    """An operator let go of a cluster since the picture was taken: nothing is placed there."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewAssignment:
     """An attempt that was just admitted, and where its pods lie; all devices are in the one cluster."""
@@ -55,11 +59,12 @@ def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
     """Place new attempts and tell their clusters; return those that were let go at once.
 
     The others wait until whoever is on their devices, or ran their workload before, is gone. Raises `IntegrityError`
-    where a device would be allocated beyond itself: the picture they were planned on no longer holds. Six queries.
+    where a device would be allocated beyond itself, and `ClusterReleased`: the picture they were planned on no longer
+    holds. Six queries.
     """
     if not items:
         return set()
-    generations = _raise_generations(item.cluster_id for item in items)
+    generations = _raise_generations((item.cluster_id for item in items), for_new=True)
     # Of a workload's first attempt there is nothing to ask: most are.
     again = Attempt.objects.filter(pk__in=[item.attempt_id for item in items], number__gt=1).order_by()
     followed = set(again.filter(Exists(_earlier())).values_list("pk", flat=True))
@@ -247,13 +252,25 @@ def _place(shares: Sequence[tuple[UUID, PlacedShare, Hold]]) -> None:
 
 def lock_clusters(cluster_ids: Iterable[UUID]) -> dict[UUID, int]:
     """Return the clusters' desired generations, their rows locked in the order of their ids (one query)."""
+    return {pk: generation for pk, generation, _, _ in _locked(cluster_ids)}
+
+
+def _locked(cluster_ids: Iterable[UUID]) -> list[tuple[UUID, int, str, datetime | None]]:
+    """Return each cluster's id, desired generation, name, and when it was released."""
     rows = Cluster.objects.select_for_update(no_key=True).filter(pk__in=set(cluster_ids)).order_by("pk")
-    return dict(rows.values_list("pk", "desired_generation"))
+    return list(rows.values_list("pk", "desired_generation", "name", "released_at"))
 
 
-def _raise_generations(cluster_ids: Iterable[UUID]) -> dict[UUID, int]:
-    """Return the clusters' next desired generations; their rows stay locked, so generations commit in order."""
-    generations = lock_clusters(cluster_ids)
+def _raise_generations(cluster_ids: Iterable[UUID], *, for_new: bool = False) -> dict[UUID, int]:
+    """Return the clusters' next desired generations; their rows stay locked, so generations commit in order.
+
+    `for_new`: raise `ClusterReleased` where one of them was let go of.
+    """
+    rows = _locked(cluster_ids)
+    released = [name for _, _, name, released_at in rows if released_at is not None]
+    if for_new and released:
+        raise ClusterReleased(f"An operator let go of {', '.join(released)}: nothing is placed there.")
+    generations = {pk: generation for pk, generation, _, _ in rows}
     if generations:
         Cluster.objects.filter(pk__in=generations).update(desired_generation=F("desired_generation") + 1)
     return {cluster_id: generation + 1 for cluster_id, generation in generations.items()}

@@ -1,5 +1,6 @@
 """A cluster that its operator let go of: `chamber agent --release` stopped all that Chamber ran there, and says so."""
 
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -24,9 +25,12 @@ def take(cluster: Cluster, *, connection: UUID | None) -> bool:
     wait for them, as for those of a cluster that comes back.
     """
     now, by = timezone.now(), Actor.agent(cluster.name)
+    # First, and committed: from here on nothing is placed there, by a plan in flight neither (`assign_many`).
+    if not _close(cluster, connection=connection, at=now):
+        return False
     with transaction.atomic():
         there = Assignment.objects.filter(cluster=cluster.pk, gone=False)
-        # Workloads are locked before their cluster, as everywhere; nobody joins afterwards that has pods there.
+        # Workloads are locked before their cluster, as everywhere.
         workloads = lock(there.values_list("attempt__workload", flat=True))
         row = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
         if row.connection != connection:
@@ -37,11 +41,22 @@ def take(cluster: Cluster, *, connection: UUID | None) -> bool:
         ended = lifecycle.lost(wanted, at=now, by=by, message=message, code=CODE)
         left = list(ours.values_list("attempt", flat=True))
         clusters = assignments.release(left, at=now, by=by)
-        Cluster.objects.filter(pk=cluster.pk).update(connected=False, released_at=now)
         Node.objects.filter(cluster=cluster.pk).present().update(gone_at=now, ready=False)
         audit.record(by=by, action="cluster.released", target=row, after={"attempts": ended})
         live.announce("pools", "overview")
         live.ring()
     for cluster_id in sorted(clusters):
         assignments.let_go_waiting(cluster_id, at=now)
+    return True
+
+
+@transaction.atomic
+def _close(cluster: Cluster, *, connection: UUID | None, at: datetime) -> bool:
+    """Note that it was let go of, once those who are placing work there are done; False where a newer conversation
+    began.
+    """
+    row = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
+    if row.connection != connection:
+        return False
+    Cluster.objects.filter(pk=cluster.pk).update(connected=False, released_at=at)
     return True

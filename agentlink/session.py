@@ -12,6 +12,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import Error as DatabaseError
@@ -66,7 +67,15 @@ CHECK_SECONDS = 1.0
 _told = logs.Seldom(every_seconds=10)
 """Of tokens that are unknown, which anybody may try as often as he likes."""
 
-_begun: dict[UUID, UUID] = {}
+
+class _Begun(NamedTuple):
+    """A conversation, and whether its hello was a farewell."""
+
+    connection: UUID
+    is_farewell: bool
+
+
+_begun: dict[UUID, _Begun] = {}
 """By cluster: the conversation whose hello this process answered. Only that is gone on with by a heartbeat alone:
 whoever restores the database starts the processes anew, and every agent with them."""
 
@@ -121,6 +130,7 @@ class Session:
         self._token: AgentToken | None = None
         self._checked_at = 0.0
         self._connection: UUID | None = None
+        self._is_farewell = False
         self._greeted = False
         self._sent = 0
         self._sent_at_last_beat = 0
@@ -148,7 +158,8 @@ class Session:
             logger.exception("A %s of the agent of %s could not be taken.", message.type, cluster)
             return self._reject(cluster, _fault(message.type))
         if answer.closes is None and self._connection is not None:  # before its hello it may be any cluster's
-            self._seen(cluster)
+            if not self._is_farewell:
+                self._seen(cluster)
             answer.messages += self._news(cluster)
         answer.messages = fitted(answer.messages, cluster.agent_version)
         return answer
@@ -238,25 +249,27 @@ class Session:
             "uid": message.cluster_uid,
             "agent_version": message.agent_version,
             "protocol": message.protocol,
-            "connected": True,
-            "released_at": None,
-            "last_seen_at": now,
-            "polls": self._polls,
             "seen_generation": 0,
             "inventory_generation": 0,
             "inventory_part": 0,
         }
+        if not message.farewell:  # who says farewell takes no work, and is no agent in touch
+            begun |= {"connected": True, "released_at": None, "last_seen_at": now, "polls": self._polls}
         with transaction.atomic():
             Cluster.objects.filter(pk=cluster.pk).update(**begun)
             live.announce("pools", "overview", f"link:{cluster.pk}")
-            if not cluster.connected:
+            if not cluster.connected and not message.farewell:
                 live.ring()
         for name, value in begun.items():
             setattr(cluster, name, value)
-        self._connection = _begun[cluster.pk] = message.connection
+        _begun[cluster.pk] = _Begun(message.connection, message.farewell)
+        self._connection, self._is_farewell = message.connection, message.farewell
         self._greeted = True
-        sizes = message.nodes, message.gpus
-        logger.info("Its agent %s said hello: %d nodes, %d GPUs.", message.agent_version, *sizes)
+        if message.farewell:
+            logger.info("An operator lets go of it, by an agent %s.", message.agent_version)
+        else:
+            sizes = message.nodes, message.gpus
+            logger.info("Its agent %s said hello: %d nodes, %d GPUs.", message.agent_version, *sizes)
         messages = desired.full_set(cluster.pk, message.connection)
         self._sent = messages[-1].generation
         self._sent_at_last_beat = 0
@@ -266,12 +279,13 @@ class Session:
     def _heartbeat(self, cluster: Cluster, message: Heartbeat) -> Answer:
         """Go on: of a long poll, which has no other memory, from the generation that the agent says it has."""
         if self._connection is None:
-            is_known = _begun.get(cluster.pk) == cluster.connection and cluster.released_at is None
-            if self._greeted or not is_known:
+            begun = _conversation(cluster)
+            if self._greeted or begun is None:
                 return self._begin_again(cluster)
             if cluster.connection != message.connection:
                 return Answer([_superseded()])
-            self._connection, self._sent = message.connection, message.generation
+            self._connection, self._is_farewell = begun
+            self._sent = message.generation
         elif self._connection != message.connection:
             return self._begin_again(cluster)
         epoch: list[ToAgent] = []
@@ -315,6 +329,9 @@ class Session:
         """Take in that the cluster was let go of: the conversation is over, and nobody is there any more."""
         if not releasing.take(cluster, connection=self._connection):
             return Answer([_superseded()])
+        begun = _begun.get(cluster.pk)
+        if begun is not None and begun.connection == self._connection:
+            del _begun[cluster.pk]
         self._connection = None
         logger.info("An operator let go of it.")
         return Answer([Ack(released=True)])
@@ -370,6 +387,14 @@ class Session:
             return []
         self._namespaces_sent = version
         return [spaces.told(cluster.pk, version)]
+
+
+def _conversation(cluster: Cluster) -> _Begun | None:
+    """Return the cluster's conversation where a heartbeat alone goes on with it: not where it was let go of since."""
+    begun = _begun.get(cluster.pk)
+    if begun is None or begun.connection != cluster.connection:
+        return None
+    return begun if begun.is_farewell or cluster.released_at is None else None
 
 
 def _note_clock(cluster: Cluster, message: Heartbeat) -> None:

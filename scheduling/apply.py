@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from agentlink import assignments
-from agentlink.assignments import NewAssignment
+from agentlink.assignments import ClusterReleased, NewAssignment
 from chamber import live
 from chamber.overlap import check_at_once, overlapping
 from scheduling import narrate, sharing, turn
@@ -169,6 +169,9 @@ class _Writing:
                     undone += self.write(part)
             except LostTurn:
                 raise
+            except ClusterReleased as released:
+                logger.info("A part of plan %s is left out. %s", self.number, released)
+                undone += part.decisions
             except Exception:
                 logger.exception(
                     "This part of plan %s cannot be written and is left out: %s", self.number, part

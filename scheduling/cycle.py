@@ -18,6 +18,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from agentlink import inventory
+from agentlink.assignments import ClusterReleased
 from agentlink.pace import Pace
 from chamber import logs
 from chamber.collecting import without_collecting
@@ -211,6 +212,9 @@ def _apply(decided: Decided) -> Applied:
         return apply(decided)
     except LostTurn:
         raise
+    except ClusterReleased as released:
+        logger.info("The plan's parts are written one by one. %s", released)
+        return apply(decided, piecemeal=True)
     except Exception:
         logger.exception("The plan cannot be written as a whole; its parts are tried one by one.")
         return apply(decided, piecemeal=True)

@@ -127,7 +127,12 @@ def main_release(
         chosen, access = Options(**options), load(kubeconfig, context)
         server = None if token_file is None else Server(url, partial(_token, token_file), transport)
         work = release(
-            access, chosen, stop_workloads=stop_workloads, timeout_seconds=timeout_seconds, server=server
+            access,
+            chosen,
+            stop_workloads=stop_workloads,
+            timeout_seconds=timeout_seconds,
+            server=server,
+            in_cluster=kubeconfig is None,
         )
         with logs.bind(cluster=chosen.cluster):
             left = asyncio.run(work)
@@ -139,9 +144,13 @@ def main_release(
     jobs = len(left.running) + len(left.ended)
     print(f"Let go of {jobs} {'Job' if jobs == 1 else 'Jobs'}; the agent may be removed.")  # noqa: T201
     if left.untold:
+        step = (
+            "Release them by their own agent, or end them, before you declare what ran here lost"
+            if left.active
+            else "Declare that lost on the cluster's page, which is possible once it has been silent for a while"
+        )
         print(  # noqa: T201
-            f"Chamber was not told: {left.untold}. It goes on showing what ran here as running: declare that lost on "
-            "the cluster's page, which is possible after 10 minutes of silence."
+            f"Chamber was not told: {left.untold}. It goes on showing what ran here as running. {step}."
         )
     else:
         print(f"Told Chamber at {url}: what ran here is back in the queue.")  # noqa: T201

@@ -64,7 +64,12 @@ async def _say(link: Link, cluster_uid: str, seen: Sequence[Observation]) -> Non
     core, connection = Core(), uuid.uuid4()
     core.connected(connection)
     hello = Hello(
-        connection=connection, agent_version=own_version(), cluster_uid=cluster_uid, nodes=0, gpus=0
+        connection=connection,
+        agent_version=own_version(),
+        cluster_uid=cluster_uid,
+        nodes=0,
+        gpus=0,
+        farewell=True,
     )
     await link.send([hello])
     while not core.works_by:

@@ -2,13 +2,15 @@
 
 In this order:
 
-1. While workloads have pods, and are not to be stopped, it is refused: nothing was changed.
+1. Where no agent has worked from this namespace, or while workloads have pods and are not to be stopped, it is
+   refused: nothing was changed.
 2. The lease is taken from whichever agent leads. That one stops acting, so nothing new comes; the server sees it go.
 3. What runs is stopped with its grace period. Jobs that Chamber made are deleted, adopted ones are suspended and freed
    of what Chamber wrote on them.
 4. The lease is kept for a while: agents that are about to be removed do not begin again.
 5. The server is told, where it is named and can be reached: what had ended by itself, and that the cluster was let go
-   of. Nothing waits for that: who is not told goes on thinking that workloads run there.
+   of. Nothing waits for that: who is not told goes on thinking that workloads run there. While a Job runs that bears
+   Chamber's finalizer without this agent's mark, the server is not told: it may be a workload of another agent.
 
 What bears no mark of this agent is nobody's to touch, whatever its labels say. Namespaces and their quotas stay.
 """
@@ -21,7 +23,7 @@ from dataclasses import dataclass, replace
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.cluster import NativeCluster, cluster_uid
 from agentlink.agent.backends.native.facts import read_job
-from agentlink.agent.backends.native.marks import Mark, Marks
+from agentlink.agent.backends.native.marks import SECRET, Mark, Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.farewell import Server, tell
 from agentlink.agent.kube.access import Access
@@ -44,7 +46,8 @@ class NotReleased(Exception):  # noqa: N818 - an answer to the user
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What Chamber has in a cluster: Jobs by their keys. `unmarked` bear its finalizer without its mark.
+    """What Chamber has in a cluster: Jobs by their keys. `unmarked` bear its finalizer without its mark, and of these
+    `active` have pods.
 
     `untold` is why the server was not told; empty where it was.
     """
@@ -52,6 +55,7 @@ class Left:
     running: tuple[str, ...]
     ended: tuple[str, ...]
     unmarked: tuple[str, ...]
+    active: tuple[str, ...] = ()
     untold: str = ""
 
 
@@ -63,52 +67,71 @@ async def release(
     timeout_seconds: float,
     settle_seconds: float = RENEW_WITHIN_SECONDS,
     server: Server | None = None,
+    in_cluster: bool = False,
 ) -> Left:
     """Let go of the cluster, tell the `server`, and return what there was; raise `NotReleased`.
 
-    `settle_seconds` are for the agent that led: until then it has noticed that it does not any more.
+    `settle_seconds` are for the agent that led: until then it has noticed that it does not any more. `in_cluster`:
+    this runs with the agent's own account, thus in its namespace.
     """
     async with Kube(access) as kube:
-        left = await look(kube, access.namespace)
+        marks = await Marks.find(kube, access.namespace)
+        left = await look(kube, marks)
+        if marks is None:
+            _refuse_elsewhere(access.namespace, left.unmarked, in_cluster=in_cluster)
+            return replace(left, untold=f"no agent has worked from the namespace {access.namespace}")
         _refuse_running(left.running, stop_workloads=stop_workloads)
         ended: list[Observation] = []
 
         async def work() -> None:
             await asyncio.sleep(settle_seconds)
-            ended.extend(await _let_go(kube, access, options, stop_workloads=stop_workloads))
+            ended.extend(await _let_go(kube, access, options, marks, stop_workloads=stop_workloads))
 
         try:
             async with asyncio.timeout(timeout_seconds):
                 done = await Leadership(access, namespace=access.namespace).take_over(work)
         except TimeoutError as error:
-            there = await look(kube, access.namespace)
+            there = await look(kube, marks)
             raise NotReleased(
                 f"After {timeout_seconds:.0f} s there are still {_count(there.running + there.ended)}. Pods may take "
                 "their grace period to stop; try again."
             ) from error
         if not done:
             raise NotReleased("An agent took the lease back meanwhile; try again.")
-        untold = await tell(server, await cluster_uid(kube), ended) if server else NOT_NAMED
-        return replace(left, untold=untold)
+        now = await look(kube, marks)
+        left = replace(left, unmarked=now.unmarked, active=now.active)
+        return replace(left, untold=await _tell(kube, server, left.active, ended))
 
 
-async def look(kube: Kube, own_namespace: str) -> Left:
-    """Return what Chamber has in the cluster; raise `KubeError`."""
+async def _tell(
+    kube: Kube, server: Server | None, active: Sequence[str], ended: Iterable[Observation]
+) -> str:
+    """Tell the server; return why it was not told, empty where it was."""
+    if server is None:
+        return NOT_NAMED
+    if active:
+        return f"still running with Chamber's finalizer, without this agent's mark: {_count(active)}"
+    return await tell(server, await cluster_uid(kube), ended)
+
+
+async def look(kube: Kube, marks: Marks | None) -> Left:
+    """Return what Chamber has in the cluster, none of it marked where there are no `marks`; raise `KubeError`."""
     names = Names()
-    marks = await Marks.load(kube, own_namespace)
     running: list[str] = []
     ended: list[str] = []
     unmarked: list[str] = []
+    active: list[str] = []
     for body in (await kube.list(JOBS, labels=names.cluster)).items:
-        mark = marks.kind(body)
+        mark = marks.kind(body) if marks else None
         if mark is None or read_job(body, names, adopted=mark is Mark.ADOPTED) is None:
             if names.report in body["metadata"].get("finalizers", ()):
                 unmarked.append(key_of(body))
+                active += [key_of(body)] if _is_running(body) else []
         elif _is_running(body):
             running.append(key_of(body))
         else:
             ended.append(key_of(body))
-    return Left(tuple(sorted(running)), tuple(sorted(ended)), tuple(sorted(unmarked)))
+    return Left(tuple(sorted(running)), tuple(sorted(ended)), tuple(sorted(unmarked)), tuple(sorted(active)))
 
 
 def _is_running(body: JsonObject) -> bool:
@@ -119,6 +142,23 @@ def _is_running(body: JsonObject) -> bool:
     conditions = status.get("conditions", ())
     over = any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
     return not (over or body["spec"].get("suspend"))
+
+
+def _refuse_elsewhere(namespace: str, unmarked: Sequence[str], *, in_cluster: bool) -> None:
+    """Refuse where the agent works from another namespace, or its mark is gone; not for an agent that never worked."""
+    if in_cluster and not unmarked:
+        return
+    there = f" Chamber's finalizer is on {_count(unmarked)}." if unmarked else ""
+    step = (
+        "Release these Jobs by their own agent, or remove this one with `helm uninstall --no-hooks`."
+        if in_cluster
+        else "Name the agent's own namespace in the kubeconfig's context (kubectl config set-context --current "
+        "--namespace NAMESPACE), or run this in the agent's pod."
+    )
+    raise NotReleased(
+        f"The namespace {namespace} has no Secret {SECRET}: no agent has worked from there.{there} Nothing was "
+        f"changed. {step}"
+    )
 
 
 def _refuse_running(jobs: Sequence[str], *, stop_workloads: bool) -> None:
@@ -136,7 +176,9 @@ def _count(jobs: Sequence[str]) -> str:
     return f"{len(jobs)} {'Job' if len(jobs) == 1 else 'Jobs'} ({named}{more})" if jobs else "no Jobs"
 
 
-async def _let_go(kube: Kube, access: Access, options: Options, *, stop_workloads: bool) -> list[Observation]:
+async def _let_go(
+    kube: Kube, access: Access, options: Options, marks: Marks, *, stop_workloads: bool
+) -> list[Observation]:
     """Stop what runs, forget every attempt, and return how each ended; raise `NotReleased` where something began to run
     meanwhile.
     """
@@ -146,6 +188,7 @@ async def _let_go(kube: Kube, access: Access, options: Options, *, stop_workload
         namespace=options.namespace,
         settings=options.inventory,
         role=options.role,
+        marks=marks,
     ) as cluster:
         await cluster.synced()
         _, found = await cluster.observe(-1)

@@ -265,7 +265,8 @@ class Epoch(_Part):
 class Hello(_Message):
     """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins.
 
-    `epoch` is the latest that agents of the cluster were told; None: this agent remembers none.
+    `epoch` is the latest that agents of the cluster were told; None: this agent remembers none. A `farewell` is the
+    last conversation about a cluster: it takes no work, and the cluster does not count as connected by it.
     """
 
     type: Literal["hello"] = "hello"
@@ -275,6 +276,7 @@ class Hello(_Message):
     nodes: Count
     gpus: Count
     epoch: Epoch | None = None
+    farewell: bool = False
 
 
 class Heartbeat(_Message):

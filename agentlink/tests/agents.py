@@ -129,6 +129,9 @@ class Hand:
     def hello(self) -> Hello:
         return Hello(connection=self.connection, agent_version="1", cluster_uid=self.uid, nodes=0, gpus=0)
 
+    def farewell(self) -> Hello:
+        return self.hello().model_copy(update={"farewell": True})
+
     def heartbeat(self, generation: int = 0) -> Heartbeat:
         return Heartbeat(connection=self.connection, generation=generation)
 

@@ -34,6 +34,7 @@ from agentlink.protocol import (
     Phase,
     PodReport,
     PodState,
+    Released,
     Report,
     StopOrder,
     Taken,
@@ -71,6 +72,8 @@ JOB = DiscoveredJob(
 
 FROM_AGENT = [
     Hello(connection=ONE, agent_version="1", cluster_uid="u", nodes=1, gpus=8),
+    Hello(connection=ONE, agent_version="1", cluster_uid="u", nodes=0, gpus=0, farewell=True),
+    Released(),
     Heartbeat(connection=ONE, generation=4),
     Inventory(generation=1, part=0, last=True, nodes=(NODE,)),
     Observed(reports=(REPORT,)),

@@ -1,14 +1,20 @@
 """A cluster that an operator let go of: what ran there is back in the queue at once, and told why."""
 
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from uuid import UUID
+
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from agentlink import releasing
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.farewell import Server, tell
 from agentlink.agent.runner import Transport
+from agentlink.assignments import ClusterReleased
 from agentlink.models import Assignment, Cluster, Device, Node
-from agentlink.protocol import Ack, ErrorCode, Observed, Phase, Released, inventory_in_parts
+from agentlink.protocol import Ack, Desired, ErrorCode, Observed, Phase, Released, inventory_in_parts
 from agentlink.tests.agents import (
     Hand,
     admit,
@@ -21,8 +27,12 @@ from agentlink.tests.agents import (
     serving,
 )
 from agentlink.tests.conftest import Place
+from chamber import __version__
+from chamber.doctor import processes
+from chamber.doctor.finding import Finding
 from teams.capacity import capacity_milli
 from teams.models import AuditEvent
+from workloads.lifecycle.status import lock
 from workloads.models import Attempt, EndReason, Status, Workload
 
 
@@ -66,12 +76,16 @@ def test_what_ran_there_is_in_the_queue_at_once_and_its_devices_are_free(
     assert "An operator let go of it" in client.get("/clusters/east/").content.decode()
     assert not Node.objects.present().exists()  # nothing waits for nodes that are not to come back
     assert capacity_milli() == {place.pool.pk: 0}
+    told = client.get("/api/v1/clusters/east/").json()
+    released_at = Cluster.objects.values_list("released_at", flat=True).get()
+    assert datetime.fromisoformat(told["released_at"]) == released_at
 
     (error,) = hand.say(hand.heartbeat(1)).messages  # nobody is there without another hello
     assert getattr(error, "code", None) is ErrorCode.NO_HELLO
     again = Hand(place.cluster)
     cluster.refresh_from_db()
     assert (cluster.connected, cluster.released_at) == (True, None)
+    assert client.get("/api/v1/clusters/east/").json()["released_at"] is None
     for part in inventory_in_parts(nodes(2), generation=1):
         again.say(part)
     assert set(Node.objects.present().values_list("name", "ready")) == {("n1", True), ("n2", True)}
@@ -88,11 +102,81 @@ def test_an_agent_that_another_has_followed_releases_nothing(place: Place) -> No
     assert (status(runs), Cluster.objects.get().connected) == ("queued", True)
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("was_released", [False, True])
+def test_a_farewell_invites_no_work_and_is_no_agent_in_touch(
+    place: Place, monkeypatch: pytest.MonkeyPatch, was_released: bool
+) -> None:
+    seen_at = timezone.now() - timedelta(hours=1)
+    released_at = seen_at if was_released else None
+    Cluster.objects.update(connected=False, last_seen_at=seen_at, released_at=released_at)
+    rung: list[bool] = []
+    monkeypatch.setattr("chamber.live.ring", lambda: rung.append(True))
+    hand, poll = Hand(place.cluster, hello=False), Hand(place.cluster, hello=False)
+    poll.connection = hand.connection
+
+    for _ in range(2):  # the first was cut short
+        (full,) = hand.say(hand.farewell()).messages
+        assert isinstance(full, Desired)
+        assert hand.say(Observed(reports=())).messages == []
+        assert poll.say(poll.heartbeat(full.generation)).messages == []
+        told = Cluster.objects.values_list("connected", "last_seen_at", "released_at").get()
+        assert (told, rung) == ((False, seen_at, released_at), [])
+
+    assert hand.say(Released()).messages == [Ack(released=True)]
+    assert not Cluster.objects.get().connected
+    late = Hand(place.cluster, hello=False)
+    late.connection = hand.connection
+    (error,) = late.say(late.heartbeat(1)).messages
+    assert getattr(error, "code", None) is ErrorCode.NO_HELLO
+
+
+@pytest.mark.django_db
+def test_nothing_is_placed_there_any_more_nor_while_it_is_let_go_of(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(place.cluster)
+    tried: list[object] = []
+
+    def lock_late(ids: Iterable[UUID]) -> object:
+        """Stand in for a plan that is written after the workloads there were read."""
+        found = list(ids)
+        with pytest.raises(ClusterReleased, match="An operator let go of east: nothing is placed there"):
+            tried.append(on(place, 0))
+        return lock(found)
+
+    monkeypatch.setattr(releasing, "lock", lock_late)
+    hand.say(Released())
+    monkeypatch.undo()
+    with pytest.raises(ClusterReleased):
+        on(place, 0)
+    assert (tried, Assignment.objects.count(), Attempt.objects.count()) == ([], 0, 0)
+    Hand(place.cluster)
+    assert status(on(place, 0)) == "queued"
+
+
+@pytest.mark.django_db
+def test_the_doctor_finds_what_is_placed_there_all_the_same(place: Place) -> None:
+    on(place, 0)
+    now = timezone.now()
+    Cluster.objects.update(
+        connected=False, last_seen_at=now, released_at=now - timedelta(hours=3), agent_version=__version__
+    )
+    [found] = processes.clusters()
+    assert isinstance(found, Finding)
+    assert found.problem == (
+        "An operator let go of the cluster east 3 hours ago, and 1 workload is placed there all the same."
+    )
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("transport", ["websocket", "long-poll"])
 async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: Transport) -> None:
     def begin() -> tuple[Attempt, Attempt, str]:
         return on(place, 0), on(place, 1), make_token(place.cluster)
+
+    def released() -> Cluster:
+        return Cluster.objects.get(connected=False, released_at__isnull=False)
 
     ended, stopped, secret = await in_database(begin)
     now = timezone.now()
@@ -108,7 +192,9 @@ async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: 
         assert await tell(Server(url, lambda: "cha_none", transport), "u", ()) == "The agent token is unknown"
     statuses = [await in_database(status, each) for each in (ended, stopped)]
     assert statuses == [Status.COMPLETED, Status.PENDING]
-    assert not (await in_database(Cluster.objects.get)).connected
+    assert (
+        await in_database(released)
+    ).last_seen_at == place.cluster.last_seen_at  # its hello was a farewell
 
 
 async def test_a_server_that_is_not_there_is_told_of() -> None:

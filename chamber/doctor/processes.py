@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agentlink import epochs, protocol
-from agentlink.models import AgentToken, Cluster
+from agentlink.models import AgentToken, Assignment, Cluster
 from agentlink.models.cluster import RESTORED_SHOWN_FOR
 from chamber import __version__, marks
 from chamber.doctor import bell
@@ -140,10 +140,7 @@ def clusters() -> Iterator[Finding | Fact]:
             )
             yield Finding(f"The cluster {cluster.name} has never connected.", f"{step}: `chamber agent`.")
         elif cluster.released_at is not None:
-            ago = seconds_text((now - cluster.released_at).total_seconds())
-            yield Fact(
-                f"An operator let go of the cluster {cluster.name} {ago} ago; nothing runs or starts there."
-            )
+            yield _released(cluster, cluster.released_at, now)
         elif not cluster.connected or now - cluster.last_seen_at > marks.SILENT_AFTER:
             ago = seconds_text((now - cluster.last_seen_at).total_seconds())
             yield Finding(
@@ -168,6 +165,18 @@ def clusters() -> Iterator[Finding | Fact]:
                 f"this version speaks {protocol.VERSION}.",
                 "Bring agent and server to the same version.",
             )
+
+
+def _released(cluster: Cluster, at: datetime, now: datetime) -> Finding | Fact:
+    """Return that it was let go of: wrong where something is placed there all the same."""
+    told = f"An operator let go of the cluster {cluster.name} {seconds_text((now - at).total_seconds())} ago"
+    placed = Assignment.objects.filter(cluster=cluster, wanted=True).count()
+    if not placed:
+        return Fact(f"{told}; nothing runs or starts there.")
+    return Finding(
+        f"{told}, and {count(placed, 'workload')} {'is' if placed == 1 else 'are'} placed there all the same.",
+        "Declare what runs there lost on the cluster's page, or start its agent again.",
+    )
 
 
 def _restored(cluster: Cluster, now: datetime) -> Finding | Fact:

@@ -8,14 +8,15 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agentlink import assignments
-from agentlink.models import Node, Placement
+from agentlink import assignments, releasing
+from agentlink.models import Assignment, Device, Node, Placement
 from agentlink.tests.factories import make_cluster
 from scheduling import turn
 from scheduling.apply import LostTurn, apply
 from scheduling.cycle import run_cycle
 from scheduling.decide import Decided, decide
 from scheduling.models import Clock, Cycle
+from scheduling.picture import Picture
 from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import AGENT, make_nodes, pods_gone, run_pods
@@ -140,6 +141,31 @@ def test_a_plan_that_is_written_in_parts_locks_the_clusters_of_all_of_them_first
     monkeypatch.setattr(assignments, "lock_clusters", lock_clusters)
     assert apply(plan, piecemeal=True).decisions == 16
     assert locked[0] == {acme.cluster.pk, west.pk}
+
+
+def test_a_plan_in_flight_places_nothing_in_a_cluster_that_was_let_go_of_meanwhile(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    workload = make_workload(acme.research, acme.owner)
+
+    def decide_late(picture: Picture) -> Decided:
+        plan = decide(picture)
+        assert len(plan.plan.starts) == 1
+        monkeypatch.undo()
+        assert releasing.take(acme.cluster, connection=acme.cluster.connection)
+        return plan
+
+    monkeypatch.setattr("scheduling.cycle.decide", decide_late)
+    result = run_cycle()
+
+    assert result is not None
+    assert (result.decisions, result.left_out) == (0, 1)
+    workload.refresh_from_db()
+    assert (workload.status, workload.attempt) == (Status.PENDING, None)
+    assert not Assignment.objects.exists()
+    assert not Device.objects.exclude(occupied_milli=0, allocated_milli=0).exists()
+    assert "An operator let go of" in caplog.text
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_who_asked_to_fail_where_it_can_never_run_does(acme: Acme) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from agentlink.agent import release as releasing
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
+from agentlink.agent.backends.native.marks import Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.farewell import Server
 from agentlink.agent.kube.access import load
@@ -117,13 +119,18 @@ async def test_what_ended_is_let_go_of_and_nothing_else_is_touched(
         told.extend(each.phase for each in ended)
         return ""
 
+    async def look(kube: Kube, marks: Marks | None) -> Left:
+        left = await real_look(kube, marks)  # other tests have theirs in the same control plane
+        return replace(left, active=tuple(key for key in left.active if key.startswith(f"{namespace.name}/")))
+
+    real_look = releasing.look
+    monkeypatch.setattr(releasing, "look", look)
     monkeypatch.setattr(releasing, "tell", tell)
     with another_namespace(namespace.kubeconfig) as others:
         await asyncio.to_thread(foreign_jobs, others)
         left = await let_go(namespace, tmp_path, server=Server("http://chamber.test", lambda: "cha_x"))
     assert (told, left.untold) == ([Phase.SUCCEEDED], "")
     assert [len(left.running), len(left.ended)] == [0, 1]
-    # Other tests have theirs in the same control plane.
     assert [key for key in left.unmarked if key.startswith(f"{namespace.name}/")] == [
         f"{namespace.name}/forged"
     ]
@@ -136,6 +143,10 @@ async def test_while_something_runs_it_is_refused_and_nothing_changes(
 ) -> None:
     await begun(namespace, Phase.RUNNING)
     before = namespace.items("batch/v1", "jobs")
+    with another_namespace(namespace.kubeconfig) as elsewhere:
+        with pytest.raises(NotReleased, match=f"namespace {elsewhere.name} has no Secret"):
+            await let_go(elsewhere, tmp_path)
+        assert elsewhere.items("v1", "secrets") == []
     with pytest.raises(NotReleased, match=rf"1 Job \({namespace.name}/train-"):
         await let_go(namespace, tmp_path)
     assert namespace.items("batch/v1", "jobs") == before

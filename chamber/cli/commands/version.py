@@ -1,5 +1,8 @@
 """`chamber version`: of this command line, of the server, and of the clusters' agents."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from chamber import __version__
@@ -12,9 +15,9 @@ VERSIONS = [
     Column("Server", lambda row: row["server"]),
     Column("At", lambda row: row["url"]),
     Column("Protocol", lambda row: row["protocol"]),
-    Column("Agents", lambda row: [f"{name} {of}" for name, of in row["agents"].items()]),
+    Column("Agents", lambda row: [_agent(name, of, row) for name, of in row["agents"].items()]),
 ]
-NOBODY: dict[str, object] = {"server": None, "url": None, "protocol": None, "agents": {}}
+NOBODY: dict[str, object] = {"server": None, "url": None, "protocol": None, "agents": {}, "released": []}
 
 
 @click.command()
@@ -33,15 +36,21 @@ def _asked() -> dict[str, object]:
     try:
         with connect() as client:
             served = client.get("version/")
-            agents = {row["name"]: row["agent_version"] for row in client.rows("clusters/")}
+            clusters = [row for row in client.rows("clusters/") if row["agent_version"]]
             return {
                 "server": served["version"],
                 "url": client.login.url,
                 "protocol": served["protocol"],
-                "agents": {name: of for name, of in agents.items() if of},
+                "agents": {row["name"]: row["agent_version"] for row in clusters},
+                "released": [row["name"] for row in clusters if row.get("released_at")],
             }
     except Failure as failure:
         if failure.exit_code != Exit.NOT_ALLOWED:
             raise
         click.echo(failure.message, err=True)
         return NOBODY
+
+
+def _agent(name: str, version: str, row: Mapping[str, Any]) -> str:
+    """Return an agent with its version, and whether an operator let go of its cluster."""
+    return f"{name} {version} (released)" if name in row["released"] else f"{name} {version}"

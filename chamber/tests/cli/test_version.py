@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 from django.test import Client
+from django.utils import timezone
 from packaging.version import Version
 
 from agentlink import protocol
@@ -23,7 +24,11 @@ def test_it_names_command_line_server_and_agents(run: Run, ada: User) -> None:
     run(*LOGIN, stdin=f"{PASSWORD}\n")
     make_cluster("east", agent_version="0.1.0")
     make_cluster("new")
+    make_cluster("west", agent_version="0.1.0", connected=False, released_at=timezone.now())
 
+    assert (
+        run("version").stdout.count("(released)") == run("version").stdout.count("west 0.1.0 (released)") == 1
+    )
     result = run("version", "-o", "json")
 
     assert json.loads(result.stdout) == {
@@ -31,7 +36,8 @@ def test_it_names_command_line_server_and_agents(run: Run, ada: User) -> None:
         "server": __version__,
         "url": SERVER,
         "protocol": protocol.VERSION,
-        "agents": {"east": "0.1.0"},
+        "agents": {"east": "0.1.0", "west": "0.1.0"},
+        "released": ["west"],
     }
 
 

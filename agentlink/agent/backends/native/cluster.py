@@ -64,11 +64,13 @@ class NativeCluster:
         exporter_port: int = PORT,
         role: str = ROLE,
         disruption: Disruption | None = None,
+        marks: Marks | None = None,
     ) -> None:
         self.kube = kube
         self._role, self._disruption = role, disruption or Disruption()
         self.names = names or Names()
         self._own_namespace, self._namespace = own_namespace, namespace or own_namespace
+        self._known_marks = marks
         self._version = 1
         self._changed_at: OrderedDict[UUID, int] = OrderedDict()
         self._waiting: set[asyncio.Event] = set()
@@ -98,7 +100,9 @@ class NativeCluster:
     async def __aenter__(self) -> Self:
         """Begin to watch; raise `KubeError` where the API server does not let the agent."""
         self.uid = await cluster_uid(self.kube)
-        self._marks = await Marks.load(self.kube, self._own_namespace, domain=self.names.domain)
+        self._marks = self._known_marks or await Marks.load(
+            self.kube, self._own_namespace, domain=self.names.domain
+        )
         maker = Maker(self.kube, self.names, self._marks, self.inventory, self.uid, self._disruption)
         adopter = Adopter(self.kube, self.names, self._marks, self.inventory, self.uid)
         FIGURES.waiting = self._work.__len__

@@ -45,11 +45,20 @@ class Marks:
     @classmethod
     async def load(cls, kube: Kube, namespace: str, *, domain: str = DOMAIN) -> "Marks":
         """Return marks under the key in the agent's namespace, which is made where there is none."""
+        found = await cls.find(kube, namespace, domain=domain)
+        return found or cls._under(await cls._make(kube, namespace), domain)
+
+    @classmethod
+    async def find(cls, kube: Kube, namespace: str, *, domain: str = DOMAIN) -> "Marks | None":
+        """Return marks under the key in this namespace; None where no agent has made one there."""
         try:
-            body = await kube.get(SECRETS, SECRET, namespace)
+            return cls._under(await kube.get(SECRETS, SECRET, namespace), domain)
         except NotFound:
-            body = await cls._make(kube, namespace)
-        return cls(b64decode(body["data"]["key"]), Names(domain))
+            return None
+
+    @classmethod
+    def _under(cls, secret: JsonObject, domain: str) -> "Marks":
+        return cls(b64decode(secret["data"]["key"]), Names(domain))
 
     @staticmethod
     async def _make(kube: Kube, namespace: str) -> JsonObject:
