@@ -22,7 +22,7 @@ from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.kube.errors import KubeError, NotFound
-from agentlink.protocol import DISPLACING, Adopted, AssignedPod, Assignment, Phase, PodState
+from agentlink.protocol import DISPLACING, MAX_SENTENCE, Adopted, AssignedPod, Assignment, Phase, PodState
 
 logger = logging.getLogger(__name__)
 
@@ -226,7 +226,7 @@ class Care:
 
     async def _refuse(self, assignment: Assignment, refusal: NotMade, found: Attempt | None) -> None:
         """End an attempt that the cluster does not take, on its Jobs where it has some."""
-        verdict = Verdict(refusal.code, refusal.message[:2000], _now(), refused=True)
+        verdict = Verdict(refusal.code, refusal.message[:MAX_SENTENCE], _now(), refused=True)
         if found is None and assignment.adopted is not None:
             await self._adopter.tell_refused(assignment.adopted, assignment.slug, verdict.message)
         logger.warning("Attempt %s of %s: %s", assignment.number, assignment.slug, refusal.message)
@@ -397,6 +397,7 @@ class Care:
     async def _record(self, found: Attempt, verdict: Verdict) -> None:
         """Write down how an attempt ended before anybody is told; of an adopted one its Job is told, too."""
         job = found.jobs[0]
+        verdict = replace(verdict, message=verdict.message[:MAX_SENTENCE])
         if job.adopted and not job.vanished:
             there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)
             if verdict.refused:
