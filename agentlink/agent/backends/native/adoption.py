@@ -66,7 +66,6 @@ class JobEntry:
     gpus_milli: int
     described: DiscoveredJob | None
     queue: str = ""
-    ends_by_eviction: bool = True
 
 
 def written(names: Names) -> tuple[str, ...]:
@@ -93,7 +92,6 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
         described=_described(body, names, patterns, finished=finished) if wants else None,
         queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
-        ends_by_eviction=not policies.spares_evicted(spec),
     )
 
 

@@ -21,6 +21,7 @@ from agentlink.agent.backends.native.making import Maker, NotMade, refused_for_n
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.errors import KubeError, NotFound
 from agentlink.protocol import DISPLACING, MAX_SENTENCE, Adopted, AssignedPod, Assignment, Phase, PodState
 
@@ -415,13 +416,15 @@ class Care:
 
     async def _protect(self, attempt: UUID, found: Attempt) -> None:
         """Have an adopted Job protected from evictions, also one that runs since before this agent. Where that fails it
-        runs all the same, and it is tried again at the next look.
+        runs all the same, and it is tried again at the next look. Before it runs it is told what an eviction would do.
         """
         assignment, job = self._expected.get(attempt), found.jobs[0]
         if assignment is None or not job.adopted or attempt in self._protected:
             return
         try:
-            await self._maker.protect(job, assignment)
+            has_budget = await self._maker.protect(job, assignment)
+            if job.eviction is not Eviction.SPARED and found.running_at is None:
+                await self._adopter.tell_evictable(job, has_budget=has_budget)
         except KubeError as error:
             logger.warning("The pods of %s are not protected yet: %s", job.key, error)
         else:

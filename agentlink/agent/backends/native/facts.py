@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from agentlink.agent.backends.native import policies
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan, Verdict
+from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.quantities import asked
 from agentlink.agent.kube.resources import JsonObject
 
@@ -106,8 +107,8 @@ class JobFacts:
     failed_at: datetime | None = None
     deadline_seconds: int | None = None
     failures_allowed: int = 0
-    spares_evicted: bool = False
-    """An evicted pod does not end it; the cluster makes another one."""
+    eviction: Eviction = Eviction.ENDS
+    """What an eviction does to it; where it does not end it, the cluster makes another pod."""
     slug: str = ""
     """The workload's name at the server."""
     finalizers: tuple[str, ...] = ()
@@ -149,7 +150,7 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
         failed_at=time(failed.get("lastTransitionTime")) if failed else None,
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         failures_allowed=spec.get("backoffLimit", 0),
-        spares_evicted=policies.spares_evicted(spec),
+        eviction=policies.eviction(spec),
         slug=annotations.get(names.slug, ""),
         finalizers=tuple(metadata.get("finalizers", ())),
     )
