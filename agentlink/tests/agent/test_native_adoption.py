@@ -281,9 +281,11 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
     annotations = {NAMES.slug: "train-x"}
     assert begun["spec"]["template"]["metadata"] == {"labels": labels, "annotations": annotations}
     assert begun["metadata"]["annotations"][NAMES.mark].startswith("m:{")
+    begun["metadata"]["annotations"][NAMES.let_go] = "0000000a"  # of this attempt only
     assert describe(begun, NAMES, resources=RESOURCES) == before
     again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=str)
     assert merged(begun, again)["spec"]["template"]["spec"] == begun["spec"]["template"]["spec"]
+    assert NAMES.let_go not in merged(begun, again)["metadata"]["annotations"]
     released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(begun, NAMES))
     assert released["metadata"]["labels"] == {NAMES.adopt: "true"}
     assert (released["metadata"]["annotations"], released["spec"]["template"]["metadata"]["labels"]) == (

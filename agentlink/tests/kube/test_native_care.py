@@ -14,7 +14,7 @@ from agentlink.agent.backends.native import reasons
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.care import Care
-from agentlink.agent.backends.native.facts import PodFacts, Said
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said, read_job
 from agentlink.agent.backends.native.making import Maker
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import Verdict
@@ -232,12 +232,14 @@ async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_l
     monkeypatch.setattr(caring, "_now", lambda: NOW)
     kube = Written()
     first = [pod(0), pod(1)] if restarted else [pod(0, **GATED), pod(1, **GATED)]
-    looking = care(kube, job(0, 1, adopted=True), *first)
+    noted = frozenset({"-train-0", "-train-1"}) if restarted else frozenset()
+    looking = care(kube, job(0, 1, adopted=True, let_go=noted), *first)
     protected: list[bool] = []
     let_go = letting_go(looking, kube, protected)
     await looking.look_after(ATTEMPT)
     assert len(protected) == 1  # also where it ran before this agent
     assert let_go == ([] if restarted else ["pod-train-0", "pod-train-1"])
+    assert kube.patches == []  # an eviction ends it: there is nothing for the next agent to know
 
     before = first[1]
     later = replace(pod(1, created_at=at(30), **GATED), name="again", uid="again")
@@ -251,6 +253,44 @@ async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_l
     verdict = Verdict.read(patch["metadata"]["annotations"][NAMES.verdict])
     assert verdict is not None
     assert (verdict.code, let_go) == (code, [])
+
+
+@pytest.mark.parametrize("does", [Eviction.SPARED, Eviction.MAY_END])
+@pytest.mark.parametrize("indexes", [(0,), (0, 1)], ids=["pod", "gang"])
+async def test_the_next_agent_lets_no_pods_go_that_came_in_the_place_of_all_there_were(
+    indexes: tuple[int, ...], does: Eviction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caring, "_now", lambda: NOW)
+    kube = Written()
+    first = [pod(index, **GATED) for index in indexes]
+    made = job(*indexes, adopted=True, eviction=does)
+    looking = care(kube, made, *first)
+    let_go = letting_go(looking, kube)
+    for _ in range(2):
+        await looking.look_after(ATTEMPT)
+    assert let_go == [f"pod-train-{index} after 1 patch" for index in indexes]  # it is noted before, and once
+    (note,) = kube.patches
+    text = note["metadata"]["annotations"][NAMES.let_go]
+    noted = read_job(
+        _body_of(made, {NAMES.let_go: text, NAMES.plan: made.plan.as_text()}), NAMES, adopted=True
+    )
+    assert noted is not None
+    noted = replace(noted, eviction=does)
+
+    again = [replace(each, name=f"again-{each.index}", uid=f"again-{each.index}") for each in first]
+    kube = Written()
+    kube.pods = again
+    looking = care(kube, noted, *again)
+    let_go = letting_go(looking, kube)
+    await looking.look_after(ATTEMPT)
+    assert (let_go, [verdict.code for verdict in verdicts(kube)]) == ([], ["pod-deleted"])
+
+    # Those that its predecessor had no time for are let go.
+    kube = Written()
+    looking = care(kube, noted, *first)
+    let_go = letting_go(looking, kube)
+    await looking.look_after(ATTEMPT)
+    assert (let_go, kube.patches) == ([f"pod-train-{index}" for index in indexes], [])
 
 
 @pytest.mark.parametrize("has_budget", [True, False])
@@ -294,6 +334,13 @@ def letting_go(
     looking._maker.protect = protect  # type: ignore[assignment,method-assign]
     looking._adopter = cast(Adopter, SimpleNamespace(tell_failed=_nothing, tell_evictable=tell))
     return let_go
+
+
+def _body_of(made: JobFacts, annotations: dict[str, str]) -> dict[str, Any]:
+    """Return a Job as the API server has it."""
+    metadata = {"namespace": made.namespace, "name": made.name, "uid": made.uid, "resourceVersion": "2"}
+    created = {"creationTimestamp": made.created_at.isoformat(), "annotations": annotations}
+    return {"metadata": {**metadata, **created}, "spec": {}, "status": {}}
 
 
 async def _nothing(*_: object) -> None:

@@ -370,7 +370,7 @@ def started(
     text = plan.as_text()
     own = _own_tolerations(body, names)
     added = [key for key in gpu_taints(resources) if not any(_tolerates_key(each, key) for each in own)]
-    over = dict.fromkeys((names.stop, names.verdict, names.removed))
+    over = dict.fromkeys((names.stop, names.verdict, names.removed, names.let_go))
     gates = list(body["spec"]["template"]["spec"].get("schedulingGates") or ())
     if all(gate["name"] != names.gate for gate in gates):
         gates.append({"name": names.gate})
@@ -422,7 +422,9 @@ def released(body: JsonObject, names: Names) -> JsonObject:
     long as they can be taken off.
     """
     labels = written(names)
-    annotations = [names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed]
+    annotations = [
+        *(names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed, names.let_go)
+    ]
     if _is_finished(body):
         annotations.append(names.tolerated)
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
