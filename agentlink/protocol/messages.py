@@ -19,6 +19,7 @@ MAX_JOBS = 200
 MAX_FIGURES = 500
 """Figures in one `usage`, for the same reason."""
 MOST_EPOCHS = 2**52
+MAX_SENTENCE = 2000
 MAX_DEVICES = 8192
 """GPUs of one figure: as many as fit a message."""
 SINCE_0_2 = Since("0.2.0")
@@ -35,7 +36,7 @@ Small = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_plain)]
 Code = Annotated[str, Field(max_length=40), AfterValidator(_plain)]
 Word = Annotated[str, Field(max_length=60), AfterValidator(_plain)]
-Sentence = Annotated[str, Field(max_length=2000), AfterValidator(_plain)]
+Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), AfterValidator(_plain)]
 Text = Annotated[str, Field(max_length=64 * 1024), AfterValidator(_plain)]
 
 

@@ -9,15 +9,18 @@ import pytest
 from agentlink.agent.backends.native import adoption, manifests, policies
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.adoption import describe, read_entry
+from agentlink.agent.backends.native.budgets import Disruption, budget
 from agentlink.agent.backends.native.devices import Ask
 from agentlink.agent.backends.native.manifests import Wave, parts
 from agentlink.agent.backends.native.marks import Mark, Marks, digest
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Place, read_place, taken
 from agentlink.agent.backends.native.plans import JobPlan
+from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.client import Kube
 from agentlink.protocol import Adopted, AssignedPod, BoundNamespace, DeviceShare
 from agentlink.tests.kube.made import assigned
+from agentlink.tests.kube.made import job as made_job
 from agentlink.tests.kube.native import work
 
 NAMES = Names()
@@ -187,23 +190,65 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("rules", "ends"),
+    ("rules", "does"),
     [
-        ([], True),
-        ([IGNORED], False),
-        ([IGNORED, FAILS], False),
-        ([FAILS, IGNORED], True),  # an evicted pod may have any exit code
-        ([{**IGNORED, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}], False),
+        ([], Eviction.ENDS),
+        ([FAILS], Eviction.ENDS),
+        ([IGNORED], Eviction.SPARED),
+        ([IGNORED, FAILS], Eviction.SPARED),
+        ([FAILS, IGNORED], Eviction.MAY_END),  # an evicted pod may have any exit code
+        ([{**FAILS, "onExitCodes": {"operator": "In", "values": [42]}}, IGNORED], Eviction.MAY_END),
+        ([{**IGNORED, "action": "FailJob"}, IGNORED], Eviction.ENDS),
+        ([FAILS, {**IGNORED, "action": "Count"}, IGNORED], Eviction.ENDS),
+        ([{"action": "FailJob", "onPodConditions": [{"type": "ConfigIssue"}]}, IGNORED], Eviction.MAY_END),
+        (
+            [{**IGNORED, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}],
+            Eviction.SPARED,
+        ),
     ],
 )
-def test_a_policy_that_ignores_evictions_is_adopted_and_keeps_its_job_from_ending(
-    rules: list[Json], *, ends: bool
+def test_the_first_rule_that_matches_says_what_an_eviction_does_to_a_job(
+    rules: list[Json], does: Eviction
 ) -> None:
-    entry = read_entry(job(podFailurePolicy={"rules": rules}), None, NAMES, resources=RESOURCES)
+    body = job(podFailurePolicy={"rules": rules})
+    entry = read_entry(body, None, NAMES, resources=RESOURCES)
     assert entry.described is not None
-    assert (entry.described.problems, entry.ends_by_eviction) == ((), ends)
-    assert "--disruption-budgets lacks `adopted`" in policies.warning(has_budget=False)
-    assert "`kubectl drain` wait" in policies.warning(has_budget=True)
+    assert (entry.described.problems, policies.eviction(body["spec"])) == ((), does)
+
+
+@pytest.mark.parametrize("does", [Eviction.ENDS, Eviction.MAY_END])
+@pytest.mark.parametrize("has_budget", [True, False])
+def test_people_are_told_what_an_eviction_does_to_their_job(does: Eviction, *, has_budget: bool) -> None:
+    said = policies.warning(does, has_budget=has_budget)
+    assert len(said) <= 1000  # else what follows is cut off the event
+    assert ("pod may end" in said, "before the one that ignores" in said) == (does is Eviction.MAY_END,) * 2
+    assert ("pod would end" in said, "no podFailurePolicy of it" in said) == (does is Eviction.ENDS,) * 2
+    assert ("--disruption-budgets lacks `adopted`" in said) is not has_budget
+    assert ("`kubectl drain` wait" in said, "of your own" in said) == (has_budget,) * 2
+
+
+@pytest.mark.parametrize(
+    ("budgets", "reserved", "most_pods", "does", "has"),
+    [
+        (["reserved"], True, 1, Eviction.ENDS, True),
+        (["reserved"], False, 1, Eviction.ENDS, False),
+        (["gangs"], False, 2, Eviction.MAY_END, True),
+        (["adopted"], False, 1, Eviction.MAY_END, True),
+        (["adopted"], True, 1, Eviction.SPARED, False),
+    ],
+)
+def test_which_adopted_job_has_a_budget_goes_by_the_job(
+    budgets: list[str], does: Eviction, *, reserved: bool, most_pods: int, has: bool
+) -> None:
+    planned = work(*assigned(0), reserved=reserved, most_pods=most_pods)
+    adopted = made_job(0, adopted=True, eviction=does)
+    assert Disruption.of(budgets).has_budget(planned, adopted) is has
+
+
+@pytest.mark.parametrize(("adopted", "policy"), [(True, "IfHealthyBudget"), (False, "AlwaysAllow")])
+def test_a_pod_of_an_adopted_job_that_runs_and_is_not_ready_is_kept(*, adopted: bool, policy: str) -> None:
+    spec = budget(made_job(0, 1, adopted=adopted), {})["spec"]
+    assert (spec["minAvailable"], spec["unhealthyPodEvictionPolicy"]) == (2, policy)
 
 
 @pytest.mark.parametrize(("body", "words"), PROBLEMS.values(), ids=PROBLEMS.keys())
@@ -236,9 +281,11 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
     annotations = {NAMES.slug: "train-x"}
     assert begun["spec"]["template"]["metadata"] == {"labels": labels, "annotations": annotations}
     assert begun["metadata"]["annotations"][NAMES.mark].startswith("m:{")
+    begun["metadata"]["annotations"][NAMES.let_go] = "0000000a"  # of this attempt only
     assert describe(begun, NAMES, resources=RESOURCES) == before
     again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=str)
     assert merged(begun, again)["spec"]["template"]["spec"] == begun["spec"]["template"]["spec"]
+    assert NAMES.let_go not in merged(begun, again)["metadata"]["annotations"]
     released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(begun, NAMES))
     assert released["metadata"]["labels"] == {NAMES.adopt: "true"}
     assert (released["metadata"]["annotations"], released["spec"]["template"]["metadata"]["labels"]) == (

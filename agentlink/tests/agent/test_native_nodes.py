@@ -163,12 +163,17 @@ def test_a_node_that_is_to_be_drained_takes_nothing_new(
     assert (facts.drain, facts.cordoned) == (drain, drain is not None)
 
 
+UNREADABLE = ("drain-elastic-at", "drain-reserved-at")
+
+
 @pytest.mark.parametrize(
     ("said", "quoted", "work"),
     [
         ({"drain-elastic-at": "tomorrow", "drain-reserved-at": "now"}, "'tomorrow'", "elastic"),
         ({"drain-reserved-at": "2026-11-23T18:00:00"}, "'2026-11-23T18:00:00'", "reserved"),  # without a zone
         ({"drain-elastic-at": "", "drain-reserved-at": "now"}, "''", "elastic"),
+        (dict.fromkeys(UNREADABLE, "\U000e0001" * 100), "'" + r"\U000e0001" * 9 + r"\U000e0…'", "reserved"),
+        (dict.fromkeys(UNREADABLE, "\x00" * 100), "'" + r"\x00" * 24 + "\\…'", "elastic"),
     ],
 )
 def test_a_drain_that_cannot_be_read_is_told_with_what_it_says(

@@ -250,19 +250,22 @@ async def test_no_eviction_ends_a_job_and_a_node_is_drained_all_the_same(
         (pod,) = await world.pods("ends")
         assert not await evict(world.space, pod["metadata"]["name"])
 
-        # Its controller makes another pod once this one has ended: that one is not let go.
+        # Its controller makes another pod once this one has ended: that one is not let go, also by an agent that saw
+        # nothing of the first.
         (pod,) = await world.pods("spared")
         name = pod["metadata"]["name"]
-        assert await evict(world.space, name)
-        ended = {"exitCode": 143, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
-        failed = {"status": {"phase": "Failed", "containerStatuses": [terminated(ended)]}}
-        await asyncio.to_thread(
-            namespace.admin.merge, "v1", "pods", name, failed, world.space.name, part="status"
-        )
-        with suppress_missing():
+        async with world.without_agent():
+            assert await evict(world.space, name)
+            ended = {"exitCode": 143, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
+            failed = {"status": {"phase": "Failed", "containerStatuses": [terminated(ended)]}}
             await asyncio.to_thread(
-                namespace.admin.delete, "v1", "pods", name, world.space.name, gracePeriodSeconds="0"
+                namespace.admin.merge, "v1", "pods", name, failed, world.space.name, part="status"
             )
+            with suppress_missing():
+                await asyncio.to_thread(
+                    namespace.admin.delete, "v1", "pods", name, world.space.name, gracePeriodSeconds="0"
+                )
+            assert await world.eventually(lambda pods: _only_another_of("spared", pods, name), "v1", "pods")
         spared = await world.workload("spared", lambda row: row.status == Status.PENDING)
         attempt = await in_database(spared.attempts.get)
         assert (spared.failures, attempt.end_detail["code"]) == (0, "drained")
@@ -284,6 +287,12 @@ async def test_no_eviction_ends_a_job_and_a_node_is_drained_all_the_same(
         for index, name in enumerate(("ends", "spared")):
             await world.admit(await world.workload(name), [(node, index)])
             await world.workload(name, lambda row: row.status == Status.RUNNING)
+
+
+def _only_another_of(job: str, pods: list[dict[str, Any]], name: str) -> bool:
+    """Return whether a Job has a pod, and not the one of this name any more."""
+    names = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["labels"].get("job-name") == job]
+    return bool(names) and name not in names
 
 
 def _marked(job: dict[str, dict[str, dict[str, str]]]) -> bool:

@@ -14,10 +14,11 @@ from agentlink.agent.backends.native import reasons
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.care import Care
-from agentlink.agent.backends.native.facts import PodFacts, Said
+from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said, read_job
 from agentlink.agent.backends.native.making import Maker
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.policies import Eviction
 from agentlink.protocol import Phase
 from agentlink.tests.kube.made import ATTEMPT, NOW, assigned, at, job, pod
 from agentlink.tests.kube.native import work
@@ -33,6 +34,8 @@ class Written:
         self.deleted: list[str] = []
         self.pods: list[PodFacts] = []
         """What a fresh look at a Job's pods finds."""
+        self.told: list[tuple[Eviction, bool]] = []
+        """What an eviction does to Jobs, and whether they have budgets, as their people were told."""
 
     async def patch(self, _: object, __: str, body: dict[str, Any], ___: str) -> None:
         self.patches.append(body)
@@ -229,17 +232,14 @@ async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_l
     monkeypatch.setattr(caring, "_now", lambda: NOW)
     kube = Written()
     first = [pod(0), pod(1)] if restarted else [pod(0, **GATED), pod(1, **GATED)]
-    looking = care(kube, job(0, 1, adopted=True), *first)
-    looking.expect([work(*assigned(0, 1), attempt=ATTEMPT)])
-    let_go: list[str] = []
-    looking._maker.let_go = _letting(let_go)  # type: ignore[assignment,method-assign]
-    looking._maker.provide = _nothing  # type: ignore[assignment,method-assign]
-    protected: list[object] = []
-    looking._maker.protect = _protecting(protected)  # type: ignore[assignment,method-assign]
-    looking._adopter = cast(Adopter, SimpleNamespace(tell_failed=_nothing))
+    noted = frozenset({"-train-0", "-train-1"}) if restarted else frozenset()
+    looking = care(kube, job(0, 1, adopted=True, let_go=noted), *first)
+    protected: list[bool] = []
+    let_go = letting_go(looking, kube, protected)
     await looking.look_after(ATTEMPT)
     assert len(protected) == 1  # also where it ran before this agent
     assert let_go == ([] if restarted else ["pod-train-0", "pod-train-1"])
+    assert kube.patches == []  # an eviction ends it: there is nothing for the next agent to know
 
     before = first[1]
     later = replace(pod(1, created_at=at(30), **GATED), name="again", uid="again")
@@ -255,18 +255,92 @@ async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_l
     assert (verdict.code, let_go) == (code, [])
 
 
-def _letting(let_go: list[str]) -> Callable[[Any], Coroutine[Any, Any, None]]:
+@pytest.mark.parametrize("does", [Eviction.SPARED, Eviction.MAY_END])
+@pytest.mark.parametrize("indexes", [(0,), (0, 1)], ids=["pod", "gang"])
+async def test_the_next_agent_lets_no_pods_go_that_came_in_the_place_of_all_there_were(
+    indexes: tuple[int, ...], does: Eviction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caring, "_now", lambda: NOW)
+    kube = Written()
+    first = [pod(index, **GATED) for index in indexes]
+    made = job(*indexes, adopted=True, eviction=does)
+    looking = care(kube, made, *first)
+    let_go = letting_go(looking, kube)
+    for _ in range(2):
+        await looking.look_after(ATTEMPT)
+    assert let_go == [f"pod-train-{index} after 1 patch" for index in indexes]  # it is noted before, and once
+    (note,) = kube.patches
+    text = note["metadata"]["annotations"][NAMES.let_go]
+    noted = read_job(
+        _body_of(made, {NAMES.let_go: text, NAMES.plan: made.plan.as_text()}), NAMES, adopted=True
+    )
+    assert noted is not None
+    noted = replace(noted, eviction=does)
+
+    again = [replace(each, name=f"again-{each.index}", uid=f"again-{each.index}") for each in first]
+    kube = Written()
+    kube.pods = again
+    looking = care(kube, noted, *again)
+    let_go = letting_go(looking, kube)
+    await looking.look_after(ATTEMPT)
+    assert (let_go, [verdict.code for verdict in verdicts(kube)]) == ([], ["pod-deleted"])
+
+    # Those that its predecessor had no time for are let go.
+    kube = Written()
+    looking = care(kube, noted, *first)
+    let_go = letting_go(looking, kube)
+    await looking.look_after(ATTEMPT)
+    assert (let_go, kube.patches) == ([f"pod-train-{index}" for index in indexes], [])
+
+
+@pytest.mark.parametrize("has_budget", [True, False])
+async def test_what_an_eviction_does_is_told_before_a_job_runs_and_where_it_does_something(
+    has_budget: bool,
+) -> None:
+    for eviction, pods, times in (
+        (Eviction.ENDS, [pod(0, **GATED)], 1),
+        (Eviction.MAY_END, [pod(0, **GATED)], 1),
+        (Eviction.SPARED, [pod(0, **GATED)], 0),
+        (Eviction.ENDS, [pod(0)], 0),  # by an agent before this one
+    ):
+        kube = Written()
+        looking = care(kube, job(0, adopted=True, eviction=eviction), *pods)
+        letting_go(looking, kube, has_budget=has_budget)
+        for _ in range(2):
+            await looking.look_after(ATTEMPT)
+        assert kube.told == [(eviction, has_budget)] * times
+
+
+def letting_go(
+    looking: Care, kube: Written, protected: list[bool] | None = None, *, has_budget: bool = True
+) -> list[str]:
+    """Have the attempt wanted; return the list of the pods that will have been let go."""
+    looking.expect([work(*looking._attempts.jobs(ATTEMPT)[0].plan.pods, attempt=ATTEMPT)])
+    let_go: list[str] = []
+
     async def let(slot: Any) -> None:
-        let_go.append(slot.pod.uid)
+        patches = f" after {count} patch" if (count := len(kube.patches)) else ""
+        let_go.append(f"{slot.pod.uid}{patches}")
 
-    return let
+    async def protect(_: object, __: object) -> bool:
+        (protected if protected is not None else []).append(has_budget)
+        return has_budget
+
+    async def tell(job: Any, *, has_budget: bool) -> None:
+        kube.told.append((job.eviction, has_budget))
+
+    looking._maker.let_go = let  # type: ignore[method-assign]
+    looking._maker.provide = _nothing  # type: ignore[assignment,method-assign]
+    looking._maker.protect = protect  # type: ignore[assignment,method-assign]
+    looking._adopter = cast(Adopter, SimpleNamespace(tell_failed=_nothing, tell_evictable=tell))
+    return let_go
 
 
-def _protecting(protected: list[object]) -> Callable[[object, object], Coroutine[Any, Any, None]]:
-    async def protect(job: object, _: object) -> None:
-        protected.append(job)
-
-    return protect
+def _body_of(made: JobFacts, annotations: dict[str, str]) -> dict[str, Any]:
+    """Return a Job as the API server has it."""
+    metadata = {"namespace": made.namespace, "name": made.name, "uid": made.uid, "resourceVersion": "2"}
+    created = {"creationTimestamp": made.created_at.isoformat(), "annotations": annotations}
+    return {"metadata": {**metadata, **created}, "spec": {}, "status": {}}
 
 
 async def _nothing(*_: object) -> None:

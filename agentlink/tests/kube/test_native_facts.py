@@ -11,7 +11,7 @@ from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.facts import Said, read_job, read_pod
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan, Verdict
-from agentlink.protocol import AssignedPod, DeviceShare
+from agentlink.protocol import MAX_SENTENCE, AssignedPod, DeviceShare
 from agentlink.tests.kube.made import ATTEMPT, at, job, pod
 
 NAMES = Names()
@@ -39,6 +39,11 @@ def test_a_verdict_is_read_as_it_was_written(verdict: Verdict) -> None:
     assert Verdict.read(verdict.as_text()) == verdict
 
 
+def test_of_a_verdict_that_people_wrote_no_more_is_read_than_can_be_reported() -> None:
+    read = Verdict.read(Verdict("a\x00" * 40, "B\x00" * 2001, at(0), 3).as_text())
+    assert read == Verdict("a" * 40, "B" * MAX_SENTENCE, at(0), 3)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -46,6 +51,7 @@ def test_a_verdict_is_read_as_it_was_written(verdict: Verdict) -> None:
         pytest.param("[" * 200_000, id="deep"),
         PLAN.as_text().replace('"number":3', '"number":1e999'),
         Verdict("a", "B.", at(0), 3).as_text().replace('"exit":3', '"exit":1e999'),
+        Verdict("a", "B.", at(0), 2**31).as_text(),  # more than can be reported
     ],
 )
 def test_what_is_no_plan_and_no_verdict_is_none(text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import adoption, budgets, events, manifests
+from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies
 from agentlink.agent.backends.native.events import Event
 from agentlink.agent.backends.native.facts import JobFacts
 from agentlink.agent.backends.native.inventory import Inventory
@@ -104,14 +104,19 @@ class Adopter:
         text = f"{message[:MOST_WORDS]} Chamber suspends it. When it is tried again: chamber why {slug}"
         await self._tell(job, "NotStarted", text)
 
+    async def tell_evictable(self, job: JobFacts, *, has_budget: bool) -> None:
+        """Say on a Job what an eviction would do to it."""
+        there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)
+        kind = "Normal" if has_budget else "Warning"
+        words = policies.warning(job.eviction, has_budget=has_budget)
+        await self._tell(there, "EndsByEviction", words, kind=kind)
+
     async def tell_failed(self, job: Adopted, message: str) -> None:
         """Say on a Job how its attempt ended."""
         await self._tell(job, "Ended", message)
 
-    async def _tell(self, job: Adopted, reason: str, message: str) -> None:
-        await events.write(
-            self.kube, Event(job.namespace, job.name, job.uid, "Warning", reason, message[:1000])
-        )
+    async def _tell(self, job: Adopted, reason: str, message: str, *, kind: str = "Warning") -> None:
+        await events.write(self.kube, Event(job.namespace, job.name, job.uid, kind, reason, message[:1000]))
 
     async def was_begun(self, assignment: Assignment) -> bool:
         """Return whether its Job stands for the attempt, by a fresh look."""

@@ -66,7 +66,6 @@ class JobEntry:
     gpus_milli: int
     described: DiscoveredJob | None
     queue: str = ""
-    ends_by_eviction: bool = True
 
 
 def written(names: Names) -> tuple[str, ...]:
@@ -93,7 +92,6 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
         described=_described(body, names, patterns, finished=finished) if wants else None,
         queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
-        ends_by_eviction=not policies.spares_evicted(spec),
     )
 
 
@@ -372,7 +370,7 @@ def started(
     text = plan.as_text()
     own = _own_tolerations(body, names)
     added = [key for key in gpu_taints(resources) if not any(_tolerates_key(each, key) for each in own)]
-    over = dict.fromkeys((names.stop, names.verdict, names.removed))
+    over = dict.fromkeys((names.stop, names.verdict, names.removed, names.let_go))
     gates = list(body["spec"]["template"]["spec"].get("schedulingGates") or ())
     if all(gate["name"] != names.gate for gate in gates):
         gates.append({"name": names.gate})
@@ -424,7 +422,9 @@ def released(body: JsonObject, names: Names) -> JsonObject:
     long as they can be taken off.
     """
     labels = written(names)
-    annotations = [names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed]
+    annotations = [
+        *(names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed, names.let_go)
+    ]
     if _is_finished(body):
         annotations.append(names.tolerated)
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}

@@ -2,7 +2,9 @@
 drain` and every other eviction heeds, and annotations, which autoscalers heed.
 
 Budgets bind nobody who deletes pods or nodes, and no node that fails. A Job cannot be scaled by the API, so its budget
-names the number of its pods; pods that have not begun are let go: nothing is lost by it.
+names the number of its pods. Pods of Chamber's own Jobs that have not begun are let go: nothing is lost by it. Of an
+adopted Job those are kept that run and are not ready: their readiness is its people's. Pods that do not run yet are
+evicted past any budget.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +13,7 @@ from enum import StrEnum
 
 from agentlink.agent.backends.native import manifests
 from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts
+from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.resources import BUDGETS, JsonObject
 from agentlink.protocol import Assignment
 
@@ -52,7 +55,7 @@ class Disruption:
 
     def has_budget(self, assignment: Assignment, job: JobFacts) -> bool:
         """Return whether a Job of an assignment has a budget."""
-        ends = job.adopted and not job.spares_evicted
+        ends = job.adopted and job.eviction is not Eviction.SPARED
         return bool((_kinds(assignment) | ({Kind.ADOPTED} if ends else set())) & self.budgets)
 
 
@@ -81,6 +84,6 @@ def budget(job: JobFacts, labels: Mapping[str, str]) -> JsonObject:
         "spec": {
             "minAvailable": len(job.plan.pods),
             "selector": {"matchLabels": {CONTROLLER_UID: job.uid}},
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "unhealthyPodEvictionPolicy": "IfHealthyBudget" if job.adopted else "AlwaysAllow",
         },
     }

@@ -15,14 +15,15 @@ from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native import gates, phases, reasons, stopping
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
-from agentlink.agent.backends.native.facts import PodFacts
+from agentlink.agent.backends.native.facts import PodFacts, tail
 from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker, NotMade, refused_for_now
 from agentlink.agent.backends.native.manifests import Wave
-from agentlink.agent.backends.native.phases import Attempt
+from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.errors import KubeError, NotFound
-from agentlink.protocol import DISPLACING, Adopted, AssignedPod, Assignment, Phase, PodState
+from agentlink.protocol import DISPLACING, MAX_SENTENCE, Adopted, AssignedPod, Assignment, Phase, PodState
 
 logger = logging.getLogger(__name__)
 
@@ -84,8 +85,8 @@ class Care:
         """Pods that were taken from Jobs, by the Jobs' uids."""
         self._freed: dict[UUID, set[str]] = {}
         """Pods, by uid, that were freed of their gates, also while that is not seen yet."""
-        self._begun: dict[UUID, set[tuple[str, int]]] = {}
-        """Whose pods, by the uid of their Job and their completion index, were freed of their gates once."""
+        self._begun: dict[UUID, frozenset[str]] = {}
+        """The pods of adopted attempts, by the ends of their uids, that were first let go, or are being."""
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
         self._protected: set[UUID] = set()
@@ -226,7 +227,7 @@ class Care:
 
     async def _refuse(self, assignment: Assignment, refusal: NotMade, found: Attempt | None) -> None:
         """End an attempt that the cluster does not take, on its Jobs where it has some."""
-        verdict = Verdict(refusal.code, refusal.message[:2000], _now(), refused=True)
+        verdict = Verdict(refusal.code, refusal.message[:MAX_SENTENCE], _now(), refused=True)
         if found is None and assignment.adopted is not None:
             await self._adopter.tell_refused(assignment.adopted, assignment.slug, verdict.message)
         logger.warning("Attempt %s of %s: %s", assignment.number, assignment.slug, refusal.message)
@@ -375,28 +376,38 @@ class Care:
 
     def _replaced(self, found: Attempt) -> dict[str, PodFacts | None]:
         """Return gated pods of adopted Jobs, by uid, that came in the place of others, with these as far as they are
-        known. After a restart that is known where others of the attempt ran before the pod was made.
+        known: those that are none of the pods that were let go first.
         """
-        attempt = found.jobs[0].plan.attempt
-        begun, freed = self._begun.get(attempt, set()), self._freed.get(attempt, set())
-        ran = min(
-            (slot.pod.running_at for slot in found.slots if slot.pod and slot.pod.running_at), default=None
-        )
+        job = found.jobs[0]
+        begun = self._begun.get(job.plan.attempt, frozenset()) | job.let_go
         replaced: dict[str, PodFacts | None] = {}
-        for slot in found.wanted:
+        for slot in found.wanted if job.adopted and begun else ():
             pod = slot.pod
-            if pod is None or not slot.job.adopted or self._names.gate not in pod.gates or pod.uid in freed:
-                continue
-            later = ran is not None and pod.created_at is not None and pod.created_at > ran
-            if later or (slot.job.uid, slot.completion) in begun:
-                others = (each for each in self._attempts.pods(attempt) if each.owner == slot.job.uid)
+            if pod is not None and self._names.gate in pod.gates and tail(pod.uid) not in begun:
+                others = (each for each in self._attempts.pods(job.plan.attempt) if each.owner == job.uid)
                 same = (each for each in others if each.index == slot.completion and each.uid != pod.uid)
                 replaced[pod.uid] = next(same, None)
         return replaced
 
+    async def _note_begun(self, found: Attempt, slots: Iterable[Slot]) -> None:
+        """Note which pods of an adopted Job are let go, before the first is: on the Job itself, for the next agent,
+        where its controller may make others in their place.
+        """
+        job = found.jobs[0]
+        if not job.adopted:
+            return
+        attempt = job.plan.attempt
+        if job.let_go or attempt in self._begun:
+            return
+        begun = frozenset(tail(slot.pod.uid) for slot in slots if slot.pod is not None)
+        if job.eviction is not Eviction.ENDS:
+            await stopping.note_let_go(self._kube, job, begun, self._names)
+        self._begun[attempt] = begun
+
     async def _record(self, found: Attempt, verdict: Verdict) -> None:
         """Write down how an attempt ended before anybody is told; of an adopted one its Job is told, too."""
         job = found.jobs[0]
+        verdict = replace(verdict, message=verdict.message[:MAX_SENTENCE])
         if job.adopted and not job.vanished:
             there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)
             if verdict.refused:
@@ -414,13 +425,15 @@ class Care:
 
     async def _protect(self, attempt: UUID, found: Attempt) -> None:
         """Have an adopted Job protected from evictions, also one that runs since before this agent. Where that fails it
-        runs all the same, and it is tried again at the next look.
+        runs all the same, and it is tried again at the next look. Before it runs it is told what an eviction would do.
         """
         assignment, job = self._expected.get(attempt), found.jobs[0]
         if assignment is None or not job.adopted or attempt in self._protected:
             return
         try:
-            await self._maker.protect(job, assignment)
+            has_budget = await self._maker.protect(job, assignment)
+            if job.eviction is not Eviction.SPARED and found.running_at is None:
+                await self._adopter.tell_evictable(job, has_budget=has_budget)
         except KubeError as error:
             logger.warning("The pods of %s are not protected yet: %s", job.key, error)
         else:
@@ -430,7 +443,8 @@ class Care:
         """Let the pods of whole waves go, where the attempt is wanted."""
         assignment = self._expected.get(attempt)
         freed = self._freed.setdefault(attempt, set())
-        slots = [slot for slot in gates.ready(found, self._names) if slot.pod and slot.pod.uid not in freed]
+        held = freed | self._replaced(found).keys()
+        slots = [slot for slot in gates.ready(found, self._names) if slot.pod and slot.pod.uid not in held]
         if assignment is None or not slots:
             return
         try:
@@ -439,10 +453,10 @@ class Care:
             if not waves <= provided:
                 await self._maker.provide(found, slots, assignment)
                 provided |= waves
+            await self._note_begun(found, slots)
             results = await asyncio.gather(*map(self._maker.let_go, slots), return_exceptions=True)
             done = [slot for slot, failure in zip(slots, results, strict=True) if not failure]
             freed |= {slot.pod.uid for slot in done if slot.pod}
-            self._begun.setdefault(attempt, set()).update((slot.job.uid, slot.completion) for slot in done)
             logger.info("Let pods go to their nodes (%d).", sum(not failure for failure in results))
             _raise_first(results)
         except NotMade as refusal:

@@ -17,7 +17,7 @@ from agentlink.agent.backends.base import Found, LogPiece, Observation
 from agentlink.agent.backends.native import events, logs
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
-from agentlink.agent.backends.native.budgets import Disruption, Kind
+from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.agent.backends.native.care import Asked, Care
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, read_job, read_pod
 from agentlink.agent.backends.native.inventory import Inventory, Settings
@@ -118,7 +118,6 @@ class NativeCluster:
             resources=self.inventory.settings.resources,
             leaving=self.attempts.leaving,
             on_change=self._ring,
-            keeps_adopted=Kind.ADOPTED in self._disruption.budgets,
         )
         self._care = Care(
             maker,

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from agentlink.agent.backends.native import policies
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan, Verdict
+from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.quantities import asked
 from agentlink.agent.kube.resources import JsonObject
 
@@ -20,6 +21,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 BACKING_OFF = "ImagePullBackOff"
 MOST_PODS = 100_000
 """Of a Job, as far as Kubernetes goes."""
+UID_TAIL = 8
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -106,8 +108,10 @@ class JobFacts:
     failed_at: datetime | None = None
     deadline_seconds: int | None = None
     failures_allowed: int = 0
-    spares_evicted: bool = False
-    """An evicted pod does not end it; the cluster makes another one."""
+    eviction: Eviction = Eviction.ENDS
+    """What an eviction does to it; where it does not end it, the cluster makes another pod."""
+    let_go: frozenset[str] = frozenset()
+    """The pods that were let go first, as `tail` shortens their uids; kept of Jobs that get other pods for those."""
     slug: str = ""
     """The workload's name at the server."""
     finalizers: tuple[str, ...] = ()
@@ -149,7 +153,8 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
         failed_at=time(failed.get("lastTransitionTime")) if failed else None,
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         failures_allowed=spec.get("backoffLimit", 0),
-        spares_evicted=policies.spares_evicted(spec),
+        eviction=policies.eviction(spec),
+        let_go=frozenset(filter(None, annotations.get(names.let_go, "").split(","))),
         slug=annotations.get(names.slug, ""),
         finalizers=tuple(metadata.get("finalizers", ())),
     )
@@ -195,6 +200,11 @@ def read_pod(body: JsonObject) -> PodFacts:
         requests=_requests(spec),
         claims=_claims(spec, status),
     )
+
+
+def tail(uid: str) -> str:
+    """Return the end of a pod's uid, which tells it from the others of a Job: annotations have little space."""
+    return uid[-UID_TAIL:]
 
 
 def _deleted_at(metadata: JsonObject) -> datetime | None:

@@ -139,12 +139,13 @@ class Maker:
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
 
-    async def protect(self, job: JobFacts, assignment: Assignment) -> None:
-        """Have a Job's pods protected from evictions, where such are to be."""
-        if self.disruption.has_budget(assignment, job):
-            await self._budget(job, manifests.labels_of(assignment, self.names, cluster=self.cluster))
+    async def protect(self, job: JobFacts, assignment: Assignment) -> bool:
+        """Have a Job's pods protected from evictions, where such are to be; return whether they are."""
+        if not self.disruption.has_budget(assignment, job):
+            return False
+        return await self._budget(job, manifests.labels_of(assignment, self.names, cluster=self.cluster))
 
-    async def _budget(self, job: JobFacts, labels: Mapping[str, str]) -> None:
+    async def _budget(self, job: JobFacts, labels: Mapping[str, str]) -> bool:
         """Have a Job's pods protected; a cluster that does not take that runs them all the same."""
         try:
             await self.kube.create(BUDGETS, budgets.budget(job, labels), job.namespace)
@@ -152,6 +153,8 @@ class Maker:
             logger.debug("The PodDisruptionBudget of %s is there already.", job.key)
         except (Forbidden, Invalid, NotFound) as error:
             logger.warning("The pods of %s may be evicted, they have no budget: %s", job.key, error)
+            return False
+        return True
 
     async def _claim(self, claim: Claim, job: JobFacts, labels: Mapping[str, str]) -> None:
         # What several share is no single workload's.

@@ -118,6 +118,11 @@ class Names:
         return self._of("removed")
 
     @property
+    def let_go(self) -> str:
+        """Return the annotation of an adopted Job with the pods that were let go first, as the ends of their uids."""
+        return self._of("let-go")
+
+    @property
     def devices(self) -> str:
         """Return the annotation with the indexes of a pod's planned devices."""
         return self._of("devices")

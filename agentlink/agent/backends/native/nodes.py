@@ -9,7 +9,7 @@ from agentlink.agent.backends.native.facts import PodFacts
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.kube.quantities import mebibytes, milli, number
 from agentlink.agent.kube.resources import JsonObject
-from agentlink.protocol import DeviceReport, NodeReport
+from agentlink.protocol import MAX_SENTENCE, DeviceReport, NodeReport
 
 LIFECYCLE = frozenset(
     f"node.kubernetes.io/{state}" for state in ("unschedulable", "not-ready", "unreachable")
@@ -34,7 +34,6 @@ LONGEST_NAME = 253
 
 
 AT_ONCE = "now"
-NUL = "\x00"
 MOST_QUOTED = 100
 LONG_AGO = datetime.fromtimestamp(0, UTC)
 
@@ -109,14 +108,22 @@ def read_drain(annotations: Mapping[str, str], names: Names) -> Drain | None:
         return None
     said = {"elastic": (names.drain_elastic, elastic), "reserved": (names.drain_reserved, reserved)}
     problems = [
-        f"Its annotation {name} says {text.replace(NUL, '')[:MOST_QUOTED]!r}, which is no time, so {work} work is not "
+        f"Its annotation {name} says {_quoted(text)}, which is no time, so {work} work is not "
         f"asked to leave. Write {AT_ONCE}, or a time with its zone, such as 2026-12-01T18:00:00Z."
         for work, (name, text) in said.items()
         if text is not None and _moment(text) is None
     ]
     return Drain(
-        _moment(AT_ONCE if elastic is None else elastic), _moment(reserved or ""), " ".join(problems)
+        _moment(AT_ONCE if elastic is None else elastic),
+        _moment(reserved or ""),
+        " ".join(problems)[:MAX_SENTENCE],
     )
+
+
+def _quoted(text: str) -> str:
+    """Return what somebody wrote, in quotes and cut: what cannot be shown is longer as it is quoted."""
+    said = repr(text[:MOST_QUOTED])
+    return said if len(said) <= MOST_QUOTED else f"{said[: MOST_QUOTED - 2]}…{said[-1]}"
 
 
 def _moment(text: str) -> datetime | None:

@@ -21,6 +21,7 @@ from agentlink.agent.backends.native import manifests
 from agentlink.agent.backends.native.devices import CannotHold
 from agentlink.agent.backends.native.inventory import Inventory
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.refusals import sentence
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, Invalid, NotFound
 from agentlink.agent.kube.resources import (
@@ -119,7 +120,7 @@ class Keeper:
             except Forbidden as error:
                 # One that an admin made and labelled stays as the admin has it, but for what its pods may do.
                 if place is None:
-                    return f"It does not exist, and the agent may not make it: {error.message}"
+                    return f"It does not exist, and the agent may not make it: {sentence(error.message)}"
                 if place.security not in LEVELS:
                     return _insecure(bound.namespace, place.security)
         await self._let_in(bound.namespace)
@@ -163,7 +164,7 @@ class Keeper:
             await self._kube.apply(RESOURCE_QUOTAS, body, namespace)
         except (Forbidden, NotFound) as error:
             logger.warning("The quota of namespace %s cannot be written: %s", namespace, error)
-            return f"Its quota cannot be written: {error.message.rstrip('.')}."
+            return f"Its quota cannot be written: {sentence(error.message)}"
         self._quotas[namespace] = hard
         if any(int(count) > int(before.get(key, 0)) for key, count in hard.items()):
             await self._await_quota(namespace, hard)

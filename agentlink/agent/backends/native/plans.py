@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
-from agentlink.protocol import AssignedPod, DeviceShare
+from agentlink.protocol import MAX_SENTENCE, AssignedPod, DeviceShare
 
 WHOLE_MILLI = 1000
 
@@ -106,8 +106,9 @@ class Verdict:
             if at.tzinfo is None:
                 return None
             exit_code = None if body["exit"] is None else int(body["exit"])
-            return cls(
-                str(body["code"])[:40], str(body["message"])[:2000], at, exit_code, bool(body["refused"])
-            )
+            if exit_code is not None and not -(2**31) <= exit_code < 2**31:
+                return None
+            code, message = (str(body[key]).replace("\x00", "") for key in ("code", "message"))
+            return cls(code[:40], message[:MAX_SENTENCE], at, exit_code, bool(body["refused"]))
         except UNREADABLE:
             return None

@@ -7,6 +7,7 @@ is displaced, and the Job suspended.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 
 from agentlink.agent.kube.resources import JsonObject
 
@@ -17,25 +18,47 @@ ENDING = frozenset({"FailJob", "Count"})
 ALLOWED = "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}"
 
 
-def spares_evicted(spec: JsonObject) -> bool:
-    """Return whether a Job goes on when a pod of it is evicted: the first rule that matches a pod is the one that
-    counts, and others may match an evicted pod by its exit code.
+class Eviction(StrEnum):
+    """What an eviction of a pod does to a Job that allows no failure."""
+
+    ENDS = "ends"
+    MAY_END = "may-end"
+    SPARED = "spared"
+
+
+def eviction(spec: JsonObject) -> Eviction:
+    """Return what an eviction does: the first rule that matches a pod is the one that counts, and rules before the one
+    that ignores evictions may match an evicted pod by its exit code, or by another condition.
     """
-    rules = _rules(spec)
-    return bool(rules) and _ignores_disruption(rules[0])
+    found = Eviction.SPARED
+    for rule in _rules(spec):
+        if _ignores_disruption(rule):
+            return found
+        if _matches_disruption(rule):
+            return Eviction.ENDS
+        found = Eviction.MAY_END
+    return Eviction.ENDS
 
 
-def warning(*, has_budget: bool) -> str:
-    """Return what is told of an adopted Job that an eviction would end, with how that is avoided."""
+def warning(does: Eviction, *, has_budget: bool) -> str:
+    """Return what is told of an adopted Job that an eviction ends, or may end, with how that is avoided."""
+    if does is Eviction.MAY_END:
+        may, why = (
+            "may",
+            "a rule of its podFailurePolicy before the one that ignores evictions may match first",
+        )
+    else:
+        may, why = "would", "no podFailurePolicy of it ignores evictions"
     waits = (
-        "A PodDisruptionBudget of Chamber's has `kubectl drain` wait meanwhile."
+        "A PodDisruptionBudget of Chamber's has `kubectl drain` wait while its pods run; with a second one, of your "
+        "own, the drain fails instead."
         if has_budget
         else "No PodDisruptionBudget of Chamber's keeps `kubectl drain` from that: the agent's setting "
-        "--disruption-budgets lacks `adopted`."
+        "--disruption-budgets lacks `adopted`, or the cluster refused one."
     )
     return (
-        "An eviction of a pod would end this Job for good: it allows no failure (backoffLimit 0), and no "
-        f"rule of a podFailurePolicy ignores evictions. {waits} Have nodes drained by the annotations "
+        f"An eviction of a pod {may} end this Job for good: it allows no failure (backoffLimit 0), and "
+        f"{why}. {waits} Have nodes drained by the annotations "
         "chamber.internal/drain-elastic-at and chamber.internal/drain-reserved-at: Chamber then suspends the Job "
         "first, and runs it elsewhere. For a Job to outlive evictions, make the first rule of its podFailurePolicy "
         f"{ALLOWED}."
@@ -63,6 +86,16 @@ def _rules(spec: JsonObject) -> list[JsonObject]:
 
 
 def _ignores_disruption(rule: JsonObject) -> bool:
-    conditions = rule.get("onPodConditions") or ()
-    met = [each.get("type") == DISRUPTED and each.get("status", "True") == "True" for each in conditions]
+    met = _disruptions(rule)
     return rule.get("action") == IGNORE and bool(met) and all(met) and not rule.get("onExitCodes")
+
+
+def _matches_disruption(rule: JsonObject) -> bool:
+    """Return whether every evicted pod matches a rule: one of its conditions is enough."""
+    return any(_disruptions(rule))
+
+
+def _disruptions(rule: JsonObject) -> list[bool]:
+    """Return of each condition of a rule whether it is that of an evicted pod."""
+    conditions = rule.get("onPodConditions") or ()
+    return [each.get("type") == DISRUPTED and each.get("status", "True") == "True" for each in conditions]

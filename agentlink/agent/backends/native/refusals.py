@@ -76,7 +76,7 @@ def passing_code(error: KubeError) -> str:
 
 def sentence(text: str) -> str:
     """Return the cluster's words in one line that ends as a sentence."""
-    line = " ".join(text.split())
+    line = " ".join(text.replace("\x00", "").split())
     line = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
     line = line.rstrip(" .:;,")
     return f"{line}." if line else "the cluster does not say why."

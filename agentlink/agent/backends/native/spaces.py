@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 from uuid import UUID
 
 from agentlink.agent.backends.base import Found
-from agentlink.agent.backends.native import adoption, events, policies
+from agentlink.agent.backends.native import adoption, events
 from agentlink.agent.backends.native.adoption import JobEntry
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
@@ -94,7 +94,6 @@ class Spaces:
 
     `resources` are patterns of the device plugin's names. `leaving` gives, by namespace, the pods that are there still
     of attempts other than those expected. `on_change` is called when what there is to be told may have changed.
-    `keeps_adopted`: Jobs that an eviction would end have budgets.
     """
 
     def __init__(
@@ -107,11 +106,9 @@ class Spaces:
         resources: Sequence[str],
         leaving: Callable[[Collection[UUID]], Mapping[str, Sequence[AssignedPod]]],
         on_change: Callable[[], None],
-        keeps_adopted: bool = True,
     ) -> None:
         self._kube, self._marks, self._keeper, self._names = kube, marks, keeper, names
         self._resources, self._leaving, self._ring = resources, leaving, on_change
-        self._keeps_adopted = keeps_adopted
         self._version = 1
         self._bindings = 0
         self._spaces: dict[str, _Space] = {}
@@ -213,20 +210,12 @@ class Spaces:
             entry = known.get(verdict.uid)
             if entry is None or entry.finished or self._told.get(verdict.uid) == verdict:
                 continue
-            before = self._told.get(verdict.uid)
             self._told[verdict.uid] = verdict
             if verdict.refused:
                 self._tell(entry, "Warning", "NotAdopted", f"It stays suspended. {verdict.refused}")
             else:
                 sentence = f"Chamber runs it as workload {verdict.workload}. {verdict.note}"
                 self._tell(entry, "Normal", "Adopted", sentence.strip())
-                if entry.ends_by_eviction and (before is None or before.workload != verdict.workload):
-                    self._tell_evictable(entry)
-
-    def _tell_evictable(self, entry: JobEntry) -> None:
-        """Say on a Job what an eviction would do to it."""
-        kind = "Normal" if self._keeps_adopted else "Warning"
-        self._tell(entry, kind, "EndsByEviction", policies.warning(has_budget=self._keeps_adopted))
 
     def say(self, event: events.Event) -> None:
         """Have something be said in the cluster, tried until the API server takes it."""

@@ -1,4 +1,4 @@
-"""Stopping pods, and letting go of their record.
+"""Stopping pods, and what is written of them on their Jobs.
 
 A Job is stopped by suspending it: its controller deletes the pods, each with its grace period, and the Job itself stays
 as the record of what became of them. Devices are free when the pods are gone, however long that takes. Pods that a
@@ -49,6 +49,11 @@ async def remove(
 async def record(kube: Kube, job: JobFacts, verdict: Verdict, names: Names) -> None:
     """Write on a Job how its attempt ended; raise `NotFound` where it is not there any more."""
     await _change(kube, job, {"metadata": _noted(job, names.verdict, verdict.as_text())}, missing_ok=False)
+
+
+async def note_let_go(kube: Kube, job: JobFacts, pods: Iterable[str], names: Names) -> None:
+    """Write on a Job which pods are let go, by the ends of their uids: another in their place is not."""
+    await _change(kube, job, {"metadata": _noted(job, names.let_go, ",".join(sorted(pods)))})
 
 
 async def limit(kube: Kube, job: JobFacts, *, running_at: datetime) -> None:
