@@ -27,9 +27,6 @@ from agentlink.tests.agents import (
     serving,
 )
 from agentlink.tests.conftest import Place
-from chamber import __version__
-from chamber.doctor import processes
-from chamber.doctor.finding import Finding
 from teams.capacity import capacity_milli
 from teams.models import AuditEvent
 from workloads.lifecycle.status import lock
@@ -153,20 +150,6 @@ def test_nothing_is_placed_there_any_more_nor_while_it_is_let_go_of(
     assert (tried, Assignment.objects.count(), Attempt.objects.count()) == ([], 0, 0)
     Hand(place.cluster)
     assert status(on(place, 0)) == "queued"
-
-
-@pytest.mark.django_db
-def test_the_doctor_finds_what_is_placed_there_all_the_same(place: Place) -> None:
-    on(place, 0)
-    now = timezone.now()
-    Cluster.objects.update(
-        connected=False, last_seen_at=now, released_at=now - timedelta(hours=3), agent_version=__version__
-    )
-    [found] = processes.clusters()
-    assert isinstance(found, Finding)
-    assert found.problem == (
-        "An operator let go of the cluster east 3 hours ago, and 1 workload is placed there all the same."
-    )
 
 
 @pytest.mark.django_db(transaction=True)

@@ -10,6 +10,8 @@ from pytest_django.fixtures import Settings
 
 from agentlink import epochs
 from agentlink.models import AgentToken, Cluster
+from agentlink.tests.agents import admit, devices_of
+from agentlink.tests.conftest import Place, place
 from chamber import __version__, marks
 from chamber.doctor import processes
 from chamber.doctor.finding import Fact, Finding
@@ -18,6 +20,8 @@ from rig import servers
 from scheduling.models import Turn
 from teams import audit
 from teams.actors import Actor
+
+__all__ = ["place"]
 
 pytestmark = pytest.mark.django_db
 
@@ -261,4 +265,15 @@ def test_an_agent_two_minor_versions_behind(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(found, Finding)
     assert found.problem == (
         "The agent of the cluster east is 1.2.9, this server 1.4.2: more than 1 minor version behind."
+    )
+
+
+def test_what_is_placed_in_a_cluster_that_was_let_go_of_is_a_problem(place: Place) -> None:
+    admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
+    now = timezone.now()
+    Cluster.objects.update(
+        connected=False, last_seen_at=now, released_at=now - timedelta(hours=3), agent_version=__version__
+    )
+    assert only(processes.clusters).problem == (
+        "An operator let go of the cluster east 3 hours ago, and 1 workload is placed there all the same."
     )
