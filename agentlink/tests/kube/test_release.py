@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -223,8 +224,10 @@ def uninstall(own: Namespace, folder: Path) -> str:
         charts.helm(
             "uninstall", own.name, "--namespace", own.name, "--timeout", "3m", kubeconfig=own.kubeconfig
         )
-    finally:
+    except HelmFailed as failed:
         kubelet.join(180)
+        raise HelmFailed(f"{failed} {said}") from failed
+    kubelet.join(180)
     return said[0]
 
 
@@ -283,7 +286,11 @@ async def test_helm_uninstall_stops_and_leaves_nothing_that_hangs(
         before = await asyncio.to_thread(foreign_jobs, workloads)
         said = await asyncio.to_thread(uninstall, namespace, tmp_path)
         assert "Let go of 2 Jobs; the agent may be removed." in said
-        assert "Chamber was not told: /run/secrets/chamber/token cannot be read" in said
+        # Why: no token is here; or first, in the same control plane, Jobs of other tests that run without this mark.
+        assert re.search(
+            "Chamber was not told: (/run/secrets/chamber/token cannot be read|still running with .* finalizer)",
+            said,
+        )
         assert jobs_of(workloads) == {"own", "forged"}
         assert unchanging(workloads) == before
         assert namespace.items("apps/v1", "deployments") == []
