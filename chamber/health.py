@@ -37,6 +37,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     status = 503 if sentence else 200
     answer = HttpResponse(f"{sentence or 'ok'}\n", status=status, content_type="text/plain")
     answer["Cache-Control"] = "no-store"
+    answer._has_been_logged = True  # type: ignore[attr-defined]  # it is asked every few seconds, and tells who asks
     return answer
 
 

@@ -77,7 +77,9 @@ async def _say(link: Link, cluster_uid: str, seen: Sequence[Observation]) -> Non
         if isinstance(message, Desired):
             core.desire(message)
     core.observe(seen)
-    reports = core.plan().reports
+    # What was stopped for the release is not reported as vanished: the server is told that it was released.
+    by_itself = {each.attempt for each in seen}
+    reports = [report for report in core.plan().reports if report.attempt in by_itself]
     if reports:
         await _report(link, reports)
     await link.send([Released()])

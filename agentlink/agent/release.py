@@ -179,8 +179,8 @@ def _count(jobs: Sequence[str]) -> str:
 async def _let_go(
     kube: Kube, access: Access, options: Options, marks: Marks, *, stop_workloads: bool
 ) -> list[Observation]:
-    """Stop what runs, forget every attempt, and return how each ended; raise `NotReleased` where something began to run
-    meanwhile.
+    """Stop what runs, forget every attempt, and return how those ended that were not stopped; raise `NotReleased` where
+    something began to run meanwhile.
     """
     async with NativeCluster(
         kube,
@@ -201,7 +201,8 @@ async def _let_go(
         for seen in found:
             if not _is_over(seen):
                 await cluster.stop(seen.attempt, None)
-        return await _until_gone(cluster, found)
+        by_itself = {seen.attempt for seen in found if _is_over(seen)}
+        return [seen for seen in await _until_gone(cluster, found) if seen.attempt in by_itself]
 
 
 async def _until_gone(cluster: NativeCluster, found: Iterable[Observation]) -> list[Observation]:

@@ -156,7 +156,10 @@ def test_nothing_is_placed_there_any_more_nor_while_it_is_let_go_of(
 @pytest.mark.parametrize("transport", ["websocket", "long-poll"])
 async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: Transport) -> None:
     def begin() -> tuple[Attempt, Attempt, str]:
-        return on(place, 0), on(place, 1), make_token(place.cluster)
+        both = on(place, 0), on(place, 1)
+        Hand(place.cluster).say(Observed(reports=tuple(report(each, Phase.RUNNING, 1) for each in both)))
+        place.cluster.refresh_from_db()
+        return *both, make_token(place.cluster)
 
     def released() -> Cluster:
         return Cluster.objects.get(connected=False, released_at__isnull=False)
@@ -175,6 +178,8 @@ async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: 
         assert await tell(Server(url, lambda: "cha_none", transport), "u", ()) == "The agent token is unknown"
     statuses = [await in_database(status, each) for each in (ended, stopped)]
     assert statuses == [Status.COMPLETED, Status.PENDING]
+    await in_database(stopped.refresh_from_db)
+    assert (stopped.end_reason, stopped.end_detail["code"]) == (EndReason.LOST, "cluster-released")
     assert (
         await in_database(released)
     ).last_seen_at == place.cluster.last_seen_at  # its hello was a farewell

@@ -242,7 +242,7 @@ def _refusal(response: httpx.Response) -> Failure:
         return Failure(sentence, of_http(status), http_status=status)
     wait = response.headers.get("Retry-After")
     if wait:
-        sentence += f" Try again in {wait} s."
+        sentence = f"{sentence.removesuffix(' Try again.')} Try again in {wait} s."
     fields = _by_field(problem.get("errors"))
     return Failure(sentence, of_http(status), fields=fields, http_status=status)
 

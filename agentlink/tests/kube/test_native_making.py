@@ -1,6 +1,7 @@
 """Making Jobs, whatever the cluster's admission makes of them; and what the API server's refusals mean."""
 
 import copy
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
@@ -14,6 +15,7 @@ from agentlink.agent.backends.native.making import Maker, NotMade, _refused
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.phases import Attempt
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import (
     AlreadyExists,
@@ -98,6 +100,27 @@ def pods(*gates: str) -> Answer:
         for number, gate in enumerate(gates)
     ]  # fmt: skip
     return Answer({"metadata": {"resourceVersion": "9"}, "items": items})
+
+
+@pytest.mark.parametrize(
+    ("began_at", "words"),
+    [("00:05:00", "quota b"), ("00:07:00", "quota b"), ("00:07:01", None), (None, None)],
+)
+async def test_what_was_said_of_an_earlier_attempt_is_no_reason_of_this_one(
+    began_at: str | None, words: str | None
+) -> None:
+    """An adopted Job stays the same one: it is suspended between its attempts, and its events stay for an hour."""
+    events = [
+        {"message": f"quota {name}", "lastTimestamp": f"2026-01-01T00:0{minute}:00Z"}
+        for name, minute in (("a", 6), ("b", 7), ("old", 1))
+    ]
+    began = datetime.fromisoformat(f"2026-01-01T{began_at}.4+00:00") if began_at else None
+    job = SimpleNamespace(uid="j-1", namespace="ns", started_at=began)
+    async with (
+        scripted(Answer({"metadata": {"resourceVersion": "9"}, "items": events})) as server,
+        Kube(server.access) as kube,
+    ):
+        assert await maker(kube).why_unmade(cast(Attempt, SimpleNamespace(jobs=(job,)))) == words
 
 
 async def make(server: Scripted) -> list[Any]:

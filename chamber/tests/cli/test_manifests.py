@@ -34,6 +34,8 @@ def test_one_workload_or_several(tmp_path: Path, content: str, names: list[str])
     [
         ("name: [", "line 1: "),
         ("a: &a [1]\nb: *a", "line 2: aliases are not taken, write it out."),
+        ("name: a\nteam: nlp\nname: b", "line 3: 'name' is given again."),
+        ("a: {b: {c: 1, 'c': 2}}", "line 1: 'c' is given again."),
         ("- a", "is not a workload"),
         ("workloads: 3", "workloads must be a list"),
         ("", "holds no workload."),

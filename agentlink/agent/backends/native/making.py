@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from agentlink.agent.backends.native import budgets, gates, manifests, refusals, stopping
 from agentlink.agent.backends.native.budgets import Disruption
@@ -195,11 +196,15 @@ class Maker:
         return {name for name, node in known if node is not None and (node.cordoned or not node.ready)}
 
     async def why_unmade(self, attempt: Attempt) -> str | None:
-        """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says."""
+        """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says.
+
+        What was said before a Job began (or, suspended in between, went on) is of an earlier attempt.
+        """
         told: list[JsonObject] = []
         for job in attempt.jobs:
             fields = f"involvedObject.uid={job.uid},reason=FailedCreate"
-            told += (await self.kube.list(EVENTS, job.namespace, fields=fields)).items
+            events = (await self.kube.list(EVENTS, job.namespace, fields=fields)).items
+            told += [event for event in events if _is_since(event, job.started_at)]
         latest = max(told, key=lambda event: event.get("lastTimestamp") or "", default=None)
         return None if latest is None else str(latest.get("message", ""))
 
@@ -210,6 +215,12 @@ class Maker:
         mounts = [event for event in told if event.get("reason") in UNMOUNTED]
         latest = max(mounts, key=lambda event: event.get("lastTimestamp") or "", default={})
         return str(latest.get("message", ""))
+
+
+def _is_since(event: JsonObject, began_at: datetime | None) -> bool:
+    """Return whether an event was last told since then; events tell whole seconds."""
+    told_at = event.get("lastTimestamp")
+    return bool(told_at and began_at and datetime.fromisoformat(told_at) >= began_at.replace(microsecond=0))
 
 
 def _refused(error: KubeError, namespace: str) -> NotMade | None:
