@@ -90,9 +90,15 @@ CHANNEL_LAYERS = stores.channel_layers(REDIS)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "chamber.User"
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+# The second one is what passwords were hashed with before; each is hashed anew when it is used.
+PASSWORD_HASHERS = ["chamber.passwords.Argon2", "django.contrib.auth.hashers.PBKDF2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "chamber.passwords.Guessable"},
 ]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "chamber:overview"

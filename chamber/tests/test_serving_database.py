@@ -51,7 +51,7 @@ def test_a_second_organisation_is_refused_as_a_conflict_and_leaves_nobody_behind
     ("changes", "said"),
     [
         ({"password": "short"}, "too short"),
-        ({"password": "password1234"}, "too common"),
+        ({"password": "password1234"}, "very common password"),
         ({"username": "ol ga"}, "valid username"),
         ({"username": ""}, "blank"),
         ({"email": "nowhere"}, "valid email"),
