@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import render
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from chamber import origin
 from chamber.errors import Refusal
 from chamber.http import toast, wants_fragment
 from scheduling import silence
@@ -47,6 +48,18 @@ class NoNulMiddleware:
         """Pass the request on."""
         request.META["QUERY_STRING"] = request.META.get("QUERY_STRING", "").replace("%00", "")
         return self.get_response(request)
+
+
+class OriginMiddleware:
+    """Have the audit trail note whose address an act came from; after the proxies' word was judged."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Pass the request on."""
+        with origin.bound(request):
+            return self.get_response(request)
 
 
 class SilenceMiddleware:

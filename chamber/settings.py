@@ -39,6 +39,7 @@ MIDDLEWARE = [
     "chamber.metrics.requests.RequestCountMiddleware",
     "chamber.request_id.RequestIdMiddleware",
     "chamber.serving.proxies.TrustedProxies",
+    "chamber.middleware.OriginMiddleware",
     "chamber.fragments.FragmentMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "chamber.middleware.StaticFilesMiddleware",

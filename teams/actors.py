@@ -33,6 +33,11 @@ class Actor:
         return cls(name=user.get_username(), via=via, user=user)
 
     @classmethod
+    def nobody(cls, via: Via) -> "Actor":
+        """Return whoever is not signed in; only the trail of what they tried takes it, no action."""
+        return cls(name="anonymous", via=via)
+
+    @classmethod
     def system(cls, part: str) -> "Actor":
         """Return a part of Chamber, e.g. `scheduler`; it may do everything."""
         return cls(name=part, via=Via.SYSTEM)

@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import Model
 from django.utils import timezone
 
+from chamber import origin
 from teams.actors import Actor
 from teams.models import AuditEvent, Team
 
@@ -27,6 +28,7 @@ def record(
     without one only those do who may read the whole organisation's trail. Call it in the act's transaction.
     """
     before, after = changed(before or {}, after or {})
+    client = origin.now()
     place = target if team is None and isinstance(target, Team) else team
     return AuditEvent.objects.create(
         at=timezone.now(),
@@ -39,6 +41,8 @@ def record(
         target_id=str(target.pk),
         target_name=str(target)[:MAX_NAME],
         team_path=place.path if place else "",
+        address=client.address,
+        agent=client.agent,
         before=before,
         after=after,
     )

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
 PAGE_ROWS = 50
 EXPORTED_AT_ONCE = 2000
 LONGEST = 200
-HEADINGS = ("at", "actor", "on_behalf_of", "via", "action", "target_kind", "target", "before", "after", "id")
+HEADINGS = (
+    "at",
+    "actor",
+    "on_behalf_of",
+    "via",
+    "action",
+    "target_kind",
+    "target",
+    "before",
+    "after",
+    "address",
+    "agent",
+    "id",
+)
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 """With these a spreadsheet takes a cell for a formula, whatever somebody named a team."""
 
@@ -152,7 +165,8 @@ def _cells(event: AuditEvent) -> tuple[str, ...]:
         json.dumps(values, ensure_ascii=False) if values else "" for values in (event.before, event.after)
     )
     told = (event.actor, event.on_behalf_of, event.via, event.action, event.target_kind, event.target_name)
-    return (event.at.isoformat(), *map(_harmless, told), before, after, str(event.pk))
+    client = (event.address or "", _harmless(event.agent or ""))
+    return (event.at.isoformat(), *map(_harmless, told), before, after, *client, str(event.pk))
 
 
 def _harmless(text: str) -> str:

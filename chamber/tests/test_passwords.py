@@ -29,7 +29,10 @@ def test_what_is_guessed_easily_is_refused(password: str, says: str) -> None:
     assert says in " ".join(refused.value.messages)
 
 
-@pytest.mark.parametrize("password", ["rotor glade mosaic 41", "f7G!w0q-Zp4m", "".join(map(str, range(900)))[-800:] + " rotor glade"])
+@pytest.mark.parametrize(
+    "password",
+    ["rotor glade mosaic 41", "f7G!w0q-Zp4m", "".join(map(str, range(900)))[-800:] + " rotor glade"],
+)
 def test_what_is_not_is_taken(password: str) -> None:
     validate_password(password, ADA)
 

@@ -437,5 +437,9 @@ class AuditShape(serializers.Serializer[Any]):
     target_kind = serializers.CharField()
     target_id = serializers.CharField()
     target_name = serializers.CharField()
+    address = serializers.IPAddressField(
+        allow_null=True, help_text="Of the client; null where there is none."
+    )
+    agent = serializers.CharField(allow_null=True, help_text="What the client says it is.")
     before = serializers.DictField()
     after = serializers.DictField()

@@ -36,6 +36,9 @@ class AuditEvent(models.Model):
     team_path = models.CharField(
         max_length=33 * 32 + 1, blank=True, help_text="Where in the tree; for who may read it."
     )
+    # None, for a column that may be empty is added on SQLite without making the table anew, which loses its triggers.
+    address = models.GenericIPAddressField(null=True, help_text="Of the client; empty where there is none.")
+    agent = models.CharField(max_length=200, null=True, help_text="What the client says it is.")  # noqa: DJ001
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
 
