@@ -16,7 +16,7 @@ from django.core.cache import caches
 from django.db import connection
 from xdist.remote import Producer
 
-from chamber import live
+from chamber import live, sessions
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
@@ -189,6 +189,13 @@ def _nothing_is_silent() -> None:
     Few tests run the cycles that would keep pages from saying that none ends.
     """
     silence._kept = (math.inf, silence.Silence())
+
+
+@pytest.fixture(autouse=True)
+def _sessions_are_noted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is noted of a session once a minute, whatever its pages, is noted already, but in the tests of it."""
+    if "notes_sessions" not in request.keywords:
+        monkeypatch.setattr(sessions, "is_due", lambda _: False)
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,9 @@ TOLD = ("ready", "problem", "security", "foreign_jobs", "foreign_gpus")
 """What the agent tells of a namespace."""
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
+OWNERS_BEGIN = "kubectl@"
+"""With this the names of the accounts begin that own what is adopted: nobody's, and for nobody to sign in as."""
+
 
 def bind_namespace(*, by: Actor, cluster: Cluster, team: Team, namespace: str) -> BoundNamespace:
     """Make a namespace of the cluster the team's, for what is placed or created from now on."""
@@ -214,7 +217,7 @@ def _refuse_in_use(row: BoundNamespace) -> None:
 def _owner(cluster: Cluster, namespace: str) -> "User":
     """Return the account that owns what is adopted from the namespace: nobody can sign in as it."""
     users = get_user_model()
-    name = f"kubectl@{namespace}.{cluster.name}"
+    name = f"{OWNERS_BEGIN}{namespace}.{cluster.name}"
     user, made = users.objects.get_or_create(username=name, defaults={"is_active": False, "password": "!"})
     if not made and user.is_active:
         raise Conflict(f"There is somebody with the user name {name}, who would own what is adopted there.")

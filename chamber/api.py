@@ -9,6 +9,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from chamber import api_accounts, api_version
+from chamber.people import api as people
 
 
 class Schema(SpectacularAPIView):
@@ -30,6 +31,17 @@ urlpatterns = [
     path("me/", api_accounts.Me.as_view(), name="api-me"),
     path("tokens/", api_accounts.Tokens.as_view(), name="api-tokens"),
     path("tokens/<uuid:token_id>/", api_accounts.TokenDetail.as_view(), name="api-token"),
+    path("people/", people.People.as_view(), name="api-people"),
+    path("people/<str:username>/", people.PersonDetail.as_view(), name="api-person"),
+    path("people/<str:username>/link/", people.PersonLink.as_view(), name="api-person-link"),
+    path("people/<str:username>/disable/", people.PersonDisable.as_view(), name="api-person-disable"),
+    path("people/<str:username>/enable/", people.PersonEnable.as_view(), name="api-person-enable"),
+    path("people/<str:username>/sessions/", people.PersonSessions.as_view(), name="api-person-sessions"),
+    path(
+        "people/<str:username>/sessions/<int:session_id>/",
+        people.PersonSession.as_view(),
+        name="api-person-session",
+    ),
     path("login/", api_accounts.Login.as_view(), name="api-login"),
     path("version/", api_version.Version.as_view(), name="api-version"),
     path("schema/", Schema.as_view(), name="api-schema"),

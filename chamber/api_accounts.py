@@ -3,6 +3,7 @@
 import uuid
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions, serializers, status
@@ -12,9 +13,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber import sign_in_trail
 from chamber.authentication import TokenAuthentication, sign_in
 from chamber.models import ApiToken, Scope, User
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
+from teams.api.requests import via
 from teams.models import Binding, Team
 from teams.permissions import Permission, paths_where, roles_on
 from teams.rules import effective_rules_by_team, limits_for
@@ -37,9 +40,9 @@ class NewApiTokenSerializer(serializers.Serializer[Any]):
 
 
 class LoginSerializer(NewApiTokenSerializer):
-    """A user name, a password, and the token wanted for them."""
+    """A user name or an e-mail address, a password, and the token wanted for them."""
 
-    username = serializers.CharField(max_length=150)
+    username = serializers.CharField(max_length=254)
     password = serializers.CharField(max_length=1000, trim_whitespace=False, write_only=True)
     name = serializers.CharField(max_length=80, default="API")
     scope = serializers.ChoiceField(choices=Scope.choices, default=Scope.MANAGE)
@@ -60,7 +63,7 @@ def _answer_once(token: ApiToken, secret: str) -> Response:
 
 
 class Login(GenericAPIView[Any]):
-    """A new token for a user name and a password."""
+    """A new token for a user name, or an e-mail address, and a password."""
 
     authentication_classes = [TokenAuthentication]
     permission_classes = [AllowAny]
@@ -72,14 +75,19 @@ class Login(GenericAPIView[Any]):
         asked = LoginSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         data = asked.validated_data
-        user = sign_in(request._request, data["username"], data["password"])
+        user = sign_in(request._request, data["username"], data["password"], via=via(request))
         if user is None:
             raise exceptions.AuthenticationFailed("The user name and the password do not go together.")
-        return _answer_once(
-            *create_token(
-                user=user, name=data["name"], scope=Scope(data["scope"]), days=data["expires_in_days"]
+        with transaction.atomic():
+            sign_in_trail.signed_in(user, via(request))
+            made = create_token(
+                user=user,
+                name=data["name"],
+                scope=Scope(data["scope"]),
+                days=data["expires_in_days"],
+                via=via(request),
             )
-        )
+        return _answer_once(*made)
 
 
 class Tokens(GenericAPIView[ApiToken]):
@@ -110,6 +118,7 @@ class Tokens(GenericAPIView[ApiToken]):
             scope=Scope(data["scope"]),
             days=data["expires_in_days"],
             made_with=made_with,
+            via=via(request),
         )
         return _answer_once(token, secret)
 
@@ -124,7 +133,7 @@ class TokenDetail(APIView):
     def delete(self, request: Request, token_id: uuid.UUID) -> Response:
         """Revoke it, now and for good."""
         revoked_with = request.auth if isinstance(request.auth, ApiToken) else None
-        revoke_token(user=_user(request), token_id=token_id, revoked_with=revoked_with)
+        revoke_token(user=_user(request), token_id=token_id, revoked_with=revoked_with, via=via(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 

@@ -19,9 +19,10 @@ from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
-from chamber import logs
+from chamber import logs, sign_in_trail
 from chamber.models import ApiToken, Scope, User
 from chamber.transactions import if_free
+from teams.actors import Via
 
 if TYPE_CHECKING:
     from django.core.cache.backends.base import BaseCache
@@ -114,15 +115,17 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
         return {"type": "http", "scheme": "bearer", "bearerFormat": "chb_…"}
 
 
-def sign_in(request: "HttpRequest", username: str, password: str) -> User | None:
-    """Return the user whose password this is, else None; raise `Throttled` after too many tries.
+def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -> User | None:
+    """Return the user whose password this is, else None, which the trail notes; raise `Throttled` after too many tries.
+
+    `username` may be an e-mail address.
 
     Counted by name and address together, by address alone, and by name alone. The last is for tries from everywhere,
     and spares addresses from which this name signed in before: nobody can lock somebody else out. Every try counts
     before its password is looked at; a right one empties the name's count at its address.
     """
     address = _whereabouts(str(request.META.get("REMOTE_ADDR", "")))
-    name = username.strip().casefold()
+    name = username.strip().replace("\x00", "").casefold()
     window, elapsed = divmod(time.time(), SIGN_IN_WINDOW_SECONDS)
     here, known = _key("here", window, address, name), _key("known", address, name)
     tries = [(here, TRIES_PER_NAME), (_key("address", window, address), TRIES_PER_ADDRESS)]
@@ -134,11 +137,27 @@ def sign_in(request: "HttpRequest", username: str, password: str) -> User | None
         raise exceptions.Throttled(
             wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts to sign in."
         )
-    user = _authenticate(request, username, password)
-    if user is not None:
+    user = _authenticate(request, username.strip().replace("\x00", ""), password)
+    if user is None:
+        sign_in_trail.sign_in_failed(_named(username.strip()), via)
+    else:
         _cached(lambda cache: cache.delete(here))
         _cached(lambda cache: cache.set(known, True, ADDRESS_KNOWN_SECONDS))
     return user
+
+
+def bound_tries(request: "HttpRequest", kind: str, *, most: int | None = None, of: str = "") -> None:
+    """Count what somebody who is not signed in tries, by address, or by `of` where it is given; raise `Throttled`."""
+    window, elapsed = divmod(time.time(), SIGN_IN_WINDOW_SECONDS)
+    whose = of.casefold() or _whereabouts(str(request.META.get("REMOTE_ADDR", "")))
+    if _count(_key(kind, window, whose)) > (TRIES_PER_ADDRESS if most is None else most):
+        raise exceptions.Throttled(wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts.")
+
+
+def _named(name: str) -> User | None:
+    """Return whose user name or e-mail address this is."""
+    name = name.replace("\x00", "")
+    return User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name)).first() if name else None
 
 
 def _whereabouts(address: str) -> str:

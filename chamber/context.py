@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from chamber import __version__
+from chamber.people.reading import may_see_people
 from teams.models import Team
 from teams.permissions import Permission, may_anywhere, roles_by_path
 
@@ -25,5 +26,6 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
         "role_names": ", ".join(sorted(role.label for role in roles)) or "No role yet",
         "may_submit": may_anywhere(user, Permission.SUBMIT),
         "may_give_roles": may_anywhere(user, Permission.MANAGE_MEMBERS),
+        "may_see_people": may_see_people(user),
         "may_audit": may_anywhere(user, Permission.VIEW_AUDIT),
     }

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -9,9 +10,13 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.utils.crypto import salted_hmac
 
 from chamber import live
 from chamber.ids import new_id
+
+ENDS_SESSIONS = frozenset({"password", "is_active", "session_generation"})
+"""What of a user's row ends sessions when it changes."""
 
 
 class User(AbstractUser):
@@ -19,6 +24,9 @@ class User(AbstractUser):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
+    session_generation = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Raised to end every session that there is, known by name or not."
+    )
 
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [
@@ -32,8 +40,58 @@ class User(AbstractUser):
         """Store the row; where password or activity may have changed, the user's open pages are looked at again."""
         known, fields = not self._state.adding, kwargs.get("update_fields")
         super().save(*args, **kwargs)
-        if known and (fields is None or {"password", "is_active"}.intersection(fields)):
+        if known and (fields is None or ENDS_SESSIONS.intersection(fields)):
             live.announce(f"user:{self.pk}")
+
+    def get_session_auth_hash(self) -> str:
+        """Return what a session has to hold to be good: another one after each change of password or generation."""
+        return self._session_hash(None)
+
+    def get_session_auth_fallback_hash(self) -> Iterator[str]:
+        """Return the same by keys that were the server's before."""
+        yield from map(self._session_hash, settings.SECRET_KEY_FALLBACKS)
+
+    def _session_hash(self, secret: str | bytes | None) -> str:
+        # Of the first generation as Django makes it: the sessions of before go on.
+        generation = f"#{self.session_generation}" if self.session_generation else ""
+        salt = "django.contrib.auth.models.AbstractBaseUser.get_session_auth_hash"
+        return salted_hmac(salt, self.password + generation, secret=secret, algorithm="sha256").hexdigest()
+
+
+class LinkPurpose(models.TextChoices):
+    """What a link lets its reader do: both set a password, the first for the first time."""
+
+    INVITATION = "invitation", "Invitation"
+    RESET = "reset", "New password"
+
+
+class AccountLink(models.Model):
+    """A link by which whoever has it sets a person's password, once: stored hashed, expiring, one for each person."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="links")
+    purpose = models.CharField(max_length=10, choices=LinkPurpose.choices)
+    token_hash = models.CharField(max_length=64, unique=True)
+    mailed_to = models.EmailField(
+        blank=True, help_text="Who uses the link has shown that this address is theirs."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user"], condition=Q(used_at=None), name="link_open_once"),
+            models.CheckConstraint(condition=Q(purpose__in=LinkPurpose.values), name="link_purpose_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_purpose_display()} of {self.user}"
+
+    @staticmethod
+    def hash_of(secret: str) -> str:
+        """Return what is stored of a link's secret. It has too much chance in it to need a slow hash."""
+        return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 class Scope(models.TextChoices):

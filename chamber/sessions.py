@@ -1,11 +1,27 @@
-"""Whose session it is, where no request has gone through the middleware for it."""
+"""Browser sessions: whose one is, which somebody has, when each was last used, and ending them."""
 
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import auth
-from django.http import HttpRequest
+from django.contrib.sessions.models import Session
+from django.core.cache import caches
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from chamber import live
+from chamber.transactions import if_free
+
+if TYPE_CHECKING:
+    from chamber.models import User
+
+SEEN_EVERY = timedelta(minutes=1)
 
 
 def user_of(session_key: str) -> Any:
@@ -14,3 +30,56 @@ def user_of(session_key: str) -> Any:
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = auth.get_user(request)
     return user if user.is_authenticated else None
+
+
+def of(user: "User") -> list[UserSession]:
+    """Return the sessions with which somebody is signed in, the last used first; others are forgotten."""
+    found = UserSession.objects.purge_and_list(user)
+    return sorted(found, key=lambda session: session.last_seen_at, reverse=True)
+
+
+def end(sessions: Iterable[UserSession]) -> int:
+    """End these sessions, and what is open by them; return how many."""
+    found = list(sessions)
+    keys = [session.session_key for session in found]
+    Session.objects.filter(session_key__in=keys).delete()
+    UserSession.objects.filter(session_key__in=keys).delete()
+    live.announce(*(live.session_topic(key) for key in keys))
+    return len(keys)
+
+
+class SeenMiddleware:
+    """Notes when a session was last used and from where, at most once a minute."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Pass the request on, and note it."""
+        response = self.get_response(request)
+        # A request with a token alone has no session: it is not asked for one here.
+        if settings.SESSION_COOKIE_NAME in request.COOKIES and response.status_code < 500:
+            with suppress(DatabaseError):
+                self._see(request)
+        return response
+
+    @staticmethod
+    def _see(request: HttpRequest) -> None:
+        key = request.session.session_key if request.user.is_authenticated else None
+        if key and is_due(key):
+            if_free(lambda: _note(request))
+
+
+def is_due(key: str) -> bool:
+    """Return whether the use of a session is to be noted; then not again for a minute, by this process."""
+    return bool(caches["process"].add(f"seen:{live.session_topic(key)}", 1, SEEN_EVERY.total_seconds()))
+
+
+def _note(request: HttpRequest) -> None:
+    """Note the session's use, unless another process just did; one that is not known yet is taken in."""
+    now = timezone.now()
+    row = UserSession.objects.filter(session_key=request.session.session_key)
+    due = row.filter(user=request.user.pk, last_seen_at__lte=now - SEEN_EVERY)
+    address, agent = request.META.get("REMOTE_ADDR") or "0.0.0.0", request.headers.get("User-Agent", "")  # noqa: S104
+    if not due.update(last_seen_at=now, ip=address, user_agent=agent[:200]) and not row.exists():
+        UserSession.objects.create_from_request(request)

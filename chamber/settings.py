@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from chamber import __version__, env, logs, stores
+from chamber import __version__, env, logs, mailing, stores
 from chamber.serving.secret import FOR_DEVELOPMENT
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -24,6 +24,9 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.usersessions",
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
@@ -50,6 +53,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "chamber.sessions.SeenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -101,9 +106,31 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "chamber.passwords.Guessable"},
 ]
-LOGIN_URL = "login"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+PASSWORD_RESET_TIMEOUT = 3600
+LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "chamber:overview"
-LOGOUT_REDIRECT_URL = "login"
+LOGOUT_REDIRECT_URL = "account_login"
+# Sign-in and what belongs to it are allauth's; who has an account is decided on the page "People".
+ACCOUNT_ADAPTER = "chamber.accounts.Accounts"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_EMAIL_VERIFICATION = (
+    "none"  # an address that an admin gave is taken; one's own new one has to be confirmed
+)
+ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_RATE_LIMITS = (
+    False  # `chamber.authentication` bounds tries: it spares those whom somebody else's would lock out
+)
+# Where mails go; without a server each link is shown once to whoever made it.
+MAIL_URL = env.text("CHAMBER_MAIL_URL", "")
+MAIL = bool(MAIL_URL)
+globals().update(mailing.settings_of(MAIL_URL))
+DEFAULT_FROM_EMAIL = env.text("CHAMBER_MAIL_FROM", "") or f"Chamber <chamber@{ALLOWED_HOSTS[0]}>"
 # TLS ends at a proxy: whose word counts for the client's address and scheme (CIDRs); nobody else's does.
 TRUSTED_PROXIES = env.networks("CHAMBER_TRUSTED_PROXIES")
 TLS = env.flag("CHAMBER_TLS", default=bool(TRUSTED_PROXIES))

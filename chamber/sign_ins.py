@@ -3,11 +3,13 @@
 import time
 from datetime import datetime, timedelta
 
+from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db.models import Model, Q, QuerySet
 
 from agentlink.models import AgentToken
-from chamber.models import ApiToken
+from chamber.models import AccountLink, ApiToken
 
 TOKENS_KEPT = timedelta(days=30)
 """How long a token is still listed once it is of no use: who finds it refused sees why."""
@@ -21,6 +23,8 @@ def forget(now: datetime) -> int:
     useless = Q(expires_at__lt=now - TOKENS_KEPT) | Q(revoked_at__lt=now - TOKENS_KEPT)
     gone: list[QuerySet[Model]] = [
         Session.objects.filter(expire_date__lt=now),
+        UserSession.objects.filter(last_seen_at__lt=now - timedelta(seconds=settings.SESSION_COOKIE_AGE)),
+        AccountLink.objects.filter(Q(expires_at__lt=now - TOKENS_KEPT) | Q(used_at__lt=now - TOKENS_KEPT)),
         ApiToken.objects.filter(useless),
         AgentToken.objects.filter(useless),
     ]

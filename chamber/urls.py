@@ -1,10 +1,28 @@
 """Every URL: each app's pages, its part of the API, and the project's own."""
 
-from django.urls import include, path
+from django.urls import include, path, register_converter
 
-from chamber import health, views, views_sign_in, views_tokens
+from chamber import health, views, views_settings, views_sign_in, views_tokens
 from chamber.metrics.view import metrics
+from chamber.people import views as people
 from teams.views import audit, groups
+
+
+class WordConverter:
+    """Letters and digits without a hyphen, which ends them."""
+
+    regex = "[0-9A-Za-z]+"
+
+    def to_python(self, value: str) -> str:
+        """Return them."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """Return them."""
+        return value
+
+
+register_converter(WordConverter, "word")
 
 chamber_patterns = (
     [
@@ -18,6 +36,16 @@ chamber_patterns = (
         path(
             "settings/groups/<int:group_id>/people/<str:username>/remove/", groups.remove, name="group-remove"
         ),
+        path("settings/", views_settings.own, name="settings"),
+        path("settings/sessions/end-others/", views_settings.end_others, name="end-other-sessions"),
+        path("settings/sessions/<int:session_id>/end/", views_settings.end_session, name="end-session"),
+        path("people/", people.people, name="people"),
+        path("people/<str:username>/", people.one, name="person"),
+        path("people/<str:username>/link/", people.link, name="person-link"),
+        path("people/<str:username>/disable/", people.disable, name="person-disable"),
+        path("people/<str:username>/enable/", people.enable, name="person-enable"),
+        path("people/<str:username>/end-sessions/", people.end_sessions, name="person-end-sessions"),
+        path("welcome/<str:secret>/", people.use_link, name="link"),
         path("tokens/", views_tokens.tokens, name="tokens"),
         path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),
         path("clusters/<slug:name>/simulated-agent/", views.demo_agent, name="demo-agent"),
@@ -27,8 +55,20 @@ chamber_patterns = (
 
 urlpatterns = [
     path("", include(chamber_patterns)),
-    path("sign-in/", views_sign_in.SignIn.as_view(), name="login"),
-    path("sign-out/", views_sign_in.SignOut.as_view(), name="logout"),
+    # The names are those by which allauth finds its pages.
+    path("sign-in/", views_sign_in.SignIn.as_view(), name="account_login"),
+    path("sign-out/", views_sign_in.SignOut.as_view(), name="account_logout"),
+    path("sign-in/forgotten/", views_sign_in.Forgotten.as_view(), name="account_reset_password"),
+    path(
+        "sign-in/forgotten/sent/", views_sign_in.ForgottenSent.as_view(), name="account_reset_password_done"
+    ),
+    path(
+        "sign-in/forgotten/<word:uidb36>-<slug:key>/",
+        views_sign_in.NewPassword.as_view(),
+        name="account_reset_password_from_key",
+    ),
+    path("sign-in/address/<str:key>/", views_sign_in.ConfirmAddress.as_view(), name="account_confirm_email"),
+    path("settings/password/", views_sign_in.ChangePassword.as_view(), name="account_change_password"),
     path("teams/", include("teams.urls")),
     path("workloads/", include("workloads.urls")),
     path("", include("agentlink.urls")),

@@ -1,47 +1,78 @@
-"""The sign-in page, with the same bound on tries as the API."""
+"""Signing in and out, a forgotten password, a new one, an address to confirm: allauth's views in Chamber's words."""
 
 from typing import Any
 
-from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView, LogoutView
+from allauth.account import views
+from allauth.account.forms import ChangePasswordForm, LoginForm, ResetPasswordForm, ResetPasswordKeyForm
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.forms import BaseForm
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse_lazy
+from django.utils.decorators import method_decorator
 from rest_framework.exceptions import Throttled
 
-from chamber import live
-from chamber.authentication import SIGN_IN_WINDOW_SECONDS, sign_in
+from chamber import live, sign_in_trail
+from chamber.authentication import SIGN_IN_WINDOW_SECONDS, bound_tries
+from chamber.errors import Conflict, NotVisible, Refusal
 from chamber.fragments import forget_session
+from chamber.words import count
+
+LONGEST_PASSWORD = 1000
+RESETS_PER_NAME = 3
+"""Mails to one address in the window of tries."""
 
 
-class SignInForm(AuthenticationForm):
-    """User name and password; refused without a look at the password after too many tries."""
+def _bounded(form: BaseForm) -> None:
+    """Have the fields of a form of allauth as Chamber's look, and take no password that only costs time."""
+    for name, field in form.fields.items():
+        field.widget.attrs.pop("placeholder", None)
+        if "password" in name:
+            field.max_length = LONGEST_PASSWORD  # type: ignore[attr-defined]  # a CharField's
+            field.widget.attrs["maxlength"] = LONGEST_PASSWORD
+
+
+class SignInForm(LoginForm):
+    """User name or e-mail address, and password; refused without a look at the password after too many tries."""
 
     wait_seconds: int | None = None
 
-    def clean(self) -> dict[str, Any]:
-        """Find the user; a wrong pair and too many tries are errors of the whole form."""
-        username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
-        if username and password and self.request is not None:
-            try:
-                self.user_cache = sign_in(self.request, username, password)
-            except Throttled as error:
-                self.wait_seconds = getattr(error, "wait", SIGN_IN_WINDOW_SECONDS)
-                raise ValidationError(str(error.detail)) from error
-            if self.user_cache is None:
-                raise self.get_invalid_login_error()
-        return self.cleaned_data
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _bounded(self)
+        self.fields["login"].label = "User name or e-mail address"
+        self.fields["login"].max_length = 254
+        self.fields["login"].widget.attrs.update(autocomplete="username", autofocus=True, maxlength=254)
+        self.fields["password"].help_text = ""
+
+    def clean(self) -> Any:
+        """Find the person; a wrong pair and too many tries are errors of the whole form."""
+        if len(self.data.get("password", "")) > LONGEST_PASSWORD:
+            raise ValidationError(f"A password has at most {LONGEST_PASSWORD:,} characters.")
+        try:
+            return super().clean()
+        except Throttled as error:
+            self.wait_seconds = getattr(error, "wait", SIGN_IN_WINDOW_SECONDS)
+            raise ValidationError(str(error.detail)) from error
 
 
-class SignIn(LoginView):
-    """Django's sign-in, answering 422 for a wrong pair and 429 with Retry-After after too many tries."""
+class SignIn(views.LoginView):
+    """The sign-in page, answering 422 for a wrong pair and 429 with Retry-After after too many tries."""
 
     http_method_names = ["get", "head", "post", "options"]
-    authentication_form = SignInForm
-    redirect_authenticated_user = True
+    form_class = SignInForm
 
-    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Say whether a forgotten password can be mailed for."""
+        return {**super().get_context_data(**kwargs), "mail": settings.MAIL}
+
+    def form_invalid(self, form: BaseForm) -> HttpResponse:
         """Show the form again with what is wrong."""
-        response = super().form_invalid(form)
+        response: HttpResponse = super().form_invalid(form)
         wait = form.wait_seconds if isinstance(form, SignInForm) else None
         response.status_code = 422 if wait is None else 429
         if wait is not None:
@@ -49,15 +80,206 @@ class SignIn(LoginView):
         return response
 
 
-class SignOut(LogoutView):
-    """Django's sign-out; the session's other open pages are closed, and get no part any more."""
+class SignOut(views.LogoutView):
+    """The end of a session; its other open pages are closed, and get no part any more."""
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    http_method_names = ["post", "options"]
+
+    def post(self, *args: Any, **kwargs: Any) -> HttpResponse:
         """End the session, then say so."""
-        key = request.session.session_key
-        response = super().post(request, *args, **kwargs)
+        key, user = self.request.session.session_key, self.request.user
+        if user.is_authenticated:
+            sign_in_trail.signed_out(user)
+        response: HttpResponse = super().post(*args, **kwargs)
         if key:
             forget_session(key)
             live.announce(live.session_topic(key))
             live.flush()  # no process may take the session for open once this is answered
         return response
+
+
+class _WithMail:
+    """A page that there is only where mail can be sent."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Refuse where none can be."""
+        if not settings.MAIL:
+            raise NotVisible("This server sends no mail: ask an organisation admin for a link.")
+        return super().dispatch(request, *args, **kwargs)  # type: ignore[misc,no-any-return]  # of a view
+
+
+class ForgottenForm(ResetPasswordForm):
+    """The address to which a link is sent, where it is somebody's."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _bounded(self)
+        self.fields["email"].label = "E-mail address"
+
+
+@method_decorator(login_not_required, name="dispatch")
+class Forgotten(_WithMail, views.PasswordResetView):
+    """Sends a link for a new password, and says the same whether or not there is such an account."""
+
+    http_method_names = ["get", "head", "post", "options"]
+    form_class = ForgottenForm
+
+    def form_valid(self, form: BaseForm) -> HttpResponse:
+        """Send the link, unless very many were asked for."""
+        try:
+            bound_tries(self.request, "reset")
+            bound_tries(self.request, "reset-name", most=RESETS_PER_NAME, of=form.cleaned_data["email"])
+        except Throttled as error:
+            form.add_error(None, str(error.detail))
+            response = self.form_invalid(form)
+            response.status_code, response["Retry-After"] = 429, _wait(error)
+            return response
+        return super().form_valid(form)  # type: ignore[no-any-return]  # allauth's
+
+    def form_invalid(self, form: BaseForm) -> HttpResponse:
+        """Show the form again with what is wrong."""
+        return _wrong(super().form_invalid(form))
+
+
+@method_decorator(login_not_required, name="dispatch")
+class ForgottenSent(_WithMail, views.PasswordResetDoneView):
+    """Says that the mail is on its way."""
+
+    http_method_names = ["get", "head", "options"]
+
+
+class NewPasswordForm(ResetPasswordKeyForm):
+    """A new password, twice."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _twice(self)
+
+
+@method_decorator(login_not_required, name="dispatch")
+class NewPassword(views.PasswordResetFromKeyView):
+    """Sets a new password for who followed a mailed link; used or too old, it says so with 410."""
+
+    http_method_names = ["get", "head", "post", "options"]
+    form_class = NewPasswordForm
+    success_url = reverse_lazy("account_login")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Bound how many links are tried."""
+        if str(request.method).lower() not in self.http_method_names:
+            return self.http_method_not_allowed(request)  # type: ignore[no-any-return]  # allauth's
+        try:
+            bound_tries(request, "reset-key")
+        except Throttled as error:
+            raise _too_many(error) from error
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        if getattr(self, "reset_user", None) is None and response.status_code == 200:
+            response.status_code = 410
+        return response
+
+    def form_valid(self, form: BaseForm) -> HttpResponse:
+        """Set it; whoever was put out meanwhile is not let in by it."""
+        if not self.reset_user.is_active:
+            raise Refusal("This account is disabled: ask an organisation admin.")
+        response: HttpResponse = super().form_valid(form)
+        messages.success(self.request, "The new password is set; sign in with it.")
+        return response
+
+    def form_invalid(self, form: BaseForm) -> HttpResponse:
+        """Show the form again with what is wrong."""
+        return _wrong(super().form_invalid(form))
+
+
+class ChangeForm(ChangePasswordForm):
+    """The present password, and a new one twice."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _twice(self)
+        self.fields["oldpassword"].label = "Present password"
+        self.fields["oldpassword"].help_text = ""
+
+
+class ChangePassword(views.PasswordChangeView):
+    """Changes one's own password, which ends all other sessions of one's own."""
+
+    http_method_names = ["get", "head", "post", "options"]
+    form_class = ChangeForm
+    success_url = reverse_lazy("chamber:settings")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Refuse who has none to change."""
+        if str(request.method).lower() not in self.http_method_names:
+            return self.http_method_not_allowed(request)  # type: ignore[no-any-return]  # allauth's
+        if request.user.is_authenticated and not request.user.has_usable_password():
+            raise Conflict(
+                "Your account has no password to change: ask an organisation admin for a link to set one."
+            )
+        return super().dispatch(request, *args, **kwargs)  # type: ignore[no-any-return]  # allauth's
+
+    def form_valid(self, form: BaseForm) -> HttpResponse:
+        """Change it and say so."""
+        response: HttpResponse = super().form_valid(form)
+        messages.success(self.request, "Your password is changed; your other sessions are ended.")
+        return response
+
+    def form_invalid(self, form: BaseForm) -> HttpResponse:
+        """Show the form again with what is wrong."""
+        return _wrong(super().form_invalid(form))
+
+
+class ConfirmAddress(views.ConfirmEmailView):
+    """Asks who followed a mailed link to confirm that the address is theirs; 410 where it is of no use."""
+
+    http_method_names = ["get", "head", "post", "options"]
+    template_name = "account/email_confirm.html"
+
+    def get(self, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show the button that confirms it."""
+        response: HttpResponse = super().get(*args, **kwargs)
+        if self.object is None:
+            response.status_code = 410
+        return response
+
+    def post(self, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Confirm it."""
+        try:
+            response: HttpResponse = super().post(*args, **kwargs)
+        except Http404:
+            response = self.get(*args, **kwargs)
+        return response
+
+    def respond(self, success: bool) -> HttpResponse:
+        """Say what came of it."""
+        if success:
+            messages.success(self.request, f"{self.object.email_address.email} is confirmed.")
+        else:
+            messages.error(
+                self.request, "This address belongs to another account; yours keeps the one it had."
+            )
+        return redirect("chamber:settings" if self.request.user.is_authenticated else "account_login")
+
+
+def _twice(form: BaseForm) -> None:
+    _bounded(form)
+    form.fields["password1"].label = "New password"
+    form.fields[
+        "password1"
+    ].help_text = "At least 12 characters, not easily guessed: several uncommon words, say."
+    form.fields["password2"].label = "New password, again"
+
+
+def _wrong(response: HttpResponse) -> HttpResponse:
+    response.status_code = 422
+    return response
+
+
+def _wait(error: Throttled) -> str:
+    """Return for how many seconds whoever tried too often has to wait."""
+    return str(getattr(error, "wait", SIGN_IN_WINDOW_SECONDS) or 1)
+
+
+def _too_many(error: Throttled) -> Refusal:
+    refusal = Refusal(f"Too many attempts. Try again in {count(int(_wait(error)), 'second')}.")
+    refusal.status = 429
+    return refusal

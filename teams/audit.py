@@ -38,7 +38,7 @@ def record(
         via=by.via,
         action=action,
         target_kind=target._meta.model_name or "",
-        target_id=str(target.pk),
+        target_id=str(target.pk or ""),
         target_name=str(target)[:MAX_NAME],
         team_path=place.path if place else "",
         address=client.address,

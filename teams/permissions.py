@@ -33,6 +33,7 @@ class Permission(StrEnum):
     OPERATE_CLUSTERS = "connect and drain clusters"
     VIEW_AUDIT = "read the audit trail"
     MANAGE_GROUPS = "change groups of people"
+    MANAGE_PEOPLE = "manage accounts"
 
 
 _VIEW = frozenset({Permission.VIEW_TEAM, Permission.VIEW_WORKLOADS})

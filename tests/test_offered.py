@@ -17,7 +17,7 @@ from tests.test_role_walk import ROWS, URLS, World
 ROLES = ["stranger", "viewer", "owner", "lead", "admin", "org-admin", "operator", "auditor"]
 ANEW = {"csrfmiddlewaretoken", "token"}
 """What is another each time that a page is shown."""
-NO_PAGES = {"login", "logout"}
+NO_PAGES = {"account_login", "account_logout"}
 ENDS = frozenset({403, 404, 405, 500})
 """What nobody should get who did only what a page offers."""
 

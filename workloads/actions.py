@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
-from chamber import logs
+from chamber import live, logs
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal, no_such
 from chamber.transactions import keep
 from teams.actors import Actor
@@ -102,6 +102,32 @@ def release(*, by: Actor, workload: Workload) -> None:
     with logs.bind(workload=workload.slug), transaction.atomic():
         if not _set_held([workload.pk], held=False, by=by, at=timezone.now()):
             raise _too_late(workload, "released")
+
+
+def hand_over(*, by: Actor, ids: Collection[UUID], to: "User") -> set[UUID]:
+    """Make somebody else the owner of those of these workloads that are open; return which were.
+
+    Whoever takes them over has to be one who may submit to each one's team. Who may hand them over, callers say.
+    """
+    with transaction.atomic():
+        rows = [row for row in lock(ids).values() if row.is_open]
+        teams = Team.objects.filter(pk__in={row.team_id for row in rows}).order_by("path")
+        refused = [team.name for team in teams if not may(to, Permission.SUBMIT, team)]
+        if refused:
+            raise Refusal(
+                f"{to.get_username()} may not submit workloads in {', '.join(refused)}, where some of these are; "
+                "name somebody who may, or give them a role there first.",
+                field="to",
+            )
+        owned = Workload.objects.filter(pk__in=[row.pk for row in rows])
+        before = dict(owned.values_list("pk", "owner__username"))
+        owned.update(owner=to, version=F("version") + 1)
+        journal = Journal(by=by, at=timezone.now(), rows=rows)
+        for row in rows:
+            journal.add(row, EventKind.NOTE, f"Handed over from {before[row.pk]} to {to.get_username()}.")
+        journal.write()
+        live.announce(f"owner:{to.pk}")
+    return {row.pk for row in rows}
 
 
 def _of_active_teams(workloads: Iterable[Workload]) -> list[Workload]:

@@ -409,3 +409,23 @@ def navigation(context: Context) -> list[Destination]:
         )
         found.append(Destination(label, reverse(name), symbol, keys, current))
     return found
+
+
+BROWSERS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+SYSTEMS = (
+    ("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"),
+    ("Mac OS X", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux"),
+)  # fmt: skip
+
+
+@register.filter
+def device(agent: str) -> str:
+    """Return browser and system as a user agent names them: "Firefox on Linux"; the first that is named counts."""
+    named = [next((name for mark, name in names if mark in agent), "") for names in (BROWSERS, SYSTEMS)]
+    return " on ".join(name for name in named if name) or "Another program"

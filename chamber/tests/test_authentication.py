@@ -261,11 +261,11 @@ def test_the_right_password_empties_the_count(client: Client, ada: User) -> None
 
 
 def test_the_sign_in_page_has_the_same_bound(client: Client, ada: User) -> None:
-    wrong = {"username": "ada", "password": "wrong"}
+    wrong = {"login": "ada", "password": "wrong"}
     for _ in range(TRIES_PER_NAME):
         assert client.post("/sign-in/", wrong).status_code == 422
 
-    answer = client.post("/sign-in/", {"username": "ada", "password": "difference engine"})
+    answer = client.post("/sign-in/", {"login": "ada", "password": "difference engine"})
 
     assert answer.status_code == 429
     assert int(answer["Retry-After"]) > 0

@@ -21,10 +21,15 @@ def person(request: Request) -> "User":
     return cast("User", request.user)
 
 
+def via(request: Request) -> Via:
+    """Return the door: the API, or the command line that uses it."""
+    by_cli = request.headers.get("User-Agent", "").startswith("chamber-cli/")
+    return Via.CLI if by_cli else Via.API
+
+
 def actor(request: Request) -> Actor:
     """Return who acts, and whether through the command line."""
-    by_cli = request.headers.get("User-Agent", "").startswith("chamber-cli/")
-    return Actor.person(person(request), Via.CLI if by_cli else Via.API)
+    return Actor.person(person(request), via(request))
 
 
 def team_for(request: Request, slug: str, *, field: str | None = None) -> Team:

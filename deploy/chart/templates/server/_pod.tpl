@@ -21,6 +21,14 @@
 {{- if $values.metrics.tokenKey }}
 - {name: CHAMBER_METRICS_TOKEN_FILE, value: /run/secrets/chamber/metrics_token}
 {{- end }}
+{{- with $values.mail }}
+{{- if .urlKey }}
+- {name: CHAMBER_MAIL_URL_FILE, value: /run/secrets/chamber/mail_url}
+{{- end }}
+{{- if .from }}
+- {name: CHAMBER_MAIL_FROM, value: {{ .from | quote }}}
+{{- end }}
+{{- end }}
 {{- $hosts := $values.hosts }}
 {{- if $values.metrics.tokenKey }}
 {{- $hosts = append $hosts (include "chamber.webAddress" (index . 0)) }}
@@ -61,6 +69,9 @@
       {{- end }}
       {{- with $values.metrics.tokenKey }}
       - {key: {{ . }}, path: metrics_token}
+      {{- end }}
+      {{- with $values.mail.urlKey }}
+      - {key: {{ . }}, path: mail_url}
       {{- end }}
 - name: tmp
   emptyDir: {sizeLimit: 256Mi}

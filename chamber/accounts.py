@@ -1,0 +1,72 @@
+"""How allauth signs people in here: no open sign-up, Chamber's bound on tries, its words, and its audit trail."""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.http import HttpRequest
+
+from chamber import sign_in_trail as trail
+from chamber.authentication import sign_in
+from chamber.mailing import send_quietly
+from teams.actors import Via
+
+if TYPE_CHECKING:
+    from allauth.account.models import EmailAddress
+
+    from chamber.models import User
+
+MISMATCH = "This name or e-mail address and this password do not go together."
+
+
+class Accounts(DefaultAccountAdapter):
+    """What allauth asks of a project."""
+
+    error_messages: ClassVar[dict[str, Any]] = {
+        **DefaultAccountAdapter.error_messages,
+        "username_password_mismatch": MISMATCH,
+        "email_password_mismatch": MISMATCH,
+        "enter_current_password": "This is not your password.",
+        "email_taken": "This e-mail address belongs to another account.",
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002 - allauth's signature
+        """Return that nobody makes an account by themselves."""
+        return False
+
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> "User | None":
+        """Return whose password this is; raise `Throttled` after too many tries."""
+        name = credentials.get("username") or credentials.get("email") or ""
+        return sign_in(request, name, credentials["password"], via=Via.PAGE)
+
+    def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
+        """Begin a session, and note it."""
+        super().login(request, user)
+        trail.signed_in(user, Via.PAGE)  # type: ignore[arg-type]  # AUTH_USER_MODEL
+
+    def set_password(self, user: AbstractBaseUser, password: str) -> None:
+        """Store a new password, and note that; it ends the person's other sessions."""
+        user.set_password(password)
+        user.save(update_fields=["password"])
+        trail.password_changed(user, by_themselves=self.request.user == user)  # type: ignore[arg-type]  # as above
+
+    def confirm_email(self, request: HttpRequest, email_address: "EmailAddress") -> bool:
+        """Take an address that its owner has confirmed, and note that."""
+        confirmed = super().confirm_email(request, email_address)
+        if confirmed:
+            trail.address_confirmed(email_address.user, email_address.email)
+        return bool(confirmed)
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """Send beside the request: how long it takes tells nobody who has an account."""
+        message = self.render_mail(
+            template_prefix, email, {"request": self.request, "email": email, **context}
+        )
+        send_quietly(message)
+
+    def add_message(self, *args: Any, **kwargs: Any) -> None:
+        """Say nothing: the views say it in Chamber's words."""
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Return the client's address, as trusted proxies tell it; none over a socket of the machine."""
+        return str(request.META.get("REMOTE_ADDR") or "0.0.0.0")  # noqa: S104 - no address to listen on

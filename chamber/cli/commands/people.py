@@ -1,0 +1,195 @@
+"""`chamber people list, show, add, disable, enable, reset, sessions`."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chamber.cli.client import connect, segment
+from chamber.cli.output import Column, Form, ago, output_option, show, show_one
+from chamber.cli.status import Exit, Failure
+
+ROLES = ["viewer", "researcher", "lead", "admin", "org-admin", "operator", "auditor"]
+CSV_COLUMNS = ("username", "name", "email", "team", "role")
+
+PEOPLE = [
+    Column("User", lambda row: row["username"]),
+    Column("Name", lambda row: row["name"]),
+    Column("Email", lambda row: row["email"]),
+    Column("State", lambda row: row["state"]),
+    Column("Last sign-in", lambda row: ago(row["last_sign_in"]) or "never"),
+    Column("Roles", lambda row: [f"{given['role']} of {given['team']}" for given in row["roles"]] or "none"),
+]
+LINKS = [
+    Column("User", lambda row: row["username"]),
+    Column("Mailed to", lambda row: row["mailed_to"] or "nobody"),
+    Column("Link", lambda row: row["url"] or "(mailed)"),
+    Column("Good until", lambda row: ago(row["expires_at"])),
+]
+SESSIONS = [
+    Column("Id", lambda row: row["id"], number=True),
+    Column("Address", lambda row: row["address"]),
+    Column("Browser", lambda row: row["agent"]),
+    Column("Last seen", lambda row: ago(row["last_seen_at"])),
+    Column("Began", lambda row: ago(row["created_at"])),
+]
+
+
+@click.group()
+def people() -> None:
+    """Let people in, and put them out."""
+
+
+@people.command("list")
+@click.argument("text", required=False)
+@click.option("--state", type=click.Choice(["active", "invited", "disabled"]), help="Only who is so.")
+@output_option
+def list_(text: str | None, state: str | None, form: Form) -> None:
+    """List people whom you may see; TEXT stands in a name or the address."""
+    asked = {name: value for name, value in (("q", text), ("state", state)) if value}
+    with connect() as client:
+        show(list(client.rows("people/", asked)), form, PEOPLE, name="username", empty="There is nobody.")
+
+
+@people.command("show")
+@click.argument("username")
+@output_option
+def show_(username: str, form: Form) -> None:
+    """Show one person."""
+    with connect() as client:
+        show_one(client.get(_of(username)), form, PEOPLE, name="username")
+
+
+@people.command()
+@click.argument("username", required=False)
+@click.option("--name", default="", help="As others see it.")
+@click.option("--email", default="", help="The address; where the server sends mail, the link goes there.")
+@click.option("--team", help="A team to give a role on.")
+@click.option("--role", type=click.Choice(ROLES), help="The role on it.")
+@click.option(
+    "--mail/--no-mail", default=None, help="Mail the link, or print it.  [default: mail where possible]"
+)
+@click.option(
+    "--from-csv",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help=f"Add everybody of a file with the columns {', '.join(CSV_COLUMNS)}.",
+)
+@output_option
+def add(  # noqa: PLR0917 - an option each
+    username: str | None,
+    name: str,
+    email: str,
+    team: str | None,
+    role: str | None,
+    mail: bool | None,
+    file: Path | None,
+    form: Form,
+) -> None:
+    """Make an account, and a link by which its person sets a password: mailed, or printed this once.
+
+    From a file, those whom the server refuses are named, the others are added.
+    """
+    if (username is None) == (file is None):
+        raise click.UsageError("Give a user name, or --from-csv.")
+    one = {"username": username, "name": name, "email": email, "team": team, "role": role}
+    asked = [one] if file is None else _read(file)
+    made, refused = [], []
+    with connect() as client:
+        for body in asked:
+            try:
+                made.append(client.post("people/", {**body, "mail": mail}))
+            except Failure as failure:
+                if file is None:
+                    raise
+                refused.append(f"{body['username']}: {failure.message}")
+    show(made, form, LINKS, name="username", empty="Nobody was added.")
+    if refused:
+        raise Failure("\n".join(refused), Exit.REJECTED)
+
+
+@people.command()
+@click.argument("username")
+@click.option("--cancel", "leaving", flag_value="cancel", help="Cancel their open workloads.")
+@click.option(
+    "--hand-over-to", "heir", metavar="PERSON", help="Make PERSON the owner of their open workloads."
+)
+def disable(username: str, leaving: str | None, heir: str | None) -> None:
+    """End somebody's sessions, tokens and streams, and keep them from signing in.
+
+    Their open workloads stay as they are unless said otherwise.
+    """
+    if leaving and heir:
+        raise click.UsageError("--cancel and --hand-over-to contradict each other.")
+    body = {"workloads": "hand-over" if heir else leaving or "leave", "to": heir}
+    with connect() as client:
+        ended = client.post(_of(username, "disable"), body)
+    done = {"hand-over": f"handed over to {heir}", "cancel": "cancelled", "leave": "left as they are"}
+    click.echo(
+        f"{username} is disabled. Sessions ended: {ended['sessions']}; tokens: {ended['tokens']}; "
+        f"open workloads {done[str(body['workloads'])]}: {ended['workloads']}."
+    )
+
+
+@people.command()
+@click.argument("username")
+def enable(username: str) -> None:
+    """Let somebody sign in again, without their old sessions and tokens."""
+    with connect() as client:
+        client.post(_of(username, "enable"), {})
+    click.echo(f"{username} can sign in again.")
+
+
+@people.command()
+@click.argument("username")
+@click.option(
+    "--mail/--no-mail", default=None, help="Mail the link, or print it.  [default: mail where possible]"
+)
+@output_option
+def reset(username: str, mail: bool | None, form: Form) -> None:
+    """Make a link by which somebody sets a password; an older one is of no use any more."""
+    with connect() as client:
+        show([client.post(_of(username, "link"), {"mail": mail})], form, LINKS, name="url")
+
+
+@people.command()
+@click.argument("username")
+@click.option("--end", "ended", type=int, metavar="ID", help="End this one.")
+@click.option("--end-all", is_flag=True, help="End all of them.")
+@output_option
+def sessions(username: str, ended: int | None, end_all: bool, form: Form) -> None:
+    """List the browsers in which somebody is signed in, or end sessions: yours, as an organisation admin anybody's."""
+    with connect() as client:
+        if end_all:
+            client.delete(_of(username, "sessions"))
+            click.echo(f"Every session of {username} is ended.")
+        elif ended is not None:
+            client.delete(f"{_of(username, 'sessions')}{ended}/")
+            click.echo(f"Ended {ended}.")
+        else:
+            rows = list(client.rows(_of(username, "sessions")))
+            show(rows, form, SESSIONS, name="id", empty=f"{username} is signed in nowhere.")
+
+
+def _of(username: str, act: str = "") -> str:
+    return f"people/{segment(username)}/" + (f"{act}/" if act else "")
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    """Return the people of a CSV; refuse a column that nobody knows, before anybody is added."""
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        try:
+            rows = list(csv.DictReader(lines))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise Failure(f"{file} is no CSV: {error}.", Exit.USAGE) from error
+    for number, row in enumerate(rows, start=2):
+        unknown = [name for name in row if name not in CSV_COLUMNS]
+        if unknown or not row.get("username"):
+            what = f"has the column {unknown[0]!r}" if unknown else "has no user name"
+            raise Failure(
+                f"Line {number} of {file} {what}; columns are {', '.join(CSV_COLUMNS)}.", Exit.USAGE
+            )
+    return [
+        {"name": "", "email": "", **{name: value for name, value in row.items() if value}} for row in rows
+    ]

@@ -1,0 +1,76 @@
+"""Mail: where it goes by one URL, and sending it beside a request."""
+
+import logging
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from django.core.mail import EmailMessage
+
+logger = logging.getLogger(__name__)
+
+SENDS_FOR_SECONDS = 10
+PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+ALLOWED = (
+    "smtp+starttls://user:password@host:587, smtps://user:password@host:465, smtp://host:25 (not encrypted), "
+    "file:///folder, or nothing for no mail"
+)
+_BACKENDS = "django.core.mail.backends"
+
+
+def settings_of(url: str) -> dict[str, Any]:
+    """Return Django's settings of the mail server at `url`; raise `SystemExit`, telling no password."""
+    if not url:
+        return {"EMAIL_BACKEND": f"{_BACKENDS}.dummy.EmailBackend"}
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        raise SystemExit(f"CHAMBER_MAIL_URL cannot be read as a URL; allowed is {ALLOWED}.") from None
+    if scheme == "file" and parts.path.startswith("/") and not host:
+        return {
+            "EMAIL_BACKEND": f"{_BACKENDS}.filebased.EmailBackend",
+            "EMAIL_FILE_PATH": unquote(parts.path),
+        }
+    if scheme not in PORTS or not host:
+        raise SystemExit(
+            f"CHAMBER_MAIL_URL begins with {scheme!r} and names {host or 'no host'!r}; allowed is {ALLOWED}."
+        )
+    return {
+        "EMAIL_BACKEND": f"{_BACKENDS}.smtp.EmailBackend",
+        "EMAIL_HOST": host,
+        "EMAIL_PORT": port or PORTS[scheme],
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_TLS": scheme == "smtp+starttls",
+        "EMAIL_USE_SSL": scheme == "smtps",
+        "EMAIL_TIMEOUT": SENDS_FOR_SECONDS,
+    }
+
+
+def send(message: "EmailMessage") -> bool:
+    """Send a mail; return whether the server took it. Why not goes to the log."""
+    try:
+        message.send()
+    except OSError as error:  # SMTP's own errors are of this kind
+        logger.error("A mail could not be sent: %s", error)
+        return False
+    return True
+
+
+def send_quietly(message: "EmailMessage") -> "Future[bool]":
+    """Send a mail beside the request."""
+    sent = _sender.submit(send, message)
+    _under_way.add(sent)
+    sent.add_done_callback(_under_way.discard)
+    return sent
+
+
+def settle(seconds: float = 30.0) -> bool:
+    """Wait until what is sent beside requests has been; return False where it was not within `seconds`."""
+    return not wait(set(_under_way), timeout=seconds).not_done
+
+
+_under_way: "set[Future[bool]]" = set()
+_sender = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")

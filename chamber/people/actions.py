@@ -1,0 +1,404 @@
+"""Letting people in and putting them out: each an act of who may, in one transaction, with its row of the trail.
+
+Locks are those of ADR 5: the tree first, which also keeps two admins from disabling each other.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from allauth.account.models import EmailAddress
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from chamber import live, sessions
+from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.models import AccountLink, ApiToken, LinkPurpose, User
+from chamber.people.reading import people, people_for
+from chamber.words import count
+from teams import actions, audit
+from teams.actors import Actor, Via
+from teams.models import Binding, Role, Team
+from teams.permissions import Permission, grantable, may_anywhere
+from teams.picture import lock_tree
+from workloads import lifecycle
+from workloads.actions import hand_over
+from workloads.models import Workload
+from workloads.models.workload import OPEN
+
+LINKS_LAST = {LinkPurpose.INVITATION: timedelta(days=7), LinkPurpose.RESET: timedelta(days=1)}
+NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?", re.ASCII)
+LONGEST_NAME = 150
+GONE = "This link is of no use any more: it was used, replaced by a newer one, or is too old. Ask for another one."
+
+
+class Leaving(StrEnum):
+    """What becomes of the open workloads of somebody who is put out."""
+
+    LEAVE = "leave"
+    CANCEL = "cancel"
+    HAND_OVER = "hand-over"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A link that was just made, with its secret, which nobody can read again."""
+
+    link: AccountLink
+    secret: str
+
+
+def invite(
+    *,
+    by: Actor,
+    username: str,
+    name: str = "",
+    email: str = "",
+    team: Team | None = None,
+    role: Role | None = None,
+    mailed: bool = False,
+) -> Made:
+    """Make an account that nobody can sign in to before the link is used; with a role on a team, where one is given.
+
+    Without one it takes an organisation admin. `mailed` says that the link goes to the address and nowhere else.
+    """
+    if (team is None) != (role is None):
+        raise Refusal("Give a team and a role on it, or neither.", field="team" if team is None else "role")
+    if mailed and not email.strip():
+        raise Refusal("Give an e-mail address to mail the link to.", field="email")
+    with transaction.atomic():
+        lock_tree()
+        if team is None:
+            _require(by)
+        first, last = _name(name)
+        user = User(username=_username(username), first_name=first, last_name=last, email=_email(email))
+        user.set_unusable_password()
+        user.save()
+        after = {"username": user.username, "email": user.email}
+        audit.record(by=by, action="person.invited", target=user, team=team, after=after)
+        if team is not None and role is not None:
+            actions.add_member(by=by, team=team, who=user.username, role=role)
+        made = _new_link(user, LinkPurpose.INVITATION, mailed_to=user.email if mailed else "")
+        live.announce("teams")
+    return made
+
+
+def change(*, by: Actor, user: User, name: str | None = None, email: str | None = None) -> User:
+    """Give somebody another name or e-mail address; an organisation admin does, of the name also they themselves."""
+    with transaction.atomic():
+        user = _locked(user)
+        if by.user != user or email is not None:
+            _require(by)
+        before = {"name": user.get_full_name(), "email": user.email}
+        if name is not None:
+            user.first_name, user.last_name = _name(name)
+        if email is not None and email.strip() != user.email:
+            user.email = _email(email, but=user)
+            EmailAddress.objects.filter(user=user).delete()
+        user.save(update_fields=["first_name", "last_name", "email"])
+        after = {"name": user.get_full_name(), "email": user.email}
+        if after != before:
+            audit.record(by=by, action="person.changed", target=user, before=before, after=after)
+        live.announce("teams", f"user:{user.pk}")
+    return user
+
+
+def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
+    """Make another link for somebody, in place of the one before: an invitation until they first had a password.
+
+    An organisation admin may; an invitation's also who may take away every role that the person has.
+    """
+    with transaction.atomic():
+        lock_tree()
+        user = _locked(user)
+        invited = not user.has_usable_password()
+        if not (invited and _may_let_in(by, user)):
+            _require(by)
+        if not user.is_active:
+            raise Conflict(f"{user.username} is disabled. Enable the account first.")
+        if mailed and not user.email:
+            raise Refusal(f"{user.username} has no e-mail address to mail the link to.", field="email")
+        purpose = LinkPurpose.INVITATION if invited else LinkPurpose.RESET
+        made = _new_link(user, purpose, mailed_to=user.email if mailed else "")
+        act = "invited" if invited else "reset-begun"
+        audit.record(
+            by=by, action=f"person.{act}", target=user, after={"email": made.link.mailed_to or "none"}
+        )
+    return made
+
+
+def find_link(secret: str) -> AccountLink:
+    """Return the link with this secret, while it is good; refuse otherwise."""
+    rows = AccountLink.objects.select_related("user").filter(used_at=None, expires_at__gt=timezone.now())
+    found = rows.filter(token_hash=AccountLink.hash_of(secret), user__is_active=True).first()
+    if found is None:
+        gone = Refusal(GONE)
+        gone.status, gone.code = 410, "gone"
+        raise gone
+    return found
+
+
+def use_link(*, secret: str, password: str) -> User:
+    """Set the password of whom a link is for; of two who use it at once, one does. It ends all their sessions."""
+    link = find_link(secret)
+    user = link.user
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Refusal(" ".join(error.messages), field="password1") from error
+    user.set_password(password)  # before the row is locked: it takes a while
+    hashed = user.password
+    with transaction.atomic():
+        now = timezone.now()
+        good = AccountLink.objects.filter(pk=link.pk, used_at=None, expires_at__gt=now)
+        user = _locked(user)
+        if not user.is_active or good.update(used_at=now) != 1:
+            gone = Refusal(GONE)
+            gone.status, gone.code = 410, "gone"
+            raise gone
+        user.password = hashed
+        user.save(update_fields=["password"])
+        if link.mailed_to and link.mailed_to == user.email:
+            EmailAddress.objects.update_or_create(
+                user=user, email=user.email.lower(), defaults={"verified": True, "primary": True}
+            )
+        act = "joined" if link.purpose == LinkPurpose.INVITATION else "password-reset"
+        audit.record(by=Actor.person(user, Via.PAGE), action=f"person.{act}", target=user)
+        live.announce("teams")
+    return user
+
+
+def disable(
+    *, by: Actor, user: User, workloads: Leaving = Leaving.LEAVE, heir: User | None = None
+) -> dict[str, int]:
+    """Put somebody out: no sign-in, no session, no token, no link; return how many of what that ended.
+
+    Their open workloads are left as they are, cancelled, or handed over to `heir`. Not the last organisation admin.
+    """
+    if (workloads is Leaving.HAND_OVER) != (heir is not None):
+        raise Refusal(
+            "Name whom the workloads are handed over to, where they are, and only there.", field="to"
+        )
+    with transaction.atomic():
+        lock_tree()
+        user = _locked(user)
+        _require(by)
+        if not user.is_active:
+            raise Conflict(f"{user.username} is disabled already.")
+        if by.user == user:
+            raise Conflict("Nobody disables themselves: ask another organisation admin.")
+        _keep_an_org_admin(user)
+        user.is_active = False
+        user.session_generation += 1
+        user.save(update_fields=["is_active", "session_generation"])
+        ended = {"sessions": _end_sessions(user), **_end_what_lets_in(user)}
+        done = _settle(by, user, workloads, heir)
+        after = {"active": False, **ended, "workloads": f"{workloads}: {done}"} | (
+            {"to": heir.username} if heir else {}
+        )
+        audit.record(by=by, action="person.disabled", target=user, before={"active": True}, after=after)
+        live.announce("teams")
+    return {**ended, "workloads": done}
+
+
+def enable(*, by: Actor, user: User) -> User:
+    """Let somebody in again, with the password and the roles that they had; without their old sessions and tokens."""
+    with transaction.atomic():
+        lock_tree()
+        user = _locked(user)
+        _require(by)
+        if user.is_active:
+            raise Conflict(f"{user.username} is not disabled.")
+        user.is_active = True
+        user.save(update_fields=["is_active"])
+        audit.record(
+            by=by, action="person.enabled", target=user, before={"active": False}, after={"active": True}
+        )
+        live.announce("teams")
+    return user
+
+
+def end_sessions(
+    *,
+    by: Actor,
+    user: User,
+    only: UserSession | None = None,
+    but_key: str | None = None,
+    tokens: bool = False,
+) -> dict[str, int]:
+    """End somebody's sessions: one, or all; with `tokens`, revoke those as well.
+
+    One's own, and as an organisation admin anybody's. The one with `but_key` has to be given its new hash
+    (`django.contrib.auth.update_session_auth_hash`).
+    """
+    with transaction.atomic():
+        user = _locked(user)
+        if by.user != user:
+            _require(by)
+        rows = UserSession.objects.filter(user=user)
+        if only is not None:
+            ended = {"sessions": sessions.end(rows.filter(pk=only.pk))}
+        else:
+            ended = {"sessions": sessions.end(rows.exclude(session_key=but_key or ""))}
+            user.session_generation += 1
+            user.save(update_fields=["session_generation"])
+        if tokens:
+            ended |= _end_what_lets_in(user)
+        audit.record(by=by, action="person.sessions-ended", target=user, after=ended)
+    return ended
+
+
+def _settle(by: Actor, user: User, workloads: Leaving, heir: User | None) -> int:
+    """Do with the open workloads what was chosen; return with how many."""
+    owned = Workload.objects.filter(owner=user, status__in=OPEN)
+    if workloads is Leaving.LEAVE:
+        return owned.count()
+    ids = list(owned.order_by("pk").values_list("pk", flat=True))
+    if heir is None:
+        return len(lifecycle.cancel_many(ids, by=by, at=timezone.now()))
+    if heir == user or not heir.is_active:
+        raise Refusal(
+            f"{heir.username} cannot take over workloads: name somebody else who can sign in.", field="to"
+        )
+    return len(hand_over(by=by, ids=ids, to=heir))
+
+
+def _end_sessions(user: User) -> int:
+    return sessions.end(UserSession.objects.filter(user=user))
+
+
+def _end_what_lets_in(user: User) -> dict[str, int]:
+    """Revoke somebody's tokens and links; return how many tokens."""
+    AccountLink.objects.filter(user=user, used_at=None).delete()
+    now = timezone.now()
+    valid = ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), user=user, revoked_at=None)
+    revoked = valid.update(revoked_at=now)
+    live.announce(f"user:{user.pk}")
+    return {"tokens": revoked}
+
+
+def _new_link(user: User, purpose: LinkPurpose, *, mailed_to: str) -> Made:
+    AccountLink.objects.filter(user=user, used_at=None).delete()
+    secret = secrets.token_urlsafe(32)
+    link = AccountLink.objects.create(
+        user=user,
+        purpose=purpose,
+        token_hash=AccountLink.hash_of(secret),
+        mailed_to=mailed_to,
+        expires_at=timezone.now() + LINKS_LAST[purpose],
+    )
+    return Made(link, secret)
+
+
+def _locked(user: User) -> User:
+    """Return the person as they are stored, kept from others until the transaction ends."""
+    found = people().select_for_update(no_key=True).filter(pk=user.pk).first()
+    if found is None:
+        raise Conflict(f"There is no account {user.username} any more.")
+    return found
+
+
+def _require(by: Actor) -> None:
+    """Refuse who manages no accounts, as it is now: of two admins who put each other out, the second is out."""
+    if by.user is None:
+        return
+    now = User.objects.filter(pk=by.user.pk, is_active=True).first()
+    if now is None or not may_anywhere(now, Permission.MANAGE_PEOPLE):
+        raise NotAllowed(
+            "Accounts are managed by organisation admins; your role lets you invite into your teams."
+        )
+
+
+def _may_let_in(by: Actor, user: User) -> bool:
+    """Return whether the actor could have given each role that the person has, by a group none, and has given one."""
+    if by.user is None:
+        return True
+    bindings = list(Binding.objects.select_related("team").filter(user=user))
+    theirs = all(Role(binding.role) in grantable(by.user, binding.team) for binding in bindings)
+    return (
+        bool(bindings)
+        and theirs
+        and not user.groups.exists()
+        and people_for(by.user).filter(pk=user.pk).exists()
+    )
+
+
+def _keep_an_org_admin(user: User) -> None:
+    """Refuse to put out the organisation's last admin who can sign in: nobody could let another one in."""
+    of_role = Binding.objects.filter(role=Role.ORG_ADMIN)
+    holds = User.objects.filter(
+        Q(pk__in=of_role.values("user")) | Q(groups__in=of_role.exclude(group=None).values("group"))
+    )
+    if not holds.filter(pk=user.pk).exists():
+        return
+    if not holds.filter(is_active=True).exclude(pk=user.pk).exists():
+        message = (
+            f"{user.username} is the last organisation admin who can sign in. Make somebody else one first."
+        )
+        raise Conflict(message, code="last-org-admin")
+
+
+def _username(text: str) -> str:
+    name = text.strip()
+    if not NAME.fullmatch(name):
+        raise Refusal(
+            f"{name[:80]!r} is no user name: use 1 to 60 small letters, digits, dots, hyphens and underscores, "
+            "the first and the last a letter or digit.",
+            field="username",
+        )
+    if User.objects.filter(username__iexact=name).exists():
+        raise Conflict(f"There is an account with the user name {name} already.", field="username")
+    return name
+
+
+def _name(text: str) -> tuple[str, str]:
+    """Return first names and the last name; refuse what cannot be seen, which may make one name look like another."""
+    name = " ".join(text.split())
+    unseen = next((each for each in name if not each.isprintable()), None)
+    if unseen is not None:
+        raise Refusal(
+            f"The name contains the character U+{ord(unseen):04X}, which cannot be seen.", field="name"
+        )
+    first, _, last = name.rpartition(" ")
+    first, last = (first, last) if first else (last, "")
+    if max(len(first), len(last)) > LONGEST_NAME:
+        raise Refusal(
+            f"The name has {len(name)} characters; at most {LONGEST_NAME} are allowed.", field="name"
+        )
+    return first, last
+
+
+def address_for(user: User, email: str) -> str:
+    """Return an e-mail address that somebody may take; refuse one of another account."""
+    return _email(email, but=user)
+
+
+def _email(text: str, *, but: User | None = None) -> str:
+    email = text.strip()
+    if not email:
+        return ""
+    try:
+        validate_email(email)
+    except ValidationError:
+        raise Refusal(f"{email[:80]!r} is no e-mail address.", field="email") from None
+    if len(email) > 254:
+        raise Refusal(
+            f"The e-mail address has {len(email)} characters; at most 254 are allowed.", field="email"
+        )
+    others = User.objects.exclude(pk=but.pk) if but else User.objects.all()
+    verified = EmailAddress.objects.filter(email__iexact=email, verified=True)
+    if others.filter(Q(email__iexact=email) | Q(pk__in=verified.values("user"))).exists():
+        raise Conflict(f"There is an account with the e-mail address {email} already.", field="email")
+    return email
+
+
+def lasts(purpose: LinkPurpose) -> str:
+    """Return for how long a new link is good, in words."""
+    return count(LINKS_LAST[purpose].days, "day")

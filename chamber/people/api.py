@@ -1,0 +1,319 @@
+"""People over the API."""
+
+from typing import Any
+
+from allauth.usersessions.models import UserSession
+from django.conf import settings
+from django.http import HttpRequest
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers, status
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chamber import sessions
+from chamber.errors import NotAllowed, Refusal, no_such
+from chamber.models import User
+from chamber.people import actions, reading
+from chamber.people.actions import Leaving, Made
+from chamber.people.mail import deliver
+from chamber.people.reading import State
+from chamber.rest import NewestFirst
+from teams.actions.members import find_person
+from teams.api.requests import actor, one_page, person, team_for, values_of
+from teams.api.shapes import StrictSerializer
+from teams.models import Role
+from teams.permissions import Permission, may_anywhere
+
+
+class PersonRoleShape(serializers.Serializer[Any]):
+    """A role, the team it is on, and the group by which it is somebody's."""
+
+    team = serializers.SlugField()
+    role = serializers.ChoiceField(choices=Role.choices)
+    group = serializers.CharField(allow_null=True)
+
+
+class PersonShape(serializers.Serializer[Any]):
+    """Somebody who has, or had, an account; roles as far as you may see their teams."""
+
+    username = serializers.CharField()
+    name = serializers.CharField()
+    email = serializers.CharField()
+    state = serializers.ChoiceField(choices=[each.value for each in State])
+    created_at = serializers.DateTimeField()
+    last_sign_in = serializers.DateTimeField(allow_null=True)
+    link_expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="Of the link that was made for them and not used; null: there is none."
+    )
+    roles = PersonRoleShape(many=True)
+
+
+class LinkShape(serializers.Serializer[Any]):
+    """A link by which somebody sets their password, once; it is answered this once, and not where it was mailed."""
+
+    username = serializers.CharField()
+    purpose = serializers.ChoiceField(choices=["invitation", "reset"])
+    mailed_to = serializers.CharField(allow_blank=True, help_text="Empty: to nobody.")
+    url = serializers.CharField(allow_null=True, help_text="Null: it was mailed.")
+    expires_at = serializers.DateTimeField()
+
+
+class NewPersonShape(StrictSerializer):
+    """Somebody to let in, with a role on a team or, by an organisation admin, without."""
+
+    username = serializers.CharField(max_length=60)
+    name = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
+    email = serializers.CharField(max_length=254, required=False, allow_blank=True, default="")
+    team = serializers.SlugField(required=False, allow_null=True, default=None)
+    role = serializers.ChoiceField(choices=Role.choices, required=False, allow_null=True, default=None)
+    mail = serializers.BooleanField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Whether the link is mailed; else it is answered. Unless said, where that can be done.",
+    )
+
+
+class NewLinkShape(StrictSerializer):
+    """Another link."""
+
+    mail = serializers.BooleanField(
+        required=False, allow_null=True, default=None, help_text="As of a new person."
+    )
+
+
+class PersonPatch(StrictSerializer):
+    """Another name or address."""
+
+    name = serializers.CharField(max_length=300, required=False, allow_blank=True)
+    email = serializers.CharField(max_length=254, required=False, allow_blank=True)
+
+
+class DisableShape(StrictSerializer):
+    """What becomes of their open workloads, and who takes them over."""
+
+    workloads = serializers.ChoiceField(
+        choices=[each.value for each in Leaving], required=False, default=Leaving.LEAVE.value
+    )
+    to = serializers.CharField(
+        max_length=254,
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="User name or e-mail address.",
+    )
+
+
+class EndedShape(serializers.Serializer[Any]):
+    """How much was ended, and how many open workloads that concerned."""
+
+    sessions = serializers.IntegerField()
+    tokens = serializers.IntegerField(required=False)
+    workloads = serializers.IntegerField(required=False)
+
+
+class SessionShape(serializers.Serializer[Any]):
+    """A browser in which somebody is signed in."""
+
+    id = serializers.IntegerField()
+    address = serializers.CharField(help_text="Last seen; 0.0.0.0 where it has none.")
+    agent = serializers.CharField(help_text="What the browser says it is.")
+    created_at = serializers.DateTimeField()
+    last_seen_at = serializers.DateTimeField()
+
+
+class SessionsShape(serializers.Serializer[Any]):
+    """All sessions of somebody are one page."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = SessionShape(many=True)
+
+
+def _body(shown: reading.Shown) -> dict[str, Any]:
+    user, link = shown.user, shown.link
+    roles = [
+        {
+            "team": binding.team.slug,
+            "role": binding.role,
+            "group": binding.group.name if binding.group else None,
+        }
+        for binding in shown.roles
+    ]
+    return {
+        "username": user.username,
+        "name": user.get_full_name(),
+        "email": user.email,
+        "state": shown.state.value,
+        "created_at": user.created_at,
+        "last_sign_in": user.last_login,
+        "link_expires_at": link.expires_at if link else None,
+        "roles": roles,
+    }
+
+
+def _shape(shown: reading.Shown) -> Any:
+    return PersonShape(_body(shown)).data
+
+
+def _link(made: Made, request: HttpRequest) -> Response:
+    """Mail a link, or answer it, this once."""
+    url = deliver(made, request)
+    body = {
+        "username": made.link.user.username,
+        "purpose": made.link.purpose,
+        "mailed_to": "" if url else made.link.mailed_to,
+        "url": url or None,
+        "expires_at": made.link.expires_at,
+    }
+    shape = LinkShape(body).data
+    return Response(shape, status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
+
+
+def _mailed(wanted: bool | None, email: str) -> bool:
+    """Return whether a link is mailed; refuse where it is to be and cannot be."""
+    if wanted and not settings.MAIL:
+        raise Refusal("This server sends no mail: leave mail out, and hand over the link.", field="mail")
+    return settings.MAIL and bool(email) if wanted is None else wanted
+
+
+class NewestPersonFirst(NewestFirst):
+    """By when the account was made."""
+
+    ordering = ("-created_at", "-id")
+
+
+class People(GenericAPIView[User]):
+    """People, as far as your role gives roles or reads the trail."""
+
+    serializer_class = PersonShape
+    pagination_class = NewestPersonFirst
+
+    @extend_schema(
+        operation_id="people_list",
+        responses=PersonShape(many=True),
+        parameters=[
+            OpenApiParameter("q", str, description="Stands in a name or the address."),
+            OpenApiParameter("state", str, enum=[each.value for each in State]),
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        """Return a page of them, the newest account first; 403 where your role shows you nobody."""
+        state = request.query_params.get("state", "")
+        if state and state not in set(State):
+            raise Refusal(f"state is {state[:40]!r}; allowed are {', '.join(State)}.", field="state")
+        rows = reading.people_for(person(request))
+        rows = reading.matching(rows, text=request.query_params.get("q", "")[:100], state=state)
+        found = self.paginate_queryset(rows) or []
+        return self.get_paginated_response([_shape(each) for each in reading.shown(found, person(request))])
+
+    @extend_schema(operation_id="people_create", request=NewPersonShape, responses={201: LinkShape})
+    def post(self, request: Request) -> Response:
+        """Make an account, and the link by which its person sets a password; 409 where name or address are taken."""
+        values = values_of(request, NewPersonShape)
+        slug, role = values.pop("team"), values.pop("role")
+        made = actions.invite(
+            by=actor(request),
+            team=team_for(request, slug, field="team") if slug else None,
+            role=Role(role) if role else None,
+            mailed=_mailed(values.pop("mail"), values["email"]),
+            **values,
+        )
+        return _link(made, request._request)
+
+
+class PersonDetail(APIView):
+    """One person."""
+
+    @extend_schema(operation_id="people_retrieve", responses=PersonShape)
+    def get(self, request: Request, username: str) -> Response:
+        """Return them."""
+        return Response(_shape(reading.person_for(person(request), username)))
+
+    @extend_schema(request=PersonPatch, responses=PersonShape)
+    def patch(self, request: Request, username: str) -> Response:
+        """Give them another name or e-mail address."""
+        shown = reading.person_for(person(request), username)
+        actions.change(by=actor(request), user=shown.user, **values_of(request, PersonPatch))
+        return Response(_shape(reading.person_for(person(request), username)))
+
+
+class PersonLink(APIView):
+    """The link by which somebody sets their password."""
+
+    @extend_schema(request=NewLinkShape, responses={201: LinkShape})
+    def post(self, request: Request, username: str) -> Response:
+        """Make another one in place of the one before; 409 for who is disabled."""
+        shown = reading.person_for(person(request), username)
+        mailed = _mailed(values_of(request, NewLinkShape)["mail"], shown.user.email)
+        return _link(actions.new_link(by=actor(request), user=shown.user, mailed=mailed), request._request)
+
+
+class PersonDisable(APIView):
+    """Putting somebody out."""
+
+    @extend_schema(request=DisableShape, responses=EndedShape)
+    def post(self, request: Request, username: str) -> Response:
+        """End their sessions, tokens and links; 409 for the last organisation admin, yourself, and who is out."""
+        shown, values = reading.person_for(person(request), username), values_of(request, DisableShape)
+        heir = find_person(values["to"]) if values["to"] else None
+        leaving = Leaving(values["workloads"])
+        return Response(actions.disable(by=actor(request), user=shown.user, workloads=leaving, heir=heir))
+
+
+class PersonEnable(APIView):
+    """Letting somebody in again."""
+
+    @extend_schema(request=None, responses=PersonShape)
+    def post(self, request: Request, username: str) -> Response:
+        """Let them sign in with the password and the roles that they had; 409 where they can."""
+        shown = reading.person_for(person(request), username)
+        actions.enable(by=actor(request), user=shown.user)
+        return Response(_shape(reading.person_for(person(request), username)))
+
+
+class PersonSessions(APIView):
+    """The sessions of somebody: your own, and as an organisation admin anybody's."""
+
+    @extend_schema(operation_id="people_sessions_list", responses=SessionsShape)
+    def get(self, request: Request, username: str) -> Response:
+        """Return them, the last used first."""
+        found = sessions.of(_whose(request, username))
+        return one_page([_session(each) for each in found])
+
+    @extend_schema(operation_id="people_sessions_end_all", responses=EndedShape)
+    def delete(self, request: Request, username: str) -> Response:
+        """End all of them; tokens stay."""
+        return Response(actions.end_sessions(by=actor(request), user=_whose(request, username)))
+
+
+class PersonSession(APIView):
+    """One of them."""
+
+    @extend_schema(operation_id="people_sessions_end", responses={204: None})
+    def delete(self, request: Request, username: str, session_id: int) -> Response:
+        """End it."""
+        user = _whose(request, username)
+        found = next((each for each in sessions.of(user) if each.pk == session_id), None)
+        if found is None:
+            raise no_such("session", session_id)
+        actions.end_sessions(by=actor(request), user=user, only=found)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _session(row: UserSession) -> Any:
+    told = {"id": row.pk, "address": row.ip, "agent": row.user_agent}
+    return SessionShape({**told, "created_at": row.created_at, "last_seen_at": row.last_seen_at}).data
+
+
+def _whose(request: Request, username: str) -> User:
+    """Return oneself, or whom one manages."""
+    user = person(request)
+    if username == user.username:
+        return user
+    shown = reading.person_for(user, username)
+    if not may_anywhere(user, Permission.MANAGE_PEOPLE):
+        raise NotAllowed("Sessions of others are an organisation admin's to see and to end.")
+    return shown.user

@@ -1,0 +1,92 @@
+"""One small form per act on people."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+
+from chamber.people.actions import Leaving
+from chamber.people.reading import State
+
+STATE_NAMES = {State.ACTIVE: "Active", State.INVITED: "Invited", State.DISABLED: "Disabled"}
+
+
+class InviteForm(forms.Form):
+    """Somebody to let in."""
+
+    username = forms.CharField(
+        label="User name", max_length=60, help_text="Small letters, digits, dots, hyphens, underscores."
+    )
+    name = forms.CharField(label="Name", max_length=200, required=False, help_text="As others see it.")
+    email = forms.EmailField(label="E-mail address", max_length=254, required=False)
+    team = forms.ChoiceField(label="Team", required=False)
+    role = forms.ChoiceField(label="Role", required=False)
+
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        teams: Iterable[tuple[str, str]],
+        roles: Iterable[tuple[str, str]],
+        mail: bool,
+        needs_team: bool,
+    ) -> None:
+        super().__init__(data)
+        none = [] if needs_team else [("", "No role yet")]
+        self.fields["team"].choices = [*none, *teams]  # type: ignore[attr-defined]  # a ChoiceField's
+        self.fields["role"].choices = [*none, *roles]  # type: ignore[attr-defined]  # as above
+        self.fields["team"].required = self.fields["role"].required = needs_team
+        if mail:
+            self.fields["email"].help_text = "The link is mailed there. Empty: it is shown to you, once."
+
+
+class PersonForm(forms.Form):
+    """Name and e-mail address of somebody."""
+
+    name = forms.CharField(label="Name", max_length=300, required=False, help_text="As others see it.")
+    email = forms.EmailField(label="E-mail address", max_length=254, required=False)
+
+
+class DisableForm(forms.Form):
+    """What becomes of the open workloads of somebody who is put out."""
+
+    workloads = forms.ChoiceField(
+        label="Their open workloads",
+        choices=[
+            (Leaving.LEAVE, "Stay as they are"),
+            (Leaving.HAND_OVER, "Are handed over"),
+            (Leaving.CANCEL, "Are cancelled"),
+        ],
+        initial=Leaving.LEAVE,
+    )
+    to = forms.CharField(
+        label="Handed over to",
+        max_length=254,
+        required=False,
+        help_text="User name or e-mail address of somebody who may submit to the same teams.",
+    )
+
+
+class LinkForm(forms.Form):
+    """A password for the first time, or a new one, twice."""
+
+    password1 = forms.CharField(
+        label="New password",
+        max_length=1000,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="At least 12 characters, not easily guessed: several uncommon words, say.",
+    )
+    password2 = forms.CharField(
+        label="New password, again",
+        max_length=1000,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse two that differ."""
+        values = super().clean() or {}
+        if values.get("password1") and values.get("password2") not in {None, values.get("password1")}:
+            self.add_error("password2", "The two passwords differ.")
+        return values

@@ -1,0 +1,29 @@
+"""Mailing a link: the way it goes where there is a mail server."""
+
+from allauth.account.adapter import get_adapter
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+
+from chamber import mailing
+from chamber.models import LinkPurpose
+from chamber.people.actions import Made, lasts
+
+
+def address_of(made: Made, request: HttpRequest) -> str:
+    """Return the address that a link's reader opens."""
+    return request.build_absolute_uri(reverse("chamber:link", args=[made.secret]))
+
+
+def deliver(made: Made, request: HttpRequest) -> str:
+    """Mail a link to whom it is for; return its address where it was not mailed: then it is shown, this once.
+
+    It is not where the server refuses it: whoever made it may as well hand it over. Outside of any transaction.
+    """
+    link, url = made.link, address_of(made, request)
+    if not (settings.MAIL and link.mailed_to):
+        return url
+    purpose = LinkPurpose(link.purpose)
+    context = {"request": request, "user": link.user, "url": url, "lasts": lasts(purpose)}
+    message = get_adapter(request).render_mail(f"account/email/{purpose}", link.mailed_to, context)
+    return "" if mailing.send(message) else url

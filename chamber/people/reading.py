@@ -1,0 +1,129 @@
+"""Reading people: whom somebody may see, and what is shown of each."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from agentlink.spaces import OWNERS_BEGIN
+from chamber.errors import NotAllowed, no_such
+from chamber.models import AccountLink, User
+from teams.models import Binding, Team
+from teams.permissions import Permission, may_anywhere, paths_where
+
+UNUSABLE = "!"
+"""With this a password begins that nobody can type."""
+
+
+class State(StrEnum):
+    """Where somebody stands; in the order of `choose`."""
+
+    ACTIVE = "active"
+    INVITED = "invited"
+    DISABLED = "disabled"
+
+
+STATES = {
+    State.ACTIVE: Q(is_active=True) & ~Q(password__startswith=UNUSABLE),
+    State.INVITED: Q(is_active=True, password__startswith=UNUSABLE),
+    State.DISABLED: Q(is_active=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A person with their roles on teams that the reader may see, and the link that is open for them."""
+
+    user: User
+    roles: tuple[Binding, ...]
+    link: AccountLink | None
+
+    @property
+    def state(self) -> State:
+        """Whether they can sign in: disabled; invited, who never set a password; active."""
+        if not self.user.is_active:
+            return State.DISABLED
+        return State.ACTIVE if self.user.has_usable_password() else State.INVITED
+
+    @property
+    def expired_at(self) -> datetime | None:
+        """When the link that was made for them ended; None while it is good, or there is none."""
+        link = self.link
+        return link.expires_at if link and link.expires_at <= timezone.now() else None
+
+
+def people() -> QuerySet[User]:
+    """Return everybody who has, or had, an account to sign in with."""
+    return User.objects.exclude(username__startswith=OWNERS_BEGIN)
+
+
+def may_see_people(reader: User) -> bool:
+    """Return whether somebody sees any people on the page and over the API."""
+    return any(may_anywhere(reader, each) for each in (Permission.MANAGE_MEMBERS, Permission.VIEW_AUDIT))
+
+
+def people_for(reader: User) -> QuerySet[User]:
+    """Return whom the reader may see: all where their role reaches the whole organisation, else those who have a
+    role where the reader gives roles or reads the trail. Refuse who does neither.
+    """
+    if not may_see_people(reader):
+        raise NotAllowed("Your role does not let you see people: it gives nobody a role.")
+    paths = {*paths_where(reader, Permission.MANAGE_MEMBERS), *paths_where(reader, Permission.VIEW_AUDIT)}
+    if Team.objects.filter(depth=0, path__in=paths).exists():
+        return people()
+    below = Q()
+    for path in paths:
+        below |= Q(team__path__startswith=path)
+    bound = Binding.objects.filter(below)
+    return (
+        people()
+        .filter(Q(pk__in=bound.values("user")) | Q(groups__in=bound.exclude(group=None).values("group")))
+        .distinct()
+    )
+
+
+def person_for(reader: User, username: str) -> Shown:
+    """Return one person; raise `NotVisible` where there is none of this name for the reader."""
+    found = shown(people_for(reader).filter(username=username.replace("\x00", "")), reader)
+    if not found:
+        raise no_such("person", username)
+    return found[0]
+
+
+def matching(rows: QuerySet[User], *, text: str = "", state: str = "") -> QuerySet[User]:
+    """Keep those in whose names or address `text` stands, and who are in a state."""
+    for word in text.replace("\x00", "").split()[:5]:
+        rows = rows.filter(
+            Q(username__icontains=word)
+            | Q(first_name__icontains=word)
+            | Q(last_name__icontains=word)
+            | Q(email__icontains=word)
+        )
+    return rows.filter(STATES[State(state)]) if state in set(State) else rows
+
+
+def shown(rows: Iterable[User], reader: User) -> list[Shown]:
+    """Return people with what is told of them (three queries, however many)."""
+    found = list(rows)
+    ids = [user.pk for user in found]
+    seen = Team.objects.visible_to(reader).order_by().values("pk")
+    roles: dict[UUID | None, list[Binding]] = defaultdict(list)
+    given = Binding.objects.filter(user__in=ids, team__in=seen).select_related("team")
+    for binding in given.order_by("team__path", "role"):
+        roles[binding.user_id].append(binding)
+    by_group = User.groups.through.objects.filter(user__in=ids).values_list("user", "group")
+    groups: dict[int, list[UUID]] = defaultdict(list)
+    for user_id, group_id in by_group:
+        groups[group_id].append(user_id)
+    if groups:
+        given = Binding.objects.filter(group__in=list(groups), team__in=seen).select_related("team", "group")
+        for binding in given.order_by("team__path", "role"):
+            for user_id in groups[binding.group_id or 0]:
+                roles[user_id].append(binding)
+    links = {link.user_id: link for link in AccountLink.objects.filter(user__in=ids, used_at=None)}
+    return [Shown(user, tuple(roles[user.pk]), links.get(user.pk)) for user in found]

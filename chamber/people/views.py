@@ -1,0 +1,274 @@
+"""The pages of people: all of them, one of them, and the page behind a link."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods, require_POST
+from rest_framework.exceptions import Throttled
+
+from chamber import sessions
+from chamber.authentication import bound_tries
+from chamber.errors import NotAllowed, Refusal
+from chamber.http import page
+from chamber.people import actions, reading
+from chamber.people.actions import Leaving, Made
+from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
+from chamber.people.mail import deliver
+from chamber.words import count
+from teams.actions.members import find_person
+from teams.forms import show_refusal
+from teams.models import Role
+from teams.permissions import Permission, may_anywhere, paths_where
+from teams.views.requests import actor, person, team_choices, team_for
+from workloads.models import Workload
+from workloads.models.workload import OPEN
+
+PAGE_ROWS = 50
+HELD = "password"
+"""Stands in the address for the secret that the session holds."""
+HELD_SECRET = "account-link"  # noqa: S105 - a name
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def people(request: HttpRequest) -> HttpResponse:
+    """List people; a POST makes an account, and shows its link on the page it answers where it was not mailed."""
+    reader = person(request)
+    rows = reading.people_for(reader)
+    form, made, url = _invite_form(request), None, ""
+    if request.method == "POST":
+        if form is None:
+            raise _gives_no_role()
+        if form.is_valid():
+            made = _invited(request, form)
+        if made is not None:
+            url, form = deliver(made, request), _invite_form(request, fresh=True)
+    text, state = request.GET.get("q", "")[:100], request.GET.get("state", "")
+    rows = reading.matching(rows, text=text, state=state).order_by("username")
+    shown = Paginator(rows, PAGE_ROWS).get_page(request.GET.get("page"))
+    found = reading.shown(shown.object_list, reader)
+    context = {
+        "people": found,
+        "place": shown,
+        "query": urlencode({"q": text, "state": state}),
+        "q": text,
+        "state": state,
+        "states": STATE_NAMES,
+        "form": form,
+        "made": made,
+        "url": url,
+        **_powers(request),
+    }
+    status = 422 if form is not None and form.errors else 200
+    return _once(page(request, "people/list.html", context, status=status), url)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def one(request: HttpRequest, username: str) -> HttpResponse:
+    """Show a person; a POST changes their name and address."""
+    shown = reading.person_for(person(request), username)
+    initial = {"name": shown.user.get_full_name(), "email": shown.user.email}
+    form = PersonForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            actions.change(by=actor(request), user=shown.user, **form.cleaned_data)
+        except Refusal as refusal:
+            show_refusal(form, refusal)
+        else:
+            messages.success(request, f"{username} is changed.")
+            return redirect("chamber:person", username)
+    return _person_page(request, shown, form=form)
+
+
+@require_POST
+def link(request: HttpRequest, username: str) -> HttpResponse:
+    """Make another link for somebody; mail it, or show it on the page it answers."""
+    shown = reading.person_for(person(request), username)
+    mailed = settings.MAIL and bool(shown.user.email) and request.POST.get("show") != "1"
+    try:
+        made = actions.new_link(by=actor(request), user=shown.user, mailed=mailed)
+    except Refusal as refusal:
+        return _refused(request, refusal, username)
+    url = deliver(made, request)
+    if not url:
+        messages.success(request, f"A link is mailed to {made.link.mailed_to}.")
+        return redirect("chamber:person", username)
+    shown = reading.person_for(person(request), username)
+    return _once(_person_page(request, shown, made=made, url=url), url)
+
+
+@require_POST
+def disable(request: HttpRequest, username: str) -> HttpResponse:
+    """Put somebody out; do with their open workloads what was chosen."""
+    shown = reading.person_for(person(request), username)
+    form = DisableForm(request.POST)
+    if form.is_valid():
+        leaving = Leaving(form.cleaned_data["workloads"])
+        try:
+            heir = find_person(form.cleaned_data["to"]) if leaving is Leaving.HAND_OVER else None
+            ended = actions.disable(by=actor(request), user=shown.user, workloads=leaving, heir=heir)
+        except Refusal as refusal:
+            if refusal.status == 409:
+                return _refused(request, refusal, username)
+            show_refusal(form, refusal, {"who": "to"})
+        else:
+            messages.success(request, f"{username} is disabled; {_told(ended)}.")
+            return redirect("chamber:person", username)
+    return _person_page(request, shown, disable_form=form)
+
+
+@require_POST
+def enable(request: HttpRequest, username: str) -> HttpResponse:
+    """Let somebody in again."""
+    shown = reading.person_for(person(request), username)
+    try:
+        actions.enable(by=actor(request), user=shown.user)
+    except Refusal as refusal:
+        return _refused(request, refusal, username)
+    messages.success(request, f"{username} can sign in again.")
+    return redirect("chamber:person", username)
+
+
+@require_POST
+def end_sessions(request: HttpRequest, username: str) -> HttpResponse:
+    """End all sessions of somebody, and revoke their tokens."""
+    shown = reading.person_for(person(request), username)
+    try:
+        actions.end_sessions(by=actor(request), user=shown.user, tokens=True)
+    except Refusal as refusal:
+        return _refused(request, refusal, username)
+    messages.success(request, f"All sessions and tokens of {username} are ended.")
+    return redirect("chamber:person", username)
+
+
+@login_not_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def use_link(request: HttpRequest, secret: str) -> HttpResponse:
+    """Let whoever has a link set the password that it is for; 410 where it is of no use.
+
+    The secret is kept in the session meanwhile: what is sent goes to an address without it, which logs may name.
+    """
+    try:
+        bound_tries(request, "link")
+    except Throttled as error:
+        refusal = Refusal("Too many attempts. Try again in some minutes.")
+        refusal.status = 429
+        raise refusal from error
+    if secret != HELD:
+        return _held(request, secret)
+    secret = str(request.session.get(HELD_SECRET, ""))
+    context: dict[str, Any] = {"form": LinkForm(request.POST if request.method == "POST" else None)}
+    try:
+        context["link"] = actions.find_link(secret)
+        if request.method == "POST" and context["form"].is_valid():
+            user = actions.use_link(secret=secret, password=context["form"].cleaned_data["password1"])
+            del request.session[HELD_SECRET]
+            messages.success(request, f"Your password is set. Sign in as {user.username}.")
+            return redirect("account_login")
+    except Refusal as refusal:
+        if refusal.status == 410:
+            return _gone(request, refusal)
+        show_refusal(context["form"], refusal)
+    status = 422 if context["form"].errors else 200
+    return _once(page(request, "people/link.html", context, status=status), secret)
+
+
+def _held(request: HttpRequest, secret: str) -> HttpResponse:
+    """Go on at the address without the secret; 410 where it is of no use."""
+    try:
+        actions.find_link(secret)
+    except Refusal as refusal:
+        return _gone(request, refusal)
+    request.session[HELD_SECRET] = secret
+    return redirect("chamber:link", HELD)
+
+
+def _gone(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    return page(request, "people/link.html", {"gone": refusal}, status=410)
+
+
+def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> HttpResponse:
+    powers = _powers(request)
+    if powers["may_manage"]:
+        more["sessions"] = sessions.of(shown.user)
+        more["tokens"] = shown.user.api_tokens.filter(revoked_at=None).order_by("-created_at")
+        more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
+    context = {
+        "shown": shown,
+        "state_name": STATE_NAMES[shown.state],
+        "disable_form": DisableForm(),
+        **powers,
+        **more,
+    }
+    context.setdefault(
+        "form", PersonForm(initial={"name": shown.user.get_full_name(), "email": shown.user.email})
+    )
+    wrong = context["form"].errors or context["disable_form"].errors
+    return page(request, "people/person.html", context, status=422 if wrong else 200)
+
+
+def _told(ended: dict[str, int]) -> str:
+    return f"{count(ended['sessions'], 'session')} and {count(ended['tokens'], 'token')} ended"
+
+
+def _invite_form(request: HttpRequest, *, fresh: bool = False) -> InviteForm | None:
+    """Return the form by which the reader lets somebody in; None where their role gives nobody a role."""
+    reader = person(request)
+    paths = paths_where(reader, Permission.MANAGE_MEMBERS)
+    if not paths:
+        return None
+    manages = may_anywhere(reader, Permission.MANAGE_PEOPLE)
+    roles = [(role.value, role.label) for role in Role if manages or not role.only_at_root]
+    data = request.POST if request.method == "POST" and not fresh else None
+    return InviteForm(
+        data, teams=team_choices(paths), roles=roles, mail=settings.MAIL, needs_team=not manages
+    )
+
+
+def _invited(request: HttpRequest, form: InviteForm) -> Made | None:
+    """Make the account that the form describes; None where it is refused."""
+    values = dict(form.cleaned_data)
+    slug, role = values.pop("team"), values.pop("role")
+    try:
+        team = team_for(request, slug) if slug else None
+        return actions.invite(
+            by=actor(request),
+            team=team,
+            role=Role(role) if role else None,
+            mailed=settings.MAIL and bool(values["email"]),
+            **values,
+        )
+    except Refusal as refusal:
+        if refusal.status == 403:
+            form.add_error("role", refusal.message)
+        else:
+            show_refusal(form, refusal)
+    return None
+
+
+def _gives_no_role() -> Refusal:
+    return NotAllowed("Your role does not let you invite anybody: it gives nobody a role.")
+
+
+def _powers(request: HttpRequest) -> dict[str, Any]:
+    return {"may_manage": may_anywhere(person(request), Permission.MANAGE_PEOPLE), "mail": settings.MAIL}
+
+
+def _refused(request: HttpRequest, refusal: Refusal, username: str) -> HttpResponse:
+    """Say on the person's page why something was not done."""
+    if refusal.status in {403, 404}:
+        raise refusal
+    messages.error(request, refusal.message)
+    return redirect("chamber:person", username)
+
+
+def _once(response: HttpResponse, secret: str) -> HttpResponse:
+    """Have nobody keep a page that shows a secret."""
+    if secret:
+        response["Cache-Control"] = "no-store"
+    return response

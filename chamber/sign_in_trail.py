@@ -1,0 +1,51 @@
+"""Rows of the audit trail about signing in: what no action of another room writes."""
+
+from chamber.models import ApiToken, User
+from teams import audit
+from teams.actors import Actor, Via
+
+
+def signed_in(user: User, via: Via) -> None:
+    """Note that somebody began a session, or got a token for their password."""
+    audit.record(by=Actor.person(user, via), action="person.signed-in", target=user)
+
+
+def sign_in_failed(user: User | None, via: Via) -> None:
+    """Note a wrong password for an account; of a name that nobody has, only that it was one.
+
+    What was typed there is kept nowhere: it may be a password.
+    """
+    target = user or User(id=None, username="(no such account)")
+    audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=target)
+
+
+def signed_out(user: User) -> None:
+    """Note that somebody ended their session."""
+    audit.record(by=Actor.person(user, Via.PAGE), action="person.signed-out", target=user)
+
+
+def password_changed(user: User, *, by_themselves: bool) -> None:
+    """Note a new password: changed by who was signed in, or set by who had a link."""
+    action = "person.password-changed" if by_themselves else "person.password-reset"
+    audit.record(by=Actor.person(user, Via.PAGE), action=action, target=user)
+
+
+def address_confirmed(user: User, email: str) -> None:
+    """Note that somebody showed that an e-mail address is theirs."""
+    audit.record(
+        by=Actor.person(user, Via.PAGE),
+        action="person.address-confirmed",
+        target=user,
+        after={"email": email},
+    )
+
+
+def token_made(token: ApiToken, via: Via) -> None:
+    """Note a new token, by its name and scope."""
+    after = {"name": token.name, "scope": token.scope, "expires_at": str(token.expires_at)}
+    audit.record(by=Actor.person(token.user, via), action="token.created", target=token, after=after)
+
+
+def token_revoked(token: ApiToken, via: Via) -> None:
+    """Note that a token is of no use any more."""
+    audit.record(by=Actor.person(token.user, via), action="token.revoked", target=token)

@@ -1,0 +1,99 @@
+"""`chamber people`: letting people in and putting them out from the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from chamber.cli.status import Exit
+from chamber.models import Scope, User
+from chamber.people.actions import use_link
+from chamber.tests.cli.conftest import Run
+from chamber.tokens import create_token
+from teams.models import Binding, Role, Team
+from teams.tests.factories import member
+
+PHRASE = "rotor glade mosaic 41"
+
+
+@pytest.fixture
+def olga(org: Team, monkeypatch: pytest.MonkeyPatch, run: Run) -> User:
+    user = member(org, Role.ORG_ADMIN, "olga", password=PHRASE)
+    monkeypatch.setenv("CHAMBER_TOKEN", create_token(user=user, name="x", scope=Scope.MANAGE, days=1)[1])
+    return user
+
+
+def test_a_person_is_added_gets_in_by_the_link_and_is_put_out_and_let_in(
+    olga: User, run: Run, nlp: Team
+) -> None:
+    added = run(
+        "people", "add", "ada", "--name", "Ada Lovelace", "--team", "nlp", "--role", "researcher", "-o", "csv"
+    )
+    assert added.exit_code == 0, added.stderr
+    link = next(word for word in added.stdout.replace(",", " ").split() if "/welcome/" in word)
+    ada = use_link(secret=link.rstrip("/").rpartition("/")[2], password=PHRASE)
+    create_token(user=ada, name="laptop", scope=Scope.READ, days=1)
+    listed = run("people", "list", "--state", "active", "-o", "name").stdout.split()
+    assert listed == ["ada", "olga"]
+    done = run("people", "disable", "ada")
+    assert done.stdout == (
+        "ada is disabled. Sessions ended: 0; tokens: 1; open workloads left as they are: 0.\n"
+    )
+    assert run("people", "disable", "ada").exit_code == Exit.CONFLICT
+    assert run("people", "enable", "ada").exit_code == 0
+    assert "/welcome/" in run("people", "reset", "ada").stdout
+    assert run("people", "sessions", "ada").stderr == "ada is signed in nowhere.\n"
+    assert "researcher of nlp" in run("people", "show", "ada").stdout
+
+
+def test_many_are_added_from_a_csv_and_the_refused_are_named(
+    olga: User, run: Run, nlp: Team, tmp_path: Path
+) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(
+        "username,name,team,role\nada,Ada Lovelace,nlp,researcher\nBad Name,,,\nbob,,nlp,viewer\n"
+    )
+    added = run("people", "add", "--from-csv", str(file), "-o", "name")
+    assert added.exit_code == Exit.REJECTED
+    assert added.stdout.split() == ["ada", "bob"]
+    assert "'Bad Name' is no user name" in added.stderr
+    assert Binding.objects.filter(team=nlp).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("username,age\nada,36\n", "Line 2 of"),
+        ("username,name\n,Ada\n", "has no user name"),
+        ("username\nada,x\n", "columns are username"),
+    ],
+)
+def test_a_csv_that_is_not_understood_adds_nobody(
+    olga: User, run: Run, tmp_path: Path, text: str, says: str
+) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(text)
+    added = run("people", "add", "--from-csv", str(file))
+    assert added.exit_code == Exit.USAGE
+    assert says in added.stderr
+    assert User.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("add",), Exit.USAGE, "Give a user name"),
+        (("add", "ada", "--mail"), Exit.REJECTED, "sends no mail"),
+        (("add", "ada", "--role", "viewer"), Exit.REJECTED, "or neither"),
+        (("add", "ada", "--team", "nix", "--role", "viewer"), Exit.NOT_FOUND, "'nix'"),
+        (("disable", "nobody"), Exit.NOT_FOUND, "'nobody'"),
+        (("disable", "olga"), Exit.CONFLICT, "themselves"),
+        (("disable", "x", "--cancel", "--hand-over-to", "y"), Exit.USAGE, "contradict"),
+        (("enable", "olga"), Exit.CONFLICT, "not disabled"),
+        (("sessions", "olga", "--end", "987654"), Exit.NOT_FOUND, "987654"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_its_status(
+    olga: User, run: Run, words: tuple[str, ...], status: Exit, says: str
+) -> None:
+    done = run("people", *words)
+    assert (done.exit_code, says in done.stderr) == (status, True), done.stderr

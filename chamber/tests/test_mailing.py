@@ -1,0 +1,46 @@
+"""Mail settings from one URL: what is taken, and what stops the process with a sentence that tells no password."""
+
+from typing import Any
+
+import pytest
+
+from chamber import mailing
+
+
+@pytest.mark.parametrize(
+    ("url", "given"),
+    [
+        ("", ("dummy", None, None, None, None)),
+        ("smtp://mail", ("smtp", "mail", 25, False, False)),
+        ("smtp+starttls://mail", ("smtp", "mail", 587, True, False)),
+        ("smtps://ada:s%2Fecret@mail:4650", ("smtp", "mail", 4650, False, True)),
+        ("file:///var/mail", ("filebased", None, None, None, None)),
+    ],
+)
+def test_a_url_says_where_mail_goes(url: str, given: tuple[Any, ...]) -> None:
+    found = mailing.settings_of(url)
+    assert found["EMAIL_BACKEND"] == f"django.core.mail.backends.{given[0]}.EmailBackend"
+    names = ("EMAIL_HOST", "EMAIL_PORT", "EMAIL_USE_TLS", "EMAIL_USE_SSL")
+    assert tuple(found.get(name) for name in names) == given[1:]
+
+
+def test_signs_in_a_password_are_quoted() -> None:
+    found = mailing.settings_of("smtps://ada%40acme:s%2Fecret@mail")
+    assert (found["EMAIL_HOST_USER"], found["EMAIL_HOST_PASSWORD"]) == ("ada@acme", "s/ecret")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mail.example.org:25",
+        "http://mail",
+        "smtp://",
+        "smtps://a:secret@mail:port",
+        "file://host/x",
+        "smtp://[x",
+    ],
+)
+def test_what_is_no_mail_server_stops_with_a_sentence(url: str) -> None:
+    with pytest.raises(SystemExit, match=r"CHAMBER_MAIL_URL .*allowed is") as stopped:
+        mailing.settings_of(url)
+    assert "secret" not in str(stopped.value)

@@ -1,0 +1,102 @@
+"""One's own settings: profile, and the sessions with which one is signed in."""
+
+from allauth.account.models import EmailAddress
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods, require_POST
+
+from chamber import sessions
+from chamber.errors import Refusal, no_such
+from chamber.http import page
+from chamber.models import User
+from chamber.people import actions
+from chamber.people.actions import address_for
+from chamber.words import count
+from teams.forms import show_refusal
+from teams.views.requests import actor, person
+
+
+class ProfileForm(forms.Form):
+    """Name and e-mail address of oneself."""
+
+    name = forms.CharField(label="Name", max_length=300, required=False, help_text="As others see it.")
+    email = forms.EmailField(label="E-mail address", max_length=254, required=False)
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # a Form's
+        if settings.MAIL:
+            self.fields[
+                "email"
+            ].help_text = "Another one counts once you have confirmed it by the link mailed there."
+        else:
+            self.fields["email"].disabled = True
+            self.fields[
+                "email"
+            ].help_text = "This server sends no mail: an organisation admin changes the address."
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def own(request: HttpRequest) -> HttpResponse:
+    """Show one's profile and sessions; a POST changes the profile."""
+    user = person(request)
+    initial = {"name": user.get_full_name(), "email": user.email}
+    form = ProfileForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            _change(request, form)
+        except Refusal as refusal:
+            show_refusal(form, refusal)
+        else:
+            return redirect("chamber:settings")
+    context = {
+        "form": form,
+        "sessions": sessions.of(user),
+        "session_key": request.session.session_key,
+        "tokens": user.api_tokens.filter(revoked_at=None).count(),
+        "awaits": EmailAddress.objects.filter(user=user, verified=False)
+        .exclude(email__iexact=user.email)
+        .first(),
+    }
+    return page(request, "chamber/settings.html", context, status=422 if form.errors else 200)
+
+
+def _change(request: HttpRequest, form: ProfileForm) -> None:
+    """Store the name, and mail to a new address what confirms it."""
+    user, email = person(request), form.cleaned_data["email"]
+    actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
+    if email and email.lower() != user.email.lower():
+        address_for(user, email)
+        EmailAddress.objects.add_new_email(request, user, email.lower())
+        messages.success(
+            request, f"Confirm {email} by the link that is mailed there; until then the address stays."
+        )
+    else:
+        messages.success(request, "Your profile is changed.")
+
+
+@require_POST
+def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
+    """End one of one's own sessions; the present one as well."""
+    user = person(request)
+    found = next((each for each in sessions.of(user) if each.pk == session_id), None)
+    if found is None:
+        raise no_such("session", session_id)
+    actions.end_sessions(by=actor(request), user=user, only=found)
+    if found.session_key == request.session.session_key:
+        return redirect("account_login")
+    messages.success(request, "That session is ended.")
+    return redirect("chamber:settings")
+
+
+@require_POST
+def end_others(request: HttpRequest) -> HttpResponse:
+    """End all of one's own sessions but this one."""
+    key = request.session.session_key or ""
+    ended = actions.end_sessions(by=actor(request), user=person(request), but_key=key)
+    update_session_auth_hash(request, User.objects.get(pk=person(request).pk))
+    messages.success(request, f"{count(ended['sessions'], 'other session')} ended.")
+    return redirect("chamber:settings")
