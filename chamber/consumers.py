@@ -12,8 +12,9 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
 
-from chamber import live, sessions
+from chamber import live
 from chamber.live.hub import Reader, here
+from chamber.standing import Standing
 from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
 from workloads.models import Workload
@@ -72,6 +73,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return
         session = self.scope.get("session")
         self.session_key: str = (session and session.session_key) or ""
+        self.standing = Standing(self.user.pk, session_key=self.session_key)
         self.asked: frozenset[str] = frozenset()
         self.heard_at: deque[float] = deque(maxlen=MAX_MESSAGES)
         self.reader = Reader(self.user.pk, {f"user:{self.user.pk}", live.session_topic(self.session_key)})
@@ -133,7 +135,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         reader.alarmed = False
         try:
             async with self.hub.checks:
-                self.user = await _user_of(self.session_key) if self.session_key else self.user
+                self.user = await _in_thread(self.standing.user)()
                 if self.user is None:
                     return False
                 allowed = await _allowed(self.user, self.asked)
@@ -161,9 +163,6 @@ def _in_thread(ask: Callable[..., Answer]) -> Callable[..., Coroutine[Any, Any, 
     """Return `ask` as a coroutine that runs in a thread of the pool, with a database connection of its own."""
     asked: Callable[..., Coroutine[Any, Any, Answer]] = database_sync_to_async(ask, thread_sensitive=False)
     return asked
-
-
-_user_of = _in_thread(sessions.user_of)
 
 
 async def _allowed(user: Any, topics: Collection[str]) -> frozenset[str]:

@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 
 from chamber.errors import NotVisible, Refusal
 from chamber.rest import etag
+from chamber.standing import Standing
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
 from workloads import actions, listing, watch
@@ -214,7 +215,9 @@ class Watch(APIView):
         """
         workload = workload_for(request, slug)
         after = watch.starting_point(request.headers.get("Last-Event-ID", ""), workload)
-        response = StreamingHttpResponse(watch.stream(workload.pk, after), content_type="text/event-stream")
+        allowed = Standing.of(request).allowed(watch.seen(workload.pk))
+        told = watch.stream(workload.pk, after, allowed)
+        response = StreamingHttpResponse(told, content_type="text/event-stream")
         response["Cache-Control"] = "no-store"
         # Proxies that gather answers before they pass them on are told not to.
         response["X-Accel-Buffering"] = "no"

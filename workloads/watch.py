@@ -3,21 +3,23 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from chamber.errors import Refusal
+from chamber.standing import CHECK_SECONDS, Allowed
 from workloads.models import Event, Workload
 from workloads.models.workload import OPEN
 from workloads.shapes import EventShape
 
+if TYPE_CHECKING:
+    from chamber.models import User
+
 LOOK_EVERY_SECONDS = 1.0
 SAY_SOMETHING_EVERY_SECONDS = 10.0
 LONGEST_SECONDS = 600.0
-"""A stream ends after this; its reader comes again with Last-Event-ID, and his permission is looked at
-again.
-"""
+"""A stream ends after this; its reader comes again with Last-Event-ID."""
 
 
 class Gone(Refusal):
@@ -39,10 +41,21 @@ def starting_point(last_event_id: str, workload: Workload) -> int:
     return int(last_event_id)
 
 
-async def stream(workload_id: UUID, after: int) -> AsyncIterator[str]:
-    """Yield the events after a sequence as they come; ends when the workload has ended and all was told."""
-    began = spoke = time.monotonic()
+def seen(workload_id: UUID) -> "Callable[[User], bool]":
+    """Return what says of somebody whether they see the workload."""
+    return lambda user: Workload.objects.visible_to(user).filter(pk=workload_id).exists()
+
+
+async def stream(workload_id: UUID, after: int, allowed: Allowed) -> AsyncIterator[str]:
+    """Yield the events after a sequence as they come; ends when the workload has ended and all was told, or when the
+    reader is not `allowed` any more.
+    """
+    began = spoke = looked = time.monotonic()
     while True:
+        if time.monotonic() - looked >= CHECK_SECONDS:
+            if not await allowed():
+                return
+            looked = time.monotonic()
         # Status first: an event that comes after it is told, or known to be missing, in the next round.
         status, last = await Workload.objects.values_list("status", "last_event").aget(pk=workload_id)
         async for event in Event.objects.filter(workload=workload_id, sequence__gt=after).order_by(

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase, StreamingHttpResponse
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import BaseRenderer
@@ -21,8 +20,10 @@ from agentlink.logs.sources import Source, source_of
 from agentlink.logs.texts import Note
 from agentlink.protocol.logs import Ask
 from chamber.errors import NotVisible, Refusal
+from chamber.standing import Allowed, Standing
 from teams.api.requests import person
 from workloads.models import Workload
+from workloads.watch import seen
 
 MOST_LINES = 100_000
 LONGEST_SECONDS = 600.0
@@ -106,7 +107,7 @@ class Logs(APIView):
             follow=_flag(request, "follow"),
             tail=_number(request, "tail", MOST_LINES),
             after=_cursor(request.headers.get("Last-Event-ID") or request.query_params.get("after", "")),
-            allowed=_Still(request, workload.pk),
+            allowed=Standing.of(request).allowed(seen(workload.pk)),
             events=events,
         )
         kind = "text/event-stream" if events else "text/plain; charset=utf-8"
@@ -124,7 +125,7 @@ async def _content(
     follow: bool,
     tail: int | None,
     after: str,
-    allowed: viewing.Allowed,
+    allowed: Allowed,
     events: bool,
 ) -> AsyncGenerator[str]:
     until = time.monotonic() + LONGEST_SECONDS
@@ -150,33 +151,6 @@ async def _counted(user_id: UUID) -> AsyncIterator[None]:
         _open[user_id] -= 1
         if not _open[user_id]:
             del _open[user_id]
-
-
-class _Still:
-    """Whether who asked may still see the workload: his roles, his session or token, looked up anew."""
-
-    def __init__(self, request: Request, workload_id: UUID) -> None:
-        self._user_id, self._model = person(request).pk, type(person(request))
-        self._token = request.auth
-        self._session = getattr(request, "session", None) if request.auth is None else None
-        self._workload_id = workload_id
-
-    async def __call__(self) -> bool:
-        """Return whether he may (at most five queries)."""
-        return bool(await viewing.in_thread(self._look)())
-
-    def _look(self) -> bool:
-        user = self._model.objects.filter(pk=self._user_id, is_active=True).first()
-        if user is None or not self._holds():
-            return False
-        return Workload.objects.visible_to(user).filter(pk=self._workload_id).exists()
-
-    def _holds(self) -> bool:
-        if self._token is not None:
-            token: Any = type(self._token).objects.filter(pk=self._token.pk).first()
-            return token is not None and token.is_valid(timezone.now())
-        key = getattr(self._session, "session_key", None)
-        return not key or type(self._session)().exists(key)  # type: ignore[misc]  # a session's own store
 
 
 def _number(request: Request, name: str, most: int) -> int | None:

@@ -8,14 +8,13 @@ of characters that he has not read yet; of more, the oldest are left out, and th
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
-from django.db import DatabaseError
 from redis import RedisError
 
 from agentlink.logs import kept
@@ -25,6 +24,7 @@ from agentlink.logs.texts import Lines, Note, Told, last_lines
 from agentlink.models import PodLog
 from agentlink.protocol.logs import KEPT_BYTES, EndReason
 from chamber import words
+from chamber.standing import CHECK_SECONDS, Allowed
 
 HELD_CHARACTERS = 256 * 1024
 FIRST_ASK_SECONDS, ASK_SECONDS = 1.0, 3.0
@@ -37,12 +37,8 @@ SETTLE_SECONDS = 0.4
 """Within this time of the first lines, all that was written before has come, and is cut to what was asked for."""
 KEPT_LATER_SECONDS = 3.0
 """How long after a pod is gone what it left is waited for."""
-CHECK_SECONDS = 5.0
-"""How often it is looked again whether the viewer may still see this."""
 SILENCE_SECONDS = 10.0
 """After which something is said where nothing else is to be told."""
-
-Allowed = Callable[[], Awaitable[bool]]
 
 _AWAY = Note("away", "The cluster's agent does not answer now; the log goes on when it is back.")
 _NO_ANSWER = Note("away", "The cluster's agent does not answer now; try again later.", ends=True)
@@ -308,11 +304,7 @@ class _Viewer:
         """Look now and then whether he may still see this."""
         while self._allowed is not None:
             await asyncio.sleep(CHECK_SECONDS)
-            try:
-                allowed = await self._allowed()
-            except DatabaseError:
-                continue  # the next look is soon enough
-            if not allowed:
+            if not await self._allowed():
                 self._held.clear()
                 self._tail, self._left_out, self._size = None, 0, 0
                 self._hold(_NOT_ANY_MORE)

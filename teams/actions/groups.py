@@ -84,7 +84,7 @@ def remove_from_group(*, by: Actor, group: Group, user: "User") -> None:
                 f"{user} is the last organisation admin. Make somebody else one first.", code="last-org-admin"
             )
         audit.record(by=by, action="group.person-removed", target=group, before={"who": user.username})
-        live.announce("teams")
+        live.announce("teams", f"user:{user.pk}")
 
 
 def _require(by: Actor) -> None:

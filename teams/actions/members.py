@@ -58,6 +58,7 @@ def change_role(*, by: Actor, binding: Binding, role: Role) -> Binding:
         before = _described(binding)
         binding.role = role
         binding.save(update_fields=["role"])
+        _tell(binding)
         audit.record(
             by=by,
             action="member.role-changed",
@@ -79,8 +80,17 @@ def remove_member(*, by: Actor, binding: Binding) -> None:
         _keep_an_org_admin(binding)
         before = _described(binding)
         audit.record(by=by, action="member.removed", target=binding, team=binding.team, before=before)
+        _tell(binding)
         binding.delete()
         live.announce("teams")
+
+
+def _tell(binding: Binding) -> None:
+    """After commit, have what is open of those who hold a role looked at again."""
+    holders = [binding.user_id] if binding.user_id else []
+    if binding.group is not None:
+        holders += binding.group.user_set.values_list("pk", flat=True)
+    live.announce(*(f"user:{holder}" for holder in holders))
 
 
 def _stored(binding: Binding) -> Binding:

@@ -1,0 +1,67 @@
+"""Whether somebody whose stream is open may still have it: the one place that decides for every kind of stream.
+
+A stream asks every few seconds (`CHECK_SECONDS`), or when it is told that something of its reader changed.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from channels.db import database_sync_to_async
+from django.contrib.auth import get_user_model
+from django.db import DatabaseError
+from django.utils import timezone
+
+from chamber import sessions
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from chamber.models import ApiToken, User
+
+CHECK_SECONDS = 3.0
+"""How often a stream looks again: what was taken away ends it within 5 seconds, the looking included."""
+
+Allowed = Callable[[], Awaitable[bool]]
+
+
+class Standing:
+    """Whose a stream is, and what let them begin it: a session, or a token."""
+
+    def __init__(
+        self, user_id: object, *, session_key: str | None = None, token: "ApiToken | None" = None
+    ) -> None:
+        self._user_id, self._session_key, self._token = user_id, session_key, token
+
+    @classmethod
+    def of(cls, request: "Request") -> Self:
+        """Return that of a request of the API."""
+        token: Any = request.auth
+        session = getattr(request, "session", None) if token is None else None
+        return cls(request.user.pk, session_key=getattr(session, "session_key", None), token=token)
+
+    def user(self) -> "User | None":
+        """Return who it is, as they are now, roles included; None where account, session or token let nobody in any
+        more (at most three queries).
+        """
+        if self._token is not None:
+            token = type(self._token).objects.select_related("user").filter(pk=self._token.pk).first()
+            holds = token is not None and token.is_valid(timezone.now()) and token.user.is_active
+            return token.user if token is not None and holds else None
+        if self._session_key:
+            found: User | None = sessions.user_of(self._session_key)
+            return found if found is not None and found.pk == self._user_id else None
+        users: Any = get_user_model().objects
+        return users.filter(pk=self._user_id, is_active=True).first()  # type: ignore[no-any-return]
+
+    def allowed(self, sees: Callable[["User"], bool]) -> Allowed:
+        """Return what a stream asks: whether its reader is let in and still `sees` what it shows."""
+
+        def look() -> bool:
+            try:
+                user = self.user()
+                return user is not None and sees(user)
+            except DatabaseError:
+                return True  # the next look is soon enough
+
+        asked: Allowed = database_sync_to_async(look, thread_sensitive=False)
+        return asked

@@ -1,0 +1,164 @@
+"""Each kind of stream ends by each kind of loss: what was taken away is shown to nobody who had it open."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import pytest
+import websockets
+from django.test import Client
+
+from agentlink.agent.runner import run_agent
+from agentlink.logs import viewing
+from agentlink.tests.agents import admit, devices_of, in_database, make_token, nodes, running, serving, until
+from agentlink.tests.conftest import Place, place
+from agentlink.tests.logs.conftest import Scripted
+from chamber import consumers, sessions, standing
+from chamber.models import Scope, User
+from chamber.people import actions as people
+from chamber.tokens import create_token, revoke_token
+from teams import actions
+from teams.actors import Actor
+from teams.models import Binding
+from workloads import watch as watching
+from workloads.models import Status, Workload
+
+__all__ = ["place"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SYSTEM = Actor.system("test")
+PHRASE = "rotor glade mosaic 41"
+STREAMS = ("watch/", "logs/?follow=1")
+
+
+class Reader:
+    """Somebody who has streams open, by a session or a token, both signed in once."""
+
+    def __init__(self, user: User) -> None:
+        user.set_password(PHRASE)
+        user.save()
+        self.user = user
+        token, self.secret = create_token(user=user, name="test", scope=Scope.READ, days=1)
+        self.token_id = token.pk
+        self.browser, other = Client(), Client()
+        for client in (self.browser, other):
+            assert client.post("/sign-in/", {"login": user.username, "password": PHRASE}).status_code == 302
+        # The password is changed in another session: the present one is given its new hash.
+        self.cookie, self.other = self.browser.cookies["sessionid"].value, other
+
+    def headers(self, door: str) -> dict[str, str]:
+        held = (
+            {"Cookie": f"sessionid={self.cookie}"}
+            if door == "session"
+            else {"Authorization": f"Bearer {self.secret}"}
+        )
+        return {**held, "Accept": "text/event-stream"}
+
+
+LOSSES: dict[str, dict[str, Callable[[Reader], object]]] = {
+    "session": {
+        "signed out": lambda reader: reader.browser.post("/sign-out/"),
+        "session ended": lambda reader: sessions.end(sessions.of(reader.user)),
+        "password changed": lambda reader: reader.browser.post(
+            "/settings/password/", {"oldpassword": PHRASE, "password1": PHRASE * 2, "password2": PHRASE * 2}
+        ),
+        "disabled": lambda reader: people.disable(by=SYSTEM, user=reader.user),
+        "role lost": lambda reader: actions.remove_member(
+            by=SYSTEM, binding=Binding.objects.get(user=reader.user)
+        ),
+    },
+    "token": {
+        "revoked": lambda reader: revoke_token(user=reader.user, token_id=reader.token_id),
+        "disabled": lambda reader: people.disable(by=SYSTEM, user=reader.user),
+        "role lost": lambda reader: actions.remove_member(
+            by=SYSTEM, binding=Binding.objects.get(user=reader.user)
+        ),
+    },
+}
+
+
+async def follow(url: str, path: str, headers: dict[str, str], begun: asyncio.Event) -> None:
+    """Read a stream until it ends."""
+    async with (
+        httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client,
+        client.stream("GET", path) as response,
+    ):
+        assert response.status_code == 200
+        async for _ in response.aiter_lines():
+            begun.set()
+
+
+async def hear(url: str, reader: Reader, begun: asyncio.Event) -> None:
+    """Hold the socket of a page until it is closed as signed out."""
+    headers = {"Cookie": f"sessionid={reader.cookie}", "Origin": url}
+    address = f"{url.replace('http', 'ws')}/ws/live/"
+    async with websockets.connect(address, additional_headers=headers, proxy=None) as socket:
+        await socket.send('{"watch": ["teams"]}')
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async for _ in socket:
+                begun.set()
+        assert socket.close_code == consumers.SIGNED_OUT
+
+
+@contextlib.asynccontextmanager
+async def open_streams(
+    place: Place, reader: Reader, door: str, *, socket: bool
+) -> AsyncIterator[list["asyncio.Task[None]"]]:
+    """Have a running workload's events and log followed, and by a session the socket of a page."""
+    cluster = Scripted(nodes(2))
+    secret = await in_database(make_token, place.cluster)
+    async with serving() as url, running(run_agent(url, secret, cluster)):
+
+        def work() -> Workload:
+            devices = devices_of(place.cluster, "n1")[:1]
+            return admit(place.team, place.owner, place.pool, place.cluster, devices).workload
+
+        workload = await in_database(work)
+        await until(lambda: Workload.objects.get(pk=workload.pk).status == Status.RUNNING)
+        cluster.written[0].say("one")
+        paths = [f"/api/v1/workloads/{workload.slug}/{part}" for part in STREAMS]
+        begun = [asyncio.Event() for _ in range(len(paths) + socket)]
+        headers = reader.headers(door)
+        tasks = [
+            asyncio.create_task(follow(url, path, headers, event))
+            for path, event in zip(paths, begun, strict=False)
+        ]
+        if socket:
+            tasks.append(asyncio.create_task(hear(url, reader, begun[-1])))
+        async with asyncio.timeout(60):
+            for event in begun:
+                await event.wait()
+        try:
+            yield tasks
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("door", "loss"), [(door, loss) for door, losses in LOSSES.items() for loss in losses]
+)
+async def test_every_stream_ends_by_every_loss(
+    place: Place, monkeypatch: pytest.MonkeyPatch, door: str, loss: str
+) -> None:
+    for module in (viewing, watching):
+        monkeypatch.setattr(module, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(viewing, "FIRST_ASK_SECONDS", 0.1)
+    monkeypatch.setattr(viewing, "ASK_SECONDS", 0.2)
+    reader = await in_database(Reader, place.owner)
+    # A socket carries no data; of what one may no longer see it hears nothing (chamber.tests.test_consumers).
+    socket = door == "session" and loss != "role lost"
+    async with open_streams(place, reader, door, socket=socket) as tasks:
+        assert not any(task.done() for task in tasks)
+        if loss == "password changed":
+            reader.browser = reader.other
+        await in_database(LOSSES[door][loss], reader)
+        async with asyncio.timeout(60):
+            await asyncio.gather(*tasks)
+
+
+def test_a_stream_looks_often_enough_to_end_within_five_seconds() -> None:
+    assert standing.CHECK_SECONDS + watching.LOOK_EVERY_SECONDS < 5
