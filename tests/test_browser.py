@@ -71,7 +71,7 @@ class Visitor:
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.goto("/sign-in/")
-        page.get_by_label("Username").fill(username)
+        page.get_by_label("User name").fill(username)
         page.get_by_label("Password").fill(self.demo.passwords.get(username, "chamber-demo"))
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(self.demo.url + "/")

@@ -122,7 +122,7 @@ def switch_agents(demo: Demo, action: str) -> None:
     """Stop or start all simulated agents by the button of their clusters' pages, as the operator."""
     with httpx.Client(base_url=demo.url, follow_redirects=True, timeout=60) as pages:
         pages.get("/sign-in/")
-        form = {"username": "otto", "password": demo.passwords["otto"]}
+        form = {"login": "otto", "password": demo.passwords["otto"]}
         pages.post("/sign-in/", data={**form, "csrfmiddlewaretoken": pages.cookies["csrftoken"]})
         for name in ("east", "west", "lab"):
             data = {"action": action, "csrfmiddlewaretoken": pages.cookies["csrftoken"]}

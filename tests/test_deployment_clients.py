@@ -65,7 +65,7 @@ def test_a_client_that_never_reads_holds_up_nobody(team: Deployment) -> None:
 def test_who_signed_out_gets_no_part_from_any_process_that_had_one_for_him(team: Deployment) -> None:
     with httpx.Client(base_url=team.web_url, timeout=60) as pages:
         pages.get("/sign-in/")
-        asked = {"username": "rosa", "password": "chamber-demo"}
+        asked = {"login": "rosa", "password": "chamber-demo"}
         pages.post("/sign-in/", data={**asked, "csrfmiddlewaretoken": pages.cookies["csrftoken"]})
         cookies, session = dict(pages.cookies), {"Cookie": f"sessionid={pages.cookies['sessionid']}"}
 
@@ -125,7 +125,7 @@ def test_behind_tls_people_sign_in_and_their_cookies_stay_on_tls(team: Deploymen
         form = pages.get("/sign-in/")
         cookie = form.headers["set-cookie"]
         token = cookie.split("csrftoken=")[1].split(";")[0]
-        asked = {"username": "rosa", "password": "chamber-demo", "csrfmiddlewaretoken": token}
+        asked = {"login": "rosa", "password": "chamber-demo", "csrfmiddlewaretoken": token}
         origin = {"Origin": f"https://{PUBLIC}", "Cookie": f"csrftoken={token}"}
         signed_in = pages.post("/sign-in/", data=asked, headers=origin)
         forged = pages.post("/sign-in/", data=asked, headers={**origin, "Origin": "https://evil.example"})

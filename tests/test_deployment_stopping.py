@@ -182,7 +182,7 @@ def signed_in(team: Deployment) -> str:
     with httpx.Client(base_url=team.web_url, timeout=60) as pages:
         pages.get("/sign-in/")
         form = {
-            "username": "rosa",
+            "login": "rosa",
             "password": "chamber-demo",
             "csrfmiddlewaretoken": pages.cookies["csrftoken"],
         }

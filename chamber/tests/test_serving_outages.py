@@ -144,17 +144,17 @@ def test_a_missing_table_or_column_is_an_outage_until_it_is_migrated(sqlstate: s
 
 
 @pytest.mark.parametrize("error", [OperationalError("away"), redis.ConnectionError("away")])
-@pytest.mark.parametrize("place", ["chamber.views_sign_in.sign_in", "chamber.serving.proxies.take_word"])
+@pytest.mark.parametrize("place", ["chamber.accounts.sign_in", "chamber.serving.proxies.take_word"])
 def test_an_outage_is_503_with_retry_after_in_a_view_and_in_a_middleware(
     client: Client, db: None, place: str, error: Exception
 ) -> None:
     client.raise_request_exception = False
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     with patch(place, fail):
-        answer = client.post("/sign-in/", {"username": "ada", "password": "x"})
+        answer = client.post("/sign-in/", {"login": "ada", "password": "x"})
     assert (answer.status_code, int(answer["Retry-After"]) > 0) == (503, True)
 
 
