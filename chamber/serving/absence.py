@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from chamber.logs import AGAIN_SECONDS
+
 logger = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 300.0
-"""How often it is said that a server is still away."""
 PROBE_SECONDS = 1.0
 """How long after one try to reach an absent server the next begins."""
 LATE_SECONDS = 10.0
