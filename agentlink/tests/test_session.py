@@ -146,7 +146,12 @@ def test_while_the_database_is_away_the_agent_is_asked_to_say_it_again(
     hand = Hand(place.cluster)
     with monkeypatch.context() as away:
         away.setattr(AgentToken.objects, "select_related", Mock(side_effect=OperationalError("gone")))
-        assert codes(hand.say(hand.heartbeat())) == [ErrorCode.FAULT]
+        (fault,) = hand.say(hand.heartbeat()).messages
+        assert isinstance(fault, Error)
+        assert (fault.code, fault.message) == (
+            ErrorCode.FAULT,
+            "The server's database cannot be used now; send the message again.",
+        )
         assert hand.session.news().messages == []
         refusal = Error(code=ErrorCode.TOO_LARGE, message="Too large.")
         assert hand.session.refuse(refusal).messages == [refusal]
