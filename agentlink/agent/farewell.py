@@ -57,7 +57,9 @@ async def tell(
                     if lost.code in FINAL:
                         return why
                 if untold.due(why):
-                    logger.info("The server could not be told yet: %s. Trying for %.0f s.", why, within_seconds)
+                    logger.info(
+                        "The server could not be told yet: %s. Trying for %.0f s.", why, within_seconds
+                    )
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
     except TimeoutError:

@@ -299,7 +299,9 @@ class _Conversation:
         if error.code is not ErrorCode.FAULT:
             logger.warning("The server refused a message (%s): %s", error.code, error.message)
         elif self._faults.due(error.message):
-            logger.warning("The server fails on messages of this agent, which says them again: %s", error.message)
+            logger.warning(
+                "The server fails on messages of this agent, which says them again: %s", error.message
+            )
         if error.about == "hello" and error.code is ErrorCode.INVALID:
             raise LinkLost(f"The server does not take this agent's hello: {error.message}", error.code)
         self._core.refuse(error)

@@ -144,8 +144,8 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
         if pods.unknown and not self.told_unknown:
             self.told_unknown = True
             logger.info(
-                "Its agent sent logs of attempts that are not known here; they are left out. The attempts were deleted, "
-                "or began after the backup that the database was restored from."
+                "Its agent sent logs of attempts that are not known here; they are left out. The attempts were "
+                "deleted, or began after the backup that the database was restored from."
             )
         if pods.foreign and not self.told_foreign:
             self.told_foreign = True

@@ -15,6 +15,7 @@ from chamber.ids import first_of
 
 BATCH = 200
 
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """The last lines of one pod."""

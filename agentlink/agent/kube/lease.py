@@ -129,7 +129,9 @@ class Leadership:
     def _awaited(self, holder: str, seconds: int) -> str:
         """Return who has the lease, and until when, as the end of a sentence."""
         if not (holder.startswith(RELEASE) and seconds >= KEPT_SECONDS):
-            return f"the lease {self._name} is held by {holder}, until that has not renewed it for {seconds} s."
+            return (
+                f"the lease {self._name} is held by {holder}, until that has not renewed it for {seconds} s."
+            )
         left = self._seen_at + seconds - time.monotonic()
         until = datetime.now(UTC) + timedelta(seconds=left)
         return (
@@ -162,25 +164,31 @@ class Leadership:
 
     async def _renew(self, kube: Kube) -> None:
         """Renew the lease again and again; return once it is another's, or could not be renewed in time."""
+        failing = Lasting()
         while True:
             try:
                 async with asyncio.timeout(self._renewed_at + self._renew_within - time.monotonic()):
                     await asyncio.sleep(self._every)
-                    while not await self._renewed(kube):
+                    while not await self._renewed(kube, failing):
                         await asyncio.sleep(self._every / 4)
+                if (seconds := failing.over()) is not None:
+                    logger.info("The lease %s is renewed again, after %.0f s.", self._name, seconds)
             except TimeoutError:
                 logger.warning("%s could not renew its lease in time and leads no more.", self.identity)
                 return
             except _Lost:
-                logger.warning("%s leads no more: the lease is another's.", self.identity)
+                logger.warning(
+                    "%s leads no more: the lease is held by %s.", self.identity, self._seen["holderIdentity"]
+                )
                 return
 
-    async def _renewed(self, kube: Kube) -> bool:
+    async def _renewed(self, kube: Kube, failing: Lasting) -> bool:
         """Return whether the lease was renewed; raise `_Lost` where it is another's."""
         try:
             held = await self._hold(kube)
         except KubeError as error:
-            logger.warning("The lease %s cannot be renewed yet: %s", self._name, error)
+            if failing.due(str(error)):
+                logger.warning("The lease %s cannot be renewed yet: %s", self._name, error)
             return False
         if not held:
             raise _Lost
