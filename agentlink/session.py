@@ -67,6 +67,8 @@ CHECK_SECONDS = 1.0
 
 _told = logs.Seldom(every_seconds=10)
 """Of tokens that are unknown, which anybody may try as often as he likes."""
+_expired = logs.Lasting()
+"""Of tokens that were valid once: their agents come again and again."""
 
 
 class _Begun(NamedTuple):
@@ -108,7 +110,8 @@ def authenticate(header: str) -> AgentToken | Error:
         return _no_entry("The agent token is unknown.")
     if not token.is_valid(now):
         with logs.bind(cluster=token.cluster.name):
-            logger.warning("A token that is not valid any more was used: %s…", token.prefix)
+            if _expired.due(token.prefix):
+                logger.warning("A token that is not valid any more was used: %s…", token.prefix)
         return _no_entry("The agent token was revoked, or has expired.")
     AgentToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
@@ -136,6 +139,7 @@ class Session:
         self._sent = 0
         self._sent_at_last_beat = 0
         self._namespaces_sent = 0
+        self._wrong = logs.Lasting()
 
     def take(self, data: str | bytes) -> Answer:
         """Return the answer to one message, with what is new for the agent besides."""
@@ -203,9 +207,10 @@ class Session:
                 return Answer([error])
 
     def _reject(self, cluster: Cluster, *errors: Error) -> Answer:
-        """Count and log what was wrong, and say so."""
+        """Count what was wrong, log it within bounds, and say so."""
         for error in errors:
-            if error.code is not ErrorCode.FAULT:  # which is the server's own, and logged with its cause
+            # A fault is the server's own, and logged with its cause.
+            if error.code is not ErrorCode.FAULT and self._wrong.due(error.message):
                 logger.warning("Its agent sent what cannot be taken: %s", error.message)
         Cluster.objects.filter(pk=cluster.pk).update(rejected_messages=F("rejected_messages") + len(errors))
         sent_away = (error for error in errors if error.about == "hello" and error.code != ErrorCode.FAULT)

@@ -384,6 +384,16 @@ def test_a_fault_of_the_server_is_answered_and_the_conversation_goes_on(
     assert hand.say(hand.heartbeat()).closes is None
 
 
+def test_an_agent_that_is_wrong_again_and_again_is_a_line_and_a_count(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = Hand(place.cluster)
+    for _ in range(5):
+        hand.session.take("no message")
+    told = [line for line in caplog.records if "sent what cannot be taken" in line.getMessage()]
+    assert (len(told), Cluster.objects.get().rejected_messages) == (1, 5)
+
+
 # Whatever comes
 
 
