@@ -24,6 +24,7 @@ from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.errors import KubeError, NotFound
 from agentlink.protocol import DISPLACING, MAX_SENTENCE, Adopted, AssignedPod, Assignment, Phase, PodState
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class Care:
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
         self._protected: set[UUID] = set()
+        self._unprotected = Lasting()
         """Adopted attempts that have a budget, or are to have none."""
         self._tries: dict[UUID, int] = {}
         """How often in a row the API server could not take something of an attempt."""
@@ -435,7 +437,8 @@ class Care:
             if job.eviction is not Eviction.SPARED and found.running_at is None:
                 await self._adopter.tell_evictable(job, has_budget=has_budget)
         except KubeError as error:
-            logger.warning("The pods of %s are not protected yet: %s", job.key, error)
+            if self._unprotected.due(f"{job.key}: {error}"):
+                logger.warning("The pods of %s are not protected yet: %s", job.key, error)
         else:
             self._protected.add(attempt)
 
