@@ -208,7 +208,8 @@ def _pods_begin(cluster: str, since: datetime | None, pods: Sequence[dict[str, A
     if kept is None:
         return Explanation(PODS_BEGIN, sentence, "wait", next_step="Nothing to do.", level=cluster)
     step = "Mend what the message names; if it stays so, the cluster refuses the attempt, and it is tried again later."
-    words = f"{sentence} Pod {kept['index']} is kept from starting: {kept['message']}"
+    said = str(kept["message"]).rstrip(" .")
+    words = f"{sentence} Pod {kept['index']} is kept from starting: {said}."
     return Explanation(PODS_BEGIN, words, "change", next_step=step, level=cluster)
 
 

@@ -420,4 +420,8 @@ def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_
     reason = explain(workload, acme.owner)
     assert reason is not None
     assert reason.kind == "change"
-    assert 'Pod 1 is kept from starting: persistentvolumeclaim "data" not found' in reason.sentence
+    assert reason.sentence.endswith('Pod 1 is kept from starting: persistentvolumeclaim "data" not found.')
+    Assignment.objects.update(pods=[{**words, "message": "It waits for its claim."}])
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert reason.sentence.endswith("kept from starting: It waits for its claim.")
