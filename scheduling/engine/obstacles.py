@@ -89,14 +89,14 @@ def _has_type(kind: Kind, ask: Ask) -> bool:
     that go by name only."""
     if not ask.gpu_types and (ask.bare or not kind.has_slices):
         return True
-    return any(_is_of_type(device, ask) for device in kind.devices)
+    return any(is_of_type(device, ask) for device in kind.devices)
 
 
 def _is_left_with_slices(kinds: Iterable[Kind], ask: Ask) -> bool:
     """Whether it names no type, and all devices that there are are slices that go by name only."""
     devices = [device for kind in kinds for device in kind.devices]
     by_name = not (ask.gpu_types or ask.bare)
-    return by_name and bool(devices) and not any(_is_of_type(device, ask) for device in devices)
+    return by_name and bool(devices) and not any(is_of_type(device, ask) for device in devices)
 
 
 def _slices_that_take(kinds: Iterable[Kind], ask: Ask) -> list[str]:
@@ -137,7 +137,7 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     admitted = {number for number, kind in enumerate(fleet.kinds) if kind.admits(ask)}
     nodes = [(node, kind) for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
     typed = [
-        [each for each in node.devices if _is_of_type(each, ask) and _is_given(each, fleet.kinds[kind], ask)]
+        [each for each in node.devices if is_of_type(each, ask) and _is_given(each, fleet.kinds[kind], ask)]
         for node, kind in nodes
     ]
     left = [[device for device in devices if not device.foreign] for devices in typed]
@@ -176,7 +176,7 @@ def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:
     return ask.bare or pods_in(room, kind.costs(ask), ask) > 0
 
 
-def _is_of_type(device: Device | DeviceProfile, ask: Ask) -> bool:
+def is_of_type(device: Device | DeviceProfile, ask: Ask) -> bool:
     """Whether it is of a type that is asked for; where none is named, a GPU, or for a part of one also a replica."""
     if ask.gpu_types:
         return device.gpu_type in ask.gpu_types
