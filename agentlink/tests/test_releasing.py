@@ -115,9 +115,10 @@ def test_a_release_that_was_cut_short_is_recorded_when_it_is_told_again(
 ) -> None:
     hand = Hand(place.cluster)
     runs = on(place, 0)
-    with monkeypatch.context() as broken, pytest.raises(OSError, match="cut short"):
-        broken.setattr(releasing, "lock", Mock(side_effect=OSError("cut short")))
+    monkeypatch.setattr(releasing, "lock", Mock(side_effect=OSError("cut short")))
+    with pytest.raises(OSError, match="cut short"):
         releasing.take(place.cluster, connection=hand.connection)
+    monkeypatch.undo()
     assert not AuditEvent.objects.filter(action="cluster.released").exists()
     assert releasing.take(place.cluster, connection=hand.connection)
     assert status(runs) == "pending"

@@ -196,7 +196,7 @@ def test_gpus_that_it_cannot_use_are_not_counted_as_free_for_it() -> None:
     assert reason.next_step == "Wait, or accept what is free: other GPU types, partitions, labels or taints."
 
 
-CUT = {"gpu_type": "mig-1g.10gb", "slices": Slicing.MIG, "share": 143}
+CUT: dict[str, Any] = {"gpu_type": "mig-1g.10gb", "slices": Slicing.MIG, "share": 143}
 
 
 def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_named() -> None:
