@@ -186,7 +186,7 @@ def no_node(pool: Pool, wanted: Sequence[str]) -> Reason:
     return reason(
         ReasonCode.NO_MATCHING_GPU_TYPE if wanted else ReasonCode.NO_MATCHING_NODES,
         f"The pool {pool.name} has no node that takes workloads.",
-        "Choose another pool, or ask an admin: this one has no nodes, or they are cordoned or not ready.",
+        "Choose another pool, or ask an operator to connect a cluster with nodes for this one.",
         level=pool.id,
     )
 
