@@ -225,8 +225,8 @@ def without_released(explanation: Explanation, pool: str | None) -> Explanation:
 
 
 def _released(pools: Collection[str]) -> dict[str, list[Cluster]]:
-    """Return the clusters that were let go of, by the pools in which they had nodes (1 query, none without pools; 1 more
-    where there are such).
+    """Return the clusters that were let go of, by the pools in which they had nodes (1 query, none without pools; 1
+    more where there are such).
     """
     found: dict[str, list[Cluster]] = {}
     if not pools:
