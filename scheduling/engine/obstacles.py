@@ -81,7 +81,7 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         )
     # What others share now is closed to it only as long as they run.
     fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
-    return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
+    return _too_large_a_pod(fleet, ask, min_pods) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
 def _has_type(kind: Kind, ask: Ask) -> bool:
@@ -128,7 +128,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
     return found or ["no one node meets its labels, partition, taints and sharing together"]
 
 
-def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
+def _too_large_a_pod(fleet: Fleet, ask: Ask, min_pods: int) -> Reason:
     """One pod fits on no empty node: say what there is too little of.
 
     The numbers are given where it is GPUs, or their memory, as parts of the GPU that has most.
@@ -156,7 +156,8 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
         largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
-        return reasons.larger_than_any_node(pool, text, asked, most)
+        step = f"{reasons.LESS_PER_POD}{_in_smaller_pods(asked, most, min_pods)}."
+        return reasons.larger_than_any_node(pool, text, asked, most, next_step=step)
     rooms = [empty_room(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
@@ -168,6 +169,13 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     else:
         text = "A pod asks for more CPU and memory together than any one node with GPUs for it has."
     return reasons.larger_than_any_node(pool, text, asked, None)
+
+
+def _in_smaller_pods(asked: int, most: int, pods: int) -> str:
+    """An example of what the largest nodes hold, for so many pods that each ask for more; "" where they have no GPU."""
+    if most < GPU_MILLI:
+        return ""
+    return f", for example --pods {pods * -(-asked // most)} --gpus {in_gpus(most)}"
 
 
 def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:

@@ -36,6 +36,7 @@ CHANGE = frozenset(
 )
 
 
+LESS_PER_POD = "Ask for less per pod, and for more pods if need be"
 MOST_NAMED = 3
 """So many nodes of each state are named; the others are counted."""
 DID_NOT_COMPLETE = "A workload it depends on did not complete."
@@ -261,7 +262,7 @@ def larger_than_any_node(
     asked: int | None,
     limit: int | None,
     *,
-    next_step: str = "Ask for less per pod, and for more pods if need be.",
+    next_step: str = f"{LESS_PER_POD}.",
 ) -> Reason:
     """One pod is more than an empty node holds; ``limit`` is ``None`` where it is not GPUs that are too few."""
     return reason(

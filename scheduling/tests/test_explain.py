@@ -21,7 +21,7 @@ from scheduling.tests.factories import make_cluster, make_nodes, run_pods
 from teams.actors import Actor, Via
 from teams.models import Pool, Role
 from teams.tests.factories import member
-from workloads import actions, dependencies, lifecycle
+from workloads import actions, dependencies, known, lifecycle
 from workloads.lifecycle.refusals import MOST_LASTING
 from workloads.models import Dependency, Status, Workload
 from workloads.tests.factories import admit, finish, make_workload, preempt, start
@@ -320,7 +320,7 @@ def test_what_is_done_to_a_workload_is_advised_to_those_who_may_do_it(acme: Acme
     viewer = member(acme.research, Role.VIEWER, "vera")
     for workload, step in (
         (held, "Release the hold."),
-        (large, "Ask for less per pod, and for more pods if need be."),
+        (large, "Ask for less per pod, and for more pods if need be, for example --pods 2 --gpus 4."),
         (failed, "Read the end of its logs, mend the cause, and requeue it."),
     ):
         for reader, told in (
@@ -514,3 +514,33 @@ def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_
     reason = explain(workload, acme.owner)
     assert reason is not None
     assert reason.sentence.endswith("kept from starting: It waits for its claim.")
+
+
+def test_what_no_node_can_hold_is_taken_with_the_reason_as_a_warning(acme: Acme, client: Client) -> None:
+    known.forget()
+    [small] = make_nodes(acme.cluster, acme.pool, 1, gpus=2)
+    small.devices.update(gpu_type="A100")
+    client.force_login(acme.owner)
+    body = {"name": "big", "team": "research", "image": "i", "gpus": 5, "pods": 2, "command": ["x"]}
+    for changed, largest, example in (
+        ({}, 4, "--pods 4 --gpus 4"),
+        ({"gpu_types": ["A100"], "pods": 1, "gpus": 3}, 2, "--pods 2 --gpus 2"),
+        ({"pods": 2, "min_pods": 1}, 4, "--pods 2 --gpus 4"),
+    ):
+        answer = client.post("/api/v1/workloads/", {**body, **changed}, content_type="application/json")
+        assert answer.status_code == 201, answer.content
+        told = answer.json()
+        run_cycle()
+        reason = explain(Workload.objects.get(slug=told["slug"]), acme.owner)
+        assert reason is not None
+        assert reason.code == "larger-than-any-node"
+        assert told["warnings"] == [f"{reason.sentence} {reason.next_step}"]
+        assert f"the largest node it may use has {largest}." in reason.sentence
+        assert example in reason.next_step
+    for fits in ({"gpus": 4}, {"gpus": 1}, {"gpus": 0.5, "pods": 1}):
+        answer = client.post("/api/v1/workloads/", {**body, **fits}, content_type="application/json")
+        assert answer.json()["warnings"] == [], answer.content
+    form = {"team": "research", "name": "typed", "image": "i", "gpus": "9", "pods": "1", "tier": "low"}
+    page = client.post(reverse("workloads:submit"), form, follow=True).content.decode()
+    assert "typed: A pod asks for 9 GPUs, but the largest node it may use has 4." in page
+    assert "--pods 3 --gpus 4" in page

@@ -316,7 +316,7 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
             {"gpus": 64},
             ReasonCode.LARGER_THAN_ANY_NODE,
             "A pod asks for 64 GPUs, but the largest node it may use has 8.",
-            "Ask for less per pod, and for more pods if need be.",
+            "Ask for less per pod, and for more pods if need be, for example --pods 8 --gpus 8.",
         ),
         (
             {"gpu_types": ("A100",)},
