@@ -301,6 +301,8 @@ class _Free:
 
     def closed(self, ask: Ask, pods: int) -> tuple[int, ...]:
         """The nodes out of service, by rank, that would take a pod now, where so many would start with them."""
+        if not self._out_of_service:
+            return ()
         found = self._closed.get((ask, pods))
         if found is None:
             found = self._closed[ask, pods] = self._closed_to(ask, pods)
