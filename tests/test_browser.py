@@ -269,6 +269,32 @@ def long_names(demo: Demo) -> Iterator[list[str]]:
                 assert api.delete(f"{path}/{slug}/").status_code == 204
 
 
+IN_A_NARROW_TABLE = """name => {
+    const box = document.querySelector("main").appendChild(document.createElement("div"));
+    box.style.width = "1px";
+    box.innerHTML = '<table class="table"><tbody><tr><td data-label="Team"></td><td>x</td></tr></tbody></table>';
+    const cell = box.querySelector("td"), range = document.createRange();
+    cell.textContent = name;
+    range.selectNodeContents(cell);
+    return range.getClientRects().length;
+}"""
+"""Into how many lines a team's name breaks where its table has no room."""
+PLACEHOLDER = """() => {
+    const field = document.querySelector("#site-search"), style = getComputedStyle(field);
+    const text = document.createElement("canvas").getContext("2d");
+    text.font = style.font;
+    const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+    return [text.measureText(field.placeholder).width, field.clientWidth - padding];
+}"""
+"""How wide the words in the search field are, and the room for them."""
+
+
+def test_names_of_teams_and_the_words_in_the_search_field_are_whole(visit: Visitor) -> None:
+    assert visit("olga").evaluate(IN_A_NARROW_TABLE, "Inference") == 1
+    needed, there = visit("olga", width=390).evaluate(PLACEHOLDER)
+    assert 0 < needed <= there
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_every_page_fits_its_width_and_the_console_is_silent(

@@ -21,7 +21,7 @@ from teams.models import Team
 from workloads import actions, listing, watch
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest, parse_many
-from workloads.shapes import SUBMISSION, AttemptShape, EventShape, WorkloadShape
+from workloads.shapes import SUBMISSION, AttemptShape, EventShape, SubmittedShape, WorkloadShape
 from workloads.submission import submit
 
 FILTERS = [
@@ -64,7 +64,7 @@ class _Shapes(threading.local):
     """Shapes that a thread uses again: making the forty fields of one costs more than filling them."""
 
     def __init__(self) -> None:
-        self.workload = WorkloadShape()
+        self.workload, self.submitted = WorkloadShape(), SubmittedShape()
 
 
 _shapes = _Shapes()
@@ -97,7 +97,7 @@ class Workloads(APIView):
             }
         )
 
-    @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: WorkloadShape})
+    @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: SubmittedShape})
     def post(self, request: Request) -> Response:
         """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none."""
         body: Any = request.data
@@ -109,7 +109,7 @@ class Workloads(APIView):
             key=request.headers.get("Idempotency-Key"),
             body_sha256=hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest(),
         )
-        answer = shown(made)
+        answer = [_shapes.submitted.to_representation(workload) for workload in made]
         return Response({"workloads": answer} if several else answer[0], status=201)
 
 

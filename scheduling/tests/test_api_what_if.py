@@ -6,6 +6,7 @@ from unittest.mock import Mock
 import pytest
 from rest_framework.test import APIClient
 
+from agentlink.models import Device
 from chamber.models import User
 from scheduling import api_what_if, recent
 from scheduling.cycle import run_cycle
@@ -62,6 +63,19 @@ def test_a_reservation_tells_figures_starts_and_preemptions(full: Acme) -> None:
     assert counts == {("preempted", "Research"): (2, 2), ("starts", "Production"): (2, 2)}
     assert told["settled"] is True
     assert Share.objects.get(team=full.production).reservation_milli == 0
+
+
+def test_slices_are_told_apart_from_gpus(acme: Acme) -> None:
+    cut = Device.objects.filter(node__name="n3")
+    cut.update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
+    for types, pods in ((["mig-1g.10gb"], 3), ([], 2)):
+        make_workload(acme.research, acme.owner, pods=pods, gpu_milli=1000, gpu_types=types)
+
+    told = ask(acme.admin, {"pools": [{"pool": "main", "paused": True}]})
+
+    (count,) = [row for row in told["counts"] if row["change"] == "no-longer-starts"]
+    assert (count["workloads"], count["gpus"], count["slices"], count["slice_gpus"]) == (2, 2.429, 3, 0.429)
+    assert sorted((row["gpus"], row["slices"]) for row in told["workloads"]) == [(0.429, 3), (2, 0)]
 
 
 def test_a_preemption_names_for_whom_and_by_which_rule(full: Acme) -> None:

@@ -74,3 +74,23 @@ def test_words_come_in_one_bounded_line() -> None:
     assert sentence("a\n b. ") == "a b."
     assert sentence(" ") == "the cluster does not say why."
     assert len(sentence("x " * 2000)) <= LONGEST + 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            '0/3 nodes are available: persistentvolumeclaim "absent" not found. not found',
+            '0/3 nodes are available: persistentvolumeclaim "absent" not found.',
+        ),
+        (
+            '0/3 nodes are available: persistentvolumeclaim "absent" not found. not found.',
+            '0/3 nodes are available: persistentvolumeclaim "absent" not found.',
+        ),
+        ('pods "x" is forbidden. Pods "x" is forbidden.', 'pods "x" is forbidden.'),
+        ("exec of v1.2 failed. It was not found.", "exec of v1.2 failed. It was not found."),
+        ("no node.. no node", "no node."),
+    ],
+)
+def test_what_the_cluster_says_twice_is_told_once(words: str, told: str) -> None:
+    assert sentence(words) == told

@@ -114,6 +114,9 @@ def send(client: Client, body: object, key: str) -> list[Json]:
             ) from failure
         raise
     made: list[Json] = answer.get("workloads", [answer])
+    for workload in made:
+        for text in workload.get("warnings", ()):  # an older server tells none
+            click.echo(f"Warning: {workload['slug']}: {text}", err=True)
     return made
 
 

@@ -8,12 +8,15 @@ import httpx
 import pytest
 from django.core.wsgi import get_wsgi_application
 
+from agentlink.models import Cluster
+from agentlink.tests.factories import make_cluster, make_node
 from chamber.cli import client
 from chamber.cli.commands import follow
 from chamber.models import Scope, User
 from chamber.tests.cli.conftest import Run
 from teams.models import Pool, Role, Team
 from teams.tests.factories import member
+from workloads import known
 from workloads.models import Status, Workload
 
 NEEDED = ("submit", "--team", "nlp", "--image", "registry.example/team/train:3")
@@ -59,6 +62,20 @@ def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
     assert (workload.labels, workload.annotations) == ({"team-cost": "42"}, {"example.org/note": "Ask Ada."})
     assert workload.shm_mib == 512
     assert len(workload.pool_choice) == 1
+
+
+def test_what_no_node_can_hold_is_submitted_with_a_warning(run: Run, pool: Pool) -> None:
+    make_node(make_cluster(), "n1", gpus=8, pool=pool)
+    make_node(Cluster.objects.get(), "n2", gpus=8, pool=pool)
+    known.forget()
+    result = run(*NEEDED, "--gpus", "9")
+    slug = Workload.objects.get().slug
+    assert (result.exit_code, result.stdout) == (0, f"{slug}\n")
+    assert result.stderr == (
+        f"Warning: {slug}: A pod asks for 9 GPUs, but the largest node it may use has 8. Ask for less per pod, and for "
+        "more pods if need be, for example --pods 2 --gpus 8.\n"
+    )
+    assert run(*NEEDED, "--gpus", "8").stderr == ""
 
 
 def test_json_is_a_list_of_the_apis_objects(run: Run) -> None:

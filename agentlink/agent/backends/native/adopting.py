@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies
+from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, refusals
 from agentlink.agent.backends.native.events import Event
 from agentlink.agent.backends.native.facts import JobFacts
 from agentlink.agent.backends.native.inventory import Inventory
@@ -70,7 +70,8 @@ class Adopter:
         try:
             await self.kube.patch(JOBS, job.name, patch, job.namespace)
         except Invalid as error:
-            raise NotMade("refused", f"The cluster does not let it run: {error.message}") from error
+            said = refusals.sentence(error.message)
+            raise NotMade("refused", f"The cluster does not let it run: {said}") from error
         logger.info("Unsuspended the adopted Job %s/%s.", job.namespace, job.name)
 
     async def release(self, job: JobFacts) -> None:

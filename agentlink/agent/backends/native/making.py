@@ -172,7 +172,8 @@ class Maker:
             await self.kube.patch(PODS, pod.name, patch, pod.namespace, kind="strategic")
         except (Invalid, NotFound) as error:
             if await self._is_gated(pod.namespace, pod.name, pod.uid):
-                message = f"Pod {slot.planned.index} cannot be let go to {slot.planned.node}: {error.message}"
+                said = refusals.sentence(error.message)
+                message = f"Pod {slot.planned.index} cannot be let go to {slot.planned.node}: {said}"
                 raise NotMade("unschedulable", message) from error
 
     async def _is_gated(self, namespace: str, name: str, uid: str) -> bool:

@@ -31,6 +31,8 @@ _CODES = (
     ("rights-missing", re.compile(r"User \".*\" cannot |is forbidden: cannot set ")),
 )
 """The codes of refusals by the words of the API server, the first that is found."""
+_ENDS = re.compile(r"(?<=\.) ")
+"""Where one sentence of the cluster's ends and another begins."""
 _BUSY = re.compile(r"the server is currently unable|request timed out|[Tt]oo many requests|etcdserver: ")
 _AMOUNTS = re.compile(r"requested: (?P<requested>.*), used: (?P<used>.*), limited: (?P<limited>.*)")
 
@@ -76,7 +78,21 @@ def passing_code(error: KubeError) -> str:
 
 def sentence(text: str) -> str:
     """Return the cluster's words in one line that ends as a sentence."""
-    line = " ".join(text.replace("\x00", "").split())
+    line = one_line(text)
     line = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
     line = line.rstrip(" .:;,")
     return f"{line}." if line else "the cluster does not say why."
+
+
+def one_line(text: str) -> str:
+    """Return the cluster's words in one line, without what it says twice.
+
+    Of a missing claim the cluster's scheduler says `persistentvolumeclaim "x" not found. not found`: first why no node
+    will do, and then, in its words for any missing object, why nobody makes way.
+    """
+    words = " ".join(text.replace("\x00", "").split())
+    told: list[str] = []
+    for part in _ENDS.split(words):
+        if not (told and told[-1].rstrip(" .").lower().endswith(part.rstrip(" .").lower())):
+            told.append(part)
+    return " ".join(told)
