@@ -38,6 +38,8 @@ REFUSAL_STEPS = {
     "limit-range": "Ask for CPU and memory within the namespace's limits, or ask an admin to change its LimitRange.",
     "quota-too-small": "Ask for less, or ask an admin to raise the namespace's ResourceQuota.",
     "quota-exceeded": "Wait until others free what the quota counts, or ask an admin to raise it.",
+    "plan-quota": "Nothing to do: it is tried again. If it comes again and again, ask an admin which pods with GPUs in "
+    "its namespace are not Chamber's: `kubectl get pods`.",
     "webhook-unreachable": "Ask an admin to look after the webhook that the message names.",
     "cluster-busy": "Ask an admin to look after the cluster's API server if it does not pass.",
     "rights-missing": "Ask an admin to run `chamber doctor --cluster`: the agent lacks rights.",
@@ -71,7 +73,9 @@ LASTING = frozenset(
 OF_LEVEL = frozenset({"pod-security"})
 OF_NAMESPACE = OF_LEVEL | {"namespace-not-kept", "namespace-missing", "namespace-terminating"}
 """Refusals for which another Pod Security level of the namespace may help, or that it is kept again."""
-PASSING = frozenset({"quota-exceeded", "cluster-busy", "webhook-unreachable", "namespace-terminating"})
+PASSING = frozenset(
+    {"quota-exceeded", "plan-quota", "cluster-busy", "webhook-unreachable", "namespace-terminating"}
+)
 """Refusals that pass by themselves, or by what others do."""
 
 

@@ -22,6 +22,7 @@ from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.backends.native.policies import Eviction
+from agentlink.agent.backends.native.refusals import PLAN_QUOTA
 from agentlink.agent.kube.errors import KubeError, NotFound
 from agentlink.protocol import DISPLACING, MAX_SENTENCE, Adopted, AssignedPod, Assignment, Phase, PodState
 
@@ -35,6 +36,8 @@ MOST_TRIES = 3
 """How often objects are asked for of an API server that answers that it cannot now. Then the attempt goes back to the
 queue with that as its reason, and others may have its GPUs meanwhile.
 """
+MOST_QUOTA_TRIES = 7
+"""How often where the agent's own quota still counts the claims of Jobs that were deleted: for half a minute."""
 
 ASK_VOLUMES_AGAIN = timedelta(seconds=reasons.ASK_UNMOUNTED_SECONDS - 1)
 """How soon the cluster may be asked again why a pod does not get its volumes, however often that pod changes."""
@@ -204,7 +207,8 @@ class Care:
         refusal = refused_for_now(error, tries)
         if refusal is None:
             self._tries.pop(attempt)
-        if refusal is None or tries < MOST_TRIES:
+        most = MOST_QUOTA_TRIES if refusal and refusal.code == PLAN_QUOTA else MOST_TRIES
+        if refusal is None or tries < most:
             raise error
         return refusal
 

@@ -114,6 +114,10 @@ class JobFacts:
     """The pods that were let go first, as `tail` shortens their uids; kept of Jobs that get other pods for those."""
     slug: str = ""
     """The workload's name at the server."""
+    requests: tuple[tuple[str, int], ...] = ()
+    """What each of its pods asks of devices, by the device plugin's names."""
+    claims: bool = False
+    """Its pods have their devices by claims."""
     finalizers: tuple[str, ...] = ()
 
     @property
@@ -156,6 +160,8 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
         eviction=policies.eviction(spec),
         let_go=frozenset(filter(None, annotations.get(names.let_go, "").split(","))),
         slug=annotations.get(names.slug, ""),
+        requests=_requests(spec["template"]["spec"]),
+        claims=bool(spec["template"]["spec"].get("resourceClaims")),
         finalizers=tuple(metadata.get("finalizers", ())),
     )
 

@@ -233,6 +233,8 @@ def _refused(error: KubeError, namespace: str) -> NotMade | None:
     if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
         return None
     code = refusals.code_of(error.message)
+    if code == refusals.PLAN_QUOTA:
+        return None
     if code == refusals.QUOTA_EXCEEDED:
         return NotMade(code, f"A quota of namespace {namespace} refuses it: {said}")
     return NotMade(code, f"The cluster refuses it: {said}")
@@ -244,5 +246,7 @@ def refused_for_now(error: KubeError, tries: int) -> NotMade | None:
     """
     if not (code := refusals.passing_code(error)):
         return None
+    if code == refusals.PLAN_QUOTA:
+        return NotMade(code, refusals.plan_quota(error.message))
     what = "cannot ask a webhook" if code == refusals.WEBHOOK_UNREACHABLE else "cannot take it now"
     return NotMade(code, f"The cluster {what}, tried {tries} times: {refusals.sentence(error.message)}")
