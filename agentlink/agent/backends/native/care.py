@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from agentlink.agent.backends.base import Observation
-from agentlink.agent.backends.native import gates, phases, reasons, stopping
-from agentlink.agent.backends.native.adopting import Adopter
+from agentlink.agent.backends.native import gates, phases, policies, reasons, stopping
+from agentlink.agent.backends.native.adopting import MOST_WORDS, Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.facts import PodFacts, tail
 from agentlink.agent.backends.native.maintenance import Maintenance
@@ -417,7 +417,10 @@ class Care:
             if verdict.refused:
                 await self._adopter.tell_refused(there, job.slug, verdict.message)
             else:
-                await self._adopter.tell_failed(there, verdict.message)
+                taken = any(slot.pod and (slot.pod.disrupted or slot.pod.deleted_at) for slot in found.wanted)
+                ends = taken and job.eviction is not Eviction.SPARED
+                again = policies.how_to_run_again(job.eviction, job.namespace, job.name) if ends else ""
+                await self._adopter.tell_failed(there, f"{verdict.message[:MOST_WORDS]} {again}".strip())
         if not job.vanished:
             try:
                 await stopping.record(self._kube, job, verdict, self._names)
@@ -434,10 +437,12 @@ class Care:
         assignment, job = self._expected.get(attempt), found.jobs[0]
         if assignment is None or not job.adopted or attempt in self._protected:
             return
+        if all(slot.pod is None for slot in found.wanted):  # which budgets select them is not known yet
+            return
         try:
-            has_budget = await self._maker.protect(job, assignment)
+            budget = await self._maker.protect(job, assignment)
             if job.eviction is not Eviction.SPARED and found.running_at is None:
-                await self._adopter.tell_evictable(job, has_budget=has_budget)
+                await self._adopter.tell_evictable(job, budget=budget)
         except KubeError as error:
             logger.warning("The pods of %s are not protected yet: %s", job.key, error)
         else:

@@ -140,11 +140,32 @@ class Maker:
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
 
-    async def protect(self, job: JobFacts, assignment: Assignment) -> bool:
-        """Have a Job's pods protected from evictions, where such are to be; return whether they are."""
+    async def protect(self, job: JobFacts, assignment: Assignment) -> str:
+        """Have a Job's pods protected from evictions, where such are to be; return by which budget, "" by none."""
+        if other := await self._other_budget(job):
+            logger.info(
+                "The pods of %s have the PodDisruptionBudget %s and get none of Chamber's.", job.key, other
+            )
+            await drop_budget(self.kube, job)
+            return other
         if not self.disruption.has_budget(assignment, job):
-            return False
-        return await self._budget(job, manifests.labels_of(assignment, self.names, cluster=self.cluster))
+            return ""
+        labels = manifests.labels_of(assignment, self.names, cluster=self.cluster)
+        return budgets.name_of(job) if await self._budget(job, labels) else ""
+
+    async def _other_budget(self, job: JobFacts) -> str:
+        """Return a budget of others that selects pods of a Job; "" where none does, or the agent may not see any."""
+        try:
+            there = (await self.kube.list(BUDGETS, job.namespace)).items
+        except Forbidden:
+            return ""
+        for body in there:
+            name = str(body["metadata"]["name"])
+            labels = budgets.selector(body, job)
+            own = any(owner["uid"] == job.uid for owner in body["metadata"].get("ownerReferences") or ())
+            if labels and not own and (await self.kube.list(PODS, job.namespace, labels=labels)).items:
+                return name
+        return ""
 
     async def _budget(self, job: JobFacts, labels: Mapping[str, str]) -> bool:
         """Have a Job's pods protected; a cluster that does not take that runs them all the same."""
@@ -215,6 +236,16 @@ class Maker:
         mounts = [event for event in told if event.get("reason") in UNMOUNTED]
         latest = max(mounts, key=lambda event: event.get("lastTimestamp") or "", default={})
         return str(latest.get("message", ""))
+
+
+async def drop_budget(kube: Kube, job: JobFacts) -> None:
+    """Delete the budget that Chamber gave a Job's pods, where it did."""
+    try:
+        await kube.delete(BUDGETS, budgets.name_of(job), job.namespace)
+    except NotFound:
+        return
+    except Forbidden as error:
+        logger.warning("The PodDisruptionBudget of %s stays: %s", job.key, error)
 
 
 def _is_since(event: JsonObject, began_at: datetime | None) -> bool:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agentlink.agent.backends.native import disruptions, images, refusals
-from agentlink.agent.backends.native.facts import JobFacts, PodFacts
+from agentlink.agent.backends.native.facts import NEVER_RAN, JobFacts, PodFacts
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.backends.native.refusals import sentence as _sentence
@@ -263,7 +263,7 @@ def _exited(slot: Slot, pod: PodFacts) -> tuple[str, str]:
         memory = slot.job.plan.memory_mib
         bound = f"its {memory:,} MiB" if memory else "what its node has"
         return "out-of-memory", f"{where} was ended because it used more memory than {bound}."
-    if pod.ended.reason in ("StartError", "ContainerCannotRun"):
+    if pod.ended.reason in NEVER_RAN:
         return "container-not-started", f"{where} could not run its command: {_sentence(pod.ended.message)}"
     if pod.exit_code is None:
         return "pod-failed", f"{where} failed: {_sentence(pod.status.message or pod.status.reason)}"

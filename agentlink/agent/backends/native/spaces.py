@@ -125,6 +125,10 @@ class Spaces:
         )
         self._unmanaged = UnmanagedKinds(kube, names, on_change=self._on_unmanaged)
         self._told_unmanaged: dict[str, str] = {}
+        self._suspended: set[str] = set()
+        """Jobs, by uid, that were suspended, of which that is said once their controller has done so: they may have
+        ended before.
+        """
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
@@ -306,6 +310,8 @@ class Spaces:
         space = self._spaces.get(key.partition("/")[0])
         entry = space.jobs.items.get(key) if space is not None else None
         if entry is None or entry.finished or self._expected is None:
+            if entry is not None:
+                self._suspended.discard(entry.uid)
             return
         if entry.pretends and entry.described is None:
             message = "It bears labels of Chamber, but Chamber did not make it, and does not look after it."
@@ -314,15 +320,18 @@ class Spaces:
             self._tell_unmanaged(self._of_kueue(entry))
         ours = entry.described is not None or entry.mark is Mark.ADOPTED
         begun = entry.mark is Mark.ADOPTED and not entry.stopping
-        if entry.suspended or begun or not ours:
-            return
-        change = {"metadata": {"uid": entry.uid}, "spec": {"suspend": True}}
-        with suppress(NotFound, Conflict, Invalid):
-            await self._kube.patch(JOBS, entry.name, change, entry.namespace)
+        if entry.suspended and entry.held and entry.uid in self._suspended:
+            self._suspended.discard(entry.uid)
             message = (
                 f"Suspended: it is labelled {self._names.adopt}, so it runs when Chamber has planned it."
             )
             self._tell(entry, "Warning", "Suspended", message)
+        if entry.suspended or begun or not ours:
+            return
+        change = {"metadata": {"uid": entry.uid}, "spec": {"suspend": True}}
+        self._suspended.add(entry.uid)
+        with suppress(NotFound, Conflict, Invalid):
+            await self._kube.patch(JOBS, entry.name, change, entry.namespace)
 
     def _of_kueue(self, entry: JobEntry) -> UnmanagedEntry:
         return UnmanagedEntry(
@@ -365,6 +374,7 @@ class Spaces:
             self._work.add(_Job(key))
         elif old is not None:
             self._told_unmanaged.pop(old.uid, None)
+            self._suspended.discard(old.uid)
         self._change()
 
     def _on_unmanaged(self, old: UnmanagedEntry | None, new: UnmanagedEntry | None) -> None:
