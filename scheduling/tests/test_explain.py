@@ -152,8 +152,13 @@ def test_one_that_its_cluster_refused_is_told_why_and_when_it_is_tried_again(acm
         ),
         (
             "pod-security",
-            "it is tried again when its namespace has another Pod Security level, the agent keeps its namespace "
-            "again, or it is released",
+            "it is tried again when it is released; in a namespace that is bound to its team, also when that has "
+            "another Pod Security level or is kept by the agent again",
+        ),
+        (
+            "namespace-missing",
+            "it is tried again when it is released; in a namespace that is bound to its team, also when that is kept "
+            "by the agent again",
         ),
     ],
 )

@@ -9,17 +9,22 @@ import re
 from agentlink.agent.kube.errors import KubeError, Throttled
 from agentlink.agent.kube.quantities import number
 
+QUOTA = "chamber-plan"
+"""The name of the agent's own ResourceQuota in a bound namespace."""
 LONGEST = 600
 """Characters of the cluster's words that are told."""
 
 NOT_CREATED = "not-created"
 QUOTA_EXCEEDED = "quota-exceeded"
 QUOTA_TOO_SMALL = "quota-too-small"
+PLAN_QUOTA = "plan-quota"
+"""The quota that only the plan can fill counts what the plan knows nothing of, or has not been raised yet."""
 WEBHOOK_UNREACHABLE = "webhook-unreachable"
 CLUSTER_BUSY = "cluster-busy"
 
 _CODES = (
     ("pod-security", re.compile(r"violates PodSecurity ")),
+    (PLAN_QUOTA, re.compile(rf"exceeded quota: {QUOTA},")),
     (QUOTA_EXCEEDED, re.compile(r"exceeded quota: ")),
     (QUOTA_TOO_SMALL, re.compile(r"failed quota: .*must specify ")),
     (WEBHOOK_UNREACHABLE, re.compile(r"failed calling webhook |failed to call webhook|conversion webhook ")),
@@ -70,10 +75,20 @@ def passing_code(error: KubeError) -> str:
     """Return the code of a failure that the API server answered with and that may pass by itself; "" for any other."""
     if isinstance(error, Throttled):
         return CLUSTER_BUSY
+    found = code_of(error.message)
+    if found == PLAN_QUOTA:
+        return found
     if error.status < 500:  # no answer at all, or a refusal that stays
         return ""
-    found = code_of(error.message)
     return found if found in (WEBHOOK_UNREACHABLE, QUOTA_EXCEEDED) else CLUSTER_BUSY
+
+
+def plan_quota(text: str) -> str:
+    """Return what it means that the agent's own quota refuses what is planned, with the cluster's words."""
+    return (
+        f"Chamber's own quota {QUOTA} is used up by pods in the namespace that Chamber did not make, or that are not "
+        f"gone yet: {sentence(text)}"
+    )
 
 
 def sentence(text: str) -> str:
