@@ -10,6 +10,7 @@ from django import forms
 from django.http import QueryDict
 
 from chamber.errors import Refusal
+from chamber.forms import Form
 from teams.fields import LongSelect
 from teams.models import Pool, Team
 from teams.permissions import Permission, paths_where
@@ -115,7 +116,7 @@ def _choice(label: str, choices: Any = (), *, help_text: str = "", radio: bool =
     return forms.CharField(label=label, help_text=help_text, required=False, widget=widget)
 
 
-class SubmitForm(forms.Form):
+class SubmitForm(Form):
     """What a person fills in. Names of fields are those of `SubmissionRequest`."""
 
     name = _text("Name", help_text="For example bert-sweep.", required=True, maxlength=100)
