@@ -1,5 +1,6 @@
 """Submissions as YAML: read with the line of each mistake, and written back from a workload."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -111,7 +112,11 @@ def _with_lines(refusal: Refusal, root: yaml.Node) -> Refusal:
         # A list of one is refused like a single workload: without an index.
         inner = f"workloads[0].{place}"
         line = lines.get(place) or lines.get(inner) or lines.get(place.rpartition(".")[0])
-        told.append(f"Line {line}: {sentence}" if line else sentence)
+        key = place.rpartition(".")[2]
+        # A sentence that does not speak of its key is told with it, as it stands in the text.
+        words = re.escape(key.removesuffix("s")).replace("_", "[_ ]")
+        named = sentence if re.search(rf"\b{words}", sentence, re.IGNORECASE) else f"{key}: {sentence}"
+        told.append(f"Line {line}: {named}" if line else sentence)
     return _of_lines(told, refusal.code)
 
 

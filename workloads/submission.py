@@ -139,10 +139,10 @@ def prepare(
     """
     owner = owner or _owner(by)
     setting = setting or Setting.read(by, requests)
-    wrong = [check(request, setting) for request in requests]
+    wrong = [request.as_written(check(request, setting)) for request in requests]
     if any(wrong):
         setting = setting.looked_at_again()
-        wrong = [check(request, setting) for request in requests]
+        wrong = [request.as_written(check(request, setting)) for request in requests]
     if any(wrong):
         raise refusal(wrong)
     slugs = _different_slugs([request.name for request in requests])

@@ -115,7 +115,7 @@ def test_the_rules_of_the_team_bound_size_and_time(team: Team, owner: User, pool
     set_rules(team, largest_workload_milli=4000, longest_time_limit_seconds=3600)
     found = refused(owner, pods=5, time_limit="2h")
     assert found["pods"] == "It asks for 5 GPUs in all; NLP allows 4 GPUs at most."
-    assert found["time_limit_seconds"] == "A time limit of 2h is longer than NLP allows: at most 1h."
+    assert found["time_limit"] == "A time limit of 2h is longer than NLP allows: at most 1h."
     assert "No time limit" in refused(owner, pods=1)["time_limit_seconds"]
 
 
