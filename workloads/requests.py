@@ -79,6 +79,17 @@ Slug = Annotated[str, StringConstraints(max_length=60, min_length=1)]
 Seconds = Annotated[int, BeforeValidator(_seconds)]
 
 
+class Unreadable(Refusal):
+    """Submissions of which something cannot be read. `wrong` has the sentences of each, `rest` what of it can be."""
+
+    code = "invalid"
+
+    def __init__(self, wrong: "Sequence[dict[str, str]]", rest: "Sequence[SubmissionRequest | None]") -> None:
+        told = refusal(wrong)
+        super().__init__(told.message, fields=told.fields)
+        self.wrong, self.rest = wrong, rest
+
+
 class SubmissionRequest(BaseModel):
     """One workload as somebody asks for it. Quantities are per pod unless they say otherwise."""
 
@@ -234,17 +245,31 @@ class SubmissionRequest(BaseModel):
 
     @classmethod
     def parse(cls, data: object) -> Self:
-        """Return the typed request; raise a `Refusal` with a sentence for each field that is wrong."""
+        """Return the typed request; raise `Unreadable` with a sentence for each field that is wrong."""
         try:
             request = cls.model_validate(data)
         except ValidationError as error:
-            raise refusal([sentences(error, data)]) from error
+            wrong = sentences(error, data)
+            raise Unreadable([wrong], [cls._without(data, wrong)]) from error
         request._written.update(_written(data))
+        return request
+
+    @classmethod
+    def _without(cls, data: object, wrong: dict[str, str]) -> Self | None:
+        """Return the request as far as it can be read: what else it names can be looked up."""
+        if not isinstance(data, dict) or "team" in wrong:
+            return None
+        kept = {key: value for key, value in data.items() if key not in wrong}
+        try:
+            request = cls.model_validate({"name": "unnamed", "image": "none", **kept})
+        except ValidationError:
+            return None
+        request._written.update(_written(kept))
         return request
 
 
 def parse_many(items: object) -> list[SubmissionRequest]:
-    """Return all requests of a list; raise one `Refusal` that addresses every mistake by its index."""
+    """Return all requests of a list; raise `Unreadable` that addresses every mistake by its index."""
     if not isinstance(items, list) or not items:
         raise Refusal("workloads must be a list with at least one workload.", field="workloads")
     if len(items) > MOST_IN_ONE_REQUEST:
@@ -253,15 +278,18 @@ def parse_many(items: object) -> list[SubmissionRequest]:
             field="workloads",
         )
     parsed: list[SubmissionRequest] = []
+    rest: list[SubmissionRequest | None] = []
     wrong: list[dict[str, str]] = []
     for item in items:
         try:
             parsed.append(SubmissionRequest.parse(item))
+            rest.append(parsed[-1])
             wrong.append({})
-        except Refusal as found:
-            wrong.append(found.fields)
+        except Unreadable as found:
+            rest += found.rest
+            wrong += found.wrong
     if any(wrong):
-        raise refusal(wrong)
+        raise Unreadable(wrong, rest)
     return parsed
 
 
