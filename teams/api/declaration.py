@@ -203,8 +203,8 @@ def _order(pool: Pool) -> tuple[int, UUID]:
 class _Changes:
     """The changes of one declaration, with the tree locked.
 
-    `refused` collects what cannot be, so that all of it is told at once; in a dry run `not_allowed` collects what the
-    asker may not change. What could only follow from what was left out is not told.
+    `refused` collects what cannot be, so that all of it is told at once, and `not_allowed` what the asker may not
+    change, which is no refusal of a dry run. What could only follow from what was left out is not told.
     """
 
     def __init__(self, request: Request, before: Picture, wrong: _Unreadable, *, dry_run: bool) -> None:
@@ -239,6 +239,8 @@ class _Changes:
 
     def require_none_refused(self) -> None:
         """Raise all that was refused as one: of the kind of the first, with a sentence for each place."""
+        if self.not_allowed and not self._dry_run:
+            self.refused.insert(0, NotAllowed(invalid.together(self.not_allowed)))
         if not self.refused:
             return
         first = self.refused[0]
@@ -246,10 +248,10 @@ class _Changes:
         for refusal in self.refused:
             for place, text in refusal.fields.items():
                 fields[place] = invalid.together([*filter(None, [fields.get(place)]), text])
-        if self.not_allowed:
+        if self.not_allowed and fields:
             fields["not_allowed"] = " ".join(self.not_allowed)
         first.message = invalid.together([refusal.message for refusal in self.refused])
-        first.fields = fields if any(refusal.fields for refusal in self.refused) else {}
+        first.fields = fields
         raise first
 
     @contextmanager
@@ -264,7 +266,7 @@ class _Changes:
             yield
         except Refusal as refusal:
             refusal.message = f"{what}: {refusal.message}" if what else refusal.message
-            if self._dry_run and isinstance(refusal, NotAllowed):
+            if isinstance(refusal, NotAllowed):
                 self.not_allowed.append(refusal.message)
                 return
             if in_file:

@@ -1,6 +1,7 @@
 """`chamber diff` and `chamber apply`: pools, teams and the table of PriorityClasses as a file declares them."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import click
@@ -113,11 +114,11 @@ def _send(client: Client, file: File, plan: Plan, now: Present, *, dry_run: bool
     try:
         answer = client.post("declared/", _body(plan, now, dry_run=dry_run or bool(plan.problems)))
     except Failure as failure:
-        if not failure.fields:
+        fields = {**plan.problems, **failure.fields}
+        _tell_rights(filter(None, [fields.pop("not_allowed", "")]))
+        if not fields:
             raise
-        raise file.failure(
-            {**plan.problems, **failure.fields}, Exit(failure.exit_code), http_status=failure.http_status
-        ) from failure
+        raise file.failure(fields, Exit(failure.exit_code), http_status=failure.http_status) from failure
     if plan.problems:
         raise file.failure(plan.problems, Exit.NOT_FOUND)
     for move in answer["nodes"]:
@@ -127,9 +128,13 @@ def _send(client: Client, file: File, plan: Plan, now: Present, *, dry_run: bool
         click.echo("No node changes its pool.", err=True)
     for warning in answer["warnings"]:
         click.echo(f"Warning: {warning}", err=True)
-    if not_allowed:
-        click.echo("Applying it needs rights that you do not have:", err=True)
-    for sentence in not_allowed:
+    _tell_rights(not_allowed)
+
+
+def _tell_rights(missing: Iterable[str]) -> None:
+    for number, sentence in enumerate(missing):
+        if number == 0:
+            click.echo("Applying it needs rights that you do not have:", err=True)
         click.echo(f"  {sentence}", err=True)
 
 
