@@ -10,10 +10,11 @@ from rest_framework.exceptions import Throttled
 
 from chamber import live
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS, sign_in
+from chamber.forms import Sentences
 from chamber.fragments import forget_session
 
 
-class SignInForm(AuthenticationForm):
+class SignInForm(Sentences, AuthenticationForm):
     """User name and password; refused without a look at the password after too many tries."""
 
     wait_seconds: int | None = None

@@ -166,7 +166,10 @@ class Queue(APIView):
         """Return who waits, in the order of the queue, 50 at a time."""
         pool = pool_for(person(request), request.query_params.get("pool"))
         if pool is None:
-            raise NotVisible("There is no pool, or not for you.")
+            raise NotVisible(
+                "There is no pool yet, or not for you: an operator makes one on the page Pools, or with "
+                "`chamber apply -f FILE`."
+            )
         queue = read_queue(person(request), pool, cursor=request.query_params.get("cursor", ""))
         return Response(
             {

@@ -19,8 +19,9 @@ from chamber.rest import etag
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
 from workloads import actions, listing, watch
+from workloads.admissible import completed
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, parse_many
+from workloads.requests import SubmissionRequest, Unreadable, parse_many
 from workloads.shapes import SUBMISSION, AttemptShape, EventShape, SubmittedShape, WorkloadShape
 from workloads.submission import submit
 
@@ -102,7 +103,10 @@ class Workloads(APIView):
         """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none."""
         body: Any = request.data
         several = isinstance(body, dict) and set(body) == {"workloads"}
-        asked = parse_many(body["workloads"]) if several else [SubmissionRequest.parse(body)]
+        try:
+            asked = parse_many(body["workloads"]) if several else [SubmissionRequest.parse(body)]
+        except Unreadable as unreadable:
+            raise completed(unreadable, actor(request)) from unreadable
         made = submit(
             by=actor(request),
             requests=asked,

@@ -193,7 +193,7 @@ def _take(request: HttpRequest) -> HttpResponse:
     key, digest = _idempotency(request)
     asked = None
     try:
-        asked = forms.requests_from(request.POST)
+        asked = forms.requests_from(request.POST, _actor(request))
         workloads = submit_action(by=_actor(request), requests=asked, key=key, body_sha256=digest)
     except Refusal as refusal:
         by_line = asked is not None and request.POST.get("tab") == "yaml"

@@ -237,7 +237,10 @@ def test_an_operator_tries_policies_and_nodes_but_no_shares(acme: Acme) -> None:
         ({"teams": [{"team": "production", "burst_limit_percent": -1}]}, "not -1 %"),
         ({"teams": [{"team": "production", "maximum": 1}]}, "above its maximum of 1 GPU"),
         ({"teams": [{"team": "production", "version": 7, "maximum": 9}]}, "you edited version 7"),
-        (share(reservation=0.0001), "steps of a thousandth"),
+        (
+            share(reservation=0.0001),
+            "reservation is 0.0001; it must be a number of GPUs of at most 1,000,000, in steps of 0.001.",
+        ),
         (share(reservation=-1), "A reservation is from 0"),
         ({"teams": [{"team": "production"}, {"team": "production"}]}, "'production' comes 2 times"),
         ({"pools": [{"pool": "main"}, {"pool": "main"}]}, "'main' comes 2 times"),

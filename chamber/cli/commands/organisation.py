@@ -8,6 +8,9 @@ from chamber.cli.client import Client, Json, connect
 from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, text
 from chamber.cli.status import Exit, Failure
 
+NO_TEAM = "You belong to no team: ask an admin of one to add you."
+NO_POOL = "There is no pool yet: an operator makes one on the page Pools, or with `chamber apply -f FILE`."
+
 
 def _slices(figures: Row) -> str | None:
     """Return how many slices of GPUs a pool has or a team uses, and what they count as: `9 (1.859)`."""
@@ -48,9 +51,11 @@ def teams(pool: str | None, form: Form) -> None:
         rows = [row for rows in by_pool.values() for row in rows]
         show(_once(rows) if form is Form.NAME else rows, form, TEAMS, name="team")
         return
+    if not by_pool:
+        click.echo(NO_POOL if tree else NO_TEAM, err=True)
     for number, (slug, rows) in enumerate(by_pool.items()):
         click.echo(f"{chr(10) if number else ''}Pool {slug}")
-        show(rows, form, TEAMS, empty="You belong to no team.")
+        show(rows, form, TEAMS, empty=NO_TEAM)
 
 
 def _pools(client: Client, wanted: str | None) -> list[str]:
@@ -117,7 +122,8 @@ def pools(form: Form) -> None:
             for pool in client.rows("pools/")
             if pool["slug"] in figures
         ]
-    show(found, form, POOLS, empty="There are no pools.")
+        tree = found or list(client.rows("teams/"))
+    show(found, form, POOLS, empty=NO_POOL if tree else NO_TEAM)
 
 
 QUEUE = [

@@ -234,3 +234,39 @@ def test_waiting_tells_how_it_ended(
 
     assert run(*NEEDED, "--wait").exit_code == exit_status
     assert asked == [Workload.objects.get().slug]
+
+
+def test_mistakes_of_a_file_are_told_with_their_lines_and_keys_as_written(
+    run: Run, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+    text = (
+        "name: a\nteam: nlp\nimage: x\n---\n"
+        "name: b\nteam: nlp\nimage: x\ntime_limit: 4 fortnights\ngrace: 2d\n---\n"
+        "workloads:\n- name: c\n  team: nlp\n  pods: 0\n"
+    )
+    result = run("submit", "-f", "-", stdin=text)
+    assert result.exit_code == 6
+    assert result.stderr.splitlines() == [
+        "Error: standard input has 4 mistakes:",
+        "  line 8: workloads[1].time_limit: '4 fortnights' is not a duration: write seconds, or numbers with w, d, h, "
+        "m or s, such as 30m, 4h or 1h 30m.",
+        "  line 9: workloads[1].grace is '2d'; at most 86,400 is allowed.",
+        "  line 12: workloads[2].image is missing.",
+        "  line 14: workloads[2].pods is 0; at least 1 is allowed.",
+    ]
+
+
+def test_a_single_workload_s_mistake_has_its_line_but_not_that_of_what_a_flag_says(
+    run: Run, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+    text = "name: a\nteam: nlp\nimage: x\npods: 2\ntime_limit: 4 fortnights\n"
+    told = run("submit", "-f", "-", stdin=text)
+    assert told.stderr.startswith(
+        "Error: standard input, line 5: time_limit: '4 fortnights' is not a duration"
+    )
+    flag = run("submit", "-f", "-", "--pods", "0", "--time-limit", "2h", stdin=text)
+    assert flag.stderr == "Error: standard input: pods is 0; at least 1 is allowed.\n"
+    both = run("submit", "--team", "nlp", "--image", "x", "--time-limit", "4 fortnights")
+    assert "  time_limit: '4 fortnights'" in both.stderr or "'4 fortnights' is not a duration" in both.stderr
