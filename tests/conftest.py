@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -34,7 +35,10 @@ def free_port() -> int:
 
 @dataclass
 class Demo:
-    """The process, where it listens, what it prints, the sign-ins among that, and a token of who used the API."""
+    """The process, where it listens, what it prints, the sign-ins among that.
+
+    Whoever used the API has a token, whoever used a browser its cookies (Playwright's `StorageState`).
+    """
 
     process: "subprocess.Popen[bytes]"
     url: str
@@ -42,6 +46,7 @@ class Demo:
     log: Path
     passwords: dict[str, str]
     tokens: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, Any] = field(default_factory=dict)
 
     def token(self, username: str, scope: str = "manage") -> str:
         """Return a new API token of this user."""

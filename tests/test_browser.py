@@ -7,7 +7,7 @@ from contextlib import closing
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.conftest import Demo
 from tests.test_demo import connected, status_of, submit
@@ -49,34 +49,53 @@ def device_is_free(node: dict[str, object]) -> bool:
 @pytest.fixture
 def visit(demo: Demo, browser: Browser) -> Iterator["Visitor"]:
     visitor = Visitor(demo, browser)
-    yield visitor
-    assert visitor.complaints == []
+    try:
+        yield visitor
+        assert visitor.complaints == []
+    finally:
+        visitor.leave()
 
 
 class Visitor:
-    """Opens pages signed in as somebody, and notes what the browser's console complains about."""
+    """Opens pages signed in as somebody, and notes what the browser's console complains about.
+
+    Each person signs in by the form once; later pages have the cookies of that.
+    """
 
     def __init__(self, demo: Demo, browser: Browser) -> None:
         self.demo, self.browser = demo, browser
         self.complaints: list[str] = []
+        self._contexts: list[BrowserContext] = []
 
     def __call__(self, username: str, path: str = "/", *, width: int = 1440, dark: bool = False) -> Page:
         context = self.browser.new_context(
             base_url=self.demo.url,
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
+            storage_state=self.demo.sessions.get(username),
         )
+        self._contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        if username not in self.demo.sessions:
+            self._sign_in(page, username)
+            self.demo.sessions[username] = context.storage_state()
+        page.goto(path)
+        return page
+
+    def leave(self) -> None:
+        """Close all pages: one that stays open follows every change of the tests after it."""
+        for context in self._contexts:
+            context.close()
+
+    def _sign_in(self, page: Page, username: str) -> None:
         page.goto("/sign-in/")
         page.get_by_label("Username").fill(username)
         page.get_by_label("Password").fill(self.demo.passwords.get(username, "chamber-demo"))
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(self.demo.url + "/")
-        page.goto(path)
-        return page
 
     def _hear(self, message: ConsoleMessage) -> None:
         """Keep what the browser complains of; a page that is left before its socket is open is no fault."""

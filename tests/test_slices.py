@@ -131,5 +131,5 @@ def test_pages_show_gpus_and_slices_apart_and_fit(
         page.goto(address)
         expect(page.locator("main")).to_contain_text(words)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
-    page.context.close()
+    visit.leave()
     assert visit.complaints == []
