@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rig.deployment import TRUST
 from tests import shared
 from tests.deployment_fixtures import mended, team
 from tests.waiting import until
@@ -65,7 +66,7 @@ class Demo:
         if username not in self.tokens:
             self.tokens[username] = self.token(username)
         headers = {"Authorization": f"Bearer {self.tokens[username]}"}
-        return httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=60)
+        return httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=60, verify=TRUST)
 
     def stop(self) -> str:
         """Press Ctrl-C, wait for the end, and return all it printed."""
