@@ -9,6 +9,9 @@ COUNT ?= 10000
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Modules are compiled once, not by each of the hundreds of processes that the tests start; images often forbid it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo test test-production kube chaos plants fuzz histories lint types bench lock clean
 

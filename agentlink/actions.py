@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agentlink.models import AgentToken, Assignment, Backend, Cluster
+from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
 from teams import audit
@@ -103,10 +104,16 @@ def declare_lost(*, by: Actor, cluster: Cluster) -> int:
         cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
         silent_since = cluster.last_seen_at or cluster.created_at
         patience = timedelta(seconds=cluster.lost_after_seconds)
-        if cluster.connected or now - silent_since < patience:
+        silent_seconds = int((now - silent_since).total_seconds())
+        if now - silent_since < patience:
             raise Conflict(
-                f"{cluster.name} was heard {int((now - silent_since).total_seconds())} s ago; it may be declared lost "
-                f"after {cluster.lost_after_seconds} s of silence."
+                f"{cluster.name} was heard {silent_seconds} s ago; it may be declared lost after "
+                f"{cluster.lost_after_seconds} s of silence."
+            )
+        if cluster.connected:
+            raise Conflict(
+                f"{cluster.name} was last heard {silent_seconds} s ago and still counts as connected, as it does for "
+                f"{DISCONNECTED_AFTER.total_seconds():.0f} s after an outage of this server; try again then."
             )
         attempts = list(wanted.filter(attempt__workload__in=workloads).values_list("attempt", flat=True))
         ended = lifecycle.lost(

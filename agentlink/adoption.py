@@ -30,6 +30,7 @@ from teams.actors import Actor
 from teams.permissions import Permission, may
 from teams.rules import TIERS, EffectiveRules, effective_rules_by_team, kubectl_limits
 from workloads import lifecycle
+from workloads.models import EndReason as AttemptEnd
 from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
 from workloads.reasons import PASSING, REFUSAL_STEPS, REFUSED, EndReason
@@ -43,6 +44,15 @@ logger = logging.getLogger(__name__)
 
 JOB_DELETED = "job-deleted"
 """How agents call it that somebody deleted a Job."""
+JOB_ENDED, JOB_CHANGED = "job-ended", "job-changed"
+NEXT_STEPS = {
+    JOB_DELETED: "Create the Job again in {namespace}, suspended, to run it once more.",
+    JOB_ENDED: "To run it again, delete the Job first: kubectl delete job {name} -n {namespace}. Then create it again, "
+    "suspended.",
+    JOB_CHANGED: "Nothing to do: the Job is looked at anew as it is now. If it is not adopted, its events say why: "
+    "kubectl describe job {name} -n {namespace}.",
+}
+"""What to do where a Job takes its workload along."""
 RETRY_ANNOTATION = "chamber.internal/retry"
 MOST_TRIES = 3
 """So many refusals in a row by its cluster put an adopted workload on hold: its Job is its people's to mend."""
@@ -124,12 +134,22 @@ def cancel_deleted(cluster_id: UUID, attempt_ids: Collection[UUID], *, by: Actor
     return set(found)
 
 
+def _why_ended(row: AdoptedJob) -> str:
+    """Return that a Job has ended, and what took its pods away before that, if anything did (1 query)."""
+    last = row.workload.attempts.order_by("-number").first()
+    ended = "has ended in the cluster and cannot run again"
+    if last is None or last.end_reason != AttemptEnd.DISPLACED:
+        return ended
+    cause = str(last.end_detail.get("message", "")).rstrip(".")
+    return f"{ended}, for it allows no failure (backoffLimit 0): {cause}"
+
+
 def _cancel(row: AdoptedJob, code: str, what: str, *, by: Actor) -> None:
     why = EndReason(
         code,
         f"Its Job {row.namespace}/{row.name} {what}.",
         kind="ended",
-        next_step=f"Create the Job again in {row.namespace}, suspended, to run it once more.",
+        next_step=NEXT_STEPS[code].format(name=row.name, namespace=row.namespace),
     )
     with transaction.atomic():
         lifecycle.cancel_many([row.workload_id], by=by, at=timezone.now(), why=why)
@@ -152,10 +172,10 @@ def _judge(
             AdoptedJob.objects.filter(pk=row.pk).update(named_owner=named)
             live.announce(f"workload:{row.workload_id}")
         if job.finished and row.workload.status == Status.PENDING:
-            _cancel(row, "job-ended", "has ended in the cluster and cannot run again", by=by)
+            _cancel(row, JOB_ENDED, _why_ended(row), by=by)
         return Verdict(uid=job.uid, workload=row.workload.slug, note=_note(row, job))
     if row is not None and row.workload.is_open:
-        _cancel(row, "job-changed", "was changed in the cluster after it was adopted", by=by)
+        _cancel(row, JOB_CHANGED, "was changed in the cluster after it was adopted", by=by)
     if job.finished:
         return Verdict(uid=job.uid)
     try:

@@ -6,10 +6,11 @@ from typing import Any, cast
 from django import forms
 
 from agentlink.models import Backend
+from chamber.forms import Form
 from teams.fields import LongSelect
 
 
-class ClusterForm(forms.Form):
+class ClusterForm(Form):
     """A cluster to connect."""
 
     name = forms.CharField(
@@ -23,7 +24,7 @@ class ClusterForm(forms.Form):
     )
 
 
-class NamespaceForm(forms.Form):
+class NamespaceForm(Form):
     """A namespace to bind to a team."""
 
     team = forms.ChoiceField(label="Team", widget=LongSelect)

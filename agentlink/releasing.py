@@ -11,10 +11,12 @@ from agentlink.models import Assignment, Cluster, Node
 from chamber import live
 from teams import audit
 from teams.actors import Actor
+from teams.models import AuditEvent
 from workloads import lifecycle
 from workloads.lifecycle.status import lock
 
 CODE = "cluster-released"
+ACTION = "cluster.released"
 
 
 def take(cluster: Cluster, *, connection: UUID | None) -> bool:
@@ -22,7 +24,8 @@ def take(cluster: Cluster, *, connection: UUID | None) -> bool:
 
     No pod is left there: workloads go back to the queue at no charge, and their devices are free at once. The cluster
     counts as disconnected until an agent says hello again. Its nodes are gone until one reports them: nothing is to
-    wait for them, as for those of a cluster that comes back.
+    wait for them, as for those of a cluster that comes back. An agent that had no answer says it again: the time and
+    the row of the audit trail stay those of the first.
     """
     now, by = timezone.now(), Actor.agent(cluster.name)
     # First, and committed: from here on nothing is placed there, by a plan in flight neither (`assign_many`).
@@ -42,7 +45,8 @@ def take(cluster: Cluster, *, connection: UUID | None) -> bool:
         left = list(ours.values_list("attempt", flat=True))
         clusters = assignments.release(left, at=now, by=by)
         Node.objects.filter(cluster=cluster.pk).present().update(gone_at=now, ready=False)
-        audit.record(by=by, action="cluster.released", target=row, after={"attempts": ended})
+        if not _is_recorded(row):
+            audit.record(by=by, action=ACTION, target=row, after={"attempts": ended})
         live.announce("pools", "overview")
         live.ring()
     for cluster_id in sorted(clusters):
@@ -58,5 +62,11 @@ def _close(cluster: Cluster, *, connection: UUID | None, at: datetime) -> bool:
     row = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
     if row.connection != connection:
         return False
-    Cluster.objects.filter(pk=cluster.pk).update(connected=False, released_at=at)
+    Cluster.objects.filter(pk=cluster.pk).update(connected=False, released_at=row.released_at or at)
     return True
+
+
+def _is_recorded(cluster: Cluster) -> bool:
+    """Return whether the audit trail has that it was let go of: not where the first message was cut short."""
+    rows = AuditEvent.objects.filter(target_kind="cluster", target_id=str(cluster.pk), action=ACTION)
+    return rows.filter(at__gte=cluster.released_at).exists()

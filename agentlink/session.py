@@ -52,6 +52,7 @@ from agentlink.protocol import (
 )
 from agentlink.protocol.releases import fitted
 from chamber import live, logs
+from chamber.transactions import is_unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,8 @@ CHECK_SECONDS = 1.0
 
 _told = logs.Seldom(every_seconds=10)
 """Of tokens that are unknown, which anybody may try as often as he likes."""
+_expired = logs.Lasting()
+"""Of tokens that were valid once: their agents come again and again."""
 
 
 class _Begun(NamedTuple):
@@ -107,7 +110,8 @@ def authenticate(header: str) -> AgentToken | Error:
         return _no_entry("The agent token is unknown.")
     if not token.is_valid(now):
         with logs.bind(cluster=token.cluster.name):
-            logger.warning("A token that is not valid any more was used: %s…", token.prefix)
+            if _expired.due(token.prefix):
+                logger.warning("A token that is not valid any more was used: %s…", token.prefix)
         return _no_entry("The agent token was revoked, or has expired.")
     AgentToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
@@ -135,6 +139,7 @@ class Session:
         self._sent = 0
         self._sent_at_last_beat = 0
         self._namespaces_sent = 0
+        self._wrong = logs.Lasting()
 
     def take(self, data: str | bytes) -> Answer:
         """Return the answer to one message, with what is new for the agent besides."""
@@ -147,16 +152,16 @@ class Session:
                 if isinstance(message, Invalid):
                     return self._reject(cluster, message.as_error())
                 return self._take(cluster, message)
-            except DatabaseError:
-                logger.exception("A message of the agent of cluster %s cannot be taken now.", self.cluster_id)
-                return Answer([_fault("message")])
+            except DatabaseError as error:
+                logger.exception("A message of its agent cannot be taken now.")
+                return Answer([_fault("message", error)])
 
     def _take(self, cluster: Cluster, message: protocol.Message) -> Answer:
         try:
             answer = self._handle(cluster, message)
-        except Exception:
-            logger.exception("A %s of the agent of %s could not be taken.", message.type, cluster)
-            return self._reject(cluster, _fault(message.type))
+        except Exception as error:
+            logger.exception("A %s of its agent could not be taken.", message.type)
+            return self._reject(cluster, _fault(message.type, error))
         if answer.closes is None and self._connection is not None:  # before its hello it may be any cluster's
             if not self._is_farewell:
                 self._seen(cluster)
@@ -170,7 +175,7 @@ class Session:
             try:
                 closed, cluster = self._check(now=True)
             except DatabaseError:
-                logger.exception("The agent of cluster %s cannot be told anything now.", self.cluster_id)
+                logger.exception("Its agent cannot be told anything now.")
                 return Answer()
             if cluster is None:
                 return closed
@@ -198,13 +203,15 @@ class Session:
                 closed, cluster = self._check()
                 return closed if cluster is None else self._reject(cluster, error)
             except DatabaseError:
-                logger.exception("What the agent of cluster %s sent cannot be counted now.", self.cluster_id)
+                logger.exception("What its agent sent cannot be counted now.")
                 return Answer([error])
 
     def _reject(self, cluster: Cluster, *errors: Error) -> Answer:
-        """Count and log what was wrong, and say so."""
+        """Count what was wrong, log it within bounds, and say so."""
         for error in errors:
-            logger.warning("The agent of %s sent what cannot be taken: %s", cluster, error.message)
+            # A fault is the server's own, and logged with its cause.
+            if error.code is not ErrorCode.FAULT and self._wrong.due(error.message):
+                logger.warning("Its agent sent what cannot be taken: %s", error.message)
         Cluster.objects.filter(pk=cluster.pk).update(rejected_messages=F("rejected_messages") + len(errors))
         sent_away = (error for error in errors if error.about == "hello" and error.code != ErrorCode.FAULT)
         if hello := next(sent_away, None):
@@ -374,7 +381,7 @@ class Session:
             text = "The server's database was put back to an earlier state; say hello again."
             return [Error(code=ErrorCode.NO_HELLO, message=text)]
         except Exception:
-            logger.exception("What is new for cluster %s could not be told.", self.cluster_id)
+            logger.exception("What is new could not be told to its agent.")
             return []
         if messages:
             self._sent = messages[-1].generation
@@ -412,8 +419,10 @@ def _note_clock(cluster: Cluster, message: Heartbeat) -> None:
         live.announce("pools")
 
 
-def _fault(about: str) -> Error:
+def _fault(about: str, error: Exception) -> Error:
     text = "The server failed on this message; send it again."
+    if is_unavailable(error):
+        text = "The server's database cannot be used now; send the message again."
     return Error(code=ErrorCode.FAULT, message=text, about=about)
 
 

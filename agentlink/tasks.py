@@ -15,7 +15,7 @@ from agentlink.assignments import LINK
 from agentlink.logs import kept
 from agentlink.models import Assignment, Cluster
 from agentlink.querysets import DISCONNECTED_AFTER
-from chamber import live, logs
+from chamber import live, logs, marks
 from teams import retention
 from workloads import lifecycle
 
@@ -29,19 +29,22 @@ SILENT_SECONDS = DISCONNECTED_AFTER.total_seconds()
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
 def watch_heartbeats() -> int:
-    """Mark clusters as disconnected that were silent for 30 seconds; return how many.
+    """Mark clusters as disconnected that were not heard for 30 seconds; return how many.
 
-    Nothing new is placed there from then on. Their workloads keep their state, and nobody else gets their GPUs; only
-    who was never let go, so that no pod of his can exist, goes back to the queue.
+    Seconds in which nothing could be written down do not count: after an outage of the server's own, all of 30 are
+    waited for. Nothing new is placed there from then on. Their workloads keep their state, and nobody else gets their
+    GPUs; only a workload that was never let go, so that no pod of it can exist, goes back to the queue.
     """
     now = timezone.now()
+    if now - marks.watched_since(now=now) < DISCONNECTED_AFTER:
+        return 0
     silent = Cluster.objects.filter(connected=True, last_seen_at__lt=now - DISCONNECTED_AFTER)
     count = 0
     for pk, name in list(silent.values_list("pk", "name")):
         with logs.bind(cluster=name):
             if _disconnect(pk, name):
                 count += 1
-                logger.warning("Its agent is out of touch: it was silent for %d s.", SILENT_SECONDS)
+                logger.warning("Its agent is out of touch: it was not heard for %d s.", SILENT_SECONDS)
     return count
 
 

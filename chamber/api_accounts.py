@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from chamber import sign_in_trail
 from chamber.authentication import TokenAuthentication, sign_in
+from chamber.bodies import Body
 from chamber.models import ApiToken, Scope, User
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
@@ -31,7 +32,7 @@ class ApiTokenSerializer(serializers.ModelSerializer[ApiToken]):
         fields = ("id", "name", "prefix", "scope", "created_at", "expires_at", "last_used_at")
 
 
-class NewApiTokenSerializer(serializers.Serializer[Any]):
+class NewApiTokenSerializer(Body):
     """What a token to be made is called, may do, and how long it is valid."""
 
     name = serializers.CharField(max_length=80)

@@ -75,6 +75,11 @@ class TooLarge(Refusal):
     code = "too-large"
 
 
+def refusal_of(problems: dict[str, str], *, code: str | None = None) -> Refusal:
+    """Return one refusal of all these sentences by field."""
+    return Refusal(" ".join(problems.values()), fields=problems, code=code)
+
+
 def no_such(noun: str, name: object, *, field: str | None = None, known: Iterable[str] = ()) -> NotVisible:
     """Return that there is none of this name, with the nearest of those that the asker may know."""
     near = get_close_matches(str(name), list(known), n=1)

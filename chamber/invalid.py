@@ -1,9 +1,11 @@
 """What is wrong with a value, as a sentence with the value and what is allowed: one for each kind of pydantic's errors.
 
-Imports nothing of the project: agents say it in the same words.
+Imports nothing of the project: agents say it in the same words, and so do forms (`chamber.forms`) and bodies of
+requests (`chamber.bodies`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import date
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 MOST_SHOWN = 80
+MOST_CHOICES = 20
+"""Choices that a sentence lists; of more it says how many there are."""
 MOST_TOLD = 5
 """Sentences about one field: a list of a thousand wrong values is told by its first."""
 
@@ -50,7 +54,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType({
     "less_than": "{field} is {given}; it must be below {lt:,}.",
     "less_than_equal": "{field} is {given}; at most {le:,} is allowed.",
     "string_too_short": "{field} is {given}; at least {min_length:,} characters are needed.",
-    "string_too_long": "{field} is too long: at most {max_length:,} characters are allowed.",
+    "string_too_long": "{field} is {given}; at most {max_length:,} characters are allowed.",
     "string_pattern_mismatch": "{field} is {given}; it must match {pattern}.",
     "too_short": "{field} has too few entries: at least {min_length:,} are needed.",
     "too_long": "{field} has too many entries: at most {max_length:,} are allowed.",
@@ -66,13 +70,31 @@ def sentence(detail: ErrorDetails, field: str = "") -> str:
     field = field or place(detail)
     if kind in {"value_error", "assertion_error"}:
         return ended(str(context["error"]))
-    name = repr(str(detail["loc"][-1]) if detail["loc"] else "")
-    pattern = SENTENCES.get(kind, OTHERWISE)
-    bounds = {
+    name = str(detail["loc"][-1]) if detail["loc"] else ""
+    return told(kind, field, detail["input"], name=name, **context)
+
+
+def told(kind: str, field: str, given: Any, *, name: str = "", **bounds: Any) -> str:
+    """Return the sentence of one kind about a value, with the bounds that it names."""
+    whole = {
         key: int(value) if isinstance(value, float) and value.is_integer() else value
-        for key, value in context.items()
+        for key, value in bounds.items()
     }
-    return pattern.format(field=field, given=shown(detail["input"]), name=name, **bounds)
+    pattern = SENTENCES.get(kind, OTHERWISE)
+    return pattern.format(field=field, given=shown(given), name=repr(name), **whole)
+
+
+def not_among(field: str, given: Any, choices: Iterable[object]) -> str:
+    """Return the sentence about a value that is none of the choices."""
+    allowed = [repr(str(choice)) for choice in choices]
+    if not allowed:
+        return f"{shown(given)} is not allowed for {field}; there is nothing to choose."
+    if len(allowed) > MOST_CHOICES:
+        return (
+            f"{shown(given)} is not allowed for {field}; choose one of the {len(allowed):,} that are listed."
+        )
+    expected = " or ".join(filter(None, (", ".join(allowed[:-1]), allowed[-1])))
+    return told("enum", field, given, expected=expected)
 
 
 def sentences(error: ValidationError) -> dict[str, str]:
@@ -102,7 +124,7 @@ def shown(value: Any) -> str:
     """Return a value as people wrote it, cut where it is long."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value)
+    text = value.isoformat() if isinstance(value, date) else repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}…"
 
 

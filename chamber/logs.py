@@ -17,6 +17,10 @@ FIELDS = ("request_id", "cycle", "workload", "attempt", "cluster")
 FORMS = ("line", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
+AGAIN_SECONDS = 300.0
+"""How often it is said that something still fails."""
+MOST_REASONS = 5
+
 _bound: ContextVar[Mapping[str, object]] = ContextVar("bound", default={})  # noqa: B039 - never written to
 
 
@@ -56,6 +60,39 @@ class Seldom:
                 return False
             self._next = now + self._every_seconds
             return True
+
+
+class Lasting:
+    """Says when something that is tried again and again, and fails, is worth a line: when that begins, where another
+    reason is met, every five minutes, and once it is over. At most `MOST_REASONS` lines in five minutes.
+    """
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._failed_at = 0.0
+        self._said: dict[str, float] = {}
+
+    def due(self, why: str) -> bool:
+        """Note that it failed, and `why`; return whether to say so."""
+        self._failed_at = now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        self._said = {said: at for said, at in self._said.items() if now - at < AGAIN_SECONDS}
+        if why in self._said or len(self._said) >= MOST_REASONS:
+            return False
+        self._said[why] = now
+        return True
+
+    def over(self, *, quiet_seconds: float = 0.0) -> float | None:
+        """Return for how many seconds it failed, once, where it does not any more; None where there is nothing to say.
+
+        It is over where nothing has failed for `quiet_seconds`; by default, it is now.
+        """
+        now = time.monotonic()
+        if self._since is None or now - self._failed_at < quiet_seconds:
+            return None
+        lasted = (self._failed_at if quiet_seconds else now) - self._since
+        self._since, self._said = None, {}
+        return lasted
 
 
 class Bound(logging.Filter):

@@ -64,6 +64,31 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+# The duty that looks for silent agents
+
+AGENTS = "watch:agents"
+WATCHED_WITHIN = timedelta(seconds=15)
+"""A pause between two looks that is longer is an outage of ours: it looks every 5 s."""
+
+
+def watched_since(*, now: datetime) -> datetime:
+    """Mark that silent agents are looked for now; return since when that goes on without an outage (2 queries).
+
+    Who looks can write to the database, so what agents say can be written down as well. Times before are no silence of
+    theirs.
+    """
+    before = Mark.objects.filter(pk=AGENTS).first()
+    since = now
+    if before is not None and now - before.at <= WATCHED_WITHIN:
+        since = min(now, _time(before.details["since"]))
+    said_by = f"{socket.gethostname()}:{os.getpid()}"
+    mark = Mark(name=AGENTS, at=now, said_by=said_by, details={"since": since.isoformat()})
+    Mark.objects.bulk_create(
+        [mark], update_conflicts=True, unique_fields=["name"], update_fields=["at", "said_by", "details"]
+    )
+    return since
+
+
 # The parts that listen
 
 PART_SECONDS = 5.0

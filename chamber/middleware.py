@@ -80,8 +80,8 @@ class SilenceMiddleware:
             return response
         try:
             self._tell(user, response)
-        except DatabaseError:
-            logger.warning("What is not known cannot be told: the database is away.")
+        except DatabaseError as error:
+            logger.warning("What is not known cannot be told: %s", error)
         return response
 
     def _tell(self, user: "User", response: HttpResponse) -> None:

@@ -144,8 +144,8 @@ class ApiToken(models.Model):
 class Mark(models.Model):
     """When a part of a deployment last showed that it works, and which process that was.
 
-    Names: `beat`, `worker:<queue>` for each queue that carries the heartbeat, and `part:<web, live or all>:<host>`. The
-    scheduler's own trace is its `Turn` and its cycles.
+    Names: `beat`, `worker:<queue>` for each queue that carries the heartbeat, `part:<web, live or all>:<host>`, and
+    `watch:agents`. The scheduler's own trace is its `Turn` and its cycles.
     """
 
     name = models.CharField(primary_key=True, max_length=60)

@@ -15,8 +15,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from chamber import logs
+from chamber.bodies import by_place
 from chamber.errors import Conflict, Refusal, StaleVersion, TooLarge
 from chamber.transactions import is_unavailable
+from chamber.words import placed
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -102,6 +104,12 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     return answer
 
 
+def _first_sentence(errors: Any) -> str:
+    """Return the first sentence of nested validation errors with the place it is about."""
+    place, text = next(iter(by_place(errors).items()))
+    return placed(place, text)
+
+
 class _Busy(exceptions.APIException):
     """The database is locked or out of reach: nothing was done, and the same request may succeed soon."""
 
@@ -109,18 +117,6 @@ class _Busy(exceptions.APIException):
     default_code = "busy"
     default_detail = "The database did not answer in time; nothing was done. Try again."
     wait = 1
-
-
-def _first_sentence(fields: Any, place: str = "") -> str:
-    """Return the first message of nested validation errors with the place it is about."""
-    if isinstance(fields, dict):
-        key, value = next(iter(fields.items()))
-        return _first_sentence(value, f"{place}.{key}" if place else str(key))
-    if isinstance(fields, list) and fields:
-        for index, value in enumerate(fields):
-            if value:
-                return _first_sentence(value, f"{place}[{index}]" if isinstance(value, dict) else place)
-    return f"{place}: {fields}" if place and place != "non_field_errors" else str(fields)
 
 
 class NewestFirst(CursorPagination):

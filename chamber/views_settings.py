@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from chamber import sessions
 from chamber.errors import Refusal, no_such
+from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
 from chamber.people import actions
@@ -20,11 +21,11 @@ from teams.forms import show_refusal
 from teams.views.requests import actor, person
 
 
-class ProfileForm(forms.Form):
+class ProfileForm(Form):
     """Name and e-mail address of oneself."""
 
     name = forms.CharField(label="Name", max_length=300, required=False, help_text="As others see it.")
-    email = forms.EmailField(label="E-mail address", max_length=254, required=False)
+    email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # a Form's
@@ -67,9 +68,11 @@ def own(request: HttpRequest) -> HttpResponse:
 def _change(request: HttpRequest, form: ProfileForm) -> None:
     """Store the name, and mail to a new address what confirms it."""
     user, email = person(request), form.cleaned_data["email"]
-    actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
-    if email and email.lower() != user.email.lower():
+    another = bool(email) and email.lower() != user.email.lower()
+    if another:
         address_for(user, email)
+    actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
+    if another:
         EmailAddress.objects.add_new_email(request, user, email.lower())
         messages.success(
             request, f"Confirm {email} by the link that is mailed there; until then the address stays."

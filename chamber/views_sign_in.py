@@ -19,6 +19,7 @@ from rest_framework.exceptions import Throttled
 from chamber import live, sign_in_trail
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS, bound_tries
 from chamber.errors import Conflict, NotVisible, Refusal
+from chamber.forms import Sentences
 from chamber.fragments import forget_session
 from chamber.words import count
 
@@ -36,7 +37,7 @@ def _bounded(form: BaseForm) -> None:
             field.widget.attrs["maxlength"] = LONGEST_PASSWORD
 
 
-class SignInForm(LoginForm):
+class SignInForm(Sentences, LoginForm):
     """User name or e-mail address, and password; refused without a look at the password after too many tries."""
 
     wait_seconds: int | None = None
@@ -108,7 +109,7 @@ class _WithMail:
         return super().dispatch(request, *args, **kwargs)  # type: ignore[misc,no-any-return]  # of a view
 
 
-class ForgottenForm(ResetPasswordForm):
+class ForgottenForm(Sentences, ResetPasswordForm):
     """The address to which a link is sent, where it is somebody's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -148,7 +149,7 @@ class ForgottenSent(_WithMail, views.PasswordResetDoneView):
     http_method_names = ["get", "head", "options"]
 
 
-class NewPasswordForm(ResetPasswordKeyForm):
+class NewPasswordForm(Sentences, ResetPasswordKeyForm):
     """A new password, twice."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -190,7 +191,7 @@ class NewPassword(views.PasswordResetFromKeyView):
         return _wrong(super().form_invalid(form))
 
 
-class ChangeForm(ChangePasswordForm):
+class ChangeForm(Sentences, ChangePasswordForm):
     """The present password, and a new one twice."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

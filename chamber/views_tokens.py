@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
+from chamber.forms import Form
 from chamber.http import page
 from chamber.models import ApiToken, Scope
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from chamber.models import User
 
 
-class TokenForm(forms.Form):
+class TokenForm(Form):
     """A token to be made."""
 
     name = forms.CharField(max_length=80, help_text="Where you will use it, e.g. laptop or nightly job.")

@@ -27,3 +27,12 @@ def clock_time(moment: datetime, now: datetime | None = None) -> str:
     """Return a time as sentences name it: `14:02:10 UTC`, with its date where that is not today's."""
     told, today = moment.astimezone(UTC), (now or datetime.now(UTC)).astimezone(UTC).date()
     return f"{told:%H:%M:%S} UTC" if told.date() == today else f"{told:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def placed(place: str, sentence: str) -> str:
+    """Return a sentence with the place it is about, also where it begins with the last part of it:
+    `edits[0].order is 'x'; ...`."""
+    name = sentence.partition(" ")[0]
+    if not place:
+        return sentence
+    return place.removesuffix(name) + sentence if place.endswith(name) else f"{place}: {sentence}"

@@ -133,6 +133,8 @@ class TeamFiguresShape(serializers.Serializer[Any]):
     entitlement = GpusField(source="limits.entitlement_milli")
     ceiling = GpusField(source="limits.ceiling_milli", allow_null=True)
     in_use = GpusField(source="use.in_use_milli")
+    slices = serializers.IntegerField(help_text="How many slices of GPUs are in use: of MIG, or replicas.")
+    slice_gpus = GpusField(source="slices_milli", help_text="What of the use these count as, in GPUs.")
     reserved = GpusField(source="use.reserved_milli")
     elastic = GpusField(source="use.elastic_milli", help_text="Elastic use inside a guarantee.")
     burst = GpusField(source="use.burst_milli", help_text="Use beyond the guarantee.")
@@ -164,7 +166,10 @@ class Queue(APIView):
         """Return who waits, in the order of the queue, 50 at a time."""
         pool = pool_for(person(request), request.query_params.get("pool"))
         if pool is None:
-            raise NotVisible("There is no pool, or not for you.")
+            raise NotVisible(
+                "There is no pool yet, or not for you: an operator makes one on the page Pools, or with "
+                "`chamber apply -f FILE`."
+            )
         queue = read_queue(person(request), pool, cursor=request.query_params.get("cursor", ""))
         return Response(
             {

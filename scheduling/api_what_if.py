@@ -127,6 +127,10 @@ class CountShape(serializers.Serializer[Any]):
     team = serializers.CharField()
     workloads = serializers.IntegerField()
     gpus = GpusField(source="gpus_milli")
+    slices = serializers.IntegerField(
+        help_text="How many slices of GPUs are among these: of MIG, or replicas."
+    )
+    slice_gpus = GpusField(source="slices_milli", help_text="What the slices count as, in GPUs.")
 
 
 class WorkloadEffectShape(serializers.Serializer[Any]):
@@ -139,6 +143,7 @@ class WorkloadEffectShape(serializers.Serializer[Any]):
     reserved = serializers.BooleanField()
     priority = serializers.IntegerField()
     gpus = GpusField(source="gpus_milli", allow_null=True)
+    slices = serializers.IntegerField(help_text="How many slices of GPUs are among these.")
     by = serializers.CharField(
         help_text="For whom it yields, with or without the draft; empty if for nobody."
     )

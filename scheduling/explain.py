@@ -5,7 +5,7 @@ anybody may know of a workload in the pool: team, class, priority and GPUs.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from agentlink.models import Assignment, Cluster
+from agentlink.models import Assignment, Cluster, Node
 from chamber.words import clock_time, code_in_words
 from scheduling import memory, silence
 from scheduling.engine import reasons
@@ -23,7 +23,7 @@ from scheduling.narrate import Names
 from scheduling.silence import CALL_AN_OPERATOR, Silence
 from scheduling.translate import moment
 from teams.permissions import Permission, may
-from workloads import dependencies
+from workloads import advice, dependencies
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
@@ -54,6 +54,8 @@ class Explanation:
     asked_milli: int | None = None
     available_milli: int | None = None
     limit_milli: int | None = None
+    is_for_reader: bool = True
+    """Whether the reader can take the next step, or only somebody else."""
 
     @property
     def sentences(self) -> tuple[str, str]:
@@ -70,6 +72,16 @@ NOT_LOOKED_AT = Explanation(
 UNDECIDED = "scheduler-silent"
 """The reason of one that no cycle has looked at, while none ends."""
 NO_ETA = "not known"
+OF_NODES = frozenset(
+    {
+        engine.ReasonCode.NO_MATCHING_GPU_TYPE.value,
+        engine.ReasonCode.NO_MATCHING_NODES.value,
+        engine.ReasonCode.LARGER_THAN_ANY_NODE.value,
+        engine.ReasonCode.LARGER_THAN_POOL.value,
+        engine.ReasonCode.TOPOLOGY_IMPOSSIBLE.value,
+    }
+)
+"""Reasons that say that the nodes of a pool will not do."""
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
 PODS_BEGIN = "pods-being-created"
 EMPTYING = "waiting-for-victims"
@@ -116,7 +128,19 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
         displaced = _displaced(workload)
         if displaced is not None:
             return displaced
-    return explain_many([workload], user, last=memory.last()).get(workload.pk)
+    found = explain_many([workload], user, last=memory.last()).get(workload.pk)
+    return found and _advised(workload, found, user)
+
+
+def _advised(workload: Workload, explanation: Explanation, user: "User | AnonymousUser") -> Explanation:
+    """Return the explanation with advice that this reader can follow, or that says who can."""
+    if explanation.code == dependencies.FAILED and workload.is_open:  # told for this reader already
+        return explanation
+    if advice.is_for(explanation.next_step, workload, user):
+        return explanation
+    return replace(
+        explanation, next_step=advice.of_others(explanation.next_step, workload), is_for_reader=False
+    )
 
 
 def _displaced(workload: Workload) -> Explanation | None:
@@ -144,6 +168,9 @@ def explain_many(
         for workload in workloads
     }
     _name_dependencies({workload.pk: workload for workload in workloads}, found, user)
+    if last is not None:
+        pools = {key: wait.pool for key in found if (wait := last.waits.get(str(key))) is not None}
+        _name_released(found, pools)
     reader.learn(text for explanation in found.values() if explanation for text in explanation.sentences)
     return {key: reader.told(explanation) for key, explanation in found.items() if explanation}
 
@@ -179,6 +206,57 @@ def _name_dependencies(
         )
 
 
+def _name_released(found: dict[UUID, Explanation | None], pools: Mapping[UUID, str | None]) -> None:
+    """Put in which clusters were let go of, whose nodes were in the pool that a reason speaks of (1 query, none where
+    no reason speaks of nodes)."""
+    of_nodes = {key: pools.get(key) for key, told in found.items() if told and told.code in OF_NODES}
+    released = _released({pool for pool in of_nodes.values() if pool})
+    for key, pool in of_nodes.items():
+        told, clusters = found[key], released.get(pool or "")
+        if told is not None and clusters:
+            found[key] = _without(told, clusters)
+
+
+def without_released(explanation: Explanation, pool: str | None) -> Explanation:
+    """Return a reason with the clusters that were let go of, whose nodes were in the pool that it speaks of (1 query,
+    none where it does not speak of nodes)."""
+    clusters = _released({pool}).get(pool, []) if pool and explanation.code in OF_NODES else []
+    return _without(explanation, clusters) if clusters else explanation
+
+
+def _released(pools: Collection[str]) -> dict[str, list[Cluster]]:
+    """Return the clusters that were let go of, by the pools in which they had nodes (1 query, none without pools; 1
+    more where there are such).
+    """
+    found: dict[str, list[Cluster]] = {}
+    if not pools:
+        return found
+    nodes = Node.objects.filter(pool__in=[UUID(pool) for pool in pools], cluster__released_at__isnull=False)
+    pairs = set(nodes.order_by().values_list("pool", "cluster").distinct())
+    clusters = Cluster.objects.in_bulk({cluster for _, cluster in pairs}) if pairs else {}
+    for pool, cluster in sorted(pairs, key=lambda pair: clusters[pair[1]].name):
+        found.setdefault(str(pool), []).append(clusters[cluster])
+    return found
+
+
+def _without(explanation: Explanation, clusters: Sequence[Cluster]) -> Explanation:
+    """Return a reason that speaks of a pool's nodes, with the clusters whose nodes it has no more."""
+    told = [
+        f"The cluster {cluster.name} was released by an operator at {clock_time(cluster.released_at)}: its nodes are "
+        "gone."
+        for cluster in clusters
+        if cluster.released_at is not None
+    ]
+    names = ", ".join(cluster.name for cluster in clusters)
+    step = explanation.next_step.partition(", or ask an operator")[0].rstrip(".")
+    step = step[:1].lower() + step[1:]
+    return replace(
+        explanation,
+        sentence=" ".join([explanation.sentence, *told]),
+        next_step=f"Ask an operator to connect {names} again (start its agent), or {step}.",
+    )
+
+
 def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
     """Return the reason of those with GPUs in a cluster that is not heard (1 query, none without any)."""
     admitted = {workload.pk: workload for workload in workloads if workload.status in ADMITTED}
@@ -208,7 +286,8 @@ def _pods_begin(cluster: str, since: datetime | None, pods: Sequence[dict[str, A
     if kept is None:
         return Explanation(PODS_BEGIN, sentence, "wait", next_step="Nothing to do.", level=cluster)
     step = "Mend what the message names; if it stays so, the cluster refuses the attempt, and it is tried again later."
-    words = f"{sentence} Pod {kept['index']} is kept from starting: {kept['message']}"
+    said = str(kept["message"]).rstrip(" .")
+    words = f"{sentence} Pod {kept['index']} is kept from starting: {said}."
     return Explanation(PODS_BEGIN, words, "change", next_step=step, level=cluster)
 
 
@@ -237,7 +316,7 @@ def _not_heard(workload: Workload, cluster: str, seen: datetime) -> Explanation:
 
 def _told(workload: Workload, explanation: Explanation | None, unknown: Silence) -> Explanation | None:
     """Return an explanation as it may be told while no cycle ends: no start is promised then."""
-    if explanation is None or explanation is HELD:
+    if explanation is None or explanation.code == HELD.code:
         return explanation
     if not unknown.undecided or workload.status != Status.PENDING:
         return explanation
@@ -253,6 +332,8 @@ def _told(workload: Workload, explanation: Explanation | None, unknown: Silence)
     return replace(
         explanation,
         sentence=f"{unknown.scheduler} Before that: {explanation.sentence}",
+        kind="admin",
+        next_step=CALL_AN_OPERATOR,
         position=None,
         eta=NO_ETA,
         starts_at=None,
@@ -339,7 +420,21 @@ class Reader:
 
     def explanation(self, wait: engine.Wait) -> Explanation:
         """Return why somebody waits, with position and ETA; ids of workloads still stand for their names."""
-        return self.of_reason(wait.reason, position=wait.position, eta=wait.eta)
+        told = self.of_reason(wait.reason, position=wait.position, eta=wait.eta)
+        until = told.starts_at
+        if wait.reason.code is not engine.ReasonCode.BACKING_OFF or until is None:
+            return told
+        # The seconds in the engine's sentence are those of its cycle, which may be a minute old.
+        if until <= self._now:
+            return replace(
+                told, sentence="Its last attempt ended early; its pause is over.", eta="any moment"
+            )
+        due = clock_time(until)
+        return replace(
+            told,
+            sentence=f"Its last attempt ended early; the next one is due at {due}.",
+            eta=f"not before {due}",
+        )
 
     def of_reason(
         self, reason: engine.Reason, *, position: int | None = None, eta: engine.Eta | None = None

@@ -14,14 +14,15 @@ from uuid import UUID
 from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
 from django.db.models.functions import Coalesce
 
-from agentlink.models import Device
-from agentlink.models.node import SLICES
+from agentlink.models import Device, Placement
+from agentlink.models.node import SLICES, Slicing
+from agentlink.models.placement import Hold
 from scheduling import memory, newcomers
 from scheduling.engine import types as engine
 from scheduling.explain import kind_of, label
 from teams.models import Pool, Team
 from teams.permissions import outermost
-from teams.values import devices_text
+from teams.values import amount_text, devices_text
 from workloads import known
 from workloads.models import Attempt, Status, Workload
 from workloads.models.workload import RESERVED_FROM
@@ -105,7 +106,10 @@ NO_LIMITS = engine.TeamFigures("", "", 0, None, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class TeamBar:
-    """A team with all below it in one pool of `pool_milli`; `limits` are those of the last cycle."""
+    """A team with all below it in one pool of `pool_milli`, which are `pool_devices`; `limits` are of the last cycle.
+
+    What is in use has so many `slices`, which count `slices_milli` of it.
+    """
 
     team: Team
     pool: Pool
@@ -113,6 +117,14 @@ class TeamBar:
     use: Use
     limits: engine.TeamFigures
     waiting: Waiting
+    slices: int = 0
+    slices_milli: int = 0
+    pool_devices: str = ""
+
+    @property
+    def in_use(self) -> str:
+        """What is in use: "2 GPUs and 3 slices worth 0.429 GPUs"."""
+        return amount_text(self.use.in_use_milli, self.slices, self.slices_milli)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +211,8 @@ def _waiting_by_pool() -> Counter[str | None]:
 def team_bars(
     user: "User | AnonymousUser", pool: Pool, *, teams: Sequence[Team] | None = None
 ) -> list[TeamBar]:
-    """Return the teams the user may see, or some of them, with their part of the pool (7 queries)."""
+    """Return the teams the user may see, or some of them, with their part of the pool (7 queries, 1 more where
+    it has slices)."""
     teams = list(Team.objects.visible_to(user).active()) if teams is None else teams
     if not teams:
         return []
@@ -211,7 +224,8 @@ def team_bars(
             covered_down_to = way.index(charged) if charged in way else -1
             for depth, team_id in enumerate(way):
                 _count(uses[team_id], milli, reserved=group.reserved, covered=depth <= covered_down_to)
-    capacity_milli = _capacity_milli(pool)
+    size = _size(pool)
+    cut = _slices_in_use(pool) if size.slices else {}
     last = memory.last()
     limits = last.teams if last else {}
     waiting = _waiting_by_team(last, pool)
@@ -219,10 +233,12 @@ def team_bars(
         TeamBar(
             team,
             pool,
-            capacity_milli,
+            size.capacity_milli,
             uses[team.pk.hex],
             limits.get((str(team.pk), str(pool.pk)), NO_LIMITS),
             waiting[str(team.pk)],
+            *cut.get(team.pk.hex, (0, 0)),
+            size.devices,
         )
         for team in teams
     ]
@@ -337,11 +353,24 @@ def _at_or_below(teams: Sequence[Team]) -> Q:
     return ways
 
 
-def _capacity_milli(pool: Pool) -> int:
-    """Return the pool's capacity as `PoolBar` has it (1 query)."""
+def _size(pool: Pool) -> PoolBar:
+    """Return the pool's devices as `PoolBar` has them, and nothing of their use (1 query)."""
     present = Device.objects.filter(node__gone_at__isnull=True, node__pool=pool).order_by()
-    milli: int | None = present.aggregate(milli=Sum("share_milli"))["milli"]
-    return milli or 0
+    found = present.aggregate(capacity_milli=Coalesce(Sum("share_milli"), 0), **SLICES)
+    return PoolBar(pool, **found)
+
+
+def _slices_in_use(pool: Pool) -> dict[str, tuple[int, int]]:
+    """Return how many slices of the pool each team with all below it holds, and their milli-GPUs (1 query)."""
+    lying = Placement.objects.filter(hold__in=[Hold.PROMISED, Hold.HELD], attempt__pool=pool).order_by()
+    cut = lying.filter(attempt__ended_at__isnull=True).exclude(device__slicing=Slicing.WHOLE)
+    rows = cut.values_list("attempt__workload__team__path")
+    found: dict[str, tuple[int, int]] = {}
+    for path, count, milli in rows.annotate(count=Count("id"), milli=Sum("share_milli")):
+        for team in path.strip("/").split("/"):
+            slices, in_sum = found.get(team, (0, 0))
+            found[team] = (slices + count, in_sum + milli)
+    return found
 
 
 def _devices() -> PoolSums:

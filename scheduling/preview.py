@@ -9,7 +9,7 @@ from scheduling.asked import ASKED
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
 from scheduling.engine.quantities import gpus
-from scheduling.explain import Explanation, Reader
+from scheduling.explain import Explanation, Reader, without_released
 from scheduling.narrate import Names
 from scheduling.picture import Picture
 from scheduling.snapshot import dependency_of
@@ -90,7 +90,7 @@ def _victims(start: engine.Start, snapshot: engine.Snapshot, names: Names) -> st
 def _waits(wait: engine.Wait, picture: Picture, by: Actor) -> Preview:
     assert by.user is not None  # noqa: S101 - `prepare` refuses a submission without a person
     reader = Reader(by.user, Names.of(picture.snapshot))
-    explanation = reader.explanation(wait)
+    explanation = without_released(reader.explanation(wait), wait.pool)
     reader.learn(explanation.sentences)
     why = reader.told(explanation)
     when = f"it would start {why.eta}" if wait.eta.earliest is not None else "when it starts is not known"

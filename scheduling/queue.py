@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from chamber.errors import NotVisible
-from scheduling import memory, newcomers
+from scheduling import memory, newcomers, silence
 from scheduling.explain import Explanation, called, explain_many, label
 from scheduling.memory import LastCycle
 from scheduling.translate import moment
@@ -163,12 +163,12 @@ def _kept(last: LastCycle, pool: Pool, user: "User | AnonymousUser") -> list[Kep
     if not reservations:
         return []
     holders = Workload.objects.select_related("team").in_bulk([UUID(kept.workload) for kept in reservations])
-    nodes = last.names.nodes
+    nodes, undecided = last.names.nodes, silence.look().undecided
     return [
         Kept(
             called=called(holders[UUID(kept.workload)], user),
             nodes=sorted(nodes.get(node, node) for node in kept.nodes),
-            at=moment(kept.at),
+            at=None if undecided else moment(kept.at),
         )
         for kept in reservations
         if UUID(kept.workload) in holders

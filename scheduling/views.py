@@ -114,7 +114,7 @@ def preview_submission(request: HttpRequest) -> HttpResponse:
     answers: list[Preview] = []
     refusal: Refusal | None = None
     try:
-        asked = requests_from(data)
+        asked = requests_from(data, actor)
         answers = [preview(by=actor, request=asked[0])]
     except Refusal as error:
         refusal = error

@@ -93,9 +93,11 @@ def _wrong(entries: Iterable[tuple[str, forms.Form]]) -> list[str]:
     found = []
     for team, form in entries:
         for name, sentences in form.errors.items():
-            place = [team, str(form[name].label) if name in form.fields else ""]
-            named = ", ".join(filter(None, place))
-            found += [f"{named}: {sentence}" if named else str(sentence) for sentence in sentences]
+            label = str(form[name].label) if name in form.fields else ""
+            for sentence in map(str, sentences):
+                # Some begin with the field's name.
+                named = ", ".join(filter(None, [team, "" if sentence.startswith(f"{label} ") else label]))
+                found.append(f"{named}: {sentence}" if named else sentence)
     return found
 
 

@@ -20,7 +20,10 @@ def seconds(value: object) -> int:
 
 
 def _refusal(value: object) -> ValueError:
-    return ValueError(f"{value!r} is not a duration: write seconds, or for example 30m, 4h or 2d.")
+    units = ", ".join(list(UNITS)[:-1])
+    return ValueError(
+        f"{value!r} is not a duration: write seconds, or numbers with {units} or s, such as 30m, 4h or 1h 30m."
+    )
 
 
 def duration_text(length: int | None) -> str:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from chamber import invalid
 from chamber.errors import Refusal
+from chamber.forms import Form
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
 from teams.fields import (
     DurationField,
@@ -52,12 +53,12 @@ def show_refusal(form: forms.Form, refusal: Refusal, names: Mapping[str, str] | 
         form.add_error(name if name in form.fields else None, sentence)
 
 
-class RowForm(forms.Form):
+class RowForm(Form):
     """A team's limits and its share of one pool, edited in its row of the tree."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
     share_version = forms.IntegerField(widget=forms.HiddenInput)
-    reservation = GpusFormField(label="Reservation", help_text="GPUs")
+    reservation = GpusFormField(label="Reservation", help_text="GPUs, in steps of 0.001")
     pool_maximum = GpusFormField(label="Maximum here", required=False, help_text="GPUs of this pool")
     bursting_priority = forms.IntegerField(label="Bursting priority", help_text="1 to 10")
     burst_limit_percent = forms.IntegerField(
@@ -110,13 +111,13 @@ class RowForm(forms.Form):
         return {key: self.cleaned_data[name] for key, name in names.items() if name in self.fields}
 
 
-class OrganisationForm(forms.Form):
+class OrganisationForm(Form):
     """The name of the organisation, once."""
 
     name = forms.CharField(label="Name of the organisation", max_length=100)
 
 
-class TeamForm(forms.Form):
+class TeamForm(Form):
     """A new team."""
 
     parent = forms.ChoiceField(label="Below", widget=LongSelect)
@@ -136,7 +137,7 @@ class TeamForm(forms.Form):
         cast("forms.ChoiceField", self.fields["parent"]).choices = list(parents)
 
 
-class IdentityForm(forms.Form):
+class IdentityForm(Form):
     """A team's names."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
@@ -148,7 +149,7 @@ class IdentityForm(forms.Form):
         super().__init__(data, initial=initial, auto_id="identity-%s")
 
 
-class MoveForm(forms.Form):
+class MoveForm(Form):
     """Where a team goes."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
@@ -159,7 +160,7 @@ class MoveForm(forms.Form):
         cast("forms.ChoiceField", self.fields["parent"]).choices = [("", "Choose a team"), *parents]
 
 
-class MemberForm(forms.Form):
+class MemberForm(Form):
     """Whom to give which role."""
 
     who = forms.CharField(
@@ -172,7 +173,7 @@ class MemberForm(forms.Form):
         cast("forms.ChoiceField", self.fields["role"]).choices = [(role.value, role.label) for role in roles]
 
 
-class GroupForm(forms.Form):
+class GroupForm(Form):
     """A group to be made."""
 
     name = forms.CharField(max_length=60, help_text="Small letters, digits and hyphens.")
@@ -181,7 +182,7 @@ class GroupForm(forms.Form):
         super().__init__(data, auto_id="group-%s")
 
 
-class PersonForm(forms.Form):
+class PersonForm(Form):
     """Somebody to put into a group."""
 
     who = forms.CharField(label="User name or e-mail address", max_length=254)
@@ -194,7 +195,7 @@ def _lines(names: tuple[str, ...] | None) -> list[str]:
     return ["none"] if names == () else list(names or ())
 
 
-class RulesForm(forms.Form):
+class RulesForm(Form):
     """What a team's members may ask for; an empty field is inherited."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
@@ -308,7 +309,7 @@ def policy_in_words(policy: PoolPolicy) -> dict[str, str]:
     return {name: choices[name][getattr(policy, name)] for name in choices}
 
 
-class PoolForm(forms.Form):
+class PoolForm(Form):
     """A pool: its names, which nodes it has, and its policy."""
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)

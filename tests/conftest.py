@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from rig.deployment import TRUST
 from tests import shared
 from tests.deployment_fixtures import mended, team
 from tests.waiting import until
@@ -34,7 +36,10 @@ def free_port() -> int:
 
 @dataclass
 class Demo:
-    """The process, where it listens, what it prints, the sign-ins among that, and a token of who used the API."""
+    """The process, where it listens, what it prints, the sign-ins among that.
+
+    Whoever used the API has a token, whoever used a browser its cookies (Playwright's `StorageState`).
+    """
 
     process: "subprocess.Popen[bytes]"
     url: str
@@ -42,6 +47,7 @@ class Demo:
     log: Path
     passwords: dict[str, str]
     tokens: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, Any] = field(default_factory=dict)
 
     def token(self, username: str, scope: str = "manage") -> str:
         """Return a new API token of this user."""
@@ -60,7 +66,7 @@ class Demo:
         if username not in self.tokens:
             self.tokens[username] = self.token(username)
         headers = {"Authorization": f"Bearer {self.tokens[username]}"}
-        return httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=60)
+        return httpx.Client(base_url=f"{self.url}/api/v1/", headers=headers, timeout=60, verify=TRUST)
 
     def stop(self) -> str:
         """Press Ctrl-C, wait for the end, and return all it printed."""

@@ -1,13 +1,16 @@
 """Clients that ask too much, too fast, or never listen: refused, while the rest goes on."""
 
 import socket
+import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 import redis
 
+from chamber.authentication import SIGN_IN_WINDOW_SECONDS
 from rig.deployment import Deployment, Service
 from tests.deployment_fixtures import becomes, started, submit
 from tests.waiting import in_one_window
@@ -16,13 +19,13 @@ pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("
 
 
 def test_a_flood_of_sign_ins_is_answered_with_429_while_the_rest_goes_on(team: Deployment) -> None:
-    in_one_window()
-    stop = time.monotonic() + 6
+    over = threading.Event()
+    began = time.time()
 
     def flood(number: int) -> list[int]:
         found = []
         with httpx.Client(base_url=team.web_url, timeout=60) as client:
-            while time.monotonic() < stop:
+            while not over.is_set():
                 body = {"username": f"nobody-{number}", "password": "wrong"}
                 found.append(client.post("/api/v1/login/", json=body).status_code)
         return found
@@ -30,17 +33,20 @@ def test_a_flood_of_sign_ins_is_answered_with_429_while_the_rest_goes_on(team: D
     with ThreadPoolExecutor(12) as threads, team.api("rosa") as api:
         flooding = [threads.submit(flood, number) for number in range(12)]
         times = []
-        while time.monotonic() < stop:
-            began = time.monotonic()
-            assert api.get("me/").status_code == 200
-            times.append(time.monotonic() - began)
-            time.sleep(0.05)
+        try:
+            for _ in range(40):
+                asked = time.monotonic()
+                assert api.get("me/").status_code == 200
+                times.append(time.monotonic() - asked)
+        finally:
+            over.set()
         statuses = [status for one in flooding for status in one.result()]
+    windows = time.time() // SIGN_IN_WINDOW_SECONDS - began // SIGN_IN_WINDOW_SECONDS + 1
     with redis.Redis(port=team.redis.port) as counters:
         for key in counters.scan_iter("*sign-in:*"):  # the next test is somebody else
             counters.delete(key)
     assert set(statuses) == {401, 429}
-    assert statuses.count(401) <= 100
+    assert statuses.count(401) <= 100 * windows
     assert sorted(times)[len(times) * 9 // 10] < 20
 
 
@@ -144,11 +150,13 @@ def test_a_name_that_is_not_ours_is_refused(team: Deployment) -> None:
 
 
 def test_tries_to_sign_in_are_counted_by_the_address_that_the_proxy_names(team: Deployment) -> None:
-    body = {"username": "somebody", "password": "wrong"}
     with started(team, "web", CHAMBER_TRUSTED_PROXIES="127.0.0.1", CHAMBER_HOSTS=PUBLIC) as web:
-        in_one_window()
-        statuses = []
-        for address in ["192.0.2.50"] * 11 + ["192.0.2.51", "192.0.2.50, 192.0.2.52"]:
-            with through_the_proxy(web, **{"X-Forwarded-For": address}) as client:
-                statuses.append(client.post("/api/v1/login/", json=body).status_code)
-    assert statuses == [401] * 10 + [429, 401, 401]
+
+        def tried() -> list[int]:
+            body, statuses = {"username": f"somebody-{uuid.uuid4().hex}", "password": "wrong"}, []
+            for address in ["192.0.2.50"] * 11 + ["192.0.2.51", "192.0.2.50, 192.0.2.52"]:
+                with through_the_proxy(web, **{"X-Forwarded-For": address}) as client:
+                    statuses.append(client.post("/api/v1/login/", json=body).status_code)
+            return statuses
+
+        assert in_one_window(tried) == [401] * 10 + [429, 401, 401]

@@ -15,6 +15,9 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis]
 
+PAUSE_SECONDS = 0.5
+"""Between two doctors, each a process of its own: what is waited for gets the processor."""
+
 
 @pytest.fixture(scope="module")
 def team() -> Iterator[Deployment]:
@@ -40,6 +43,7 @@ def well(team: Deployment) -> None:
     deadline = time.monotonic() + 180
     while found := findings(team):
         assert time.monotonic() < deadline, found
+        time.sleep(PAUSE_SECONDS)
 
 
 def found_after(team: Deployment, statement: str, check: str) -> str:
@@ -53,7 +57,7 @@ def found_after(team: Deployment, statement: str, check: str) -> str:
             connection.execute(statement.encode())
         return findings(team).get(check)
 
-    return until(found)
+    return until(found, every=PAUSE_SECONDS)
 
 
 MARKS = "UPDATE chamber_mark SET at = at - interval '5 minutes' WHERE name <> 'totals'"
@@ -103,7 +107,7 @@ def test_a_scheduler_that_stopped_runs_no_cycles(team: Deployment) -> None:
 def test_a_part_that_stopped_is_missed(team: Deployment, part: str) -> None:
     well(team)
     with stopped(team, part):
-        told = until(lambda: findings(team).get(part))
+        told = until(lambda: findings(team).get(part), every=PAUSE_SECONDS)
     assert told.startswith(f"No process of the part {part} runs: ")
     assert told.endswith(f"Start `chamber serve --part {part}`, or look into its log.")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 from uuid import UUID
 
-from chamber.errors import NotVisible
+from chamber.errors import NotAllowed, NotVisible, Refusal
 from chamber.words import count
 from teams import rules
 from teams.actors import Actor
@@ -21,7 +21,7 @@ from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
 from workloads.quantities import WHOLE_MILLI, gpus_text
-from workloads.requests import SubmissionRequest, refusal
+from workloads.requests import SubmissionRequest, Unreadable, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Setting:
     """
 
     teams: dict[str, Team]
+    unknown: frozenset[str]
     rules: dict[str, EffectiveRules]
     limits: dict[str, PriorityLimits]
     needed: dict[str, UUID]
@@ -39,15 +40,18 @@ class Setting:
 
     @classmethod
     def read(cls, by: Actor, requests: Sequence[SubmissionRequest]) -> Self:
-        """Return the setting of these requests; raise `NotVisible` or `NotAllowed` for a team.
+        """Return the setting of these requests; raise `NotAllowed` for a team. `unknown` are teams that are not there,
+        or not for the actor.
 
         Five queries at most, however many teams.
         """
-        teams = _teams(by, [request.team for request in requests])
+        slugs = {request.team for request in requests}
+        teams = _teams(by, slugs)
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         return cls(
             teams=teams,
+            unknown=frozenset(slugs - teams.keys()),
             rules=of_teams,
             limits={
                 slug: rules.limits_for(roles_on(by.user, team), of_teams[slug])
@@ -64,20 +68,44 @@ class Setting:
         return replace(self, pools=known.pools(fresh=True))
 
 
-def _teams(by: Actor, slugs: Sequence[str]) -> dict[str, Team]:
-    """Return the teams of requests; `slugs` has one for each request, in their order."""
-    teams = {team.slug: team for team in Team.objects.filter(slug__in=set(slugs))}
+def _teams(by: Actor, slugs: Collection[str]) -> dict[str, Team]:
+    """Return those of the teams that the actor may see, by slug; raise `NotAllowed` for one that takes nothing of
+    theirs.
+    """
+    teams = {team.slug: team for team in Team.objects.filter(slug__in=slugs)}
     # One answer for both, so that nobody learns which teams there are.
     seen = {
-        slug for slug, team in teams.items() if by.user is None or may(by.user, Permission.VIEW_TEAM, team)
+        slug: team
+        for slug, team in teams.items()
+        if by.user is None or may(by.user, Permission.VIEW_TEAM, team)
     }
-    wrong = [{} if slug in seen else {"team": f"There is no team {slug!r}."} for slug in slugs]
-    if any(wrong):
-        told = refusal(wrong)
-        raise NotVisible(told.message, fields=told.fields)
     for slug in sorted(seen):
-        require(by, Permission.SUBMIT, teams[slug])
-    return teams
+        require(by, Permission.SUBMIT, seen[slug])
+    return seen
+
+
+def refusal_by(wrong: Sequence[dict[str, str]], setting: Setting) -> Refusal:
+    """Return one refusal of all mistakes: `NotVisible` where a team is unknown."""
+    told = refusal(wrong)
+    return NotVisible(told.message, fields=told.fields) if setting.unknown else told
+
+
+def completed(unreadable: Unreadable, by: Actor) -> Refusal:
+    """Return what cannot be read of submissions with what else is wrong with them: teams, pools, GPU types, workloads,
+    priorities and time limits that what can be read of them names.
+    """
+    try:
+        setting = Setting.read(by, [request for request in unreadable.rest if request])
+    except NotAllowed:
+        return unreadable
+    more = _named(unreadable, setting)
+    if any(more):
+        more = _named(unreadable, setting.looked_at_again())
+    return refusal([{**named, **told} for named, told in zip(more, unreadable.wrong, strict=True)])
+
+
+def _named(unreadable: Unreadable, setting: Setting) -> list[dict[str, str]]:
+    return [request.as_written(_of_names(request, setting)) if request else {} for request in unreadable.rest]
 
 
 def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
@@ -88,20 +116,35 @@ def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
 
 def check(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
     """Return a sentence for each field of a request that cannot be taken; empty where it can."""
-    team = setting.teams[request.team]
+    team = setting.teams.get(request.team)
     found = {
-        "team": f"{team.name} was archived and takes nothing new." if team.is_archived else "",
-        "priority": _priority(request, team, setting),
+        **_of_names(request, setting),
+        "gpus": _not_of_slices(request, setting.pools),
+        "pods": _too_large(request, team, setting) if team else "",
+    }
+    return {name: sentence for name, sentence in found.items() if sentence}
+
+
+def _of_names(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
+    """Return a sentence for each field that names what is not there, or that the team's rules forbid by itself."""
+    team = setting.teams.get(request.team)
+    found = {
+        "team": _of_team(request, team),
+        "priority": _priority(request, team, setting) if team else "",
         "pools": _unknown(request.pools, setting.pools.by_slug, "pool"),
         "gpu_types": _unknown(request.gpu_types, setting.pools.gpu_types, "GPU type")
         if setting.pools.gpu_types
         else "",
-        "time_limit_seconds": _time_limit(request, team, setting.rules[team.slug]),
+        "time_limit_seconds": _time_limit(request, team, setting.rules[team.slug]) if team else "",
         "depends_on": _unknown_workload(request, setting),
-        "gpus": _not_of_slices(request, setting.pools),
-        "pods": _too_large(request, team, setting),
     }
     return {name: sentence for name, sentence in found.items() if sentence}
+
+
+def _of_team(request: SubmissionRequest, team: Team | None) -> str:
+    if team is None:
+        return f"There is no team {request.team!r}."
+    return f"{team.name} was archived and takes nothing new." if team.is_archived else ""
 
 
 def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:

@@ -20,9 +20,10 @@ from chamber.standing import Standing
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
 from workloads import actions, listing, watch
+from workloads.admissible import completed
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, parse_many
-from workloads.shapes import SUBMISSION, AttemptShape, EventShape, WorkloadShape
+from workloads.requests import SubmissionRequest, Unreadable, parse_many
+from workloads.shapes import SUBMISSION, AttemptShape, EventShape, SubmittedShape, WorkloadShape
 from workloads.submission import submit
 
 FILTERS = [
@@ -65,7 +66,7 @@ class _Shapes(threading.local):
     """Shapes that a thread uses again: making the forty fields of one costs more than filling them."""
 
     def __init__(self) -> None:
-        self.workload = WorkloadShape()
+        self.workload, self.submitted = WorkloadShape(), SubmittedShape()
 
 
 _shapes = _Shapes()
@@ -98,19 +99,22 @@ class Workloads(APIView):
             }
         )
 
-    @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: WorkloadShape})
+    @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: SubmittedShape})
     def post(self, request: Request) -> Response:
         """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none."""
         body: Any = request.data
         several = isinstance(body, dict) and set(body) == {"workloads"}
-        asked = parse_many(body["workloads"]) if several else [SubmissionRequest.parse(body)]
+        try:
+            asked = parse_many(body["workloads"]) if several else [SubmissionRequest.parse(body)]
+        except Unreadable as unreadable:
+            raise completed(unreadable, actor(request)) from unreadable
         made = submit(
             by=actor(request),
             requests=asked,
             key=request.headers.get("Idempotency-Key"),
             body_sha256=hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest(),
         )
-        answer = shown(made)
+        answer = [_shapes.submitted.to_representation(workload) for workload in made]
         return Response({"workloads": answer} if several else answer[0], status=201)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
-from workloads import known, manifests
+from workloads import advice, known, manifests
 from workloads.actions import may_control
 from workloads.models import Attempt, Event, EventKind, Status, Workload
 from workloads.models.workload import ADMITTED
@@ -60,7 +60,7 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
     return {
         "workload": workload,
         "waits": workload.status in WAITING,
-        "ended_reason": _ended_reason(workload, last),
+        "ended_reason": _ended_reason(workload, last, user),
         "attempts": attempts,
         "pending_since": _pending_since(workload, events),
         "last": last if last is not None and workload.status != Status.PENDING else None,
@@ -86,12 +86,15 @@ def _pending_since(workload: Workload, events: Sequence[Event]) -> datetime:
     return next(returned, workload.submitted_at)
 
 
-def _ended_reason(workload: Workload, last: Attempt | None) -> dict[str, str] | None:
+def _ended_reason(workload: Workload, last: Attempt | None, user: "User") -> dict[str, str] | None:
     """Return the stored reason of an end, or of one that is about to come, in the words of the reason card."""
     displaced = of_displaced(last)
     if displaced is None and (workload.is_open or not workload.reason):
         return None
     reason = displaced.as_json() if displaced is not None else workload.reason
+    step = reason.get("next_step", "")
+    if not advice.is_for(step, workload, user):
+        reason = {**reason, "next_step": advice.of_others(step, workload)}
     return {**reason, "sentence": reason.get("message", ""), "code": reason.get("code", workload.reason_code)}
 
 

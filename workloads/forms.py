@@ -10,15 +10,18 @@ from django import forms
 from django.http import QueryDict
 
 from chamber.errors import Refusal
+from chamber.forms import Form
+from teams.actors import Actor
 from teams.fields import LongSelect
 from teams.models import Pool, Team
 from teams.permissions import Permission, paths_where
 from teams.querysets import TeamQuerySet
 from teams.rules import TIERS
 from workloads import known, manifests
+from workloads.admissible import completed
 from workloads.models import JobClass, OnPreemption
 from workloads.quantities import gpus_text
-from workloads.requests import SubmissionRequest
+from workloads.requests import SubmissionRequest, Unreadable
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -53,14 +56,17 @@ _DETAILS = (
 _PAIRS = ("environment", "node_selector", "labels", "annotations")
 
 
-def requests_from(data: QueryDict) -> list[SubmissionRequest]:
+def requests_from(data: QueryDict, by: Actor) -> list[SubmissionRequest]:
     """Return what a posted submit form asks for, from its fields or from its manifest.
 
     Raises a `Refusal` whose `fields` are names of the form's fields.
     """
     if data.get("tab") == "yaml":
-        return manifests.parse(data.get("manifest", ""))
-    return [SubmissionRequest.parse(_content(data))]
+        return manifests.parse(data.get("manifest", ""), complete=lambda found: completed(found, by))
+    try:
+        return [SubmissionRequest.parse(_content(data))]
+    except Unreadable as unreadable:
+        raise completed(unreadable, by) from unreadable
 
 
 def _content(data: QueryDict) -> dict[str, Any]:
@@ -115,7 +121,7 @@ def _choice(label: str, choices: Any = (), *, help_text: str = "", radio: bool =
     return forms.CharField(label=label, help_text=help_text, required=False, widget=widget)
 
 
-class SubmitForm(forms.Form):
+class SubmitForm(Form):
     """What a person fills in. Names of fields are those of `SubmissionRequest`."""
 
     name = _text("Name", help_text="For example bert-sweep.", required=True, maxlength=100)

@@ -1,6 +1,7 @@
 """Submissions as YAML: read with the line of each mistake, and written back from a workload."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -10,7 +11,7 @@ from teams.durations import duration_text
 from workloads import quantities
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, parse_many
+from workloads.requests import SubmissionRequest, Unreadable, parse_many
 
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 20
@@ -18,8 +19,12 @@ FIELD = "manifest"
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def parse(text: str) -> list[SubmissionRequest]:
+def parse(
+    text: str, *, complete: Callable[[Unreadable], Refusal] = lambda unreadable: unreadable
+) -> list[SubmissionRequest]:
     """Return the workloads of a manifest: one mapping, or several under `workloads:`.
+
+    `complete` adds to what cannot be read what else is wrong with the rest.
 
     Refused before anything is built: more than 256 KiB, aliases (a few lines of them may stand for
     gigabytes), depth above 20, keys that come twice. Mistakes in the content name their line.
@@ -32,6 +37,8 @@ def parse(text: str) -> list[SubmissionRequest]:
     several = isinstance(content, Mapping) and set(content) == {"workloads"}
     try:
         return parse_many(content["workloads"]) if several else [SubmissionRequest.parse(content)]
+    except Unreadable as refusal:
+        raise _with_lines(complete(refusal), root) from refusal
     except Refusal as refusal:
         raise _with_lines(refusal, root) from refusal
 
@@ -111,7 +118,11 @@ def _with_lines(refusal: Refusal, root: yaml.Node) -> Refusal:
         # A list of one is refused like a single workload: without an index.
         inner = f"workloads[0].{place}"
         line = lines.get(place) or lines.get(inner) or lines.get(place.rpartition(".")[0])
-        told.append(f"Line {line}: {sentence}" if line else sentence)
+        key = place.rpartition(".")[2]
+        # A sentence that does not speak of its key is told with it, as it stands in the text.
+        words = re.escape(key.removesuffix("s")).replace("_", "[_ ]")
+        named = sentence if re.search(rf"\b{words}", sentence, re.IGNORECASE) else f"{key}: {sentence}"
+        told.append(f"Line {line}: {named}" if line else sentence)
     return _of_lines(told, refusal.code)
 
 

@@ -38,6 +38,8 @@ REFUSAL_STEPS = {
     "limit-range": "Ask for CPU and memory within the namespace's limits, or ask an admin to change its LimitRange.",
     "quota-too-small": "Ask for less, or ask an admin to raise the namespace's ResourceQuota.",
     "quota-exceeded": "Wait until others free what the quota counts, or ask an admin to raise it.",
+    "plan-quota": "Nothing to do: it is tried again. If it comes again and again, ask an admin which pods with GPUs in "
+    "its namespace are not Chamber's: `kubectl get pods`.",
     "webhook-unreachable": "Ask an admin to look after the webhook that the message names.",
     "cluster-busy": "Ask an admin to look after the cluster's API server if it does not pass.",
     "rights-missing": "Ask an admin to run `chamber doctor --cluster`: the agent lacks rights.",
@@ -69,9 +71,15 @@ LASTING = frozenset(
 )
 """Refusals that do not pass by themselves."""
 OF_LEVEL = frozenset({"pod-security"})
-OF_NAMESPACE = OF_LEVEL | {"namespace-not-kept", "namespace-missing", "namespace-terminating"}
-"""Refusals for which another Pod Security level of the namespace may help, or that it is kept again."""
-PASSING = frozenset({"quota-exceeded", "cluster-busy", "webhook-unreachable", "namespace-terminating"})
+NOT_KEPT = "namespace-not-kept"
+"""Said of namespaces that are bound to a team only."""
+OF_NAMESPACE = OF_LEVEL | {NOT_KEPT, "namespace-missing", "namespace-terminating"}
+"""Refusals for which another Pod Security level of the namespace may help, or that it is kept again. An agent's
+default namespace is bound to no team, and never told to be kept again.
+"""
+PASSING = frozenset(
+    {"quota-exceeded", "plan-quota", "cluster-busy", "webhook-unreachable", "namespace-terminating"}
+)
 """Refusals that pass by themselves, or by what others do."""
 
 
@@ -108,8 +116,13 @@ def held_until(code: str) -> str:
     """Return what ends a hold that refusals for this reason set."""
     if code not in OF_NAMESPACE:
         return "it is not tried again before it is released"
-    level = "its namespace has another Pod Security level, " if code in OF_LEVEL else ""
-    return f"it is tried again when {level}the agent keeps its namespace again, or it is released"
+    if code == NOT_KEPT:
+        return "it is tried again when the agent keeps its namespace again, or it is released"
+    level = "has another Pod Security level or " if code in OF_LEVEL else ""
+    return (
+        "it is tried again when it is released; in a namespace that is bound to its team, also when that "
+        f"{level}is kept by the agent again"
+    )
 
 
 def of_displaced(attempt: "Attempt | None") -> EndReason | None:

@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     StringConstraints,
     ValidationError,
     field_validator,
@@ -33,6 +34,8 @@ MOST_CHARACTERS = 32_768
 MOST_TO_RUN_BYTES = 256 * 1024
 """Command and environment together: an agent is told of a workload in one message of at most 1 MiB."""
 TEN_YEARS = 10 * 365 * 86400
+SHORT_NAMES = {"time_limit": "time_limit_seconds", "grace": "grace_seconds"}
+"""What people may write for a field; sentences then name it as they wrote it."""
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -74,6 +77,17 @@ Text = Annotated[str, StringConstraints(max_length=300)]
 Argument = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
 Slug = Annotated[str, StringConstraints(max_length=60, min_length=1)]
 Seconds = Annotated[int, BeforeValidator(_seconds)]
+
+
+class Unreadable(Refusal):
+    """Submissions of which something cannot be read. `wrong` has the sentences of each, `rest` what of it can be."""
+
+    code = "invalid"
+
+    def __init__(self, wrong: "Sequence[dict[str, str]]", rest: "Sequence[SubmissionRequest | None]") -> None:
+        told = refusal(wrong)
+        super().__init__(told.message, fields=told.fields)
+        self.wrong, self.rest = wrong, rest
 
 
 class SubmissionRequest(BaseModel):
@@ -139,13 +153,19 @@ class SubmissionRequest(BaseModel):
         if "\\x00" in repr(data).replace("\\\\", ""):
             raise ValueError("The text holds a NUL character, which cannot be stored.")
         data = dict(data)
-        for short, name in (("time_limit", "time_limit_seconds"), ("grace", "grace_seconds")):
+        for short, name in SHORT_NAMES.items():
             if short in data and name not in data:
                 data[name] = data.pop(short)
         if data.get("gang") in (True, False):
             gang = data.pop("gang")
             data.setdefault("min_pods", None if gang else 1)
         return data
+
+    _written: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def as_written(self, problems: dict[str, str]) -> dict[str, str]:
+        """Return sentences by field under the names by which its submitter called the fields."""
+        return {self._written.get(name, name): text for name, text in problems.items()}
 
     @field_validator("min_pods")
     @classmethod
@@ -225,15 +245,31 @@ class SubmissionRequest(BaseModel):
 
     @classmethod
     def parse(cls, data: object) -> Self:
-        """Return the typed request; raise a `Refusal` with a sentence for each field that is wrong."""
+        """Return the typed request; raise `Unreadable` with a sentence for each field that is wrong."""
         try:
-            return cls.model_validate(data)
+            request = cls.model_validate(data)
         except ValidationError as error:
-            raise refusal([sentences(error)]) from error
+            wrong = sentences(error, data)
+            raise Unreadable([wrong], [cls._without(data, wrong)]) from error
+        request._written.update(_written(data))
+        return request
+
+    @classmethod
+    def _without(cls, data: object, wrong: dict[str, str]) -> Self | None:
+        """Return the request as far as it can be read: what else it names can be looked up."""
+        if not isinstance(data, dict) or "team" in wrong:
+            return None
+        kept = {key: value for key, value in data.items() if key not in wrong}
+        try:
+            request = cls.model_validate({"name": "unnamed", "image": "none", **kept})
+        except ValidationError:
+            return None
+        request._written.update(_written(kept))
+        return request
 
 
 def parse_many(items: object) -> list[SubmissionRequest]:
-    """Return all requests of a list; raise one `Refusal` that addresses every mistake by its index."""
+    """Return all requests of a list; raise `Unreadable` that addresses every mistake by its index."""
     if not isinstance(items, list) or not items:
         raise Refusal("workloads must be a list with at least one workload.", field="workloads")
     if len(items) > MOST_IN_ONE_REQUEST:
@@ -242,15 +278,18 @@ def parse_many(items: object) -> list[SubmissionRequest]:
             field="workloads",
         )
     parsed: list[SubmissionRequest] = []
+    rest: list[SubmissionRequest | None] = []
     wrong: list[dict[str, str]] = []
     for item in items:
         try:
-            parsed.append(SubmissionRequest.model_validate(item))
+            parsed.append(SubmissionRequest.parse(item))
+            rest.append(parsed[-1])
             wrong.append({})
-        except ValidationError as error:
-            wrong.append(sentences(error))
+        except Unreadable as found:
+            rest += found.rest
+            wrong += found.wrong
     if any(wrong):
-        raise refusal(wrong)
+        raise Unreadable(wrong, rest)
     return parsed
 
 
@@ -269,16 +308,31 @@ def refusal(wrong: Sequence[dict[str, str]]) -> Refusal:
     return Refusal(message, fields=fields, code="invalid")
 
 
-def sentences(error: ValidationError) -> dict[str, str]:
-    """Return what is wrong with each field, with the values given and what is allowed."""
+def sentences(error: ValidationError, data: object = None) -> dict[str, str]:
+    """Return what is wrong with each field of `data`, named as it was written, with the values and what is allowed."""
     found: dict[str, list[str]] = {}
+    written = _written(data)
     for detail in error.errors(include_url=False):
+        if detail["loc"]:
+            first, *rest = detail["loc"]
+            detail["loc"] = (written.get(str(first), first), *rest)
         field = str(detail["loc"][0]) if detail["loc"] else "workload"
         found.setdefault(field, []).append(_sentence(detail, field))
     return {field: invalid.together(told) for field, told in found.items()}
 
 
+def _written(data: object) -> dict[str, str]:
+    """Return by which short names `data` calls which fields."""
+    if not isinstance(data, dict):
+        return {}
+    return {name: short for short, name in SHORT_NAMES.items() if short in data and name not in data}
+
+
 def _sentence(detail: ErrorDetails, field: str) -> str:
+    if detail["type"] == "extra_forbidden" and field == "gang":
+        return invalid.told("bool_type", field, detail["input"])
+    if detail["type"] == "extra_forbidden" and field in SHORT_NAMES:
+        return f"Give either {field} or {SHORT_NAMES[field]}, not both."
     if detail["type"] == "extra_forbidden":
         near = difflib.get_close_matches(field, SubmissionRequest.model_fields, n=1)
         return f"There is no field {field!r}" + (f"; did you mean {near[0]!r}?" if near else ".")

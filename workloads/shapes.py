@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from teams.api.shapes import GpusField
-from workloads import known
+from workloads import known, warnings
 from workloads.models import Attempt, Event, Workload
 from workloads.requests import SubmissionRequest
 
@@ -133,6 +133,23 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     def get_attempt(self, workload: Workload) -> int | None:
         """Return the number of the open attempt."""
         return workload.attempt.number if workload.attempt is not None else None
+
+
+class SubmittedShape(WorkloadShape):
+    """A workload that was just submitted."""
+
+    warnings = serializers.SerializerMethodField(
+        help_text="What keeps it from starting as things are, whoever else waits; it is taken all the same."
+    )
+
+    class Meta:
+        model = Workload
+        fields = (*WorkloadShape.Meta.fields, "warnings")
+        read_only_fields = fields
+
+    def get_warnings(self, workload: Workload) -> list[str]:
+        """Return the sentences, mostly none."""
+        return warnings.of(workload)
 
 
 class AttemptShape(serializers.ModelSerializer[Attempt]):

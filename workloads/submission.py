@@ -15,12 +15,12 @@ from chamber.transactions import keep
 from teams.actors import Actor
 from teams.models import Team
 from workloads import defaults
-from workloads.admissible import Setting, check
+from workloads.admissible import Setting, check, refusal_by
 from workloads.defaults import PerGpu
 from workloads.lifecycle import lines
 from workloads.lifecycle.journal import announce
 from workloads.models import Dependency, Event, EventKind, SubmissionKey, Workload
-from workloads.requests import SubmissionRequest, refusal
+from workloads.requests import SubmissionRequest
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -135,16 +135,17 @@ def prepare(
 ) -> list[Workload]:
     """Return the workloads that `submit` would store, unsaved, after all its checks; for previews.
 
-    Raises `NotVisible` or `NotAllowed` for the team, and a `Refusal` with everything else that is wrong.
+    Raises `NotAllowed` for the team, and else one `Refusal` with everything that is wrong, `NotVisible` where a team is
+    not there.
     """
     owner = owner or _owner(by)
     setting = setting or Setting.read(by, requests)
-    wrong = [check(request, setting) for request in requests]
+    wrong = [request.as_written(check(request, setting)) for request in requests]
     if any(wrong):
         setting = setting.looked_at_again()
-        wrong = [check(request, setting) for request in requests]
+        wrong = [request.as_written(check(request, setting)) for request in requests]
     if any(wrong):
-        raise refusal(wrong)
+        raise refusal_by(wrong, setting)
     slugs = _different_slugs([request.name for request in requests])
     now = at or timezone.now()
     return [_row(request, slug, owner, setting, now) for request, slug in zip(requests, slugs, strict=True)]

@@ -22,7 +22,7 @@ from teams.models import Pool, Team
 from teams.permissions import Permission, may_anywhere
 from teams.querysets import TeamQuerySet
 from teams.rules import priority_limits
-from workloads import actions, detail, forms, listing, manifests
+from workloads import actions, detail, forms, listing, manifests, warnings
 from workloads.admissible import range_text
 from workloads.models import JobClass, Workload
 from workloads.submission import submit as submit_action
@@ -193,12 +193,15 @@ def _take(request: HttpRequest) -> HttpResponse:
     key, digest = _idempotency(request)
     asked = None
     try:
-        asked = forms.requests_from(request.POST)
+        asked = forms.requests_from(request.POST, _actor(request))
         workloads = submit_action(by=_actor(request), requests=asked, key=key, body_sha256=digest)
     except Refusal as refusal:
         by_line = asked is not None and request.POST.get("tab") == "yaml"
         form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
         return _form_page(request, form, status=422)
+    for workload in workloads:
+        for text in warnings.of(workload):
+            messages.warning(request, f"{workload.name}: {text}")
     if len(workloads) == 1:
         messages.success(request, f"{workloads[0].name} is submitted.")
         return redirect("workloads:detail", slug=workloads[0].slug)

@@ -12,12 +12,14 @@ from agentlink.agent.figures import own_version
 from agentlink.agent.link import Link, LinkLost
 from agentlink.agent.runner import Transport, open_link
 from agentlink.protocol import ENDED, Ack, Desired, Error, ErrorCode, Hello, Released, Report
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
 WITHIN_SECONDS = 30.0
 """How long the server may take to answer; it is asked again within that time."""
-AGAIN_SECONDS = 1.0
+AGAIN_SECONDS = (1.0, 8.0)
+"""The first pause before it is asked again, and the longest; each is twice the one before."""
 FINAL = frozenset({ErrorCode.NOT_AUTHORISED, ErrorCode.INVALID})
 """Errors that saying it again does not mend; an older server does not know the message."""
 
@@ -42,6 +44,7 @@ async def tell(
     except LinkLost as lost:
         return str(lost).rstrip(".")
     why = f"it did not answer within {within_seconds:.0f} s"
+    untold, (pause, longest) = Lasting(), AGAIN_SECONDS
     try:
         async with asyncio.timeout(within_seconds):
             while True:
@@ -53,8 +56,12 @@ async def tell(
                     why = str(lost).rstrip(".")
                     if lost.code in FINAL:
                         return why
-                logger.info("The server could not be told yet: %s.", why)
-                await asyncio.sleep(AGAIN_SECONDS)
+                if untold.due(why):
+                    logger.info(
+                        "The server could not be told yet: %s. Trying for %.0f s.", why, within_seconds
+                    )
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
     except TimeoutError:
         return why
 

@@ -22,6 +22,7 @@ from agentlink.agent.link import LinkLost, open_socket
 from agentlink.protocol import Error, Invalid
 from agentlink.protocol import logs as messages
 from agentlink.protocol.logs import STREAMS, Ask, Chunk, End, EndReason, Kept, Stop, Stored
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +56,22 @@ async def attached(
 async def _run(
     url: str, token: str | Callable[[], str], backend: Backend, keeper: Keeper, welcome: asyncio.Event
 ) -> None:
-    failures = 0
+    failures, broken = 0, Lasting()
     while True:
         await welcome.wait()
         began = time.monotonic()
         try:
             secret = token if isinstance(token, str) else token()
             async with open_socket(url, secret, PATH) as socket:
+                if broken.over() is not None:
+                    logger.info("Logs can be sent again.")
                 await Conversation(socket, backend, keeper).run()
         except LinkLost as lost:
-            logger.info("No logs are sent now: %s", lost)
+            if broken.due(str(lost)):
+                logger.info("No logs are sent now: %s", lost)
         except (WebSocketException, OSError) as error:
-            logger.info("The logs connection broke: %s", error)
+            if broken.due(str(error)):
+                logger.info("The logs connection broke: %s", error)
         except Exception:
             logger.exception("The logs connection failed.")
         failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1

@@ -116,13 +116,14 @@ async def run_native(
     memory = Memory()
 
     async def lead() -> NoReturn:
-        FIGURES.leads = True
+        FIGURES.leads, refused = True, logs.Lasting()
         try:
             while True:
                 try:
                     await _follow(access, options, health, memory, url=url, token=token, transport=transport)
                 except KubeError as error:
-                    logger.warning("The cluster does not let this agent begin: %s", error)
+                    if refused.due(str(error)):
+                        logger.warning("The cluster does not let this agent begin: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
         finally:
             health.waits_for = ""  # it stands by, or ends
@@ -138,6 +139,7 @@ async def run_native(
 
 async def _reach(access: Access, health: Health) -> str:
     """Return the cluster's own id when the API server answers; empty where it does not tell that."""
+    away = logs.Lasting()
     async with Kube(access) as kube:
         while True:
             try:
@@ -146,9 +148,12 @@ async def _reach(access: Access, health: Health) -> str:
             except Forbidden:
                 uid = ""
             except KubeError as error:
-                logger.warning("%s Trying again in %.0f s.", error, AGAIN_SECONDS)
+                if away.due(str(error)):
+                    logger.warning("%s Trying again every %.0f s.", error, AGAIN_SECONDS)
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
+            if (seconds := away.over()) is not None:
+                logger.info("The API server at %s answers, after %.0f s.", access.server, seconds)
             health.waits_for = ""
             return uid
 

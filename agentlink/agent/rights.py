@@ -118,8 +118,8 @@ RIGHTS = (
     Right(
         Where.WORKLOADS,
         BUDGETS,
-        ("create", "delete"),
-        "to keep work from being evicted",
+        ("list", "create", "delete"),
+        "to keep work from being evicted, by one budget and no second",
     ),
     Right(
         Where.WORKLOADS,

@@ -33,6 +33,7 @@ from agentlink.protocol import (
     Report,
     Verdicts,
 )
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,9 @@ REPORTS_EVERY_SECONDS = 0.2
 """How fast messages with reports follow each other: each is a transaction, however many reports it has."""
 PROGRESS_SECONDS = 1.0
 """How long a report may wait that only says that more of the pods of what is starting run: the others come soon."""
+QUIET_BEATS = 1.5
+"""After how many heartbeats without a fault the server takes messages again: each fault has something said again, at
+the latest with the next heartbeat."""
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 LASTING_SECONDS = 5.0
@@ -81,19 +85,22 @@ async def run_agent(
     memory = memory or Memory()
     core = Core()
     welcome = asyncio.Event()
+    away, faults = Lasting(), Lasting()
 
     def tell_link(there: bool) -> None:
         if there:
             welcome.set()
             FIGURES.connections += 1
-            logger.info("Connected to Chamber at %s.", url)
+            seconds = away.over()
+            lasted = "" if seconds is None else f" again, after {seconds:.0f} s"
+            logger.info("Connected to Chamber at %s%s.", url, lasted)
         FIGURES.connected = there
         on_link(there)
 
     async with _logs(url, token, backend, transport, welcome) as keeper:
         while True:
             conversation = _Conversation(
-                core, memory, backend, keeper, heartbeat_seconds=heartbeat_seconds, on_link=tell_link
+                core, memory, backend, keeper, faults, heartbeat_seconds=heartbeat_seconds, on_link=tell_link
             )
             FIGURES.attempts, FIGURES.unacknowledged = core.phases, core.count_unacknowledged
             began = time.monotonic()
@@ -115,13 +122,15 @@ async def run_agent(
             failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1
             pause = _pause(failures, lost)
             if lost is not None:
-                _tell_lost(url, lost, pause, was_connected=was_connected)
+                _tell_lost(url, lost, pause, away, was_connected=was_connected)
             await asyncio.sleep(pause)
 
 
-def _tell_lost(url: str, lost: LinkLost, pause: float, *, was_connected: bool) -> None:
-    """Log and count that a connection failed or ended, and why."""
+def _tell_lost(url: str, lost: LinkLost, pause: float, away: Lasting, *, was_connected: bool) -> None:
+    """Count that a connection failed or ended, and log why, once for each cause while there is none."""
     FIGURES.lost[_why(lost, was_connected)] += 1
+    if not away.due(str(lost)):
+        return
     if lost.code is not None:
         said = f"Chamber at {url} refused this agent ({lost.code.value})"
     elif was_connected:
@@ -180,6 +189,7 @@ class _Conversation:
         memory: Memory,
         backend: Backend,
         keeper: Keeper | None,
+        faults: Lasting,
         *,
         heartbeat_seconds: float,
         on_link: Callable[[bool], None],
@@ -188,7 +198,7 @@ class _Conversation:
         self._greeted_at = -AGAIN_SECONDS
         self._core, self._backend, self._heartbeat_seconds = core, backend, heartbeat_seconds
         self._memory = memory
-        self._keeper, self._on_link = keeper, on_link
+        self._keeper, self._faults, self._on_link = keeper, faults, on_link
         self._wake = asyncio.Event()
         self._seen = -1
         self._nodes_seen = -1
@@ -286,7 +296,12 @@ class _Conversation:
             self._wake.set()
 
     async def _hear(self, link: Link, error: Error) -> None:
-        logger.warning("The server refused a message (%s): %s", error.code, error.message)
+        if error.code is not ErrorCode.FAULT:
+            logger.warning("The server refused a message (%s): %s", error.code, error.message)
+        elif self._faults.due(error.message):
+            logger.warning(
+                "The server fails on messages of this agent, which says them again: %s", error.message
+            )
         if error.about == "hello" and error.code is ErrorCode.INVALID:
             raise LinkLost(f"The server does not take this agent's hello: {error.message}", error.code)
         self._core.refuse(error)
@@ -433,6 +448,9 @@ class _Conversation:
             )
             await link.send([heartbeat])
             self._wake.set()
+            failed = self._faults.over(quiet_seconds=QUIET_BEATS * self._heartbeat_seconds)
+            if failed is not None:
+                logger.info("The server takes this agent's messages again, after %.0f s.", failed)
             unknown = self._core.unacknowledged()
             late = [report for report in unknown if (report.attempt, report.sequence) in before]
             before = {(report.attempt, report.sequence) for report in unknown}

@@ -53,6 +53,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
     exchange: Exchange | None = None
     looking: "asyncio.Task[None] | None" = None
     rejected = 0
+    told_unknown = told_foreign = False
 
     async def connect(self) -> None:
         """Let in whoever has a valid token; tell the others why not, and close with 4401."""
@@ -131,11 +132,24 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
         if not pods:
             return
         try:
-            await in_thread(kept.keep)(self.cluster_id, pods)
+            left_out: kept.LeftOut = await in_thread(kept.keep)(self.cluster_id, pods)
         except DatabaseError:
             logger.exception("Logs of %d pods cannot be stored now.", len(pods))
             return
+        self._tell_left_out(left_out)
         await self._say(Stored(pods=tuple(StoredPod(attempt=pod.attempt, pod=pod.pod) for pod in pods)))
+
+    def _tell_left_out(self, pods: kept.LeftOut) -> None:
+        """Log what was not stored, the first time in this connection: the agent sends it for each pod that is over."""
+        if pods.unknown and not self.told_unknown:
+            self.told_unknown = True
+            logger.info(
+                "Its agent sent logs of attempts that are not known here; they are left out. The attempts were "
+                "deleted, or began after the backup that the database was restored from."
+            )
+        if pods.foreign and not self.told_foreign:
+            self.told_foreign = True
+            logger.warning("Its agent sent logs of pods that are not its own; they are left out.")
 
     async def _reject(self, wrong: Invalid) -> None:
         """Count and log what was wrong, and say so."""

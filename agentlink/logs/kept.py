@@ -1,10 +1,10 @@
 """The table of what pods have written, after their end."""
 
-import logging
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import F
@@ -14,7 +14,6 @@ from agentlink.protocol.logs import KEPT_BYTES, KeptPart
 from chamber.ids import first_of
 
 BATCH = 200
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +51,18 @@ class Parts:
                 self._parts, self._size = [], 0
 
 
-def keep(cluster_id: UUID, pods: Sequence[Whole]) -> None:
-    """Store the logs of pods of this cluster's attempts; others are counted and left out (at most three queries).
+class LeftOut(NamedTuple):
+    """How many pods were not stored: of attempts that nobody knows here, and of what is not this cluster's."""
 
-    What is stored already is replaced: the agent may have read further meanwhile.
+    unknown: int = 0
+    foreign: int = 0
+
+
+def keep(cluster_id: UUID, pods: Sequence[Whole]) -> LeftOut:
+    """Store the logs of pods of this cluster's attempts; return how many were left out (at most four queries).
+
+    What is stored already is replaced: the agent may have read further meanwhile. An attempt may be unknown because it
+    was deleted, or because the database was restored from a backup that is older than it.
     """
     attempts = {pod.attempt for pod in pods}
     ours = Assignment.objects.filter(cluster=cluster_id, attempt__in=attempts)
@@ -71,8 +78,8 @@ def keep(cluster_id: UUID, pods: Sequence[Whole]) -> None:
         for pod in pods
         if pod.pod < pods_of.get(pod.attempt, 0)
     }
-    if len(rows) < len({(pod.attempt, pod.pod) for pod in pods}):
-        logger.warning("The agent of cluster %s sent logs of pods that are not its own.", cluster_id)
+    left_out = _left_out({(pod.attempt, pod.pod) for pod in pods} - rows.keys())
+    if left_out.foreign:
         Cluster.objects.filter(pk=cluster_id).update(rejected_messages=F("rejected_messages") + 1)
     if rows:
         PodLog.objects.bulk_create(
@@ -81,6 +88,16 @@ def keep(cluster_id: UUID, pods: Sequence[Whole]) -> None:
             unique_fields=["attempt", "pod_index"],
             update_fields=["content", "size_bytes", "cut"],
         )
+    return left_out
+
+
+def _left_out(pods: Collection[tuple[UUID, int]]) -> LeftOut:
+    if not pods:
+        return LeftOut()
+    there = Assignment.objects.filter(attempt__in={attempt for attempt, _ in pods})
+    known = set(there.values_list("attempt", flat=True))
+    unknown = sum(attempt not in known for attempt, _ in pods)
+    return LeftOut(unknown, len(pods) - unknown)
 
 
 def forget(before: datetime) -> int:

@@ -17,6 +17,7 @@ DISPLACING = frozenset(
         "volume-not-mounted",  # do not get their volumes,
         "config-missing",  # name a ConfigMap or Secret that is not there,
         "quota-exceeded",  # or are not allowed, for whatever the cluster says
+        "plan-quota",
         "quota-too-small",
         "limit-range",
         "pod-security",

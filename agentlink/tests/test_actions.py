@@ -94,7 +94,8 @@ def test_a_connected_cluster_cannot_be_declared_lost_however_late_its_clock() ->
     cluster = actions.create_cluster(by=SETUP, name="east").cluster
     silent_for(cluster, seconds=5000)
     Cluster.objects.update(connected=True)
-    with pytest.raises(Conflict):
+    said = "last heard 500. s ago and still counts as connected, as it does for 30 s after an outage of this server"
+    with pytest.raises(Conflict, match=said):
         actions.declare_lost(by=SETUP, cluster=cluster)
 
 

@@ -184,6 +184,7 @@ def test_a_job_that_was_changed_is_looked_at_anew_and_loses_its_place(
     assert first != second
     old, new = Workload.objects.get(slug=first), Workload.objects.get(slug=second)
     assert (old.status, old.reason_code, new.status, new.pods) == ("cancelled", "job-changed", "pending", 2)
+    assert "looked at anew" in old.reason["next_step"]
     assert AdoptedJob.objects.filter(current=True).get().workload == new
     assert discover(hand, job(pods=2, problems=("It has no pods.",)))["u1"].refused == "It has no pods."
     assert Workload.objects.get(slug=second).status == Status.CANCELLED
@@ -197,6 +198,12 @@ def test_a_job_that_has_ended_is_neither_adopted_nor_run_again(place: Place, bou
     discover(hand, job("u2", finished=True))
     workload.refresh_from_db()
     assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-ended")
+    assert (
+        workload.reason["message"] == "Its Job nlp-jobs/train has ended in the cluster and cannot run again."
+    )
+    assert workload.reason["next_step"] == (
+        "To run it again, delete the Job first: kubectl delete job train -n nlp-jobs. Then create it again, suspended."
+    )
 
 
 def test_a_workload_that_was_cancelled_is_not_adopted_again(place: Place, bound: BoundNamespace) -> None:

@@ -49,8 +49,8 @@ def test_an_admin_binds_and_unbinds_a_namespace(client: Client, place: Place) ->
     [
         ({"team": "nlp", "namespace": "kube-x"}, "belongs to Kubernetes itself"),
         ({"team": "nlp", "namespace": "No"}, "is no name for a namespace"),
-        ({"team": "acme", "namespace": "x"}, "not one of the available choices"),
-        ({"team": "", "namespace": "x"}, "This field is required"),
+        ({"team": "acme", "namespace": "x"}, "&#x27;acme&#x27; is not allowed for Team; allowed are &#x27;"),
+        ({"team": "", "namespace": "x"}, "Team is missing."),
     ],
 )
 def test_a_wrong_form_comes_back_with_a_sentence(

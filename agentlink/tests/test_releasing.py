@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -87,6 +88,41 @@ def test_what_ran_there_is_in_the_queue_at_once_and_its_devices_are_free(
         again.say(part)
     assert set(Node.objects.present().values_list("name", "ready")) == {("n1", True), ("n2", True)}
     assert capacity_milli() == {place.pool.pk: 8000}
+
+
+@pytest.mark.django_db
+def test_a_release_that_is_told_again_changes_nothing_more(place: Place) -> None:
+    hand = Hand(place.cluster)
+    on(place, 0)
+    answer = hand.say(Released())
+    first = Cluster.objects.values_list("released_at", flat=True).get()
+    for again in (hand, Hand(place.cluster, hello=False)):  # on the same connection, and after a farewell
+        if again is not hand:
+            again.say(again.farewell())
+        assert releasing.take(place.cluster, connection=again.connection)
+    assert answer.messages == [Ack(released=True)]
+    assert Cluster.objects.values_list("released_at", flat=True).get() == first
+    assert AuditEvent.objects.get(action="cluster.released").after == {"attempts": 1}
+
+    Hand(place.cluster)  # an agent is there once more: another release is another one
+    Hand(place.cluster).say(Released())
+    assert AuditEvent.objects.filter(action="cluster.released").count() == 2
+
+
+@pytest.mark.django_db
+def test_a_release_that_was_cut_short_is_recorded_when_it_is_told_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(place.cluster)
+    runs = on(place, 0)
+    monkeypatch.setattr(releasing, "lock", Mock(side_effect=OSError("cut short")))
+    with pytest.raises(OSError, match="cut short"):
+        releasing.take(place.cluster, connection=hand.connection)
+    monkeypatch.undo()
+    assert not AuditEvent.objects.filter(action="cluster.released").exists()
+    assert releasing.take(place.cluster, connection=hand.connection)
+    assert status(runs) == "pending"
+    assert AuditEvent.objects.filter(action="cluster.released").count() == 1
 
 
 @pytest.mark.django_db

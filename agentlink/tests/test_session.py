@@ -146,7 +146,12 @@ def test_while_the_database_is_away_the_agent_is_asked_to_say_it_again(
     hand = Hand(place.cluster)
     with monkeypatch.context() as away:
         away.setattr(AgentToken.objects, "select_related", Mock(side_effect=OperationalError("gone")))
-        assert codes(hand.say(hand.heartbeat())) == [ErrorCode.FAULT]
+        (fault,) = hand.say(hand.heartbeat()).messages
+        assert isinstance(fault, Error)
+        assert (fault.code, fault.message) == (
+            ErrorCode.FAULT,
+            "The server's database cannot be used now; send the message again.",
+        )
         assert hand.session.news().messages == []
         refusal = Error(code=ErrorCode.TOO_LARGE, message="Too large.")
         assert hand.session.refuse(refusal).messages == [refusal]
@@ -377,6 +382,16 @@ def test_a_fault_of_the_server_is_answered_and_the_conversation_goes_on(
         assert codes(hand.say(Observed(reports=()))) == [ErrorCode.FAULT]
     assert "could not be taken" in caplog.text
     assert hand.say(hand.heartbeat()).closes is None
+
+
+def test_an_agent_that_is_wrong_again_and_again_is_a_line_and_a_count(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = Hand(place.cluster)
+    for _ in range(5):
+        hand.session.take("no message")
+    told = [line for line in caplog.records if "sent what cannot be taken" in line.getMessage()]
+    assert (len(told), Cluster.objects.get().rejected_messages) == (1, 5)
 
 
 # Whatever comes

@@ -250,7 +250,7 @@ def _refusal(response: httpx.Response) -> Failure:
 def _by_field(errors: object, place: str = "") -> dict[str, str]:
     """Return one sentence a field from the nested `errors` of a problem."""
     if isinstance(errors, dict):
-        parts = [_by_field(value, f"{place}.{name}".lstrip(".")) for name, value in errors.items()]
+        parts = [_by_field(value, _inner(place, str(name))) for name, value in errors.items()]
     elif isinstance(errors, list) and not all(isinstance(error, str) for error in errors):
         parts = [_by_field(value, f"{place}[{index}]") for index, value in enumerate(errors) if value]
     elif errors:
@@ -259,3 +259,10 @@ def _by_field(errors: object, place: str = "") -> dict[str, str]:
     else:
         return {}
     return {name: sentence for part in parts for name, sentence in part.items()}
+
+
+def _inner(place: str, name: str) -> str:
+    """Return the place of a part: entries of a list are told by their number."""
+    if name.isdigit():
+        return f"{place}[{name}]"
+    return place if name == "non_field_errors" else f"{place}.{name}".lstrip(".")

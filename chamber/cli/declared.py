@@ -36,11 +36,15 @@ class Declared:
     pools: tuple[Json, ...]
     teams: tuple[Json, ...]
     priority_classes: Mapping[str, int | None] = field(default_factory=dict)
+    file: manifests.File = field(default_factory=lambda: manifests.File("the file"))
 
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be done, as bodies of the API by slug, and each difference as a row to be shown."""
+    """What is to be done, as bodies of the API by slug, and each difference as a row to be shown.
+
+    `problems` are sentences, by their places in the file, about what is left out: it names what is not there.
+    """
 
     new_pools: list[Json] = field(default_factory=list)
     pools: dict[str, Json] = field(default_factory=dict)
@@ -49,6 +53,7 @@ class Plan:
     edits: dict[str, Json] = field(default_factory=dict)
     priority_classes: dict[str, int] | None = None
     changes: list[Row] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
 
     @property
     def picks_nodes(self) -> bool:
@@ -62,94 +67,127 @@ class Plan:
 
 def read(path: str) -> Declared:
     """Return what a file (`-`: standard input) declares under each of `KINDS`; a `Failure` where it cannot be."""
-    name = "standard input" if path == "-" else path
-    pools: list[Json] = []
-    teams: list[Json] = []
-    classes: dict[str, int | None] = {}
-    for document in manifests.documents(path):
-        if document is None:
-            continue
+    reading = _Reading(manifests.load(path))
+    for number, document in enumerate(reading.file.documents):
+        if document is not None:
+            reading.take(document, f"documents[{number}]")
+    reading.require_sound()
+    teams = reading.parents_first()
+    reading.require_sound()
+    return Declared(tuple(reading.pools.values()), tuple(teams), reading.classes, reading.placed_file())
+
+
+class _Reading:
+    """What was read of a file so far, and what is wrong with it: all of it is told at once."""
+
+    def __init__(self, file: manifests.File) -> None:
+        self.file = file
+        self.pools: dict[str, Json] = {}
+        self.teams: dict[str, Json] = {}
+        self.classes: dict[str, int | None] = {}
+        self._problems: dict[str, str] = {}
+        self._lines: dict[str, int] = {}
+
+    def take(self, document: Any, place: str) -> None:
+        """Add what a document declares."""
+        for at, line in self.file.lines.items():
+            if at.startswith(place):
+                self._lines.setdefault(at.removeprefix(place).removeprefix("."), line)
         if not isinstance(document, dict) or not set(document) <= set(KINDS):
             text = "give pools and teams, each a list, and priority_classes, a mapping"
-            raise Failure(f"{name}: {text}; not {document!r:.60}.", Exit.USAGE)
-        pools += _items(document.get("pools"), "pools", POOL_KEYS, name)
-        teams += _items(document.get("teams"), "teams", TEAM_KEYS, name)
-        more = _classes(document.get("priority_classes"), name)
-        for key in more:
-            if key in classes:
-                raise Failure(f"{name}: the PriorityClass {key} comes twice.", Exit.USAGE)
-        classes |= more
-    if not pools and not teams and not classes:
-        raise Failure(f"{name} declares no pools and no teams, nor priority_classes.", Exit.USAGE)
-    for kind, items in (("pool", pools), ("team", teams)):
-        _refuse_twice(kind, items, name)
-    for pool in pools:
-        if not isinstance(pool.get("policy") or {}, dict):
-            raise Failure(
-                f"{name}: {pool['slug']}.policy must be a mapping, not {pool['policy']!r:.60}.", Exit.USAGE
-            )
-    for team in teams:
-        team["shares"] = _shares(team, name)
-    return Declared(tuple(pools), tuple(_parents_first(teams, name)), classes)
+            self._wrong("", f"{text}; not {document!r:.60}.", key=place)
+            return
+        self._take_items("pools", "pool", document.get("pools"), POOL_KEYS, self.pools)
+        self._take_items("teams", "team", document.get("teams"), TEAM_KEYS, self.teams)
+        self._take_classes(document.get("priority_classes"))
 
+    def require_sound(self) -> None:
+        """Raise all that is wrong."""
+        if self._problems:
+            raise self.placed_file().failure(self._problems)
+        if not self.pools and not self.teams and not self.classes:
+            text = f"{self.file.name} declares no pools and no teams, nor priority_classes."
+            raise Failure(text, Exit.USAGE)
 
-def _classes(value: Any, name: str) -> dict[str, int | None]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise Failure(f"{name}: priority_classes must be a mapping, not {value!r:.60}.", Exit.USAGE)
-    for key, priority in value.items():
-        if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
-            text = f"priority_classes.{key} must be a priority, or null to take it out; not {priority!r:.60}."
-            raise Failure(f"{name}: {text}", Exit.USAGE)
-    return {str(key): priority for key, priority in value.items()}
+    def placed_file(self) -> manifests.File:
+        """Return the file with the lines by the places of what it declares, whatever document they are in."""
+        return manifests.File(self.file.name, self.file.documents, self._lines)
 
+    def parents_first(self) -> list[Json]:
+        """Return the teams so that each comes after its parent."""
+        sorter = TopologicalSorter({slug: [str(team.get("parent"))] for slug, team in self.teams.items()})
+        try:
+            return [self.teams[slug] for slug in sorter.static_order() if slug in self.teams]
+        except CycleError as error:
+            circle = " below ".join(reversed(error.args[1]))
+            self._wrong(f"teams.{error.args[1][0]}", f"no team can be below itself, as in {circle}.")
+            return []
 
-def _items(value: Any, kind: str, keys: Iterable[str], name: str) -> list[Json]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise Failure(f"{name}: {kind} must be a list, not {value!r:.60}.", Exit.USAGE)
-    for item in value:
-        if not isinstance(item, dict) or not isinstance(item.get("slug"), str):
-            raise Failure(f"{name}: each of {kind} is a mapping with a slug, not {item!r:.60}.", Exit.USAGE)
-        _refuse_unknown(item, ("slug", *keys), f"{name}: {item['slug']}")
-    return [dict(item) for item in value]
+    def _wrong(self, place: str, text: str, *, key: str = "") -> None:
+        """Note a sentence about a place; its line is that of the `key`, where it is another."""
+        at = key or place
+        while at in self._problems:
+            at += " "
+        self._problems[at] = text if at == place else f"{place}: {text}" if place else text
 
+    def _take_items(
+        self, kind: str, noun: str, value: Any, keys: Iterable[str], found: dict[str, Json]
+    ) -> None:
+        if value is None:
+            return
+        if not isinstance(value, list):
+            self._wrong(kind, f"{kind} must be a list, not {value!r:.60}.")
+            return
+        for index, item in enumerate(value):
+            if not isinstance(item, dict) or not isinstance(item.get("slug"), str):
+                self._wrong(f"{kind}[{index}]", f"each of {kind} is a mapping with a slug, not {item!r:.60}.")
+                continue
+            slug = item["slug"]
+            place = f"{kind}.{slug}"
+            if slug in found:
+                self._wrong(place, f"the {noun} {slug} comes twice.", key=f"{kind}[{index}]")
+                continue
+            self._refuse_unknown(item, ("slug", *keys), place)
+            found[slug] = dict(item)
+            if kind == "teams":
+                found[slug]["shares"] = self._shares(item, place)
+            elif not isinstance(item.get("policy") or {}, dict):
+                self._wrong(
+                    f"{place}.policy", f"{place}.policy must be a mapping, not {item['policy']!r:.60}."
+                )
 
-def _refuse_unknown(item: Mapping[str, Any], keys: Iterable[str], place: str) -> None:
-    known = tuple(keys)
-    for key in item:
-        if key not in known:
-            raise Failure(f"{place}: there is no {key!r} here; known are {', '.join(known)}.", Exit.USAGE)
+    def _refuse_unknown(self, item: Mapping[str, Any], keys: Iterable[str], place: str) -> None:
+        known = tuple(keys)
+        for key in item:
+            if key not in known:
+                text = f"there is no {key!r} here; known are {', '.join(known)}."
+                self._wrong(place, text, key=f"{place}.{key}")
 
+    def _shares(self, team: Json, place: str) -> dict[str, Json]:
+        shares = team.get("shares") or {}
+        at = f"{place}.shares"
+        if not isinstance(shares, dict) or not all(isinstance(share, dict) for share in shares.values()):
+            self._wrong(at, f"{at} must be a mapping from pools to mappings, not {shares!r:.60}.")
+            return {}
+        for pool, share in shares.items():
+            self._refuse_unknown(share, SHARE_KEYS, f"{at}.{pool}")
+        return {str(pool): share for pool, share in shares.items()}
 
-def _refuse_twice(kind: str, items: Iterable[Json], name: str) -> None:
-    seen: set[str] = set()
-    for item in items:
-        if item["slug"] in seen:
-            raise Failure(f"{name}: the {kind} {item['slug']} comes twice.", Exit.USAGE)
-        seen.add(item["slug"])
-
-
-def _parents_first(teams: Iterable[Json], name: str) -> list[Json]:
-    by_slug = {team["slug"]: team for team in teams}
-    sorter = TopologicalSorter({slug: [str(team.get("parent"))] for slug, team in by_slug.items()})
-    try:
-        return [by_slug[slug] for slug in sorter.static_order() if slug in by_slug]
-    except CycleError as error:
-        circle = " below ".join(reversed(error.args[1]))
-        raise Failure(f"{name}: no team can be below itself, as in {circle}.", Exit.USAGE) from None
-
-
-def _shares(team: Json, name: str) -> dict[str, Json]:
-    shares = team.get("shares") or {}
-    place = f"{name}: {team['slug']}.shares"
-    if not isinstance(shares, dict) or not all(isinstance(share, dict) for share in shares.values()):
-        raise Failure(f"{place} must be a mapping from pools to mappings, not {shares!r:.60}.", Exit.USAGE)
-    for pool, share in shares.items():
-        _refuse_unknown(share, SHARE_KEYS, f"{place}.{pool}")
-    return {str(pool): share for pool, share in shares.items()}
+    def _take_classes(self, value: Any) -> None:
+        kind = "priority_classes"
+        if value is None:
+            return
+        if not isinstance(value, dict):
+            self._wrong(kind, f"{kind} must be a mapping, not {value!r:.60}.")
+            return
+        for key, priority in value.items():
+            place = f"{kind}.{key}"
+            if str(key) in self.classes:
+                self._wrong(place, f"the PriorityClass {key} comes twice.")
+            if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
+                text = f"{place} must be a priority, or null to take it out; not {priority!r:.60}."
+                self._wrong(place, text)
+            self.classes[str(key)] = priority
 
 
 def compare(
@@ -165,11 +203,11 @@ def compare(
         _compare_pool(plan, pool, pools.get(pool["slug"]))
     known = {*pools, *(pool["slug"] for pool in declared.pools)}
     for team in declared.teams:
-        for pool_slug in team["shares"]:
-            if pool_slug not in known:
-                text = f"There is no pool {pool_slug!r}, in which {team['slug']} is to have a share."
-                raise Failure(text, Exit.NOT_FOUND)
-        _compare_team(plan, team, teams.get(team["slug"]))
+        for pool_slug in team["shares"].keys() - known:
+            text = f"There is no pool {pool_slug!r}, in which {team['slug']} is to have a share."
+            plan.problems[f"teams.{team['slug']}.shares.{pool_slug}"] = text
+        there = {pool: share for pool, share in team["shares"].items() if pool in known}
+        _compare_team(plan, {**team, "shares": there}, teams.get(team["slug"]))
     _compare_classes(plan, declared.priority_classes, classes or {})
     return plan
 
@@ -189,6 +227,11 @@ def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
     if now is None:
         plan.new_pools.append({"name": slug, **pool})
         plan.note("pool", slug, "", None, "new")
+        for key in POOL_KEYS:
+            if key in pool and key != "policy":
+                plan.note("pool", slug, key, None, pool[key])
+        for key, value in (pool.get("policy") or {}).items():
+            plan.note("pool", slug, f"policy.{key}", None, value)
         return
     body: Json = {}
     for key in POOL_KEYS:
@@ -209,12 +252,16 @@ def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:
     slug = team["slug"]
     if now is None:
         if not team.get("parent"):
-            raise Failure(
-                f"There is no team {slug!r}, or not for you; to make it, name its parent.", Exit.NOT_FOUND
+            plan.problems[f"teams.{slug}"] = (
+                f"There is no team {slug!r}, or not for you; to make it, name its parent."
             )
+            return
         made = {key: value for key, value in team.items() if key != "shares"}
         plan.new_teams.append({"name": slug, **made})
         plan.note("team", slug, "", None, f"new, below {team['parent']}")
+        for key in LIMIT_KEYS:
+            if key in team:
+                plan.note("team", slug, key, None, team[key])
         now = NEW_TEAM
         limits: Json = {}
     else:

@@ -5,6 +5,8 @@ from typing import IO, Any
 
 import click
 
+from chamber.words import placed
+
 
 class Exit(IntEnum):
     """What a script may rely on."""
@@ -76,5 +78,6 @@ class Failure(click.ClickException):
         """Write it to stderr."""
         click.echo(f"Error: {self.message}", file=file, err=True)
         for name, sentence in self.fields.items():
-            if sentence != self.message and not self.message.endswith(f": {sentence}"):
-                click.echo(f"  {name}: {sentence}", file=file, err=True)
+            told = placed(name, sentence)
+            if self.message not in {sentence, told} and not self.message.endswith(f": {sentence}"):
+                click.echo(f"  {told}", file=file, err=True)

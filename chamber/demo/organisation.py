@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
 from agentlink.actions import create_cluster
@@ -81,10 +82,10 @@ def make_organisation() -> None:
     teams = {"Acme": actions.create_organisation(by=SETUP, name="Acme")}
     for name, parent, weight, _ in TEAMS:
         teams[name] = actions.create_team(by=SETUP, parent=teams[parent], name=name, bursting_priority=weight)
+    password = make_password(PASSWORD)  # once: it is the same word for all, and slow on purpose
     for username, first_name, team, role, _ in PEOPLE:
-        user = User(username=username, first_name=first_name, email=f"{username}@acme.example")
-        user.set_password(PASSWORD)
-        user.save()
+        email = f"{username}@acme.example"
+        User.objects.create(username=username, first_name=first_name, email=email, password=password)
         actions.add_member(by=SETUP, team=teams[team], who=username, role=role)
     main = actions.create_pool(
         by=SETUP,

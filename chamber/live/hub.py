@@ -27,7 +27,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 from redis import RedisError
 
-from chamber import live
+from chamber import live, logs
 
 logger = logging.getLogger(__name__)
 
@@ -260,12 +260,15 @@ def _silence_mark() -> str:
 
 
 async def _forever(step: Callable[[], Awaitable[None]]) -> None:
-    """Take the step again and again; a fault costs a second and a line in the log."""
+    """Take the step again and again; a fault costs a second, and once a line in the log."""
+    failing = logs.Lasting()
     while True:
         try:
             await step()
-        except Exception:
-            logger.exception("Open pages were not told of something; they catch up.")
+            failing.over()
+        except Exception as error:
+            if failing.due(repr(error)):
+                logger.exception("Open pages were not told of something; they catch up.")
             await asyncio.sleep(1)
 
 

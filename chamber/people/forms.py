@@ -5,20 +5,21 @@ from typing import Any
 
 from django import forms
 
+from chamber.forms import Form
 from chamber.people.actions import Leaving
 from chamber.people.reading import State
 
 STATE_NAMES = {State.ACTIVE: "Active", State.INVITED: "Invited", State.DISABLED: "Disabled"}
 
 
-class InviteForm(forms.Form):
+class InviteForm(Form):
     """Somebody to let in."""
 
     username = forms.CharField(
         label="User name", max_length=60, help_text="Small letters, digits, dots, hyphens, underscores."
     )
     name = forms.CharField(label="Name", max_length=200, required=False, help_text="As others see it.")
-    email = forms.EmailField(label="E-mail address", max_length=254, required=False)
+    email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
     team = forms.ChoiceField(label="Team", required=False)
     role = forms.ChoiceField(label="Role", required=False)
 
@@ -40,14 +41,14 @@ class InviteForm(forms.Form):
             self.fields["email"].help_text = "The link is mailed there. Empty: it is shown to you, once."
 
 
-class PersonForm(forms.Form):
+class PersonForm(Form):
     """Name and e-mail address of somebody."""
 
     name = forms.CharField(label="Name", max_length=300, required=False, help_text="As others see it.")
-    email = forms.EmailField(label="E-mail address", max_length=254, required=False)
+    email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
 
 
-class DisableForm(forms.Form):
+class DisableForm(Form):
     """What becomes of the open workloads of somebody who is put out."""
 
     workloads = forms.ChoiceField(
@@ -67,7 +68,7 @@ class DisableForm(forms.Form):
     )
 
 
-class LinkForm(forms.Form):
+class LinkForm(Form):
     """A password for the first time, or a new one, twice."""
 
     password1 = forms.CharField(

@@ -1,5 +1,6 @@
 """A server that cannot be used, as one process tells it: one error when that begins, one line when it is over."""
 
+import atexit
 import logging
 import os
 import re
@@ -8,10 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from chamber.logs import AGAIN_SECONDS
+
 logger = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 300.0
-"""How often it is said that a server is still away."""
 PROBE_SECONDS = 1.0
 """How long after one try to reach an absent server the next begins."""
 LATE_SECONDS = 10.0
@@ -55,8 +56,9 @@ Probe = Callable[[], None]
 class Absence:
     """What this process knows of one server: whether it can be used, and since when not.
 
-    The first error of a connection has a thread look at the server. If it can be used, that was all; if not, the thread
-    says so, and whatever else fails for want of it is left out of the log until it can.
+    The first error of a connection has a thread look at the server, and its record waits for that. If the server can be
+    used, the record is logged; if not, the thread says so in its place, and whatever else fails for want of it is left
+    out of the log until it can.
     """
 
     def __init__(self, server: str, probe: Probe) -> None:
@@ -66,6 +68,7 @@ class Absence:
         self._watching = False
         self._trouble: Trouble | None = None
         self._back_at = -LATE_SECONDS
+        self._held: logging.LogRecord | None = None
 
     @property
     def looked_for(self) -> bool:
@@ -77,21 +80,33 @@ class Absence:
         """Whether the server cannot be used, as far as is known, or could not a moment ago."""
         return self._trouble is not None or time.monotonic() - self._back_at < LATE_SECONDS
 
-    def begin(self) -> bool:
-        """Look for the server from now on, in a thread of its own; False where that is done already."""
+    def begin(self, record: logging.LogRecord | None = None) -> bool:
+        """Look for the server from now on, in a thread of its own, and log the record where it can be used after all;
+        return whether that, or another such look, has begun.
+        """
         with self._lock:
             if self._watching:
-                return False
-            self._watching = True
+                return True
+            self._watching, self._held = True, record
         try:
             threading.Thread(target=self._watch, name=f"looks for {self.server}", daemon=True).start()
         except RuntimeError:  # no thread can be had, or the process ends
-            self._watching = False
+            self._watching, self._held = False, None
+            return False
         return True
+
+    def let_go(self) -> None:
+        """Log the record that waits, where one does."""
+        with self._lock:
+            record, self._held = self._held, None
+        if record is not None:
+            record.looked_into = True
+            logging.getLogger(record.name).handle(record)
 
     def _watch(self) -> None:
         since = said = time.monotonic()
         while (error := self._tried()) is not None:
+            self._held = None
             now, trouble = time.monotonic(), trouble_of(error)
             if trouble is not self._trouble:
                 self._trouble, said = trouble, now
@@ -100,6 +115,7 @@ class Absence:
                 said = now
                 logger.error("%s %s, after %d s: %s", self.server, trouble.lasts, now - since, error)
             time.sleep(PROBE_SECONDS)
+        self.let_go()
         with self._lock:
             over, self._trouble, self._watching = self._trouble, None, False
             if over is not None:
@@ -152,7 +168,14 @@ def _begin() -> None:
     REDIS = Absence("Redis", _probe_redis)
 
 
+def _end() -> None:
+    """Log what waits: the process ends before it is known whether the server can be used."""
+    for known in (POSTGRESQL, REDIS):
+        known.let_go()
+
+
 POSTGRESQL: Absence
 REDIS: Absence
 _begin()
 os.register_at_fork(after_in_child=_begin)
+atexit.register(_end)

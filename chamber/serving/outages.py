@@ -38,9 +38,9 @@ MISSING = frozenset({"42P01", "42703"})
 """PostgreSQL's states for a table and a column that are not there."""
 
 POOL = "psycopg.pool"
-"""The logger that says each of its tries to reach PostgreSQL, in several lines."""
+"""The logger that says each of its tries to reach PostgreSQL, in several lines, and each connection that broke."""
 
-TRIES = ("error connecting", "reconnection attempt")
+TRIES = ("error connecting", "reconnection attempt", "discarding closed", "discarding broken")
 """How those begin."""
 
 CELERYS = "data"
@@ -99,8 +99,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class Brief(logging.Filter):
-    """Puts an outage's own line in place of its traceback, says the same one at most every ten seconds, and of a server
-    that cannot be used nothing more until it can.
+    """Puts an outage's own line in place of its traceback, says the same one at most every ten seconds, and nothing of
+    a server that cannot be used: `absence` says that once.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -109,6 +109,8 @@ class Brief(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass that is no repetition."""
+        if getattr(record, "looked_into", False):
+            return True
         cause = outage(record.exc_info[1]) if record.exc_info else None
         cause = cause or next((found for found in map(outage, _errors_in(record)) if found), None)
         if cause is None and record.name != POOL:
@@ -119,15 +121,20 @@ class Brief(logging.Filter):
         record.msg, record.args = (said if is_told else f"{said} {line}"), None
         record.exc_info = record.exc_text = None
         record.__dict__.pop(CELERYS, None)
-        return self._passes(record.name, line or said, *_absent(cause, said))
+        # The pool's name each connection, of which many break at once.
+        told = line or said.partition(": ")[0]
+        return self._passes(record, told, *_absent(cause, said))
 
-    def _passes(self, logger: str, line: str, server: Absence | None, certain: bool) -> bool:
-        """Return whether a record is logged. Whatever says that a server was not reached has it looked for: it may have
-        gone since the same was said.
+    def _passes(self, record: logging.LogRecord, line: str, server: Absence | None, certain: bool) -> bool:
+        """Return whether a record is logged now. Whatever says that a server was not reached has it looked for: it may
+        have gone since the same was said. Until that is known a record waits that would be logged.
         """
-        if server is not None and (not server.begin() if certain else server.lately):
+        if server is not None and not certain and server.lately:
             return False
-        return self._is_new(logger, line)
+        is_new = (server is None or not server.looked_for) and self._is_new(record.name, line)
+        if server is not None and certain:
+            return not server.begin(record if is_new else None) and is_new
+        return is_new
 
     def _is_new(self, logger: str, line: str) -> bool:
         now = time.monotonic()

@@ -240,18 +240,19 @@ def gpu_bar(
     ceiling: int | Missing = None,
     legend: bool = False,
     idle: bool = True,
+    devices: str = "",
 ) -> dict[str, object]:
     """Draw how milli-GPUs are used, out of `capacity`, with marks where a team's limits lie.
 
-    `unavailable` is part of `capacity`. `idle=False` leaves the unused part unnamed, for a team's bar, whose
-    rest is not the team's.
+    `devices` says what the capacity is where some of it is slices. `unavailable` is part of `capacity`. `idle=False`
+    leaves the unused part unnamed, for a team's bar, whose rest is not the team's.
     """
     used = {"reserved": reserved, "elastic": elastic, "burst": burst, "unavailable": unavailable}
     limits = {"guarantee": guarantee, "entitlement": entitlement, "ceiling": ceiling}
     known = {key: None if milli == "" else milli for key, milli in limits.items()}
     bar = stacked_bar(capacity, used, known, name_idle=idle)
     parts = [f"{part.label.lower()} {gpus(part.milli)}" for part in (*bar.segments, *bar.marks)]
-    text = f"{label}: {', '.join(parts) or 'nothing in use'}, of {gpus(capacity)}"
+    text = f"{label}: {', '.join(parts) or 'nothing in use'}, of {devices or gpus(capacity)}"
     return {"bar": bar, "text": text, "legend": legend}
 
 

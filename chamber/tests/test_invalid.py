@@ -181,7 +181,7 @@ def test_two_mistakes_at_one_place_are_both_told_and_a_key_has_its_place() -> No
     with pytest.raises(ValidationError) as refused:
         Given.model_validate({"labels": {"longer": "x"}})
     assert invalid.sentences(refused.value) == {
-        "labels.longer": "the name labels.longer is too long: at most 3 characters are allowed. "
+        "labels.longer": "the name labels.longer is 'longer'; at most 3 characters are allowed. "
         "labels.longer is 'x'; it must be a whole number."
     }
 

@@ -6,6 +6,7 @@ import json
 import logging
 import logging.config
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,3 +100,41 @@ def test_what_is_said_seldom_is_due_once_in_its_time(monkeypatch: pytest.MonkeyP
         found.append(seldom.due())
 
     assert found == [True, False, False, True, False, True]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(logs, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_what_fails_again_and_again_is_said_at_its_begin_every_five_minutes_and_at_its_end(
+    clock: list[float],
+) -> None:
+    lasting = logs.Lasting()
+    assert lasting.over() is None
+    said = []
+    for _ in range(601):
+        said += [clock[0] - 1000] if lasting.due("refused") else []
+        clock[0] += 1
+    assert said == [0, 300, 600]
+    assert (lasting.over(), lasting.over()) == (601, None)
+    assert lasting.due("refused")
+
+
+def test_another_reason_is_said_and_not_any_number_of_them(clock: list[float]) -> None:
+    lasting = logs.Lasting()
+    assert [lasting.due(why) for why in ("refused", "late", "refused", "late")] == [True, True, False, False]
+    assert sum(lasting.due(f"refused {number}") for number in range(100)) == logs.MOST_REASONS - 2
+
+
+def test_where_nothing_says_that_it_succeeded_it_is_over_after_a_quiet_while(clock: list[float]) -> None:
+    lasting = logs.Lasting()
+    for _ in range(3):
+        lasting.due("fault")
+        clock[0] += 10
+    assert lasting.over(quiet_seconds=20) is None
+    clock[0] += 10
+    assert lasting.over(quiet_seconds=20) == 20
+    assert lasting.over(quiet_seconds=20) is None

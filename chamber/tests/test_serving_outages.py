@@ -1,5 +1,6 @@
 """A server that is away: one line in the log, 503 over HTTP."""
 
+import io
 import logging
 import threading
 import time
@@ -197,7 +198,11 @@ def server(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Server]:
 @pytest.fixture
 def ended(caplog: pytest.LogCaptureFixture) -> Callable[[], list[tuple[str, str]]]:
     caplog.set_level(logging.INFO, logger="chamber.serving.absence")
-    return lambda: [(record.levelname, record.getMessage()) for record in caplog.records]
+    return lambda: [
+        (record.levelname, record.getMessage())
+        for record in caplog.records
+        if record.name == absence.__name__
+    ]
 
 
 REFUSED = redis.ConnectionError("Error 111")
@@ -207,7 +212,7 @@ def test_a_server_that_goes_is_one_error_whoever_wants_it_and_one_line_when_it_i
     server: Server, ended: Callable[[], list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brief = outages.Brief()
-    assert logged(raised(REFUSED), "Not sent.", brief) == "Not sent. Error 111."
+    assert logged(raised(REFUSED), "Not sent.", brief) is None
     for why in ("Error 111", "Error 104", "Timeout"):
         assert logged(raised(redis.ConnectionError(why)), "Not told.", brief) is None
     until(ended)
@@ -219,7 +224,9 @@ def test_a_server_that_goes_is_one_error_whoever_wants_it_and_one_line_when_it_i
     server.error = REFUSED
     later = time.monotonic() + absence.LATE_SECONDS
     monkeypatch.setattr(outages, "time", SimpleNamespace(monotonic=lambda: later))
-    assert logged(raised(REFUSED), "Not sent.", brief) == "Not sent. Error 111."
+    assert logged(raised(REFUSED), "Not sent.", brief) is None
+    until(lambda: len(ended()) > 2)
+    assert ended()[2] == ("ERROR", "Redis is away: Error 111.")
 
 
 def test_a_server_that_goes_after_it_was_looked_for_in_vain_is_looked_for_again(
@@ -227,7 +234,7 @@ def test_a_server_that_goes_after_it_was_looked_for_in_vain_is_looked_for_again(
 ) -> None:
     monkeypatch.setattr(outages, "SAY_EVERY_SECONDS", 1e9)
     brief, server.error = outages.Brief(), None
-    assert logged(raised(REFUSED), brief=brief) is not None
+    assert logged(raised(REFUSED), brief=brief) is None
     until(lambda: not server.absence.looked_for)
     server.error = REFUSED
     assert logged(raised(REFUSED), brief=brief) is None
@@ -248,7 +255,7 @@ def test_a_server_that_answers_and_cannot_be_used_is_not_away(
     server: Server, ended: Callable[[], list[tuple[str, str]]], answer: str, begun: str, over: str
 ) -> None:
     server.error = redis.ConnectionError(answer)
-    assert logged(raised(REFUSED)) is not None
+    assert logged(raised(REFUSED)) is None
     until(ended)
     assert ended()[0][1].startswith(f"Redis {begun}: ")
     server.answers()
@@ -259,7 +266,7 @@ def test_a_server_that_answers_and_cannot_be_used_is_not_away(
 def test_a_server_that_stays_away_is_said_again_after_minutes(
     server: Server, ended: Callable[[], list[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert logged(raised(REFUSED)) is not None
+    assert logged(raised(REFUSED)) is None
     until(ended)
     assert ended() == [("ERROR", "Redis is away: refused.")]
     monkeypatch.setattr(absence, "AGAIN_SECONDS", 0.0)
@@ -269,21 +276,52 @@ def test_a_server_that_stays_away_is_said_again_after_minutes(
     assert said.startswith("Redis is still away, after ")
 
 
-def test_a_server_that_answers_at_once_was_not_away(
-    server: Server, ended: Callable[[], list[tuple[str, str]]]
+@pytest.fixture
+def handled() -> Iterator[Callable[[], list[str]]]:
+    """What a handler of the server's log writes of the logger `a`."""
+    handler, written = logging.StreamHandler(io.StringIO()), io.StringIO()
+    handler.setStream(written)
+    handler.addFilter(outages.Brief())
+    logging.getLogger("a").addHandler(handler)
+    yield lambda: written.getvalue().splitlines()
+    logging.getLogger("a").removeHandler(handler)
+
+
+def test_where_a_server_answers_at_once_it_was_not_away_and_the_error_is_logged(
+    server: Server, ended: Callable[[], list[tuple[str, str]]], handled: Callable[[], list[str]]
 ) -> None:
     server.error = None
-    assert logged(raised(REFUSED), "Not sent.") == "Not sent. Error 111."
+    logging.getLogger("a").error("Not sent.", exc_info=raised(REFUSED))
     until(server.asked.is_set)
     until(lambda: not server.absence.looked_for)
+    assert handled() == ["Not sent. Error 111."]
     assert ended() == []
+
+
+def test_a_process_that_ends_before_the_server_was_looked_for_logs_the_error(
+    server: Server, monkeypatch: pytest.MonkeyPatch, handled: Callable[[], list[str]]
+) -> None:
+    asked = threading.Event()
+
+    def answer() -> None:
+        asked.wait()
+
+    slow = Absence("Redis", answer)
+    monkeypatch.setattr(absence, "REDIS", slow)
+    logging.getLogger("a").error("Not sent.", exc_info=raised(REFUSED))
+    assert handled() == []
+    absence._end()
+    assert handled() == ["Not sent. Error 111."]
+    asked.set()
+    until(lambda: not slow.looked_for)
+    assert handled() == ["Not sent. Error 111."]
 
 
 def test_a_warning_that_names_its_error_counts_too(
     server: Server, ended: Callable[[], list[tuple[str, str]]]
 ) -> None:
     record = logging.LogRecord("a", logging.WARNING, "p", 1, "Pages are late: %s", (REFUSED,), None)
-    assert outages.Brief().filter(record)
+    assert not outages.Brief().filter(record)
     assert (record.levelname, record.getMessage()) == ("WARNING", "Pages are late: Error 111")
     until(ended)
     assert ended() == [("ERROR", "Redis is away: refused.")]
@@ -326,10 +364,14 @@ def test_what_the_pool_says_of_a_server_that_is_looked_for_is_left_out(
     tried = logging.LogRecord(
         outages.POOL, logging.WARNING, "p", 1, "error connecting in 'a': no", None, None
     )
-    again = logging.makeLogRecord(tried.__dict__ | {"msg": "discarding closed connection: a"})
-    assert brief.filter(tried)
+    broke = [
+        logging.makeLogRecord(tried.__dict__ | {"msg": f"discarding closed connection: <{number}>"})
+        for number in range(3)
+    ]
+    assert not brief.filter(broke[0])
     until(ended)
-    assert not brief.filter(again)
+    assert not any(brief.filter(each) for each in (*broke[1:], tried))
+    assert [said for _, said in ended()] == ["Redis is away: refused."]
     assert logged(raised(empty), "Another.", brief) is None
     server.answers()
     assert logged(raised(empty), "A third.", brief) is None  # it began to wait while the server was away
@@ -345,7 +387,7 @@ def test_where_no_thread_can_be_had_it_is_looked_for_at_the_next_error(
     server = Absence("Redis", lambda: looked.append(1))
     with monkeypatch.context() as scarce:
         scarce.setattr(threading.Thread, "start", none_left)
-        assert server.begin()
+        assert not server.begin()
         assert not server.looked_for
     assert server.begin()
     until(lambda: not server.looked_for)

@@ -64,7 +64,7 @@ def test_what_is_wrong_stands_beside_its_field_and_values_are_kept(signed_in: Cl
 
     page = answer.content.decode()
     assert answer.status_code == 422
-    assert "less than or equal to 365" in page
+    assert "Valid for (days) is &#x27;400&#x27;; at most 365 is allowed." in page
     assert 'value="laptop"' in page
     assert not ApiToken.objects.exists()
 

@@ -81,7 +81,7 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         )
     # What others share now is closed to it only as long as they run.
     fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
-    return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
+    return _too_large_a_pod(fleet, ask, min_pods) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
 def _has_type(kind: Kind, ask: Ask) -> bool:
@@ -89,14 +89,14 @@ def _has_type(kind: Kind, ask: Ask) -> bool:
     that go by name only."""
     if not ask.gpu_types and (ask.bare or not kind.has_slices):
         return True
-    return any(_is_of_type(device, ask) for device in kind.devices)
+    return any(is_of_type(device, ask) for device in kind.devices)
 
 
 def _is_left_with_slices(kinds: Iterable[Kind], ask: Ask) -> bool:
     """Whether it names no type, and all devices that there are are slices that go by name only."""
     devices = [device for kind in kinds for device in kind.devices]
     by_name = not (ask.gpu_types or ask.bare)
-    return by_name and bool(devices) and not any(_is_of_type(device, ask) for device in devices)
+    return by_name and bool(devices) and not any(is_of_type(device, ask) for device in devices)
 
 
 def _slices_that_take(kinds: Iterable[Kind], ask: Ask) -> list[str]:
@@ -128,7 +128,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
     return found or ["no one node meets its labels, partition, taints and sharing together"]
 
 
-def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
+def _too_large_a_pod(fleet: Fleet, ask: Ask, min_pods: int) -> Reason:
     """One pod fits on no empty node: say what there is too little of.
 
     The numbers are given where it is GPUs, or their memory, as parts of the GPU that has most.
@@ -137,7 +137,7 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     admitted = {number for number, kind in enumerate(fleet.kinds) if kind.admits(ask)}
     nodes = [(node, kind) for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
     typed = [
-        [each for each in node.devices if _is_of_type(each, ask) and _is_given(each, fleet.kinds[kind], ask)]
+        [each for each in node.devices if is_of_type(each, ask) and _is_given(each, fleet.kinds[kind], ask)]
         for node, kind in nodes
     ]
     left = [[device for device in devices if not device.foreign] for devices in typed]
@@ -156,7 +156,8 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
         largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
-        return reasons.larger_than_any_node(pool, text, asked, most)
+        step = f"{reasons.LESS_PER_POD}{_in_smaller_pods(asked, most, min_pods)}."
+        return reasons.larger_than_any_node(pool, text, asked, most, next_step=step)
     rooms = [empty_room(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
@@ -170,13 +171,20 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     return reasons.larger_than_any_node(pool, text, asked, None)
 
 
+def _in_smaller_pods(asked: int, most: int, pods: int) -> str:
+    """An example of what the largest nodes hold, for so many pods that each ask for more; "" where they have no GPU."""
+    if most < GPU_MILLI:
+        return ""
+    return f", for example --pods {pods * -(-asked // most)} --gpus {in_gpus(most)}"
+
+
 def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:
     """Whether the GPUs of an empty node are enough for a pod, whatever CPU and memory it has."""
     room = Room(empty_room(node).gpu, UNLIMITED, UNLIMITED)
     return ask.bare or pods_in(room, kind.costs(ask), ask) > 0
 
 
-def _is_of_type(device: Device | DeviceProfile, ask: Ask) -> bool:
+def is_of_type(device: Device | DeviceProfile, ask: Ask) -> bool:
     """Whether it is of a type that is asked for; where none is named, a GPU, or for a part of one also a replica."""
     if ask.gpu_types:
         return device.gpu_type in ask.gpu_types

@@ -36,6 +36,7 @@ CHANGE = frozenset(
 )
 
 
+LESS_PER_POD = "Ask for less per pod, and for more pods if need be"
 MOST_NAMED = 3
 """So many nodes of each state are named; the others are counted."""
 DID_NOT_COMPLETE = "A workload it depends on did not complete."
@@ -117,17 +118,51 @@ def cluster_offline(pool: Pool, asked: int | None) -> Reason:
 def out_of_service(found: Reason, nodes: Sequence[Node], *, none_left: bool) -> Reason:
     """It could start with these nodes, which take nothing now; ``found`` is what keeps it out of the rest, if there is
     any (``none_left``: or not)."""
-    states: dict[str, list[str]] = {}
-    for node in nodes:
-        states.setdefault(_states(node), []).append(node.name)
-    which = "; ".join(f"{state}: {_first_names(names)}" for state, names in sorted(states.items()))
+    which = _by_state(nodes)
     other = found.next_step[:1].lower() + found.next_step[1:]
     step = "choose another pool." if none_left else other
     return replace(
         found,
         message=f"Nodes that could take it are out of service ({which}). Without them: {found.message}",
-        next_step=f"Ask an admin when they are back, or {step}",
+        next_step=f"{_bring_back(nodes)}, or {step}",
     )
+
+
+def _besides_closed(found: Reason, nodes: Sequence[Node]) -> Reason:
+    """What it waits for, and these nodes, which are out of service and would take it now; as it is where there are
+    none."""
+    if not nodes:
+        return found
+    instead = found.next_step.removeprefix("Wait, or ")
+    step = "wait until GPUs come free." if instead == found.next_step else instead
+    return replace(
+        found,
+        message=f"{found.message} Nodes that would take it are out of service ({_by_state(nodes)}).",
+        next_step=f"{_bring_back(nodes)}, or {step}",
+    )
+
+
+def _bring_back(nodes: Sequence[Node]) -> str:
+    """Who has nodes take workloads again, and how."""
+    cordoned = [node.name for node in nodes if node.cordoned]
+    unready = [node.name for node in nodes if not node.ready]
+    acts = []
+    if cordoned:
+        more = f" and {len(cordoned) - MOST_NAMED} more" if len(cordoned) > MOST_NAMED else ""
+        acts.append(f"end the maintenance (kubectl uncordon {' '.join(cordoned[:MOST_NAMED])}{more})")
+    if unready:
+        acts.append(f"look after {_first_names(unready)}")
+    if any(not node.cluster_online for node in nodes):
+        acts.append("have the cluster's agent connect again")
+    return f"Ask an operator to {' and to '.join(acts)}"
+
+
+def _by_state(nodes: Sequence[Node]) -> str:
+    """The nodes by what keeps them out of service: `cordoned: n0 and n1; not ready: n2`."""
+    states: dict[str, list[str]] = {}
+    for node in nodes:
+        states.setdefault(_states(node), []).append(node.name)
+    return "; ".join(f"{state}: {_first_names(names)}" for state, names in sorted(states.items()))
 
 
 def _states(node: Node) -> str:
@@ -152,7 +187,7 @@ def no_node(pool: Pool, wanted: Sequence[str]) -> Reason:
     return reason(
         ReasonCode.NO_MATCHING_GPU_TYPE if wanted else ReasonCode.NO_MATCHING_NODES,
         f"The pool {pool.name} has no node that takes workloads.",
-        "Choose another pool, or ask an admin: this one has no nodes, or they are cordoned or not ready.",
+        "Choose another pool, or ask an operator to connect a cluster with nodes for this one.",
         level=pool.id,
     )
 
@@ -227,7 +262,7 @@ def larger_than_any_node(
     asked: int | None,
     limit: int | None,
     *,
-    next_step: str = "Ask for less per pod, and for more pods if need be.",
+    next_step: str = f"{LESS_PER_POD}.",
 ) -> Reason:
     """One pod is more than an empty node holds; ``limit`` is ``None`` where it is not GPUs that are too few."""
     return reason(
@@ -398,9 +433,15 @@ def behind_reservation(asked: int, available: int, ahead: str, *, strict: bool, 
     return reason(ReasonCode.BEHIND_RESERVATION, message, next_step, asked=asked, available=available)
 
 
-def waiting_for_place(pool: Pool, asked: int, available: int, free: int, *, level: str | None) -> Reason:
+def waiting_for_place(
+    pool: Pool, asked: int, available: int, free: int, *, level: str | None, closed: Sequence[Node] = ()
+) -> Reason:
     """Too few GPUs are free that it may use (``available``, of all that are ``free``), or its pods do not fit on
-    them."""
+    them. ``closed``: nodes that are out of service and would take it."""
+    return _besides_closed(_no_place(pool, asked, available, free, level), closed)
+
+
+def _no_place(pool: Pool, asked: int, available: int, free: int, level: str | None) -> Reason:
     if available < asked:
         return _too_few_free(pool, asked, available, free)
     there = f"free{' for it' if free > available else ''} in the pool {pool.name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import merge
 from operator import attrgetter
 
@@ -14,7 +15,9 @@ from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
+from scheduling.engine.obstacles import is_of_type
 from scheduling.engine.plan import Late
+from scheduling.engine.room import pods_in
 from scheduling.engine.standing import Standing
 from scheduling.engine.state import State
 from scheduling.engine.types import (
@@ -31,6 +34,7 @@ from scheduling.engine.types import (
     Reason,
     ReasonCode,
     Shrink,
+    Slicing,
     Start,
     StartReservation,
     TeamFigures,
@@ -252,13 +256,16 @@ def _waits(cycle: PoolCycle) -> Iterable[Wait]:
 
 
 class _Free:
-    """What is free in a pool after the plan: ``milli`` in all, and for an ask."""
+    """What is free in a pool after the plan, for an ask."""
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._fleet = cycle.fleet
+        self._fleets = cycle.books.fleets
         self._by_kind = cycle.ledger.free_by_kind()
+        self._rooms = cycle.ledger.now.rooms
         self._known: dict[Ask, int] = {}
-        self.milli = cycle.ledger.free_milli()
+        self._in_sight: dict[tuple[tuple[str, ...], bool], int] = {}
+        self._closed: dict[tuple[Ask, int], tuple[int, ...]] = {}
 
     def of(self, ask: Ask) -> int:
         """What is free of the devices that its pods may use, whether or not they fit there."""
@@ -272,13 +279,54 @@ class _Free:
             )
         return found
 
+    def besides(self, ask: Ask) -> int:
+        """What is free of GPUs, whether or not the ask may use them; of slices only those of types that it takes."""
+        key = (ask.gpu_types, bool(ask.whole))
+        found = self._in_sight.get(key)
+        if found is None:
+            found = self._in_sight[key] = sum(
+                left
+                for kind, free in zip(self._fleet.kinds, self._by_kind, strict=True)
+                for device, left in zip(kind.devices, free, strict=True)
+                if device.slicing is Slicing.WHOLE or is_of_type(device, ask)
+            )
+        return found
+
+    @cached_property
+    def _out_of_service(self) -> list[int]:
+        if self._fleets.everything is self._fleet:
+            return []
+        counts = self._fleet.service.counts
+        return [rank for rank, node in enumerate(self._fleet.nodes) if not counts(node)]
+
+    def closed(self, ask: Ask, pods: int) -> tuple[int, ...]:
+        """The nodes out of service, by rank, that would take a pod now, where so many would start with them."""
+        if not self._out_of_service:
+            return ()
+        found = self._closed.get((ask, pods))
+        if found is None:
+            found = self._closed[ask, pods] = self._closed_to(ask, pods)
+        return found
+
+    def _closed_to(self, ask: Ask, pods: int) -> tuple[int, ...]:
+        everything, rooms = self._fleets.everything, self._rooms
+        takers = {rank for rank in self._out_of_service if everything.holds(ask, rank, rooms[rank])}
+        levels = everything.domains(ask) if takers else ()
+        found: set[int] = set()
+        for domain in levels[-1] if levels else ():
+            there = {rank: pods_in(rooms[rank], costs, ask) for rank, costs in everything.ranks(domain)}
+            if sum(there.values()) >= pods:
+                found |= takers & there.keys()
+        return tuple(sorted(found))
+
 
 def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     """What the reason depends on."""
     candidate, cause = blocked.candidate, blocked.cause
     if cause is Cause.PLACE:
         ask = candidate.ask
-        return (cause, candidate.next_milli, ask.topology.required, free.of(ask))
+        closed = free.closed(ask, candidate.pods)
+        return (cause, candidate.next_milli, ask.topology.required, free.of(ask), free.besides(ask), closed)
     if cause is Cause.BEHIND:
         return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.ask))
     return (
@@ -311,8 +359,11 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
         timed = at is not None and at > cycle.now
         available, strict = free.of(candidate.ask), cycle.gate.shut
         return reasons.behind_reservation(asked, available, blocked.ahead, strict=strict, timed=timed)
-    level = candidate.ask.topology.required
-    return reasons.waiting_for_place(cycle.pool, asked, free.of(candidate.ask), free.milli, level=level)
+    ask, level = candidate.ask, candidate.ask.topology.required
+    closed = [cycle.fleet.nodes[rank] for rank in free.closed(ask, candidate.pods)]
+    return reasons.waiting_for_place(
+        cycle.pool, asked, free.of(ask), free.besides(ask), level=level, closed=closed
+    )
 
 
 def _out(workload: Workload, pool_id: str | None, reason: Reason, now: int) -> Wait:

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 import pytest
 from rest_framework.test import APIClient
 
+from agentlink.models import Device
 from chamber.models import User
 from scheduling import api_what_if, recent
 from scheduling.cycle import run_cycle
@@ -62,6 +63,19 @@ def test_a_reservation_tells_figures_starts_and_preemptions(full: Acme) -> None:
     assert counts == {("preempted", "Research"): (2, 2), ("starts", "Production"): (2, 2)}
     assert told["settled"] is True
     assert Share.objects.get(team=full.production).reservation_milli == 0
+
+
+def test_slices_are_told_apart_from_gpus(acme: Acme) -> None:
+    cut = Device.objects.filter(node__name="n3")
+    cut.update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
+    for types, pods in ((["mig-1g.10gb"], 3), ([], 2)):
+        make_workload(acme.research, acme.owner, pods=pods, gpu_milli=1000, gpu_types=types)
+
+    told = ask(acme.admin, {"pools": [{"pool": "main", "paused": True}]})
+
+    (count,) = [row for row in told["counts"] if row["change"] == "no-longer-starts"]
+    assert (count["workloads"], count["gpus"], count["slices"], count["slice_gpus"]) == (2, 2.429, 3, 0.429)
+    assert sorted((row["gpus"], row["slices"]) for row in told["workloads"]) == [(0.429, 3), (2, 0)]
 
 
 def test_a_preemption_names_for_whom_and_by_which_rule(full: Acme) -> None:
@@ -223,7 +237,10 @@ def test_an_operator_tries_policies_and_nodes_but_no_shares(acme: Acme) -> None:
         ({"teams": [{"team": "production", "burst_limit_percent": -1}]}, "not -1 %"),
         ({"teams": [{"team": "production", "maximum": 1}]}, "above its maximum of 1 GPU"),
         ({"teams": [{"team": "production", "version": 7, "maximum": 9}]}, "you edited version 7"),
-        (share(reservation=0.0001), "steps of a thousandth"),
+        (
+            share(reservation=0.0001),
+            "reservation is 0.0001; it must be a number of GPUs of at most 1,000,000, in steps of 0.001.",
+        ),
         (share(reservation=-1), "A reservation is from 0"),
         ({"teams": [{"team": "production"}, {"team": "production"}]}, "'production' comes 2 times"),
         ({"pools": [{"pool": "main"}, {"pool": "main"}]}, "'main' comes 2 times"),

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.models import Assignment, Cluster
+from agentlink.models import Assignment, Cluster, Node
 from chamber.cli.output import in_words
 from scheduling import explain as explaining
 from scheduling import memory
@@ -17,10 +17,11 @@ from scheduling.cycle import run_cycle
 from scheduling.engine.types import Eta
 from scheduling.explain import eta_in_words, explain, label, label_inside
 from scheduling.tests.conftest import Acme
-from scheduling.tests.factories import run_pods
+from scheduling.tests.factories import make_cluster, make_nodes, run_pods
 from teams.actors import Actor, Via
-from teams.models import Pool
-from workloads import actions, dependencies, lifecycle
+from teams.models import Pool, Role
+from teams.tests.factories import member
+from workloads import actions, dependencies, known, lifecycle
 from workloads.lifecycle.refusals import MOST_LASTING
 from workloads.models import Dependency, Status, Workload
 from workloads.tests.factories import admit, finish, make_workload, preempt, start
@@ -151,8 +152,13 @@ def test_one_that_its_cluster_refused_is_told_why_and_when_it_is_tried_again(acm
         ),
         (
             "pod-security",
-            "it is tried again when its namespace has another Pod Security level, the agent keeps its namespace "
-            "again, or it is released",
+            "it is tried again when it is released; in a namespace that is bound to its team, also when that has "
+            "another Pod Security level or is kept by the agent again",
+        ),
+        (
+            "namespace-missing",
+            "it is tried again when it is released; in a namespace that is bound to its team, also when that is kept "
+            "by the agent again",
         ),
     ],
 )
@@ -264,6 +270,94 @@ def test_one_whose_attempt_failed_is_told_how_while_it_waits_for_the_next(acme: 
     assert (reason.code, reason.kind) == ("image-not-pulled", "wait")
     assert reason.sentence.startswith("It has no image. It is tried again at ")
     assert "logs" not in reason.next_step
+
+
+def test_a_pool_whose_cluster_was_released_is_told_with_it(acme: Acme) -> None:
+    waits = make_workload(acme.research, acme.owner, gpu_milli=1000)
+    at = timezone.now().replace(hour=3, minute=4, second=5, microsecond=0)
+    Cluster.objects.update(released_at=at, connected=False)
+    Node.objects.update(gone_at=at, ready=False)
+    other = make_cluster("other")
+    Cluster.objects.filter(pk=other.pk).update(released_at=at)  # it had no nodes in this pool
+    run_cycle()
+    name = acme.cluster.name
+    reason = explain(waits, acme.owner)
+    assert reason is not None
+    assert (reason.code, reason.sentence, reason.next_step) == (
+        "no-matching-nodes",
+        "The pool Main has no node that takes workloads. "
+        f"The cluster {name} was released by an operator at 03:04:05 UTC: its nodes are gone.",
+        f"Ask an operator to connect {name} again (start its agent), or choose another pool.",
+    )
+    make_nodes(make_cluster("third"), acme.pool, 1, gpus=2)
+    large = make_workload(acme.research, acme.owner, gpu_milli=4000)
+    run_cycle()
+    reason = explain(large, acme.owner)
+    assert reason is not None
+    assert reason.code == "larger-than-any-node"
+    assert f"The cluster {name} was released" in reason.sentence
+    assert "The cluster other was" not in reason.sentence
+
+
+def test_one_that_waits_out_a_pause_is_told_one_time_in_sentence_and_forecast(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner, gpu_milli=1000)
+    until = timezone.now() + timedelta(seconds=50)
+    Workload.objects.filter(pk=workload.pk).update(backoff_until=until)
+    workload.refresh_from_db()
+    run_cycle()
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert reason.code == "backing-off"
+    assert reason.sentence == f"Its last attempt ended early; the next one is due at {until:%H:%M:%S} UTC."
+    assert reason.eta == f"not before {until:%H:%M:%S} UTC"
+
+
+def test_what_is_done_to_a_workload_is_advised_to_those_who_may_do_it(acme: Acme, client: Client) -> None:
+    held = make_workload(acme.research, acme.owner, gpu_milli=1000)
+    large = make_workload(acme.research, acme.owner, gpu_milli=8000)
+    failed = make_workload(acme.research, acme.owner, max_retries=0)
+    finish(start(failed, acme.pool), exit_code=3)
+    failed.refresh_from_db()
+    actions.hold(by=Actor.person(acme.owner, Via.PAGE), workload=held)
+    held.refresh_from_db()
+    run_cycle()
+    others = "Its owner, or who manages workloads in Research, can do this: "
+    viewer = member(acme.research, Role.VIEWER, "vera")
+    for workload, step in (
+        (held, "Release the hold."),
+        (large, "Ask for less per pod, and for more pods if need be, for example --pods 2 --gpus 4."),
+        (failed, "Read the end of its logs, mend the cause, and requeue it."),
+    ):
+        for reader, told in (
+            (acme.owner, step),
+            (acme.admin, step),
+            (acme.mate, others + step),
+            (viewer, others + step),
+        ):
+            reason = explain(workload, reader)
+            assert reason is not None
+            assert (reason.next_step, reason.is_for_reader) == (told, told == step)
+            client.force_login(reader)
+            part = "workloads:detail" if workload is failed else "scheduling:explain"
+            page = client.get(reverse(part, args=[workload.slug])).content.decode()
+            assert told in page
+            assert ("You can change this" in page) is (told == step and workload is not failed)
+
+
+def test_one_on_hold_for_refusals_is_released_by_those_who_may(acme: Acme) -> None:
+    workload = refused(acme, "pod-security", times=MOST_LASTING)
+    run_cycle()
+    viewer = member(acme.production, Role.VIEWER, "vera")
+    reason = explain(workload, viewer)
+    assert reason is not None
+    assert reason.next_step.startswith(
+        "Its owner, or who manages workloads in Production, can do this: Ask an admin to label its namespace"
+    )
+    waits = refused(acme, "pod-security")
+    run_cycle()
+    reason = explain(waits, viewer)
+    assert reason is not None
+    assert reason.next_step.startswith("Ask an admin to label its namespace")
 
 
 def test_a_queued_one_waits_for_victims_or_for_its_pods(acme: Acme) -> None:
@@ -420,4 +514,38 @@ def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_
     reason = explain(workload, acme.owner)
     assert reason is not None
     assert reason.kind == "change"
-    assert 'Pod 1 is kept from starting: persistentvolumeclaim "data" not found' in reason.sentence
+    assert reason.sentence.endswith('Pod 1 is kept from starting: persistentvolumeclaim "data" not found.')
+    Assignment.objects.update(pods=[{**words, "message": "It waits for its claim."}])
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert reason.sentence.endswith("kept from starting: It waits for its claim.")
+
+
+def test_what_no_node_can_hold_is_taken_with_the_reason_as_a_warning(acme: Acme, client: Client) -> None:
+    known.forget()
+    [small] = make_nodes(acme.cluster, acme.pool, 1, gpus=2)
+    small.devices.update(gpu_type="A100")
+    client.force_login(acme.owner)
+    body = {"name": "big", "team": "research", "image": "i", "gpus": 5, "pods": 2, "command": ["x"]}
+    for changed, largest, example in (
+        ({}, 4, "--pods 4 --gpus 4"),
+        ({"gpu_types": ["A100"], "pods": 1, "gpus": 3}, 2, "--pods 2 --gpus 2"),
+        ({"pods": 2, "min_pods": 1}, 4, "--pods 2 --gpus 4"),
+    ):
+        answer = client.post("/api/v1/workloads/", {**body, **changed}, content_type="application/json")
+        assert answer.status_code == 201, answer.content
+        told = answer.json()
+        run_cycle()
+        reason = explain(Workload.objects.get(slug=told["slug"]), acme.owner)
+        assert reason is not None
+        assert reason.code == "larger-than-any-node"
+        assert told["warnings"] == [f"{reason.sentence} {reason.next_step}"]
+        assert f"the largest node it may use has {largest}." in reason.sentence
+        assert example in reason.next_step
+    for fits in ({"gpus": 4}, {"gpus": 1}, {"gpus": 0.5, "pods": 1}):
+        answer = client.post("/api/v1/workloads/", {**body, **fits}, content_type="application/json")
+        assert answer.json()["warnings"] == [], answer.content
+    form = {"team": "research", "name": "typed", "image": "i", "gpus": "9", "pods": "1", "tier": "low"}
+    page = client.post(reverse("workloads:submit"), form, follow=True).content.decode()
+    assert "typed: A pod asks for 9 GPUs, but the largest node it may use has 4." in page
+    assert "--pods 3 --gpus 4" in page

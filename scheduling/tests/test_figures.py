@@ -1,5 +1,7 @@
 """Bars of pools and teams, from the tables."""
 
+from django.test import Client
+from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Device, Node
@@ -44,6 +46,32 @@ def test_slices_count_by_their_share(acme: Acme) -> None:
     assert bar.devices == "8 GPUs and 4 slices worth 0.572 GPUs"
     assert bars_by_team(acme)["research"].pool_milli == bar.capacity_milli
     assert capacity_milli([acme.pool]) == {acme.pool.pk: 8_000 + 3 * 143}
+
+
+def test_slices_that_a_team_holds_are_told_apart(acme: Acme, client: Client) -> None:
+    Device.objects.filter(node__name="n3").update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
+    known.forget()
+    make_workload(acme.research, acme.owner, pods=3, gpu_milli=1000, gpu_types=["mig-1g.10gb"])
+    make_workload(acme.research, acme.owner, gpu_milli=2000)
+    run_cycle()
+
+    bars = bars_by_team(acme)
+
+    assert [bars[slug].in_use for slug in ("research", "acme", "production")] == [
+        "2 GPUs and 3 slices worth 0.429 GPUs",
+        "2 GPUs and 3 slices worth 0.429 GPUs",
+        "0 GPUs",
+    ]
+    client.force_login(acme.admin)
+    page = client.get(reverse("scheduling:team-figures"), {"pool": "main"}).content.decode()
+    assert "2 GPUs and 3 slices worth 0.429 GPUs in use" in page
+    assert "of 8 GPUs and 4 slices worth 0.572 GPUs" in page
+    rows = client.get("/api/v1/teams-figures/?pool=main").json()["results"]
+    told = {row["team"]: (row["in_use"], row["slices"], row["slice_gpus"]) for row in rows}
+    assert told == {"acme": (2.429, 3, 0.429), "research": (2.429, 3, 0.429), "production": (0, 0, 0)}
+    overview = client.get(reverse("chamber:overview")).content.decode()
+    assert "2.429 of 8.572 in use (8 GPUs and 4 slices worth 0.572 GPUs)" in overview
+    assert "8.572 GPUs" not in overview
 
 
 def test_who_waits_for_slices_waits_for_their_share(acme: Acme) -> None:

@@ -184,12 +184,16 @@ def test_why_promises_no_start_while_nothing_is_decided(acme: Acme, client: Clie
     before, new = explain.explain(blocked, acme.owner), explain.explain(fresh, acme.owner)
     assert before is not None
     assert (before.position, new) == (1, explain.NOT_LOOKED_AT)
+    [kept] = read_queue(acme.owner, acme.pool).kept
+    assert kept.at is not None
     no_cycle_ends()
     stale, undecided = explain.explain(blocked, acme.owner), explain.explain(fresh, acme.owner)
     assert stale is not None
     assert (stale.position, stale.starts_at, stale.starts_by) == (None, None, None)
     assert stale.eta == "not known"
     assert before.sentence in stale.sentence
+    assert (stale.kind, stale.next_step) == ("admin", silence.CALL_AN_OPERATOR)
+    assert [kept.at for kept in read_queue(acme.owner, acme.pool).kept] == [None]
     assert undecided is not None
     assert (undecided.code, undecided.kind) == ("scheduler-silent", "admin")
     assert "within seconds" not in undecided.next_step

@@ -74,13 +74,18 @@ def test_a_worker_that_stops_in_order_gives_its_turn_back() -> None:
     assert Turn.objects.get().held_by == ""
 
 
-def test_a_worker_stops_though_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_stops_though_the_database_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def away() -> None:
         raise OperationalError("away")
 
     monkeypatch.setattr(turn, "give_back", away)
+    caplog.set_level("INFO", "scheduling")
 
     tasks.give_turn_back()
+
+    assert "The turn could not be given back" in caplog.text
 
 
 def test_looking_prolongs_the_turn_and_is_noted_now_and_then() -> None:

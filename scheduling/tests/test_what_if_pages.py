@@ -133,9 +133,9 @@ def test_guarantees_above_the_capacity_are_a_warning_with_whose_they_are(acme: A
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"reservation": "-1"}, "Reservation: Ensure this value is greater than or equal to 0."),
-        ({"reservation": ""}, "Reservation: This field is required."),
-        ({"reservation": "2", "share_version": ""}, "Share version: This field is required."),
+        ({"reservation": "-1"}, "Reservation is &#x27;-1&#x27;; at least 0 is allowed."),
+        ({"reservation": ""}, "Reservation is missing."),
+        ({"reservation": "2", "share_version": ""}, "Share version is missing."),
         ({"reservation": "2", "bursting_priority": "11"}, "from 1 to 10, not 11."),
         ({"reservation": "2", "pool_maximum": "1"}, "is above its maximum of 1 GPU"),
         ({"reservation": "2", "share_version": "9"}, "you edited version 9"),
@@ -168,7 +168,7 @@ def test_a_wrong_row_of_a_draft_is_named_by_its_team(acme: Acme, client: Client)
 
     text = ask(client, acme.admin, reverse("scheduling:what-if-teams") + "?pool=main", **values)
 
-    assert "Research, Reservation: Enter a number." in text
+    assert "Research: Reservation is &#x27;x&#x27;; it must be a number." in text
 
 
 def test_a_policy_tells_whom_it_spares(acme: Acme, client: Client) -> None:

@@ -107,7 +107,13 @@ class ToldCount:
     team: str
     workloads: int
     gpus_milli: int
-    amount: str
+    slices: int
+    slices_milli: int
+
+    @property
+    def amount(self) -> str:
+        """Their GPUs: "8 GPUs and 1 slice worth 0.143 GPUs"."""
+        return amount_text(self.gpus_milli, self.slices, self.slices_milli)
 
     @property
     def words(self) -> str:
@@ -185,7 +191,8 @@ def tell(answer: Answer, user: "User | AnonymousUser") -> ToldEffect:
                 _team(names, count.team),
                 count.workloads,
                 count.gpus_milli,
-                amount_text(count.gpus_milli, count.slices, count.slices_milli),
+                count.slices,
+                count.slices_milli,
             )
             for count in effect.counts
         ],

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils.text import slugify
 
 from chamber import live
-from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
 from chamber.ids import new_id
 from teams import audit
 from teams.actors import Actor
@@ -81,7 +81,7 @@ def _insert(by: Actor, parent: Team | None, values: TeamChanges, taken: Containe
     if slug and (Team.objects.filter(slug=slug).exists() if taken is None else slug in taken):
         problems.setdefault("slug", f"The short name {slug!r} is taken by another team.")
     if problems:
-        raise Refusal(" ".join(problems.values()), fields=problems)
+        raise refusal_of(problems)
     team_id = new_id()
     team = Team.objects.create(
         id=team_id,

@@ -1,15 +1,16 @@
 """Editing teams and their shares in place: one, or many as one audited change, all or nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
 
 from chamber import live
-from chamber.errors import Conflict, Refusal, StaleVersion
+from chamber.errors import Conflict, Refusal, StaleVersion, refusal_of
 from teams import audit
 from teams.actions.authority import bounded_at, refuse_raised, require_edit
 from teams.actors import Actor
@@ -120,6 +121,27 @@ def _checked(by: Actor, edits: Sequence[TeamEdit], before: Picture) -> "list[_Ch
     stored = Team.objects.select_related("parent").in_bulk([edit.team.pk for edit in edits])
     for edit in edits:
         require_edit(by, stored[edit.team.pk], stored[edit.team.pk].parent, edit.keys())
+    return _valid(edits, stored, before)
+
+
+def require_values(edits: Sequence[TeamEdit], before: Picture) -> None:
+    """Raise where a value of these edits could not be saved by anybody; whether the actor may is not asked.
+
+    The names of other teams are not looked at, and neither are the guarantees of the teams above and below: who only
+    reads may not see them.
+    """
+    stored = Team.objects.select_related("parent").in_bulk([edit.team.pk for edit in edits])
+    unnamed = [
+        replace(
+            edit,
+            changes=cast("TeamChanges", {key: value for key, value in edit.changes.items() if key != "slug"}),
+        )
+        for edit in edits
+    ]
+    _valid(unnamed, stored, before)
+
+
+def _valid(edits: Sequence[TeamEdit], stored: Mapping[UUID, Team], before: Picture) -> "list[_Change]":
     every = [_Change.of(edit, stored[edit.team.pk], before) for edit in edits]
     changes = [change for change in every if change.fields or change.shares]
     if changes:
@@ -209,7 +231,7 @@ def _check_values(changes: Sequence[_Change]) -> None:
             place = f"{slug}.{share.pool.slug}"
             problems |= {f"{place}.{key}": text for key, text in share_problems(share.changes).items()}
     if problems:
-        raise Refusal(" ".join(problems.values()), fields=problems)
+        raise refusal_of(problems)
 
 
 def _after(changes: Sequence[_Change], before: Picture) -> Picture:
@@ -240,9 +262,12 @@ def refuse_misplaced(
     """
     if not edits and not moves:
         return
+    problems: dict[str, str] = {}
     for excess in envelopes_exceeded(before, after):
-        field = _blamed(edits, moves, excess.pool_id)
-        raise Refusal(excess.sentence, field=field, code="envelope-exceeded")
+        # The first of each pool: the others may only follow from it.
+        problems.setdefault(_blamed(edits, moves, excess.pool_id), excess.sentence)
+    if problems:
+        raise refusal_of(problems, code="envelope-exceeded")
     places = [(edit.team, edit.team.parent) for edit in edits if edit.shares]
     places += [(team, place) for team, parent in moves for place in (team.parent, parent)]
     if bounds := bounded_at(by, places):
@@ -250,6 +275,7 @@ def refuse_misplaced(
 
 
 def _refuse_above_maximum(changes: Sequence[_Change], after: Picture) -> None:
+    problems: dict[str, str] = {}
     for change in changes:
         node = after.nodes[change.team.pk]
         shared = {share.pool.pk for share in change.shares}
@@ -262,7 +288,9 @@ def _refuse_above_maximum(changes: Sequence[_Change], after: Picture) -> None:
                     f"is above its maximum of {gpus(maximum)}."
                 )
                 key = f"{pool.slug}.reservation" if pool_id in shared else "maximum"
-                raise Refusal(sentence, field=f"{change.team.slug}.{key}")
+                problems.setdefault(f"{change.team.slug}.{key}", sentence)
+    if problems:
+        raise refusal_of(problems)
 
 
 def _blamed(edits: Sequence[TeamEdit], moves: Sequence[tuple[Team, Team]], pool_id: Any) -> str:

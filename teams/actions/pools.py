@@ -8,7 +8,7 @@ from django.db.models import F, Max
 from pydantic import ValidationError
 
 from chamber import invalid, live
-from chamber.errors import NotAllowed, Refusal, StaleVersion
+from chamber.errors import NotAllowed, Refusal, StaleVersion, refusal_of
 from teams import audit
 from teams.actors import Actor
 from teams.models import Pool, PoolPolicy, Team
@@ -106,36 +106,53 @@ def require_pools(by: Actor) -> None:
 
 def _checked(changes: PoolChanges, stored: Pool | None) -> PoolChanges:
     """Return the changes with the policy complete and typed; refuse all wrong values at once."""
-    problems: dict[str, str] = {}
+    problems = _problems(changes)
     values = changes.copy()
-    if "name" in values and not 1 <= len(values["name"].strip()) <= MAX_NAME:
-        problems["name"] = f"A name has 1 to {MAX_NAME} characters, not {len(values['name'].strip())}."
-    if "slug" in values:
-        slug = values["slug"]
+    if slug := values.get("slug"):
         taken = Pool.objects.filter(slug=slug).exclude(slug=stored.slug if stored else "").exists()
-        problem = slug_problem(slug) or (
-            f"The short name {slug!r} is taken by another pool." if taken else None
-        )
-        problems |= {"slug": problem} if problem else {}
+        if taken:
+            problems.setdefault("slug", f"The short name {slug!r} is taken by another pool.")
+    if problems:
+        raise refusal_of(problems)
+    if "policy" in values:
+        values["policy"] = PoolPolicy.model_validate(values["policy"]).model_dump(mode="json")
+    return values
+
+
+def require_pool_values(changes: PoolChanges) -> None:
+    """Refuse values that can be in no pool; nothing stored is looked at."""
+    if problems := _problems(changes):
+        raise refusal_of(problems)
+
+
+def _problems(values: PoolChanges) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if "name" in values and not 1 <= len(values["name"].strip()) <= MAX_NAME:
+        found["name"] = f"A name has 1 to {MAX_NAME} characters, not {len(values['name'].strip())}."
+    if "slug" in values and (problem := slug_problem(values["slug"])):
+        found["slug"] = problem
     if not 0 <= values.get("order", 0) <= MAX_ORDER:
-        problems["order"] = f"An order is from 0 to {MAX_ORDER:,}, not {values['order']}."
-    problems |= _labels_problem(values.get("node_selector", {}), values.get("topology", []))
+        found["order"] = f"An order is from 0 to {MAX_ORDER:,}, not {values['order']}."
+    found |= _labels_problem(values.get("node_selector", {}), values.get("topology", []))
     if "policy" in values:
         try:
-            values["policy"] = PoolPolicy.model_validate(values["policy"]).model_dump(mode="json")
+            PoolPolicy.model_validate(values["policy"])
         except ValidationError as error:
-            problems |= policy_problems(error)
-    if problems:
-        raise Refusal(" ".join(problems.values()), fields=problems)
-    return values
+            found |= policy_problems(error)
+    return found
 
 
 def _labels_problem(selector: Mapping[str, str], topology: list[str]) -> dict[str, str]:
     found = {}
     if any(not isinstance(part, str) or not part for pair in selector.items() for part in pair):
-        found["node_selector"] = "A selector is a list of labels, each with a name and a value."
+        found["node_selector"] = (
+            f"A selector is a list of labels, each with a name and a value; {invalid.shown(dict(selector))} is not."
+        )
     if len(set(topology)) < len(topology) or not all(topology):
-        found["topology"] = "The levels of a topology are different label names, outermost first."
+        found["topology"] = (
+            "The levels of a topology are different label names, outermost first; "
+            f"{invalid.shown(list(topology))} are not."
+        )
     elif NODE_LEVEL in topology:
         found["topology"] = f'"{NODE_LEVEL}" is always the innermost level and not listed.'
     return found

@@ -1,17 +1,22 @@
 """Pools, teams and PriorityClasses as a file of `chamber apply` declares them: changed together or not at all."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
 from django.db import transaction
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chamber.errors import NotAllowed, Refusal, StaleVersion
+from chamber import invalid
+from chamber.bodies import by_place
+from chamber.errors import NotAllowed, Refusal, StaleVersion, refusal_of
+from chamber.words import placed
 from teams import actions
 from teams.actions import PoolChanges
 from teams.api import shapes
@@ -24,14 +29,13 @@ from teams.api.requests import (
     pools_for,
     team_among,
     teams_for,
-    values_of,
 )
 from teams.api.rules import typed_rules
 from teams.api.teams import edit_of
 from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed
-from teams.models import Pool, Team, TeamPolicy
+from teams.models import Pool, PoolPolicy, Team, TeamPolicy, TeamRules
 from teams.picture import Picture, lock_tree
-from teams.values import TeamChanges
+from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
 
 class Declared(APIView):
@@ -51,24 +55,125 @@ class Declared(APIView):
     def post(self, request: Request) -> Response:
         """Make all changes or none; with `dry_run` make none, refuse what would be refused, say what is not allowed.
 
+        All that is wrong is told at once. The `errors` are by the places of a file that says it:
+        `teams.nlp.shares.main.reservation`, `pools.main.policy.queueing`.
+
+
         A dry run needs a token of the scope `read` and the right to see what it names; all else needs `manage`.
         At most 500 entries in each list, each thing once. In this order: pools, new teams, moves, limits and shares,
         PriorityClasses. Reservations are compared as they are before and after all of it. A version is that of the
         row before the request; new rows have none.
         """
-        values = values_of(request, shapes.Declaration)
+        values, wrong = _readable(request)
         dry_run: bool = values["dry_run"]
         with transaction.atomic():
             lock_tree()
             before = Picture.load()
-            changes = _Changes(request, before, dry_run=dry_run)
+            changes = _Changes(request, before, wrong, dry_run=dry_run)
             changes.make(values)
+            changes.require_none_refused()
             nodes, warnings = ([], []) if changes.not_allowed else _consequences(before, changes.after)
             if dry_run:
                 transaction.set_rollback(True)
         not_allowed = [*changes.not_allowed, *(_token_too_small(request) if dry_run else [])]
         body = {"dry_run": dry_run, "nodes": nodes, "warnings": warnings, "not_allowed": not_allowed}
         return Response(shapes.DeclaredShape(body).data)
+
+
+def _readable(request: Request) -> tuple[dict[str, Any], "_Unreadable"]:
+    """Return what of the body can be read, so that all of it is judged in one go, and what cannot.
+
+    Raises a `ValidationError` where it is no declaration at all.
+    """
+    asked = shapes.Declaration(data=request.data)
+    if asked.is_valid():
+        return dict(asked.validated_data), _Unreadable({}, request.data)
+    wrong = _Unreadable(asked.errors, request.data)
+    for body in wrong.remainders() if wrong.is_only_of_entries else ():
+        rest = shapes.Declaration(data=body)
+        if rest.is_valid():
+            return dict(rest.validated_data), wrong
+    raise serializers.ValidationError(asked.errors)
+
+
+class _Unreadable:
+    """What the serializer refused of a body, by the places of the file that says it."""
+
+    def __init__(self, errors: Mapping[str, Any], body: Any) -> None:
+        self._errors, self._body = errors, body
+
+    @property
+    def is_only_of_entries(self) -> bool:
+        """Return whether the rest of the body can be read without the values that are wrong."""
+        return all(
+            isinstance(found, dict) and "non_field_errors" not in found
+            for key, found in self._errors.items()
+            if key != "priority_classes"
+        ) and self._errors.keys() <= {*shapes.Declaration.NAMED_BY, "priority_classes"}
+
+    def remainders(self) -> Iterator[dict[str, Any]]:
+        """Yield the body without the values that are wrong, and then without the entries that have some."""
+        lists = {key: found for key, found in self._errors.items() if key != "priority_classes"}
+        rest = {key: value for key, value in self._body.items() if key not in self._errors}
+        yield rest | {key: _without(self._body[key], found) for key, found in lists.items()}
+        yield rest | {
+            key: [entry for index, entry in enumerate(self._body[key]) if index not in found]
+            for key, found in lists.items()
+        }
+
+    def names(self) -> set[str]:
+        """Return the pools and teams of which something is wrong: as `pools.main`, `teams.nlp`."""
+        return {
+            _place_of(key, index, self._body[key][index])
+            for key, found in self._errors.items()
+            if key != "priority_classes"
+            for index in found
+        }
+
+    def by_place(self) -> dict[str, str]:
+        """Return the sentences: `teams.nlp.shares.main.reservation`, `pools.main.policy.queueing`."""
+        told: dict[str, str] = {}
+        for key, found in self._errors.items():
+            if key == "priority_classes":
+                table = found.get("priorities", found) if isinstance(found, dict) else found
+                # The field of the API is no word of the file.
+                texts = by_place(table, key).items()
+                told |= {place: text.removeprefix("priorities.") for place, text in texts}
+                continue
+            for index, errors in found.items():
+                entry = self._body[key][index]
+                place = _place_of(key, index, entry)
+                shares = errors.get("shares") if isinstance(errors, dict) else None
+                if not isinstance(shares, dict) or not all(isinstance(number, int) for number in shares):
+                    told |= by_place(errors, place)
+                    continue
+                told |= by_place({name: text for name, text in errors.items() if name != "shares"}, place)
+                for number, text in shares.items():
+                    share = entry["shares"][number]
+                    pool = share.get("pool", number) if isinstance(share, Mapping) else number
+                    told |= by_place(text, f"{place}.shares.{pool}")
+        return told
+
+
+def _place_of(key: str, index: int, entry: Any) -> str:
+    name = entry.get(shapes.Declaration.NAMED_BY[key]) if isinstance(entry, Mapping) else None
+    kind = "pools" if key in {"new_pools", "pools"} else "teams"
+    return f"{kind}.{name}" if isinstance(name, str) and name else f"{key}[{index}]"
+
+
+def _without(value: Any, errors: Any) -> Any:
+    """Return a value without the parts that are wrong."""
+    if isinstance(value, list):
+        kept = [
+            (part, errors.get(index)) for index, part in enumerate(value) if not _all_wrong(errors.get(index))
+        ]
+        return [_without(part, found) if found else part for part, found in kept]
+    kept_keys = {key: errors.get(key) for key in value if not _all_wrong(errors.get(key))}
+    return {key: _without(value[key], found) if found else value[key] for key, found in kept_keys.items()}
+
+
+def _all_wrong(errors: Any) -> bool:
+    return bool(errors) and (not isinstance(errors, dict) or "non_field_errors" in errors)
 
 
 def _token_too_small(request: Request) -> list[str]:
@@ -98,16 +203,21 @@ def _order(pool: Pool) -> tuple[int, UUID]:
 class _Changes:
     """The changes of one declaration, with the tree locked.
 
-    In a dry run `not_allowed` collects what the asker may not change. What is refused after that may only follow from
-    what was left out, and is not told.
+    `refused` collects what cannot be, so that all of it is told at once, and `not_allowed` what the asker may not
+    change, which is no refusal of a dry run. What could only follow from what was left out is not told.
     """
 
-    def __init__(self, request: Request, before: Picture, *, dry_run: bool) -> None:
+    def __init__(self, request: Request, before: Picture, wrong: _Unreadable, *, dry_run: bool) -> None:
         self._request, self._by = request, actor(request)
         self._dry_run = dry_run
         self._before = self.after = before
         self._teams: dict[str, Team] = {}
+        self._failed = wrong.names()
         self.not_allowed: list[str] = []
+        self.refused = [
+            Refusal(placed(place, text), fields={place: text}, code="invalid")
+            for place, text in wrong.by_place().items()
+        ]
 
     def make(self, values: dict[str, Any]) -> None:
         """Do it in the order in which one may need the other."""
@@ -117,41 +227,68 @@ class _Changes:
         self._make_teams(values["new_teams"])
         moves = self._move(values["moves"])
         edits = self._edit(values["edits"])
-        self.after = Picture.load()
-        with self._told():
-            actions.refuse_misplaced(
-                by=self._by, before=self._before, after=self.after, edits=edits, moves=moves
-            )
+        if not self.refused:
+            self.after = Picture.load()
+            with self._told(in_file=_of_teams):
+                actions.refuse_misplaced(
+                    by=self._by, before=self._before, after=self.after, edits=edits, moves=moves
+                )
         if values["priority_classes"] is not None:
             with self._told():
                 self._set_classes(**values["priority_classes"])
 
+    def require_none_refused(self) -> None:
+        """Raise all that was refused as one: of the kind of the first, with a sentence for each place."""
+        if self.not_allowed and not self._dry_run:
+            self.refused.insert(0, NotAllowed(invalid.together(self.not_allowed)))
+        if not self.refused:
+            return
+        first = self.refused[0]
+        fields: dict[str, str] = {}
+        for refusal in self.refused:
+            for place, text in refusal.fields.items():
+                fields[place] = invalid.together([*filter(None, [fields.get(place)]), text])
+        if self.not_allowed and fields:
+            fields["not_allowed"] = " ".join(self.not_allowed)
+        first.message = invalid.together([refusal.message for refusal in self.refused])
+        first.fields = fields
+        raise first
+
     @contextmanager
-    def _told(self, what: str = "", place: str = "") -> Iterator[None]:
-        """Name in a refusal `what` was about to be changed, and put its `place` before its fields."""
+    def _told(
+        self, what: str = "", place: str = "", in_file: Callable[[str], str] | None = None
+    ) -> Iterator[None]:
+        """Note a refusal, with `what` was about to be changed; its fields are places of the file.
+
+        They are below `place`, or what `in_file` makes of them.
+        """
         try:
             yield
         except Refusal as refusal:
             refusal.message = f"{what}: {refusal.message}" if what else refusal.message
-            if place:
-                refusal.fields = {f"{place}.{key}": text for key, text in refusal.fields.items()}
-            if self._dry_run and isinstance(refusal, NotAllowed):
+            if isinstance(refusal, NotAllowed):
                 self.not_allowed.append(refusal.message)
-            elif not self.not_allowed:
-                raise
+                return
+            if in_file:
+                refusal.fields = {in_file(key): text for key, text in refusal.fields.items()}
+            elif place:
+                found = refusal.fields.items()
+                refusal.fields = {f"{place}.{key}": text for key, text in found} or {place: refusal.message}
+                self._failed.add(place)
+            self.refused.append(refusal)
 
     def _require_versions(self, values: dict[str, Any]) -> None:
-        """Raise `StaleVersion` where somebody changed one of the teams since it was read."""
+        """Note where somebody changed one of the teams since it was read."""
         new = {team.get("slug") for team in values["new_teams"]}
-        for each in [*values["moves"], *values["edits"]]:
-            slug = each["team"]
-            if slug in new:
+        versions = {each["team"]: each["version"] for each in [*values["moves"], *values["edits"]]}
+        for slug, version in versions.items():
+            if slug in new or self._is_missing(slug):
                 continue
-            with self._told(f"team {slug}", slug):
+            with self._told(f"team {slug}", f"teams.{slug}"):
                 team = team_among(self._teams, slug)
-                if team.version != each["version"]:
+                if team.version != version:
                     raise StaleVersion(
-                        f"Somebody changed {team.name} since you read it: you edited version {each['version']}, and "
+                        f"Somebody changed {team.name} since you read it: you edited version {version}, and "
                         f"it is at {team.version} now. Look again and repeat your change."
                     )
 
@@ -163,15 +300,27 @@ class _Changes:
         with self._told(f"{'pool' if len(slugs) == 1 else 'pools'} {', '.join(slugs)}"):
             actions.require_pools(self._by)
             allowed = True
-        if not allowed:
-            return
         for each in new:
-            with self._told(f"pool {each['slug']}", each["slug"]):
-                actions.insert_pool(self._by, cast("PoolChanges", each))
+            slug = each["slug"]
+            self._failed.add(f"pools.{slug}")
+            with self._told(f"pool {slug}", in_file=partial(_of_pool, slug)):
+                values = cast("PoolChanges", each)
+                if allowed:
+                    actions.insert_pool(self._by, values)
+                    self._failed.discard(f"pools.{slug}")
+                else:
+                    actions.require_pool_values(values)
         for each in changed:
-            with self._told(f"pool {each['pool']}", slug := each.pop("pool")):
-                pool, version = pool_among(pools, slug), each.pop("version")
-                actions.change_pool(self._by, pool, version, policy_over(pool, each))
+            slug, version = each.pop("pool"), each.pop("version")
+            if not allowed and slug not in pools:
+                continue
+            with self._told(f"pool {slug}", in_file=partial(_of_pool, slug)):
+                pool = pool_among(pools, slug)
+                values = policy_over(pool, each)
+                if allowed:
+                    actions.change_pool(self._by, pool, version, values)
+                else:
+                    actions.require_pool_values(values)
 
     def _make_teams(self, new: list[dict[str, Any]]) -> None:
         asked = [each["slug"] for each in new if each.get("slug")]
@@ -179,28 +328,47 @@ class _Changes:
         for index, each in enumerate(new):
             slug = each.get("slug")
             what = f"team {slug}" if slug else f"the new team {each['name']!r}"
-            with self._told(what, slug or f"new_teams[{index}]"):
-                above = team_among(self._teams, each.pop("parent"), field="parent")
-                values = {**each, "name": each["name"].strip()}
-                changes = cast("TeamChanges", milli_keys(values, "maximum"))
-                team = actions.insert_below(self._by, above, changes, taken=taken)
-                self._teams[team.slug] = team
-                taken.add(team.slug)
+            place = f"teams.{slug}" if slug else f"new_teams[{index}]"
+            parent = each.pop("parent")
+            changes = cast("TeamChanges", milli_keys({**each, "name": each["name"].strip()}, "maximum"))
+            problems = team_problems(changes)
+            with self._told(what, place):
+                if problems:
+                    raise refusal_of(problems)
+            if f"teams.{parent}" in self._failed and parent not in self._teams:
+                self._failed.add(place)
+                continue
+            with self._told(what, place):
+                above = team_among(self._teams, parent, field="parent")
+                if not problems:
+                    team = actions.insert_below(self._by, above, changes, taken=taken)
+                    self._teams[team.slug] = team
+                    taken.add(team.slug)
+                    continue
+            self._failed.add(place)
 
     def _move(self, asked: list[dict[str, Any]]) -> list[tuple[Team, Team]]:
         """Move teams; return those that were allowed, as they were, each with its new parent."""
         moves = []
         for each in asked:
-            with self._told(f"team {each['team']}", each["team"]):
-                team = team_among(self._teams, each["team"])
-                parent = team_among(self._teams, each["parent"], field="parent")
+            slug, above = each["team"], each["parent"]
+            if any(self._is_missing(name) for name in (slug, above)):
+                continue
+            with self._told(f"team {slug}", f"teams.{slug}"):
+                team = team_among(self._teams, slug)
+                parent = team_among(self._teams, above, field="parent")
                 actions.require_move(self._by, team, parent)
                 moves.append((team, parent))
-        if moves and not self.not_allowed:
-            actions.move_many(by=self._by, moves=moves)
+        if moves and not self.not_allowed and not self.refused:
+            with self._told(in_file=_of_teams):
+                actions.move_many(by=self._by, moves=moves)
             # Paths, depths and versions, also of the teams below those that were moved.
             self._teams = teams_for(self._request, self._teams)
         return moves
+
+    def _is_missing(self, slug: str) -> bool:
+        """Return whether a team is not there because something else about it was refused."""
+        return slug not in self._teams and f"teams.{slug}" in self._failed
 
     def _edit(self, asked: list[dict[str, Any]]) -> list[actions.TeamEdit]:
         """Change limits and shares; return what really changed."""
@@ -208,27 +376,71 @@ class _Changes:
             return []
         pools, edits = pools_for(self._request), []
         for each in asked:
-            with self._told(f"team {each['team']}"):
+            slug = each["team"]
+            what, place = f"team {slug}", f"teams.{slug}"
+            with self._told(what, place):
+                _require_values(each)
+            if self._is_missing(slug):
+                continue
+            each["shares"] = [
+                share
+                for share in each.get("shares", [])
+                if share["pool"] in pools or f"pools.{share['pool']}" not in self._failed
+            ]
+            with self._told(what, in_file=_of_teams):
                 # A team that was moved with the one above it has another version by now.
-                team = team_among(self._teams, each["team"])
+                team = team_among(self._teams, slug)
                 edit = edit_of({**each, "version": team.version}, self._teams, pools)
-                actions.require_edit(self._by, team, team.parent, edit.keys())
                 edits.append(edit)
+                actions.require_edit(self._by, team, team.parent, edit.keys())
         saved: list[actions.TeamEdit] = []
-        if not self.not_allowed:
-            with self._told():
-                saved = actions.save_edits(by=self._by, edits=edits, before=Picture.load())
+        if edits and not self.refused:
+            with self._told(in_file=_of_teams):
+                if self.not_allowed:
+                    actions.require_values(edits, Picture.load())
+                else:
+                    saved = actions.save_edits(by=self._by, edits=edits, before=Picture.load())
         return saved
 
     def _set_classes(self, *, priorities: dict[str, int], version: int) -> None:
         """Replace the root's table; its other rules stay."""
+        _typed({"priority_classes": priorities})
         root = Team.objects.visible_to(person(self._request)).filter(depth=0).first()
         if root is None:
             raise NotAllowed("Only who sees the whole organisation may declare priority_classes.")
         stored = TeamPolicy.objects.filter(team=root).first()
         own = stored.typed.model_dump() if stored else {}
-        rules = typed_rules({**own, "priority_classes": priorities})
+        rules = _typed({**own, "priority_classes": priorities})
         actions.set_rules(by=self._by, team=root, version=version, rules=rules)
+
+
+def _typed(values: dict[str, Any]) -> TeamRules:
+    try:
+        return typed_rules(values)
+    except serializers.ValidationError as error:
+        raise refusal_of(by_place(error.detail), code="invalid") from error
+
+
+def _require_values(each: Mapping[str, Any]) -> None:
+    """Refuse values of an edit that can be in no team."""
+    problems = team_problems(cast("TeamChanges", milli_keys(dict(each), "maximum")))
+    for share in each.get("shares", []):
+        changes = cast("ShareChanges", milli_keys(share, "reservation", "maximum"))
+        problems |= {f"shares.{share['pool']}.{key}": text for key, text in share_problems(changes).items()}
+    if problems:
+        raise refusal_of(problems)
+
+
+def _of_pool(slug: str, key: str) -> str:
+    """Return where a file says a pool's value that an action calls `key`."""
+    inner = f"policy.{key}" if key.partition(".")[0] in PoolPolicy.model_fields else key
+    return f"pools.{slug}.{inner}"
+
+
+def _of_teams(key: str) -> str:
+    """Return where a file says what an action calls `nlp.maximum` or `nlp.main.reservation`."""
+    team, *rest = key.split(".")
+    return ".".join(["teams", team, *(["shares"] if len(rest) > 1 else []), *rest])
 
 
 def _named(values: dict[str, Any]) -> set[str]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from chamber.bodies import Body
 from teams.models import VOLUME_KINDS, ElasticPreemption, Fairness, Placement, Queueing, Role, Sharing
 
 MAX_NUMBER = 10**9
@@ -28,36 +30,49 @@ def in_gpus(milli: int | None) -> float | int | None:
 class GpusField(serializers.Field[int, Any, Any, Any]):
     """A number of GPUs outside, an integer of milli-GPUs inside."""
 
+    wrong = "{field} is {given}; it must be a number of GPUs of at most 1,000,000, in steps of 0.001."
+    default_error_messages: ClassVar = {"invalid": "This is no number of GPUs."}
+
     def to_representation(self, value: int) -> float | int | None:
         """Return the number of GPUs."""
         return in_gpus(value)
 
     def to_internal_value(self, data: Any) -> int:
-        """Return the milli-GPUs; refuse what is no number, or finer than a thousandth of a GPU."""
-        if isinstance(data, bool) or not isinstance(data, int | float):
-            raise serializers.ValidationError(f"A number of GPUs, such as 4 or 0.25; not {data!r}.")
+        """Return the milli-GPUs; refuse what is no number, or finer than a thousandth of a GPU.
+
+        Slices of GPUs and shares of memory count in thousandths, so a team may be guaranteed any number of them.
+        """
+        if isinstance(data, bool) or not isinstance(data, int | float) or not isfinite(data):
+            self.fail("invalid")
         milli = Decimal(str(data)) * 1000
         if abs(milli) > MAX_NUMBER or milli != int(milli):
-            raise serializers.ValidationError(
-                f"GPUs go up to 1,000,000 in steps of a thousandth; {data} is not one."
-            )
+            self.fail("invalid")
         return int(milli)
 
 
-class StrictSerializer(serializers.Serializer[Any]):
+class StrictSerializer(Body):
     """Refuses keys it does not know: a misspelt limit must not be taken for none."""
 
     def to_internal_value(self, data: Any) -> Any:
         """Return the validated values; a key outside the fields is an error beside its own name."""
+        unknown = {}
         if isinstance(data, Mapping):
             writable = [name for name, field in self.fields.items() if not field.read_only]
-            unknown = [key for key in data if key not in writable]
-            if unknown:
-                known = ", ".join(writable)
-                raise serializers.ValidationError(
-                    {str(key): f"There is no {key!r} here; known are {known}." for key in unknown}
-                )
-        return super().to_internal_value(data)
+            known = ", ".join(writable)
+            unknown = {
+                str(key): [f"There is no {key!r} here; known are {known}."]
+                for key in data
+                if key not in writable
+            }
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not unknown or not isinstance(error.detail, dict):
+                raise
+            raise serializers.ValidationError({**unknown, **error.detail}) from error
+        if unknown:
+            raise serializers.ValidationError(unknown)
+        return values
 
 
 class EntitledShape(serializers.Serializer[Any]):

@@ -142,7 +142,9 @@ def test_reservations_are_compared_over_all_of_it(acme: Acme, api: Api, order: i
     )
     assert alone.status_code == 422
     assert alone.json()["code"] == "envelope-exceeded"
-    assert "would be guaranteed 62 GPUs: 14 GPUs too many" in alone.json()["errors"]["production.parent"]
+    assert (
+        "would be guaranteed 62 GPUs: 14 GPUs too many" in alone.json()["errors"]["teams.production.parent"]
+    )
     assert Team.objects.get(slug="production").parent == acme.root
 
 
@@ -155,7 +157,7 @@ def test_what_somebody_may_only_divide_is_compared_over_all_of_it(acme: Acme, ap
     acme.nlp.refresh_from_db()
     raised = client.post(URL, {"edits": [_share(acme.nlp, 41)]}, format="json")
     assert (raised.status_code, raised.json()["code"]) == (422, "beyond-what-was-given")
-    assert raised.json()["errors"].keys() == {"nlp.main.reservation"}
+    assert raised.json()["errors"].keys() == {"teams.nlp.shares.main.reservation"}
 
 
 def test_a_guarantee_in_a_new_pool_is_a_raised_one(acme: Acme, api: Api) -> None:
@@ -207,7 +209,7 @@ def test_a_circle_is_one_in_the_end(acme: Acme, api: Api) -> None:
     )
     assert (answer.status_code, answer.json()["errors"]) == (
         422,
-        {"nlp.parent": "NLP cannot be moved under Vision, which is below it."},
+        {"teams.nlp.parent": "NLP cannot be moved under Vision, which is below it."},
     )
     assert _stored() == before
 
@@ -219,7 +221,7 @@ def test_no_team_gets_below_the_last_level(acme: Acme, api: Api) -> None:
     answer = api(acme.org_admin).post(URL, {"moves": [_move(acme.nlp, "vision")]}, format="json")
     assert (answer.status_code, answer.json()["errors"]) == (
         422,
-        {"nlp.parent": "The tree would have 33 levels there; 32 is the most."},
+        {"teams.nlp.parent": "The tree would have 33 levels there; 32 is the most."},
     )
 
 

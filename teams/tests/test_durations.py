@@ -27,7 +27,7 @@ def test_a_number_with_its_unit_is_seconds(text: object, expected: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "h", "1h 30", "-5m", "9" * 41, "1e9h", True, None])
 def test_what_is_no_duration_is_refused_with_the_value(text: object) -> None:
-    with pytest.raises(ValueError, match="is not a duration: write seconds, or for example"):
+    with pytest.raises(ValueError, match="is not a duration: write seconds, or numbers with w, d, h, m or s"):
         seconds(text)
 
 

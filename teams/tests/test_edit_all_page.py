@@ -54,7 +54,9 @@ def test_nothing_is_saved_where_it_does_not_fit_and_values_are_kept(acme: Acme, 
 def test_wrong_values_are_told_by_team(acme: Acme, sign_in: SignIn) -> None:
     response = sign_in(acme.lead).post(URL, _values(acme, vision_bursting_priority="x"))
     assert response.status_code == 422
-    assert "Vision, Bursting priority: Enter a whole number." in response.content.decode()
+    assert (
+        "Vision: Bursting priority is &#x27;x&#x27;; it must be a whole number." in response.content.decode()
+    )
 
 
 def test_rows_that_somebody_else_changed_are_told(acme: Acme, sign_in: SignIn) -> None:

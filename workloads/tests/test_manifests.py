@@ -36,6 +36,11 @@ BAD = {
     "a key twice": (GOOD + "pods: 1\npods: 2\n", "Line 5 gives 'pods' again"),
     "an unknown key": (GOOD + "gpuss: 1\n", "Line 4: There is no field 'gpuss'; did you mean 'gpus'?"),
     "a bad value": (GOOD + "pods: 0\n", "Line 4: pods is 0; at least 1 is allowed"),
+    "a time limit": (
+        GOOD + "time_limit: 4 fortnights\n",
+        "Line 4: time_limit: '4 fortnights' is not a duration: write seconds, or numbers with w, d, h, m or s",
+    ),
+    "a number without end": (GOOD + "cpu: .nan\ngpus: .inf\n", "Line 4: cpu is nan; it must be a number."),
     "a bad value in a list": (
         "workloads:\n- {name: a, team: n, image: x,\n   pods: 0}\n",
         "Line 3: pods is 0",

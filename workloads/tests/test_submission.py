@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from rest_framework.test import APIClient
 
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import NotAllowed, NotVisible, Refusal
@@ -115,7 +116,7 @@ def test_the_rules_of_the_team_bound_size_and_time(team: Team, owner: User, pool
     set_rules(team, largest_workload_milli=4000, longest_time_limit_seconds=3600)
     found = refused(owner, pods=5, time_limit="2h")
     assert found["pods"] == "It asks for 5 GPUs in all; NLP allows 4 GPUs at most."
-    assert found["time_limit_seconds"] == "A time limit of 2h is longer than NLP allows: at most 1h."
+    assert found["time_limit"] == "A time limit of 2h is longer than NLP allows: at most 1h."
     assert "No time limit" in refused(owner, pods=1)["time_limit_seconds"]
 
 
@@ -160,3 +161,23 @@ def test_chamber_itself_owns_no_workload(pool: Pool, team: Team) -> None:
 def test_many_take_as_few_queries_as_one(owner: User, pool: Pool, django_assert_max_num_queries: Any) -> None:
     with django_assert_max_num_queries(40):
         submit(by=actor(owner), requests=[request() for _ in range(100)])
+
+
+def test_what_cannot_be_read_and_what_is_not_there_are_told_together(owner: User, team: Team) -> None:
+    """Whatever field is wrong hides nothing of the others, nor of the other workloads."""
+    first = {"name": "a", "team": "nlp", "image": "x", "pods": 0, "pools": ["mian"], "priority": 100_000}
+    second = {"name": "b", "team": "nobody", "image": "x", "pools": ["mian"], "depends_on": ["none"]}
+    third = {"team": "nlp", "gpus": 0.3, "pods": 1000}
+    client = APIClient()
+    client.force_authenticate(owner)
+    answer = client.post("/api/v1/workloads/", {"workloads": [first, second, third]}, format="json")
+    assert answer.status_code == 422
+    assert answer.json()["errors"].keys() == {
+        *("workloads[0].pods", "workloads[0].pools", "workloads[0].priority"),
+        *("workloads[1].team", "workloads[1].pools", "workloads[1].depends_on"),
+        *("workloads[2].name", "workloads[2].image", "workloads[2].gpus"),
+    }
+    with pytest.raises(NotVisible) as refused:
+        submit(by=actor(owner), requests=[request(team="nobody", pools=["mian"]), request(pools=["mian"])])
+    assert refused.value.fields.keys() == {"workloads[0].team", "workloads[0].pools", "workloads[1].pools"}
+    assert not Workload.objects.exists()

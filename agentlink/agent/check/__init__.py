@@ -17,6 +17,7 @@ IN_CLUSTER: dict[str, Check] = {
     "clock": cluster.clock,
     "namespaces": cluster.namespaces,
     "rights": cluster.rights,
+    "security": cluster.security,
     "jobs": admission.jobs,
     "pods": admission.pods,
     "claims": cluster.claims,

@@ -13,8 +13,8 @@ from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.nodes import read_node
-from agentlink.agent.backends.native.places import QUOTA, SECURITY
-from agentlink.agent.check.cluster import published_devices
+from agentlink.agent.backends.native.places import SECURITY
+from agentlink.agent.check.cluster import bound_namespaces, published_devices
 from agentlink.agent.check.found import Asked, Problem
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, KubeError, NotFound
@@ -62,7 +62,9 @@ async def pods(kube: Kube, asked: Asked) -> list[Problem]:
     found, size = [], await _default_size(kube, asked)
     for namespace in await _places(kube, asked):
         words, _ = await _tried(kube, PODS, _pod(asked, namespace, size), namespace, is_right=False)
-        if f"exceeded quota: {QUOTA}" in words:  # Chamber's own: it has room for what is planned only
+        if (
+            refusals.code_of(words) == refusals.PLAN_QUOTA
+        ):  # Chamber's own: it has room for what is planned only
             body = _pod(asked, namespace, size, gpus=0)
             words, _ = await _tried(kube, PODS, body, namespace, is_right=False)
         if words:
@@ -99,8 +101,7 @@ async def _default_size(kube: Kube, asked: Asked) -> Size:
 
 async def _places(kube: Kube, asked: Asked) -> dict[str, str]:
     """Return the namespaces in which workloads run, bound ones among them, with their enforced Pod Security levels."""
-    named = set(asked.workloads) or {kube.access.namespace}
-    bound = {Names().binding, Names().team}  # by the agent, or by whoever hands a namespace over
+    named, bound = set(asked.workloads) or {kube.access.namespace}, await bound_namespaces(kube)
     labels = {
         body["metadata"]["name"]: body["metadata"].get("labels") or {}
         for body in (await kube.list(NAMESPACES)).items
@@ -109,7 +110,7 @@ async def _places(kube: Kube, asked: Asked) -> dict[str, str]:
     return {
         name: said.get(SECURITY, "")
         for name, said in sorted(labels.items())
-        if name in named or not bound.isdisjoint(said)
+        if name in named or name in bound
     }
 
 

@@ -14,6 +14,7 @@ from agentlink.agent.backends.native.facts import time
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.nodes import read_drain
+from agentlink.agent.backends.native.places import LEVELS, SECURITY
 from agentlink.agent.check.found import Asked, Problem
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, NotFound, Unauthorised, Unreachable
@@ -125,9 +126,21 @@ async def namespaces(kube: Kube, asked: Asked) -> list[Problem]:
 
 
 async def rights(kube: Kube, asked: Asked) -> list[Problem]:
-    """Look whether the account may do what the agent does; rights that only some installations give are not asked."""
-    places = [(right, place) for right in RIGHTS if not right.value for place in _places(right, kube, asked)]
+    """Look whether the account may do what the agent does; rights that only some installations give are not asked.
+
+    Unless namespaces of workloads are named, they are those bound to a team, and the agent's own if it may do anything
+    of it there: where all workloads run in bound namespaces it needs none.
+    """
+    try:
+        bound = list(await bound_namespaces(kube))
+    except Forbidden:
+        bound = []
+    places = [
+        (right, place) for right in RIGHTS if not right.value for place in _places(right, kube, asked, bound)
+    ]
     missing = await asyncio.gather(*(_missing(kube, right, place) for right, place in places))
+    if bound and not asked.workloads:
+        places, missing = _without_unused(places, missing, kube.access.namespace)
     return [
         Problem(
             f"This account may not {' or '.join(verbs)} {_object_of(right)} {_where(right, place)}: "
@@ -137,6 +150,48 @@ async def rights(kube: Kube, asked: Asked) -> list[Problem]:
         for (right, place), verbs in zip(places, missing, strict=True)
         if verbs
     ]
+
+
+def _without_unused(
+    places: list[tuple[Right, str]], missing: list[list[str]], own: str
+) -> tuple[list[tuple[Right, str]], list[list[str]]]:
+    """Return places and missing verbs without those for workloads in the agent's own namespace, if all lack there."""
+    pairs = list(zip(places, missing, strict=True))
+    of_own = [
+        (right, verbs) for (right, place), verbs in pairs if right.where is Where.WORKLOADS and place == own
+    ]
+    if any(len(verbs) < len(right.verbs) for right, verbs in of_own):
+        return places, missing
+    kept = [each for each in pairs if each[0][0].where is not Where.WORKLOADS or each[0][1] != own]
+    return [place for place, _ in kept], [verbs for _, verbs in kept]
+
+
+async def security(kube: Kube, _: Asked) -> list[Problem]:
+    """Look whether bound namespaces have a Pod Security level: the agent keeps none without where it may not label."""
+    return [
+        Problem(
+            f"The namespace {name} is bound to a team and {_lacks(level)}: its pods may do anything to their node, and "
+            "an agent that may not label namespaces does not keep it.",
+            f"Set one: `kubectl label --overwrite namespace {name} {SECURITY}={LEVELS[0]}`.",
+        )
+        for name, level in (await bound_namespaces(kube)).items()
+        if level not in LEVELS
+    ]
+
+
+def _lacks(level: str) -> str:
+    return f"has the Pod Security level {level!r}" if level else "has no Pod Security level"
+
+
+async def bound_namespaces(kube: Kube) -> dict[str, str]:
+    """Return the Pod Security levels of the namespaces that their labels bind to a team, by name."""
+    bound = {Names().binding, Names().team}  # by the agent, or by whoever hands a namespace over
+    found = {}
+    for body in (await kube.list(NAMESPACES)).items:
+        labels = body["metadata"].get("labels") or {}
+        if "deletionTimestamp" not in body["metadata"] and not bound.isdisjoint(labels):
+            found[str(body["metadata"]["name"])] = str(labels.get(SECURITY, ""))
+    return dict(sorted(found.items()))
 
 
 async def claims(kube: Kube, asked: Asked) -> list[Problem]:
@@ -171,8 +226,20 @@ def _unread_drains(nodes: Sequence[JsonObject]) -> Iterator[Problem]:
         if drain is not None and drain.problem:
             yield Problem(
                 f"Node {metadata['name']} is to be drained. {drain.problem}",
-                f"Annotate it anew: `kubectl annotate --overwrite node {metadata['name']} ...`.",
+                _annotated_anew(metadata["name"], metadata["annotations"]),
             )
+
+
+def _annotated_anew(node: str, annotations: JsonObject) -> str:
+    """Return commands that have a drain said in time, or not at all."""
+    names = Names()
+    given = [key for key in (names.drain_elastic, names.drain_reserved) if key in annotations]
+    anew = " ".join(f"{key}=now" for key in given)
+    off = " ".join(f"{key}-" for key in given)
+    return (
+        f"Say from when, or `now`: `kubectl annotate --overwrite node {node} {anew}`. To drain it no more: "
+        f"`kubectl annotate node {node} {off}`."
+    )
 
 
 async def _unusable(kube: Kube, found: Sequence[JsonObject]) -> list[Problem]:
@@ -258,14 +325,16 @@ def _namespaces(kube: Kube, asked: Asked) -> list[str]:
     return list(dict.fromkeys([kube.access.namespace, *asked.workloads]))
 
 
-def _places(right: Right, kube: Kube, asked: Asked) -> list[str]:
+def _places(right: Right, kube: Kube, asked: Asked, bound: Sequence[str]) -> list[str]:
     """Return the namespaces in which a right is needed; an empty text for the whole cluster."""
     if right.where is Where.CLUSTER:
         return [""]
     if right.where is Where.DEFAULT:
         return [OF_NODES]
     own = [kube.access.namespace]
-    return own if right.where is Where.OWN else list(asked.workloads) or own
+    if right.where is Where.OWN:
+        return own
+    return list(asked.workloads) or list(dict.fromkeys([*own, *bound]))
 
 
 async def _missing(kube: Kube, right: Right, namespace: str) -> list[str]:

@@ -19,6 +19,8 @@ import yaml
 from kubernetes import config
 from kubernetes.client import Configuration
 
+from chamber.logs import Lasting
+
 logger = logging.getLogger(__name__)
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -63,6 +65,7 @@ class Access(httpx.Auth):
         self.context = _context(self._loaded)
         self._looked_at = self._loaded_at = time.monotonic()
         self._renewing = asyncio.Lock()
+        self._stale = Lasting()
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Yield the request with credentials, and once more with new ones where they are refused."""
@@ -93,7 +96,7 @@ class Access(httpx.Auth):
             try:
                 self._loaded.refresh_api_key_hook(self._loaded)
             except (config.ConfigException, OSError) as error:
-                logger.warning("The credentials for %s could not be renewed: %s", self.server, error)
+                self._tell_stale(error)
 
     async def _renew(self, refused: str) -> bool:
         """Load everything anew; return whether it is worth to ask again."""
@@ -107,9 +110,15 @@ class Access(httpx.Auth):
                 self._loaded = await asyncio.to_thread(self._read)
                 _trust(self.context, self._loaded)
             except (BadAccess, OSError) as error:
-                logger.warning("The credentials for %s could not be renewed: %s", self.server, error)
+                self._tell_stale(error)
                 return False
+            self._stale.over()
             return True
+
+    def _tell_stale(self, error: Exception) -> None:
+        """Log why the credentials are not renewed, once for each cause: each request tries."""
+        if self._stale.due(str(error)):
+            logger.warning("The credentials for %s could not be renewed: %s", self.server, error)
 
 
 def load(kubeconfig: Path | None = None, context: str | None = None) -> Access:

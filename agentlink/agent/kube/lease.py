@@ -11,13 +11,14 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from agentlink.agent.kube.resources import LEASES, JsonObject
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ EVERY_SECONDS = 4.0
 GIVE_UP_WITHIN_SECONDS = 5.0
 KEPT_SECONDS = 120
 """How long nobody leads after a cluster was let go of: its agents are removed meanwhile."""
+RELEASE = "release-"
+"""How those holders are named that let go of the cluster."""
 TRIES = 3
 """How often a lease that others write to at the same time is read anew before the next look."""
 
@@ -92,6 +95,7 @@ class Leadership:
         Whoever led notices with its next renewal, within `RENEW_WITHIN_SECONDS`. After the work the lease is held for
         two minutes more; where the work failed it is given up.
         """
+        self.identity = f"{RELEASE}{self.identity}"
         async with Kube(self._access, patience_seconds=self._every / 2) as kube:
             for _ in range(TRIES):
                 await self._look(kube)
@@ -103,16 +107,37 @@ class Leadership:
             return await self._do(work, kube, keeps=True)
 
     async def _win(self, kube: Kube) -> None:
-        """Return when the lease was won."""
+        """Return when the lease was won; say at once who has it meanwhile."""
+        told: tuple[str, int] | None = None
+        failing = Lasting()
         while True:
             try:
                 if await self._hold(kube):
                     logger.info("%s leads.", self.identity)
                     self.leads = True
                     return
+                failing.over()
+                held = self._seen["holderIdentity"], self._seen["leaseDurationSeconds"]
+                if held != told:
+                    told = held
+                    logger.info("%s waits to lead: %s", self.identity, self._awaited(*held))
             except KubeError as error:
-                logger.warning("The lease %s cannot be had: %s", self._name, error)
+                if failing.due(str(error)):
+                    logger.warning("The lease %s cannot be had: %s", self._name, error)
             await asyncio.sleep(self._every)
+
+    def _awaited(self, holder: str, seconds: int) -> str:
+        """Return who has the lease, and until when, as the end of a sentence."""
+        if not (holder.startswith(RELEASE) and seconds >= KEPT_SECONDS):
+            return (
+                f"the lease {self._name} is held by {holder}, until that has not renewed it for {seconds} s."
+            )
+        left = self._seen_at + seconds - time.monotonic()
+        until = datetime.now(UTC) + timedelta(seconds=left)
+        return (
+            f"the cluster was let go of, and {holder} keeps the lease {self._name} for agents that are about to be "
+            f"removed: {left:.0f} s more, until {until:%H:%M:%S} UTC."
+        )
 
     async def _do(
         self, work: Callable[[], Coroutine[Any, Any, None]], kube: Kube, *, keeps: bool = False
@@ -139,25 +164,31 @@ class Leadership:
 
     async def _renew(self, kube: Kube) -> None:
         """Renew the lease again and again; return once it is another's, or could not be renewed in time."""
+        failing = Lasting()
         while True:
             try:
                 async with asyncio.timeout(self._renewed_at + self._renew_within - time.monotonic()):
                     await asyncio.sleep(self._every)
-                    while not await self._renewed(kube):
+                    while not await self._renewed(kube, failing):
                         await asyncio.sleep(self._every / 4)
+                if (seconds := failing.over()) is not None:
+                    logger.info("The lease %s is renewed again, after %.0f s.", self._name, seconds)
             except TimeoutError:
                 logger.warning("%s could not renew its lease in time and leads no more.", self.identity)
                 return
             except _Lost:
-                logger.warning("%s leads no more: the lease is another's.", self.identity)
+                logger.warning(
+                    "%s leads no more: the lease is held by %s.", self.identity, self._seen["holderIdentity"]
+                )
                 return
 
-    async def _renewed(self, kube: Kube) -> bool:
+    async def _renewed(self, kube: Kube, failing: Lasting) -> bool:
         """Return whether the lease was renewed; raise `_Lost` where it is another's."""
         try:
             held = await self._hold(kube)
         except KubeError as error:
-            logger.warning("The lease %s cannot be renewed yet: %s", self._name, error)
+            if failing.due(str(error)):
+                logger.warning("The lease %s cannot be renewed yet: %s", self._name, error)
             return False
         if not held:
             raise _Lost

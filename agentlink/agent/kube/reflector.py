@@ -11,6 +11,7 @@ from typing import Generic, NoReturn, TypeVar
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, Gone, KubeError, NotFound, Unreachable
 from agentlink.agent.kube.resources import JsonObject, Resource, key_of
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Reflector(Generic[T]):
         self._kube, self._resource, self._trim = kube, resource, trim
         self._namespace, self._labels, self._fields = namespace, labels, fields
         self._optional, self._on_change = optional, on_change
+        self._failing = Lasting()
         self._version = ""
         """What the watch goes on from; empty where all must be listed."""
 
@@ -92,7 +94,8 @@ class Reflector(Generic[T]):
                 version = page.version
         for key in self.items.keys() - seen:
             self._keep(key, None)
-        self._version, self.error = version, None
+        self._version = version
+        self._succeeded()
         self.synced.set()
 
     async def _watch(self) -> None:
@@ -101,10 +104,16 @@ class Reflector(Generic[T]):
             self._kube.watch(self._resource, self._version, self._namespace, self._labels, self._fields)
         ) as events:
             async for kind, body in events:
-                self.error = None
+                self._succeeded()
                 self._version = body["metadata"]["resourceVersion"]
                 if kind != "BOOKMARK":
                     self._keep(key_of(body), None if kind == "DELETED" else self._read(body))
+
+    def _succeeded(self) -> None:
+        """Note that the API server answers, and say so where it did not."""
+        self.error = None
+        if self._failing.over() is not None:
+            logger.info("%s can be watched again.", self._resource.plural)
 
     def _read(self, body: JsonObject) -> T | None:
         """Return what is kept of an object; of one that cannot be read, what was: people write what stands in them."""
@@ -134,7 +143,7 @@ class Reflector(Generic[T]):
                 return ABSENT_PAUSE_SECONDS
         longest = min(FIRST_PAUSE_SECONDS * (1 << min(failures, 16)), LONGEST_PAUSE_SECONDS)
         pause = random.uniform(0.0, longest)  # noqa: S311 - guards nothing
-        if error is not None and not isinstance(error, Gone):
+        if error is not None and not isinstance(error, Gone) and self._failing.due(str(error)):
             logger.warning(
                 "%s cannot be watched: %s Trying again in %.1f s.", self._resource.plural, error, pause
             )

@@ -1,7 +1,9 @@
 """The agent's log: what it says of its connection and of pods, with the cluster on each line, in the form asked for."""
 
+import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,7 +17,7 @@ import pytest
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.figures import FIGURES
 from agentlink.agent.link import LinkLost
-from agentlink.protocol import ErrorCode, Hello
+from agentlink.protocol import Error, ErrorCode, Heartbeat, Hello
 from agentlink.tests.agent.test_runner import Script, agent, script, work
 from agentlink.tests.agents import nodes, running
 from chamber import logs
@@ -56,6 +58,40 @@ async def test_it_says_that_it_connected_was_refused_and_lost_the_connection_and
     assert {vars(line)["cluster"] for line in told.records} == {"east"}
     assert FIGURES.lost - before == {"lost": 1, "not-authorised": 1, "unreachable": 1}
     assert FIGURES.connections == connections + 1
+
+
+async def test_a_server_that_stays_away_is_one_line_and_one_when_it_is_back(
+    script: Script, told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FIGURES, "connected", False)
+    async with running(agent()):
+        for _ in range(4):
+            await script.hears(Hello)
+            script.answers.put_nowait(LinkLost("Nobody answers."))
+        await script.greeted()
+        await script.hears(Heartbeat)
+    first, last = [line.getMessage() for line in told.records if line.name == "agentlink.agent.runner"]
+    assert first.startswith("There is no connection to Chamber at http://x: Nobody answers. Trying again in ")
+    assert re.fullmatch(r"Connected to Chamber at http://x again, after \d+ s\.", last)
+
+
+async def test_a_server_that_fails_on_messages_is_one_line_with_the_cause_and_one_when_it_takes_them_again(
+    script: Script, told: pytest.LogCaptureFixture
+) -> None:
+    fault = Error(code=ErrorCode.FAULT, message="Its database is away.", about="heartbeat")
+    async with running(agent()):
+        await script.greeted()
+        for _ in range(4):
+            await script.hears(Heartbeat)
+            script.answers.put_nowait(fault)
+        async with asyncio.timeout(60):
+            while not any("takes this" in line.getMessage() for line in told.records):
+                await asyncio.sleep(0.02)
+    _, first, last = [line.getMessage() for line in told.records if line.name == "agentlink.agent.runner"]
+    assert first == (
+        "The server fails on messages of this agent, which says them again: Its database is away."
+    )
+    assert re.fullmatch(r"The server takes this agent's messages again, after \d+ s\.", last)
 
 
 async def test_pods_that_come_and_go_are_told_with_workload_and_attempt(

@@ -83,7 +83,7 @@ async def test_an_api_server_that_does_not_know_who_asks_is_looked_into_no_furth
     assert [name for name, _ in report.problems] == ["api-server"]
     assert "does not know who asks" in report.problems[0][1].problem
     assert report.left_out == [
-        "version", "clock", "namespaces", "rights", "jobs", "pods", "claims", "nodes", "lease",
+        "version", "clock", "namespaces", "rights", "security", "jobs", "pods", "claims", "nodes", "lease",
     ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What a Job asks for, why it cannot be adopted, and what beginning it changes, without a cluster."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -10,6 +11,7 @@ from agentlink.agent.backends.native import adoption, manifests, policies
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.adoption import describe, read_entry
 from agentlink.agent.backends.native.budgets import Disruption, budget
+from agentlink.agent.backends.native.budgets import selector as selector_of
 from agentlink.agent.backends.native.devices import Ask
 from agentlink.agent.backends.native.manifests import Wave, parts
 from agentlink.agent.backends.native.marks import Mark, Marks, digest
@@ -220,11 +222,45 @@ def test_the_first_rule_that_matches_says_what_an_eviction_does_to_a_job(
 @pytest.mark.parametrize("has_budget", [True, False])
 def test_people_are_told_what_an_eviction_does_to_their_job(does: Eviction, *, has_budget: bool) -> None:
     said = policies.warning(does, has_budget=has_budget)
-    assert len(said) <= 1000  # else what follows is cut off the event
+    assert len(said) <= 400
     assert ("pod may end" in said, "before the one that ignores" in said) == (does is Eviction.MAY_END,) * 2
-    assert ("pod would end" in said, "no podFailurePolicy of it" in said) == (does is Eviction.ENDS,) * 2
-    assert ("--disruption-budgets lacks `adopted`" in said) is not has_budget
-    assert ("`kubectl drain` wait" in said, "of your own" in said) == (has_budget,) * 2
+    assert ("pod would end" in said, "No podFailurePolicy of it" in said) == (does is Eviction.ENDS,) * 2
+    assert ("It has no PodDisruptionBudget." in said) is not has_budget
+    assert ("`kubectl drain` waits" in said) is has_budget
+    other = policies.warning(does, has_budget=True, other="theirs")
+    assert "Your PodDisruptionBudget theirs selects its pods, so Chamber makes none" in other
+
+
+def test_advice_names_a_section_of_the_docs() -> None:
+    heading = policies.DOCUMENTED.partition('"')[2].rpartition('"')[0]
+    docs = Path(__file__).parents[3] / "docs" / "operations.md"
+    assert f"# {heading}\n" in docs.read_text()
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels"),
+    [
+        (None, ""),
+        ({}, "batch.kubernetes.io/controller-uid=uid-train"),
+        (
+            {
+                "matchLabels": {"app": "a"},
+                "matchExpressions": [
+                    {"key": "b", "operator": "In", "values": ["1", "2"]},
+                    {"key": "c", "operator": "NotIn", "values": ["3"]},
+                    {"key": "d", "operator": "Exists"},
+                    {"key": "e", "operator": "DoesNotExist"},
+                ],
+            },
+            "batch.kubernetes.io/controller-uid=uid-train,app=a,b in (1,2),c notin (3),d,!e",
+        ),
+    ],
+)
+def test_a_budgets_selector_is_written_as_the_api_server_reads_it(
+    selector: dict[str, Any] | None, labels: str
+) -> None:
+    body = {"metadata": {"name": "theirs"}, "spec": {} if selector is None else {"selector": selector}}
+    assert selector_of(body, made_job(0)) == labels
 
 
 @pytest.mark.parametrize(

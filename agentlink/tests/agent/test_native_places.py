@@ -6,13 +6,17 @@ from uuid import uuid4
 
 import pytest
 
-from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.attempts import CountedPod
+from agentlink.agent.backends.native.devices import Ask, CannotHold, Claim
+from agentlink.agent.backends.native.inventory import Inventory, Settings
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Keeper, Place
+from agentlink.agent.backends.native.slices import SliceDevice
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden
 from agentlink.agent.kube.resources import NAMESPACES, RESOURCE_QUOTAS, Resource
-from agentlink.protocol import BoundNamespace, NamespaceReport
+from agentlink.protocol import AssignedPod, BoundNamespace, NamespaceReport
+from agentlink.tests.kube.made import assigned
 
 BOUND = BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp")
 
@@ -39,6 +43,54 @@ class Api:
 async def kept(api: Api, security: str) -> str:
     keeper = Keeper(cast(Kube, api), cast(Inventory, None), Names(), own_namespace="chamber-agent")
     return await keeper.keep(BOUND, Place(team="nlp", binding="", security=security, going=False))
+
+
+class Quota:
+    """An API server that takes quotas."""
+
+    def __init__(self) -> None:
+        self.hard: dict[str, str] = {}
+
+    async def apply(self, _: Resource, body: dict[str, Any], __: str) -> None:
+        self.hard = body["spec"]["hard"]
+
+    async def get(self, *_: object) -> dict[str, Any]:
+        return {"status": {"hard": self.hard}}
+
+
+class Nodes:
+    """An inventory whose pods claim one GPU each, for as long as their node is there."""
+
+    settings = Settings()
+
+    def __init__(self) -> None:
+        self.lost = False
+
+    def quota_keys(self) -> set[str]:
+        return set() if self.lost else {"gpus"}
+
+    def quota_key(self, _: object) -> str:
+        return "gpus"
+
+    def ask(self, pod: AssignedPod, _: str) -> Ask:
+        if self.lost:
+            raise CannotHold(f"Node {pod.node} is not there any more.")
+        return Ask(claims=(Claim(((0, cast(SliceDevice, None)),), shared=False),))
+
+
+async def test_pods_of_a_lost_node_count_until_they_are_gone_as_what_their_job_asks_for_or_as_they_did() -> (
+    None
+):
+    api, nodes = Quota(), Nodes()
+    keeper = Keeper(cast(Kube, api), cast(Inventory, nodes), Names(), own_namespace="chamber-agent")
+    first, second = assigned(0, 1)
+    asks = (("nvidia.com/gpu", 2), ("rdma/hca", 1))
+    there = [CountedPod("ns", uuid4(), first, asks), CountedPod("ns", uuid4(), second, ())]
+    for nodes.lost in (False, True, True):
+        assert await keeper.set_quota("ns", (), there) == ""
+        assert api.hard == {"gpus": "1", "requests.nvidia.com/gpu": "2"}
+    assert await keeper.set_quota("ns", (first,)) == ""
+    assert api.hard == {"requests.nvidia.com/gpu": "0"}
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,20 @@
 """Bound namespaces and their quotas, on a cluster that has nothing and a keeper that is told what to say."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 
 from agentlink.agent.backends.native import spaces as module
+from agentlink.agent.backends.native.attempts import CountedPod
 from agentlink.agent.backends.native.marks import Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import Keeper
 from agentlink.agent.backends.native.spaces import Spaces
 from agentlink.agent.kube.client import Event, Kube, Listing
-from agentlink.protocol import BoundNamespace, NamespaceReport, Namespaces
+from agentlink.protocol import AssignedPod, BoundNamespace, NamespaceReport, Namespaces
 from agentlink.tests.agents import running
 from agentlink.tests.kube.made import assigned
 from agentlink.tests.kube.native import work
@@ -38,6 +39,8 @@ class Told:
     def __init__(self) -> None:
         self.problem = self.closed = ""
         self.may = asyncio.Event()
+        self.coming: list[int] = []
+        self.there: list[CountedPod] = []
 
     async def keep(self, *_: object) -> str:
         return self.closed
@@ -45,7 +48,8 @@ class Told:
     def forget(self, _: str) -> None:
         return None
 
-    async def set_quota(self, *_: object) -> str:
+    async def set_quota(self, _: str, coming: Iterable[AssignedPod], there: Iterable[CountedPod]) -> str:
+        self.coming, self.there = [pod.index for pod in coming], list(there)
         await self.may.wait()
         return self.problem
 
@@ -55,6 +59,7 @@ class World:
 
     def __init__(self) -> None:
         self.keeper, self.changes = Told(), asyncio.Event()
+        self.counted: list[CountedPod] = []
         bound = BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp")
         self.namespaces = Namespaces(version=1, bound=(bound,))
         self.spaces = Spaces(
@@ -63,7 +68,7 @@ class World:
             cast(Keeper, self.keeper),
             Names(),
             resources=(),
-            leaving=lambda _: {},
+            counted=lambda: iter(self.counted),
             on_change=self.changes.set,
         )
 
@@ -126,3 +131,29 @@ async def test_nothing_is_made_in_a_namespace_that_is_not_kept() -> None:
         await world.until(ready=False, problem=world.keeper.closed)
         assert world.spaces.why_closed(mine) == world.keeper.closed
         assert world.spaces.why_closed(work(*assigned(0), namespace="elsewhere")) == ""
+
+
+async def test_a_quota_has_room_for_pods_that_are_there_beside_those_that_are_to_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RECOUNT_SECONDS", 0.0)
+    world = World()
+    world.keeper.may.set()
+    mine = work(*assigned(0, 1), namespace="nlp-jobs")
+    stays, goes = (
+        CountedPod("nlp-jobs", mine.attempt, pod, (), leaving=leaving)
+        for pod, leaving in zip(mine.pods, (False, True), strict=True)
+    )
+    world.counted = [stays, goes]
+    async with running(world.spaces.run()):
+        await world.spaces.expect([mine])
+        await world.spaces.bind(world.namespaces)
+        await world.until(ready=True)
+        # Pod 1 was taken away and comes again: until the first one is gone there are two of it.
+        assert (world.keeper.coming, world.keeper.there) == ([1], [stays, goes])
+        world.counted = [stays]
+        world.spaces.changed(mine.attempt)
+        async with asyncio.timeout(SECONDS):
+            while world.keeper.there != [stays]:
+                await asyncio.sleep(0)
+        assert world.keeper.coming == [1]

@@ -1,19 +1,23 @@
 """Letting go of a cluster: what is refused, and when the server hears nothing of it. The API server is played."""
 
+import asyncio
+import logging
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from agentlink.agent import command, release
+from agentlink.agent import command, farewell, release
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.farewell import Server
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.errors import NotFound
 from agentlink.agent.kube.resources import JOBS, SECRETS, JsonObject, Resource
+from agentlink.agent.link import LinkLost
 from agentlink.agent.native import Options
 from agentlink.agent.release import Left, NotReleased
 
@@ -176,3 +180,33 @@ def test_the_command_says_what_to_do_where_the_server_was_not_told(
         f"Chamber was not told: x. It goes on showing what ran here as running. {step}"
         in capsys.readouterr().out
     )
+
+
+async def test_a_server_that_cannot_be_told_is_one_line_and_asked_with_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[LinkLost | None] = [*[LinkLost("Nobody answers.")] * 5, LinkLost("It starts."), None]
+    pauses: list[float] = []
+
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncIterator[None]:
+        if lost := tries.pop(0):
+            raise lost
+        yield None
+
+    async def say(*_: object) -> None:
+        return None
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(farewell, "open_link", opened)
+    monkeypatch.setattr(farewell, "_say", say)
+    monkeypatch.setattr(farewell, "asyncio", SimpleNamespace(sleep=sleep, timeout=asyncio.timeout))
+    caplog.set_level(logging.INFO, logger=farewell.__name__)
+    assert await farewell.tell(SERVER, "cluster", (), within_seconds=60) == ""
+    assert [record.getMessage() for record in caplog.records] == [
+        "The server could not be told yet: Nobody answers. Trying for 60 s.",
+        "The server could not be told yet: It starts. Trying for 60 s.",
+    ]
+    assert pauses == [1, 2, 4, 8, 8, 8]

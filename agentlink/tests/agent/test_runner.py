@@ -75,6 +75,16 @@ class Script:
                 pass
             return message
 
+    async def heard_until_beats(self, count: int) -> list[Message]:
+        """Return all that the agent says from now on until it has sent so many heartbeats."""
+        while not self.said.empty():
+            self.said.get_nowait()
+        heard: list[Message] = []
+        async with asyncio.timeout(60):
+            while sum(isinstance(message, Heartbeat) for message in heard) < count:
+                heard.append(await self.said.get())
+        return heard
+
     async def greeted(self, *assignments: Assignment, generation: int = 1) -> Hello:
         """Answer the next hello with a full set."""
         hello = await self.hears(Hello)
@@ -140,12 +150,9 @@ async def test_a_report_that_is_not_acknowledged_is_said_again_and_one_that_is_n
         script.answers.put_nowait(
             Ack(reports=tuple(Taken(attempt=each.attempt, sequence=each.sequence) for each in last.reports))
         )
-        await asyncio.sleep(0.1)
-        while not script.said.empty():
-            script.said.get_nowait()
-        for _ in range(3):
-            await script.hears(Heartbeat)
-        assert not any(isinstance(message, Observed) for message in script.said._queue)  # type: ignore[attr-defined]
+        await script.heard_until_beats(2)  # by then it has taken the acknowledgement
+        later = await script.heard_until_beats(3)
+        assert not any(isinstance(message, Observed) for message in later)
 
 
 async def test_what_changes_fast_is_reported_at_the_pace_many_in_a_message(
@@ -415,6 +422,4 @@ async def test_what_is_bound_is_kept_told_about_and_answered_for(script: Script)
 async def test_without_bindings_nothing_is_discovered(script: Script) -> None:
     async with running(agent()):
         await script.greeted()
-        for _ in range(3):
-            await script.hears(Heartbeat)
-        assert not any(isinstance(message, Discovered) for message in script.said._queue)  # type: ignore[attr-defined]
+        assert not any(isinstance(message, Discovered) for message in await script.heard_until_beats(3))

@@ -193,7 +193,7 @@ async def test_a_job_without_the_label_is_counted_and_never_touched(
         quiet["metadata"]["labels"] = {"chamber.internal/adopt": "false"}
         await world.create(quiet)
         await world.create(job_body("asks"))
-        await world.workload("asks")
+        await world.event("asks", "Adopted")
         job = await world.job("foreign", lambda job: job.get("status", {}).get("active"))
         assert job["metadata"].get("annotations") == made["metadata"].get("annotations")
         assert (job["metadata"]["generation"], "finalizers" in job["metadata"]) == (1, False)
@@ -287,6 +287,77 @@ async def test_no_eviction_ends_a_job_and_a_node_is_drained_all_the_same(
         for index, name in enumerate(("ends", "spared")):
             await world.admit(await world.workload(name), [(node, index)])
             await world.workload(name, lambda row: row.status == Status.RUNNING)
+
+
+async def test_a_job_that_an_eviction_ended_before_its_pods_ran_says_so_and_nothing_else(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    async with world_of(namespace, tmp_path) as world:
+        node = f"{namespace.name}-0"
+        env = [{"name": "CHAMBER_TEST_WAITS", "value": "ContainerCreating"}]
+        await world.create(job_body(container={"env": env}))
+        await world.admit(await world.workload("train"), [(node, 0)])
+        pod = await world.eventually(_pulls, "v1", "pods")
+        assert await evict(world.space, pod["metadata"]["name"])
+        row = await world.workload("train", lambda row: row.status == Status.CANCELLED)
+        assert row.reason["message"] == (
+            f"Its Job {world.space.name}/train has ended in the cluster and cannot run again, for it allows no failure "
+            f"(backoffLimit 0): Pod 0 on {node} was evicted, as when its node is drained."
+        )
+        again = f"delete the Job first: kubectl delete job train -n {world.space.name}. Then create it again"
+        assert again in row.reason["next_step"]
+        told = await in_database(lambda: list(row.events.values_list("message", flat=True)))
+        assert "All its pods run." not in told
+        await world.event("train", "Ended", "was evicted", "delete it first: kubectl delete job train")
+        await world.job("train", lambda job: not _marked(job) and _has_failed(job))
+        events = await asyncio.to_thread(world.space.items, "v1", "events")
+        assert not [each for each in events if each["message"].startswith("Suspended: it is labelled")]
+
+        await world.delete("train")
+        await world.eventually(lambda jobs: not jobs, "batch/v1", "jobs")
+        await world.create(job_body())
+        anew = await until(lambda: Workload.objects.filter(status=Status.PENDING).first())
+        await world.admit(anew, [(node, 0)])
+        await until(lambda: Workload.objects.get(pk=anew.pk).status == Status.RUNNING)
+
+
+def _has_failed(job: dict[str, Any]) -> bool:
+    return any(each["type"] == "Failed" for each in job["status"].get("conditions", ()))
+
+
+def _pulls(pods: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return a pod that is on its node and waits there."""
+    return next((pod for pod in pods if pod["status"].get("containerStatuses")), None)
+
+
+async def test_a_job_whose_people_have_a_budget_gets_none_of_chambers(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    async with world_of(namespace, tmp_path) as world:
+        node = f"{namespace.name}-0"
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "theirs"},
+            "spec": {
+                "minAvailable": 0,
+                "selector": {
+                    "matchExpressions": [{"key": "job-name", "operator": "In", "values": ["train"]}]
+                },
+            },
+        }
+        await asyncio.to_thread(namespace.admin.create, budget, "poddisruptionbudgets", world.space.name)
+        for index, name in enumerate(("train", "other")):
+            await world.create(job_body(name))
+            await world.admit(await world.workload(name), [(node, index)])
+            await world.workload(name, lambda row: row.status == Status.RUNNING)
+        await world.event("train", "EndsByEviction", "Your PodDisruptionBudget theirs", "Chamber makes none")
+        await world.event("other", "EndsByEviction", "`kubectl drain` waits")
+        budgets = await asyncio.to_thread(world.space.items, "policy/v1", "poddisruptionbudgets")
+        owners = [owner["name"] for each in budgets for owner in each["metadata"].get("ownerReferences", ())]
+        assert (len(budgets), owners) == (2, ["other"])
+        (pod,) = await world.pods("train")
+        assert await evict(world.space, pod["metadata"]["name"])  # 500 where two budgets select it
 
 
 def _only_another_of(job: str, pods: list[dict[str, Any]], name: str) -> bool:

@@ -85,16 +85,16 @@ def test_an_account_without_rights_is_told_each_that_it_lacks_and_why(
     assert (
         f"This account may not get pods/log in the namespace {namespace.name}: the agent needs that to read logs."
     ) in said
-    assert report.left_out == ["namespaces", "jobs", "pods", "nodes", "lease"]
+    assert report.left_out == ["namespaces", "security", "jobs", "pods", "nodes", "lease"]
 
 
 def test_exactly_the_rights_of_the_agent_are_enough(namespace: Namespace, agent: Path) -> None:
     namespace.add_nodes(1)
-    report = found(agent, node_selector=namespace.selector)
+    report = found(agent, workloads=(namespace.name,), node_selector=namespace.selector)
     assert report.problems == []
     assert report.left_out == ["pods"]  # the Jobs' controller makes them
     assert report.made == [
-        "api-server", "version", "clock", "namespaces", "rights", "jobs", "claims", "nodes", "lease",
+        "api-server", "version", "clock", "namespaces", "rights", "security", "jobs", "claims", "nodes", "lease",
     ]  # fmt: skip
 
 
@@ -155,6 +155,71 @@ def test_nodes_are_missing_without_gpus_or_closed_and_then_all_is_well(namespace
     namespace.admin.merge("v1", "nodes", name, drain)
     namespace.admin.merge("v1", "nodes", name, {"spec": {"unschedulable": True}})
     assert said() == ["No pod can come to the only node with GPUs: it is cordoned or not ready."]
+
+
+def test_a_drain_that_says_no_time_is_told_with_whole_commands(namespace: Namespace) -> None:
+    (name,) = namespace.add_nodes(1)
+    drain = {"metadata": {"annotations": {"chamber.internal/drain-reserved-at": "18:00"}}}
+    namespace.admin.merge("v1", "nodes", name, drain)
+    report = found(namespace.kubeconfig, node_selector=namespace.selector)
+    (advice,) = (problem.advice for check, problem in report.problems if check == "nodes")
+    assert advice == (
+        f"Say from when, or `now`: `kubectl annotate --overwrite node {name} chamber.internal/drain-reserved-at=now`. "
+        f"To drain it no more: `kubectl annotate node {name} chamber.internal/drain-reserved-at-`."
+    )
+
+
+@pytest.fixture
+def by_hand(namespace: Namespace) -> Iterator[str]:
+    """A namespace that an admin labelled as a team's, without a Pod Security level, where the agent has its role."""
+    name = f"{namespace.name}-nlp"
+    labels = {namespace.label: "true", "chamber.internal/team": "nlp"}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    namespace.admin.create(body, "namespaces")
+    role = {
+        "metadata": {"name": "agent"},
+        "apiVersion": RBAC,
+        "kind": "Role",
+        "rules": list(rules(Where.WORKLOADS)),
+    }
+    namespace.admin.create(role, "roles", name)
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": {"name": "agent"},
+        "roleRef": {"apiGroup": RBAC.partition("/")[0], "kind": "Role", "name": "agent"},
+        "subjects": [{"kind": "ServiceAccount", "name": "agent", "namespace": namespace.name}],
+    }
+    namespace.admin.create(binding, "rolebindings", name)
+    yield name
+    namespace.admin.delete("v1", "namespaces", name)
+
+
+def test_where_workloads_run_in_namespaces_prepared_by_hand_no_right_lacks_in_the_agents_own(
+    namespace: Namespace, agent: Path, by_hand: str
+) -> None:
+    own = [{"metadata": {"name": f"{namespace.name}-agent"}, "rules": list(rules(Where.OWN))}]
+    namespace.admin.merge(RBAC, "roles", f"{namespace.name}-agent", own[0], namespace.name)
+    said = words(found(agent), "rights")
+    assert not [each for each in said if namespace.name in each]
+    namespace.admin.delete(RBAC, "rolebindings", "agent", by_hand)
+    lacking = [each for each in words(found(agent), "rights") if f"in the namespace {by_hand}:" in each]
+    assert len(lacking) == sum(right.where is Where.WORKLOADS and not right.value for right in RIGHTS)
+
+
+def test_a_bound_namespace_without_a_pod_security_level_is_told(namespace: Namespace, by_hand: str) -> None:
+    def said() -> list[Problem]:
+        report = found(namespace.kubeconfig)
+        return [each for name, each in report.problems if name == "security" and by_hand in each.problem]
+
+    (problem,) = said()
+    assert "is bound to a team and has no Pod Security level" in problem.problem
+    label = "pod-security.kubernetes.io/enforce"
+    assert f"`kubectl label --overwrite namespace {by_hand} {label}=baseline`" in problem.advice
+    for level, told in (("privileged", ["has the Pod Security level 'privileged'"]), ("restricted", [])):
+        namespace.admin.merge("v1", "namespaces", by_hand, {"metadata": {"labels": {label: level}}})
+        assert [words in each.problem for each in said() for words in told] == [True] * len(told)
+        assert len(said()) == len(told)
 
 
 def lease(holder: str, renewed_at: datetime) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import asyncio
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -152,20 +153,56 @@ async def test_whatever_the_clock_of_a_dead_leader_showed_its_lease_runs_out(
 
 
 async def test_where_there_is_no_such_namespace_nobody_leads_and_little_is_asked(
-    control_plane: Path, caplog: pytest.LogCaptureFixture
+    control_plane: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def warnings() -> int:
-        return sum("cannot be had" in record.message for record in caplog.records)
+    looks: list[float] = []
+    hold = Leadership._hold
 
-    began = time.monotonic()
+    async def counted(leadership: Leadership, kube: Kube) -> bool:
+        looks.append(time.monotonic())
+        return await hold(leadership, kube)
+
+    monkeypatch.setattr(Leadership, "_hold", counted)
     candidate = Candidate(load(control_plane), "no-such-namespace")
     async with asyncio.timeout(60):
-        while warnings() < 2:
+        while len(looks) < 4:
             await asyncio.sleep(0.02)
-    took = time.monotonic() - began
     assert not candidate.begun.is_set()
     await candidate.stop()
-    assert warnings() <= 2 + took / 0.2
+    assert looks[-1] - looks[0] >= 0.2 * (len(looks) - 1)
+    assert len([record for record in caplog.records if "cannot be had" in record.message]) == 1
+
+
+async def test_who_waits_to_lead_says_at_once_for_whom_and_until_when(
+    namespace: Namespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said(part: str) -> list[str]:
+        messages = [record.getMessage() for record in caplog.records]
+        return [message for message in messages if "waits to lead: " in message and part in message]
+
+    async def until_said(part: str) -> None:
+        async with asyncio.timeout(60):
+            while not said(part):
+                await asyncio.sleep(0.02)
+
+    async def nothing() -> None:
+        return None
+
+    caplog.set_level("INFO", logger="agentlink.agent.kube.lease")
+    access = load(namespace.kubeconfig)
+    first = Candidate(access, namespace.name, lease_seconds=60)
+    await asyncio.wait_for(first.begun.wait(), 60)
+    second = Candidate(access, namespace.name)
+    leader = first.leadership.identity
+    await until_said(f"the lease {NAME} is held by {leader}, until that has not renewed it for 60 s.")
+    assert await Leadership(access, namespace=namespace.name).take_over(nothing)
+    await first.stop()
+    after = Candidate(access, namespace.name)
+    await until_said(f"{after.leadership.identity} waits to lead: the cluster was let go of, and release-")
+    assert len(said(f"is held by {leader}")) == 1
+    assert re.search(r" removed: \d+ s more, until \d\d:\d\d:\d\d UTC\.$", said("let go of")[-1])
+    await second.stop()
+    await after.stop()
 
 
 async def test_what_the_work_raises_ends_the_leadership(namespace: Namespace) -> None:

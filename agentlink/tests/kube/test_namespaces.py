@@ -16,7 +16,7 @@ from rig.namespaces import Json, Namespace, Refused
 from teams.models import Team
 from teams.tests.factories import make_team
 from workloads import actions
-from workloads.models import Attempt, Status, Workload
+from workloads.models import Attempt, EndReason, Status, Workload
 
 pytestmark = [pytest.mark.kube, pytest.mark.django_db(transaction=True)]
 
@@ -94,6 +94,35 @@ async def test_a_quota_has_room_for_newcomers_while_others_leave(
             await asyncio.to_thread(
                 world.space.admin.delete, "v1", "pods", name, world.space.name, gracePeriodSeconds="0"
             )
+        await hard(world, "2")
+
+
+async def test_a_quota_has_room_for_newcomers_while_pods_of_a_lost_node_are_still_counted(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    async with world_of(namespace, tmp_path, nodes=2) as world:
+        lost, there = (f"{namespace.name}-{number}" for number in range(2))
+        stays = await in_database(world.submit)
+        leaves = await world.admit(stays, [(lost, 0), (lost, 1)])
+        await until(lambda: Workload.objects.get(pk=stays.pk).status == Status.RUNNING)
+        await asyncio.to_thread(namespace.admin.delete, "v1", "nodes", lost)
+        await until(Attempt.objects.filter(pk=leaves.pk, end_reason=EndReason.DISPLACED).exists)
+        newcomer = await in_database(world.submit)
+        attempt = await world.admit(newcomer, [(there, 2), (there, 3)])
+        await until(
+            lambda: (
+                Workload.objects.get(pk=newcomer.pk).status == Status.RUNNING
+                or Attempt.objects.get(pk=attempt.pk).end_detail
+            )
+        )
+        assert (await in_database(lambda: Attempt.objects.get(pk=attempt.pk))).end_detail == {}
+        await hard(world, "4")
+        for pod in await asyncio.to_thread(world.space.items, "v1", "pods"):
+            if pod["spec"].get("nodeName") == lost:  # as the cluster's garbage collector does some time later
+                name = pod["metadata"]["name"]
+                await asyncio.to_thread(
+                    world.space.admin.delete, "v1", "pods", name, world.space.name, gracePeriodSeconds="0"
+                )
         await hard(world, "2")
 
 

@@ -34,7 +34,7 @@ class Written:
         self.deleted: list[str] = []
         self.pods: list[PodFacts] = []
         """What a fresh look at a Job's pods finds."""
-        self.told: list[tuple[Eviction, bool]] = []
+        self.told: list[tuple[Eviction, str]] = []
         """What an eviction does to Jobs, and whether they have budgets, as their people were told."""
 
     async def patch(self, _: object, __: str, body: dict[str, Any], ___: str) -> None:
@@ -234,7 +234,7 @@ async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_l
     first = [pod(0), pod(1)] if restarted else [pod(0, **GATED), pod(1, **GATED)]
     noted = frozenset({"-train-0", "-train-1"}) if restarted else frozenset()
     looking = care(kube, job(0, 1, adopted=True, let_go=noted), *first)
-    protected: list[bool] = []
+    protected: list[str] = []
     let_go = letting_go(looking, kube, protected)
     await looking.look_after(ATTEMPT)
     assert len(protected) == 1  # also where it ran before this agent
@@ -293,9 +293,9 @@ async def test_the_next_agent_lets_no_pods_go_that_came_in_the_place_of_all_ther
     assert (let_go, kube.patches) == ([f"pod-train-{index}" for index in indexes], [])
 
 
-@pytest.mark.parametrize("has_budget", [True, False])
+@pytest.mark.parametrize("budget", ["chamber-uid-train", "theirs", ""])
 async def test_what_an_eviction_does_is_told_before_a_job_runs_and_where_it_does_something(
-    has_budget: bool,
+    budget: str,
 ) -> None:
     for eviction, pods, times in (
         (Eviction.ENDS, [pod(0, **GATED)], 1),
@@ -305,14 +305,14 @@ async def test_what_an_eviction_does_is_told_before_a_job_runs_and_where_it_does
     ):
         kube = Written()
         looking = care(kube, job(0, adopted=True, eviction=eviction), *pods)
-        letting_go(looking, kube, has_budget=has_budget)
+        letting_go(looking, kube, budget=budget)
         for _ in range(2):
             await looking.look_after(ATTEMPT)
-        assert kube.told == [(eviction, has_budget)] * times
+        assert kube.told == [(eviction, budget)] * times
 
 
 def letting_go(
-    looking: Care, kube: Written, protected: list[bool] | None = None, *, has_budget: bool = True
+    looking: Care, kube: Written, protected: list[str] | None = None, *, budget: str = "chamber-uid-train"
 ) -> list[str]:
     """Have the attempt wanted; return the list of the pods that will have been let go."""
     looking.expect([work(*looking._attempts.jobs(ATTEMPT)[0].plan.pods, attempt=ATTEMPT)])
@@ -322,12 +322,12 @@ def letting_go(
         patches = f" after {count} patch" if (count := len(kube.patches)) else ""
         let_go.append(f"{slot.pod.uid}{patches}")
 
-    async def protect(_: object, __: object) -> bool:
-        (protected if protected is not None else []).append(has_budget)
-        return has_budget
+    async def protect(_: object, __: object) -> str:
+        (protected if protected is not None else []).append(budget)
+        return budget
 
-    async def tell(job: Any, *, has_budget: bool) -> None:
-        kube.told.append((job.eviction, has_budget))
+    async def tell(job: Any, *, budget: str) -> None:
+        kube.told.append((job.eviction, budget))
 
     looking._maker.let_go = let  # type: ignore[method-assign]
     looking._maker.provide = _nothing  # type: ignore[assignment,method-assign]
@@ -340,7 +340,7 @@ def _body_of(made: JobFacts, annotations: dict[str, str]) -> dict[str, Any]:
     """Return a Job as the API server has it."""
     metadata = {"namespace": made.namespace, "name": made.name, "uid": made.uid, "resourceVersion": "2"}
     created = {"creationTimestamp": made.created_at.isoformat(), "annotations": annotations}
-    return {"metadata": {**metadata, **created}, "spec": {}, "status": {}}
+    return {"metadata": {**metadata, **created}, "spec": {"template": {"spec": {}}}, "status": {}}
 
 
 async def _nothing(*_: object) -> None:

@@ -89,7 +89,7 @@ def body_of(**fields: Any) -> dict[str, Any]:
     }
     return {
         "metadata": {**metadata, "annotations": annotations},
-        "spec": {},
+        "spec": {"template": {"spec": {}}, **fields.pop("spec", {})},
         "status": fields.pop("status", {}),
         **fields,
     }
@@ -153,6 +153,15 @@ def test_a_pod_is_read_with_its_owner_its_devices_and_its_end() -> None:
     assert (found.deleted_at, found.disrupted) == (at(-30), Said("PreemptionByScheduler"))
 
 
+@pytest.mark.parametrize("claims", [[], [{"name": "gpus-0"}]])
+def test_what_a_jobs_pods_ask_of_devices_is_read_from_its_template(claims: list[object]) -> None:
+    limits = {"limits": {"nvidia.com/gpu": "2", "cpu": "1"}}
+    template = {"spec": {"containers": [{"resources": limits}], "resourceClaims": claims}}
+    found = read_job(body_of(spec={"template": template}), NAMES, adopted=False)
+    assert found is not None
+    assert (found.requests, found.claims) == ((("nvidia.com/gpu", 2),), bool(claims))
+
+
 @pytest.mark.parametrize("index", ["²", "9" * 5000, "-1", "x"], ids=["square", "long", "negative", "word"])
 def test_an_index_that_is_no_number_is_none(index: str) -> None:
     annotations = {facts.COMPLETION_INDEX: index}
@@ -192,14 +201,27 @@ def test_a_pod_that_somebody_let_go_to_another_node_has_what_it_asks_for_there()
     assert ([one.name for one in use.foreign], use.held) == (["train-0-x"], set())
 
 
-def test_pods_leave_until_they_are_gone_where_their_attempt_is_not_expected() -> None:
+def test_pods_are_counted_until_they_are_over_one_of_each_index_as_their_job_has_them() -> None:
     seen = Seen()
-    seen.attempts.take_job("ns/train", None, job(4, 5))
-    seen.attempts.take_pod("ns/b", None, pod(1))
-    assert seen.attempts.leaving({ATTEMPT}) == {}
-    assert [one.index for one in seen.attempts.leaving(set())["ns"]] == [5]
-    seen.attempts.take_pod("ns/b", pod(1), replace(pod(1), phase="Failed"))
-    assert seen.attempts.leaving(set()) == {}
+    asks = (("nvidia.com/gpu", 1),)
+    seen.attempts.take_job("ns/train", None, job(4, 5, requests=asks, removed=frozenset({5})))
+    second = replace(pod(1), requests=(("nvidia.com/gpu", 8),))
+    seen.attempts.take_pod("ns/b", None, second)
+    seen.attempts.take_pod("ns/c", None, replace(second, uid="another", name="c"))
+    (found,) = seen.attempts.counted()
+    assert (found.namespace, found.attempt, found.planned.index) == ("ns", ATTEMPT, 5)
+    assert (found.requests, found.leaving) == (asks, True)
+    for key in ("ns/b", "ns/c"):
+        seen.attempts.take_pod(key, second, replace(second, phase="Failed"))
+    assert list(seen.attempts.counted()) == []
+
+
+def test_pods_with_claims_are_counted_until_their_job_is_gone() -> None:
+    seen = Seen()
+    seen.attempts.take_job("ns/train", None, job(0, claims=True))
+    assert [one.planned.index for one in seen.attempts.counted()] == [0]
+    seen.attempts.take_job("ns/train", job(0, claims=True), None)
+    assert list(seen.attempts.counted()) == []
 
 
 def test_nothing_is_kept_of_what_was_forgotten() -> None:

@@ -119,10 +119,10 @@ def test_a_pod_that_ends_well_because_it_was_told_to_end_is_no_success() -> None
 
 
 def test_the_first_pod_that_cannot_start_says_why_and_no_other() -> None:
-    unbound = pod(0, "Pending", node="", unschedulable='persistentvolumeclaim "data"\nnot found')
+    unbound = pod(0, "Pending", node="", unschedulable='persistentvolumeclaim "data"\nnot found. not found')
     pulling = pod(1, "Pending", waiting=Said("ErrImagePull", "no such image"))
     both = observation(attempt(BOTH, unbound, pulling)).pods
-    assert [each.message for each in both] == ['persistentvolumeclaim "data" not found', ""]
+    assert [each.message for each in both] == ['persistentvolumeclaim "data" not found.', ""]
     assert [each.message for each in observation(attempt(BOTH, pod(0), pulling)).pods] == [
         "",
         "no such image",

@@ -348,6 +348,18 @@ def test_who_empties_a_node_is_told(one: PodFacts, code: str, sentence: str) -> 
 AWAY = 'failed to do request: Head "https://r/v2": dial tcp 10.0.0.9:443: connect: connection refused'
 
 
+def test_the_agents_own_quota_is_waited_for_longer_and_told_as_chambers_own() -> None:
+    words = 'pods "x" is forbidden: exceeded quota: chamber-plan, requested: a=1, used: a=2, limited: a=2'
+    begun = job(0, created_at=at(0), started_at=at(1))
+    assert judged(begun, now=at(20), refusal=words) == reasons.Judgement(None, 40)
+    verdict = judged(begun, now=at(60), refusal=words).verdict
+    assert verdict is not None
+    assert (verdict.code, verdict.refused) == ("plan-quota", True)
+    assert verdict.message.startswith(
+        "The cluster does not make a pod of it. Chamber's own quota chamber-plan is"
+    )
+
+
 def test_a_registry_that_is_away_is_waited_for_and_is_not_the_workloads_fault() -> None:
     waiting = pod(0, "Pending", started_at=at(0), waiting=Said("ErrImagePull", AWAY), pull_error=AWAY)
     assert judged(job(0), waiting, now=at(130)) == reasons.Judgement(None, reasons.REGISTRY_SECONDS - 130)

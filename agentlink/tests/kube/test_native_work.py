@@ -8,7 +8,7 @@ import pytest
 
 from agentlink.agent.backends.native import work as module
 from agentlink.agent.backends.native.work import Work
-from agentlink.agent.kube.errors import Conflict, Unreachable
+from agentlink.agent.kube.errors import Conflict, Forbidden, Unreachable
 from agentlink.tests.agents import running
 
 
@@ -80,3 +80,46 @@ async def test_a_key_comes_again_when_its_act_asks_for_it_unless_it_is_added_bef
         work.add("a")
         await done.wait()
     assert times[2] - times[1] >= 0.04
+
+
+async def test_an_api_server_that_is_not_reached_is_one_line_for_all_keys(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    calls: Counter[str] = Counter()
+    done = asyncio.Event()
+
+    async def act(key: str) -> None:
+        calls[key] += 1
+        if calls[key] <= 3:
+            raise Unreachable(0, message="No answer.")
+        if len(calls) == 8 and min(calls.values()) > 3:
+            done.set()
+
+    work = Work(act)
+    async with running(work.run()):
+        for key in "abcdefgh":
+            work.add(key)
+        await done.wait()
+    assert len(caplog.records) == 1
+    assert "No answer. Trying again in" in caplog.text
+
+
+async def test_what_fails_again_and_again_is_said_ever_more_seldom(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 0.01)
+    calls: list[str] = []
+    done = asyncio.Event()
+
+    async def act(key: str) -> None:
+        calls.append(key)
+        if len(calls) == 10:
+            done.set()
+            return
+        raise Forbidden(403, message="May not.")
+
+    work = Work(act)
+    async with running(work.run()):
+        work.add("a")
+        await done.wait()
+    assert len(caplog.records) == 4  # the first, second, fourth and eighth

@@ -231,3 +231,17 @@ async def test_without_the_right_to_read_it_is_not_synced_and_says_why(
         await made.synced.wait()
         assert made.error is None
     assert "pods cannot be watched: pods is forbidden" in caplog.text
+
+
+async def test_what_cannot_be_watched_is_said_once_and_that_it_can_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", logger=reflector.__name__)
+    monkeypatch.setattr(reflector, "FIRST_PAUSE_SECONDS", 0.01)
+    forbidden = refusal(403, "Forbidden", "pods is forbidden")
+    answers = (forbidden, forbidden, forbidden, listing(10, thing("a", 3)))
+    async with scripted(*answers) as server, Kube(server.access) as kube, reflecting(kube, PODS) as (made, _):
+        await made.synced.wait()
+    first, last = [record.getMessage() for record in caplog.records]
+    assert first.startswith("pods cannot be watched: pods is forbidden")
+    assert last == "pods can be watched again."

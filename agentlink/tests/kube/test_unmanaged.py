@@ -157,6 +157,7 @@ async def test_a_kind_that_comes_later_is_noticed_and_one_that_goes_is_none_any_
             await asyncio.to_thread(admin.create, body, "trainjobs", name)
             await event(world, "TrainJob", "train", "does not run a TrainJob yet")
             await told("TrainJob train")
+        await told()
 
 
 OF_OPERATORS: dict[str, tuple[str, str, Json]] = {

@@ -1,6 +1,7 @@
 """The doors: what the API takes, what the page shows without scripts, and who gets in at the agents' socket."""
 
 import asyncio
+import uuid
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from agentlink.protocol.logs import Kept, Stored, parts_of
 from agentlink.tests.agents import admit, cancel, devices_of, in_database, make_token
 from agentlink.tests.conftest import Place
 from chamber import live
+from chamber.logs import Bound
 from chamber.tests.sockets import Socket
 from teams.actors import Actor
 from workloads.models import Attempt, Workload
@@ -151,6 +153,27 @@ async def test_while_the_database_is_away_logs_are_not_taken_and_come_again(
     assert isinstance(answer, Stored)
     assert await in_database(PodLog.objects.count) == 1
     await socket.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_logs_of_attempts_that_a_restored_database_does_not_know_are_told_once_with_the_clusters_name(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    bound = Bound()
+    caplog.handler.addFilter(bound)
+    caplog.set_level("INFO", logger=consumers.__name__)
+    socket = agent(await in_database(make_token, place.cluster))
+    await socket.connect()
+    for _ in range(3):
+        await socket.send_to(
+            text_data=messages.encode(Kept(items=tuple(parts_of(uuid.uuid4(), 0, ["x\n"], cut=False))))
+        )
+        assert isinstance(messages.from_server(await socket.receive_from()), Stored)
+    await socket.disconnect()
+    caplog.handler.removeFilter(bound)
+    (told,) = [record for record in caplog.records if record.name == consumers.__name__]
+    assert (told.levelname, vars(told)["cluster"]) == ("INFO", place.cluster.name)
+    assert "began after the backup that the database was restored from" in told.getMessage()
 
 
 @pytest.mark.django_db(transaction=True)

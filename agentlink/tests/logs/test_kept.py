@@ -50,12 +50,24 @@ def test_pods_of_others_and_pods_that_there_are_not_are_counted_and_left_out(
     place: Place, attempt: Attempt
 ) -> None:
     west = make_cluster("west")
-    kept.keep(west.pk, [Whole(attempt.pk, 0, "forged\n", cut=False)])
-    kept.keep(
-        place.cluster.pk, [Whole(attempt.pk, 2, "x\n", cut=False), Whole(uuid.uuid4(), 0, "x\n", cut=False)]
-    )
+    assert kept.keep(west.pk, [Whole(attempt.pk, 0, "forged\n", cut=False)]) == (0, 1)
+    assert kept.keep(place.cluster.pk, [Whole(attempt.pk, 2, "x\n", cut=False)]) == (0, 1)
     assert not PodLog.objects.exists()
     assert dict(Cluster.objects.values_list("name", "rejected_messages")) == {"east": 1, "west": 1}
+
+
+def test_pods_of_attempts_that_are_not_known_are_left_out_and_are_no_fault_of_the_agent(
+    place: Place, attempt: Attempt
+) -> None:
+    """As after a restore from a backup that is older than they are."""
+    later = uuid.uuid4()
+    pods = [
+        Whole(attempt.pk, 0, "x\n", cut=False),
+        *(Whole(later, pod, "x\n", cut=False) for pod in (0, 1)),
+    ]
+    assert kept.keep(place.cluster.pk, pods) == (2, 0)
+    assert PodLog.objects.count() == 1
+    assert Cluster.objects.get().rejected_messages == 0
 
 
 def test_many_pods_are_stored_by_few_queries(place: Place, attempt: Attempt) -> None:

@@ -1,6 +1,7 @@
 """`chamber diff` and `chamber apply`: pools, teams and the table of PriorityClasses as a file declares them."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import click
@@ -8,6 +9,7 @@ import click
 from chamber.cli import declared
 from chamber.cli.client import Client, Json, connect, segment
 from chamber.cli.declared import NEW_SHARE, NEW_TEAM, Plan
+from chamber.cli.manifests import File
 from chamber.cli.output import Column, Form, Row, output_option, show, text
 from chamber.cli.status import Exit, Failure
 
@@ -47,13 +49,14 @@ file_option = click.option(
 def diff(file: str, check: bool, form: Form) -> None:
     """Show what `chamber apply` would change, and change nothing.
 
-    What `chamber apply` would refuse is refused, by the same checks. Nodes that another pool would pick are counted. To
+    What `chamber apply` would refuse is refused, by the same checks, with the line of each mistake and a status that is
+    not 0; that is also so for whoever may only read. Nodes that another pool would pick are counted. To
     read is enough: what you may not change is shown, and said.
     """
     wanted = declared.read(file)
     with connect() as client:
         plan, now = _plan(client, wanted)
-        _send(client, plan, now, dry_run=True)
+        _send(client, wanted.file, plan, now, dry_run=True)
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
     if check and plan.changes:
         sys.exit(Exit.FAILED)
@@ -71,7 +74,7 @@ def apply(file: str, form: Form) -> None:
     wanted = declared.read(file)
     with connect() as client:
         plan, now = _plan(client, wanted)
-        _send(client, plan, now, dry_run=False)
+        _send(client, wanted.file, plan, now, dry_run=False)
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
 
 
@@ -101,11 +104,23 @@ def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, Present]:
     return declared.compare(wanted, pools=pools, teams=teams, classes=classes), now
 
 
-def _send(client: Client, plan: Plan, now: Present, *, dry_run: bool) -> None:
-    """Have the server make all changes, or only check them; add what nodes move, and say what the server warns of."""
-    if not plan.changes:
+def _send(client: Client, file: File, plan: Plan, now: Present, *, dry_run: bool) -> None:
+    """Have the server make all changes, or only check them; add what nodes move, and say what the server warns of.
+
+    Where the file names what is not there, the rest of it is only checked, so that all is told at once.
+    """
+    if not plan.changes and not plan.problems:
         return
-    answer = client.post("declared/", _body(plan, now, dry_run=dry_run))
+    try:
+        answer = client.post("declared/", _body(plan, now, dry_run=dry_run or bool(plan.problems)))
+    except Failure as failure:
+        fields = {**plan.problems, **failure.fields}
+        _tell_rights(filter(None, [fields.pop("not_allowed", "")]))
+        if not fields:
+            raise
+        raise file.failure(fields, Exit(failure.exit_code), http_status=failure.http_status) from failure
+    if plan.problems:
+        raise file.failure(plan.problems, Exit.NOT_FOUND)
     for move in answer["nodes"]:
         plan.note("nodes", f"{move['nodes']:,}", "pool", move["before"], move["after"])
     not_allowed = answer.get("not_allowed", [])
@@ -113,9 +128,13 @@ def _send(client: Client, plan: Plan, now: Present, *, dry_run: bool) -> None:
         click.echo("No node changes its pool.", err=True)
     for warning in answer["warnings"]:
         click.echo(f"Warning: {warning}", err=True)
-    if not_allowed:
-        click.echo("Applying it needs rights that you do not have:", err=True)
-    for sentence in not_allowed:
+    _tell_rights(not_allowed)
+
+
+def _tell_rights(missing: Iterable[str]) -> None:
+    for number, sentence in enumerate(missing):
+        if number == 0:
+            click.echo("Applying it needs rights that you do not have:", err=True)
         click.echo(f"  {sentence}", err=True)
 
 

@@ -45,7 +45,7 @@ API_PATIENCE_SECONDS = 5.0
     "namespaces",
     multiple=True,
     envvar="CHAMBER_WORKLOAD_NAMESPACE",
-    help="Where workloads run, may be repeated; else the agent's own.",
+    help="Where workloads run, may be repeated; else namespaces bound to a team, and the agent's own.",
 )
 @click.option("--claims", is_flag=True, help="GPUs are to be given by Dynamic Resource Allocation.")
 @click.option("--url", help="Address of the server; else CHAMBER_URL, else the one signed in to.")

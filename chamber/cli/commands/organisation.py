@@ -8,6 +8,16 @@ from chamber.cli.client import Client, Json, connect
 from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, text
 from chamber.cli.status import Exit, Failure
 
+NO_TEAM = "You belong to no team: ask an admin of one to add you."
+NO_POOL = "There is no pool yet: an operator makes one on the page Pools, or with `chamber apply -f FILE`."
+
+
+def _slices(figures: Row) -> str | None:
+    """Return how many slices of GPUs a pool has or a team uses, and what they count as: `9 (1.859)`."""
+    count = figures.get("slices")
+    return f"{count} ({text(figures['slice_gpus'])})" if count else None
+
+
 TEAMS = [
     Column("Team", lambda row: "  " * row["level"] + row["name"]),
     Column("Slug", lambda row: row["team"], wide=True),
@@ -15,6 +25,7 @@ TEAMS = [
     Column("Weight", lambda row: row["bursting_priority"], number=True, wide=True),
     Column("Guarantee", lambda row: row["guarantee"], number=True),
     Column("In use", lambda row: row["in_use"], number=True),
+    Column("Slices", _slices, number=True),
     Column("Reserved", lambda row: row["reserved"], number=True, wide=True),
     Column("Elastic", lambda row: row["elastic"], number=True, wide=True),
     Column("Burst", lambda row: row["burst"], number=True),
@@ -29,7 +40,10 @@ TEAMS = [
 @click.option("--pool", help="Only the figures of this pool.")
 @output_option
 def teams(pool: str | None, form: Form) -> None:
-    """Show the tree of teams with guarantees and use, in GPUs; each team counts all below it."""
+    """Show the tree of teams with guarantees and use, in GPUs; each team counts all below it.
+
+    Slices of GPUs (MIG, replicas) count by their share of one; their number is shown beside it.
+    """
     with connect() as client:
         tree = list(client.rows("teams/"))
         by_pool = {slug: _figures(client, tree, slug) for slug in _pools(client, pool)}
@@ -37,9 +51,11 @@ def teams(pool: str | None, form: Form) -> None:
         rows = [row for rows in by_pool.values() for row in rows]
         show(_once(rows) if form is Form.NAME else rows, form, TEAMS, name="team")
         return
+    if not by_pool:
+        click.echo(NO_POOL if tree else NO_TEAM, err=True)
     for number, (slug, rows) in enumerate(by_pool.items()):
         click.echo(f"{chr(10) if number else ''}Pool {slug}")
-        show(rows, form, TEAMS, empty="You belong to no team.")
+        show(rows, form, TEAMS, empty=NO_TEAM)
 
 
 def _pools(client: Client, wanted: str | None) -> list[str]:
@@ -74,12 +90,6 @@ def _once(rows: Sequence[Row]) -> list[Row]:
     return list({row["team"]: row for row in rows}.values())
 
 
-def _slices(figures: Row) -> str | None:
-    """Return how many devices of a pool are slices of GPUs, and what of its capacity they count as: `9 (1.859)`."""
-    count = figures.get("slices")
-    return f"{count} ({text(figures['slice_gpus'])})" if count else None
-
-
 POOLS = [
     Column("Pool", lambda pool: pool["slug"]),
     Column("Name", lambda pool: pool["name"], wide=True),
@@ -112,7 +122,8 @@ def pools(form: Form) -> None:
             for pool in client.rows("pools/")
             if pool["slug"] in figures
         ]
-    show(found, form, POOLS, empty="There are no pools.")
+        tree = found or list(client.rows("teams/"))
+    show(found, form, POOLS, empty=NO_POOL if tree else NO_TEAM)
 
 
 QUEUE = [

@@ -27,11 +27,11 @@ def run(file: str | None, idempotency_key: str | None, pod: int, **flags: Any) -
     What its pod writes goes to stdout, its name and what happens to it to stderr. Ctrl-C ends the following only, and
     the workload goes on.
     """
-    workloads = asked_for(file, flags)
-    if len(workloads) != 1:
-        raise click.UsageError(f"{file} holds {len(workloads)} workloads; `chamber submit` takes several.")
+    asked = asked_for(file, flags)
+    if (count := len(asked.documents)) != 1:
+        raise click.UsageError(f"{file} holds {count} workloads; `chamber submit` takes several.")
     with connect() as client:
-        (made,) = send(client, workloads[0], idempotency_key or str(uuid.uuid4()))
+        (made,) = send(client, asked, idempotency_key or str(uuid.uuid4()))
         name = made["slug"]
         click.echo(f"{name} is submitted.", err=True)
         try:

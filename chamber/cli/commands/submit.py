@@ -88,23 +88,33 @@ def submit(file: str | None, idempotency_key: str | None, wait: bool, form: Form
 
     With -f, flags change every workload of the file. Several are taken all or none.
     """
-    workloads = asked_for(file, flags)
-    body = workloads[0] if len(workloads) == 1 else {"workloads": workloads}
+    asked = asked_for(file, flags)
     with connect() as client:
-        made = send(client, body, idempotency_key or str(uuid.uuid4()))
+        made = send(client, asked, idempotency_key or str(uuid.uuid4()))
         show(made, Form.NAME if form is Form.TABLE else form, WORKLOADS)
         if wait:
             wait_for(client, [workload["slug"] for workload in made])
 
 
-def asked_for(file: str | None, flags: dict[str, Any]) -> list[Json]:
-    """Return the workloads that a file and flags describe, in the words of the API."""
+def asked_for(file: str | None, flags: dict[str, Any]) -> manifests.File:
+    """Return the workloads that a file and flags describe, in the words of the API; without the lines of what the
+    flags say.
+    """
     given = _given(flags)
-    return [_with(document, given) for document in manifests.read(file)] if file else [_by_flags(given)]
+    if not file:
+        return manifests.File("", [_by_flags(given)])
+    found = manifests.read(file)
+    found.documents = [_with(document, given) for document in found.documents]
+    found.lines = {
+        place: line for place, line in found.lines.items() if place.rpartition(".")[2] not in given
+    }
+    return found
 
 
-def send(client: Client, body: object, key: str) -> list[Json]:
+def send(client: Client, asked: manifests.File, key: str) -> list[Json]:
     """Submit, and return what was made; where it may have arrived, the failure says how to be sure."""
+    workloads = asked.documents
+    body = workloads[0] if len(workloads) == 1 else {"workloads": workloads}
     try:
         answer = client.post("workloads/", body, key=key)
     except Failure as failure:
@@ -112,8 +122,11 @@ def send(client: Client, body: object, key: str) -> list[Json]:
             raise failure.with_hint(
                 f"To try again and submit only once: --idempotency-key {key}"
             ) from failure
-        raise
+        raise asked.refused(failure) from failure
     made: list[Json] = answer.get("workloads", [answer])
+    for workload in made:
+        for text in workload.get("warnings", ()):  # an older server tells none
+            click.echo(f"Warning: {workload['slug']}: {text}", err=True)
     return made
 
 
@@ -124,8 +137,6 @@ def _given(flags: dict[str, Any]) -> Json:
     for name, flag in PAIRS.items():
         if name in asked:
             asked[name] = dict(_pair(text, flag) for text in asked[name])
-    if "time_limit" in asked:
-        asked["time_limit_seconds"] = asked.pop("time_limit")
     return asked
 
 
@@ -138,8 +149,8 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
 
 def _with(document: Json, given: Json) -> Json:
     """Return a file's workload as the flags change it."""
-    if "time_limit_seconds" in given:
-        document = {name: value for name, value in document.items() if name != "time_limit"}
+    if "time_limit" in given:
+        document = {name: value for name, value in document.items() if name != "time_limit_seconds"}
     return {**document, **given}
 
 

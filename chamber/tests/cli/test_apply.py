@@ -96,14 +96,30 @@ def test_limits_and_shares_are_saved_together_or_not_at_all(run: Run, olga: User
             2,
             "no team can be below itself, as in deep below nlp",
         ),
-        ("teams: [{slug: acme, parent: nlp}]", 6, "team acme: Acme is the organisation; it cannot be moved."),
-        ("teams: [{slug: speech, parent: elsewhere}]", 3, "team speech: There is no team 'elsewhere'"),
-        ("teams: [{slug: nlp, parent: elsewhere}]", 3, "team nlp: There is no team 'elsewhere'"),
-        ("pools: [{slug: Spare}]", 6, "pool Spare: A short name has 1 to 60 small letters"),
-        ("pools: [{slug: main, order: 100000}]", 6, "pool main: An order is from 0 to 10,000, not 100000."),
+        (
+            "teams: [{slug: acme, parent: nlp}]",
+            6,
+            "teams.acme.parent: Acme is the organisation; it cannot be moved.",
+        ),
+        (
+            "teams: [{slug: speech, parent: elsewhere}]",
+            3,
+            "teams.speech.parent: There is no team 'elsewhere'",
+        ),
+        ("teams: [{slug: nlp, parent: elsewhere}]", 3, "teams.nlp.parent: There is no team 'elsewhere'"),
+        ("pools: [{slug: Spare}]", 6, "pools.Spare.slug: A short name has 1 to 60 small letters"),
+        (
+            "pools: [{slug: main, order: 100000}]",
+            6,
+            "pools.main.order: An order is from 0 to 10,000, not 100000.",
+        ),
         ("pools: [{slug: main, policy: {queueing: slow}}]", 6, "slow"),
-        ("teams: [{slug: nlp, shares: {main: {reservation: many}}}]", 6, "not 'many'"),
-        ("priority_classes: {training: 1000001}", 6, "1000000"),
+        (
+            "teams: [{slug: nlp, shares: {main: {reservation: many}}}]",
+            6,
+            "main.reservation is 'many'; it must be a number of GPUs",
+        ),
+        ("priority_classes: {training: 1000001}", 6, "training is 1000001; at most 1,000,000 is allowed"),
     ],
 )
 def test_what_apply_refuses_diff_refuses_and_nothing_of_it_is_done(
@@ -305,7 +321,7 @@ def test_the_table_of_priority_classes_is_made_true_key_by_key(
         ("priority_classes: [training]", 2, "must be a mapping"),
         ("priority_classes: {training: high}", 2, "training must be a priority, or null"),
         ("priority_classes: {Training: 5}", 6, "no name of a PriorityClass"),
-        ("priority_classes: {training: 1000001}", 6, "1000000"),
+        ("priority_classes: {training: 1000001}", 6, "training is 1000001; at most 1,000,000 is allowed"),
     ],
 )
 @pytest.mark.usefixtures("as_olga")
@@ -322,3 +338,145 @@ def test_nobody_but_an_organisation_admin_sets_the_table(
     refused = run("apply", "-f", "-", stdin="priority_classes: {training: 60}")
     assert refused.exit_code in {3, 4, 6}, refused.stderr
     assert effective_rules(org).priority_classes == {}
+
+
+MISTAKES = """\
+pools:
+  - slug: main
+    order: soon
+    policy:
+      queueing: slow
+      max_preemptions: 5000
+  - slug: Spare
+teams:
+  - slug: nlp
+    burst_limit_percent: -3
+    bursting_priority: 4.5
+    shares:
+      main: {reservation: 1e30}
+      elsewhere: {reservation: 1}
+  - slug: vision
+    maximum: 2000001
+    shares:
+      main:
+        reservation: -1
+  - slug: nobody
+  - slug: speech
+    parent: nlp
+    bursting_priority: 30
+  - slug: below
+    parent: speech
+---
+priority_classes:
+  training: 1000001
+"""
+TOLD = [
+    "  line 3: pools.main.order is 'soon'; it must be a whole number.",
+    "  line 5: 'slow' is not allowed for queueing; allowed are 'strict-fifo', 'best-effort-fifo' or 'backfill'.",
+    "  line 6: max_preemptions is 5000; at most 1,000 is allowed.",
+    "  line 7: A short name has 1 to 60 small letters, digits and single hyphens; 'Spare' does not.",
+    "  line 10: A burst limit is from 0 (no bursting) to 1,000,000 %, or empty for none; not -3 %.",
+    "  line 11: bursting_priority is 4.5; it must be a whole number.",
+    "  line 13: reservation is '1e30'; it must be a number of GPUs of at most 1,000,000, in steps of 0.001.",
+    "  line 14: There is no pool 'elsewhere', in which nlp is to have a share.",
+    "  line 16: maximum is 2000001; it must be a number of GPUs of at most 1,000,000, in steps of 0.001.",
+    "  line 19: A reservation is from 0 to 1,000,000 GPUs, not -1 GPU.",
+    "  line 20: There is no team 'nobody', or not for you; to make it, name its parent.",
+    "  line 23: A bursting priority is a whole number from 1 to 10, not 30.",
+    "  line 28: training is 1000001; at most 1,000,000 is allowed.",
+]
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("role", [Role.ORG_ADMIN, Role.VIEWER])
+def test_all_mistakes_are_told_at_once_with_their_lines_whoever_asks(
+    run: Run, org: Team, become: Become, role: Role
+) -> None:
+    become(member(org, role, "olga"))
+    for command in ("diff", "apply"):
+        result = run(command, "-f", "-", stdin=MISTAKES)
+        assert result.exit_code in {4, 6}, result.stderr
+        assert result.stdout == ""
+        for line in TOLD:
+            number, _, text = line.partition(": ")
+            told = [each for each in result.stderr.splitlines() if each.startswith(f"{number}: ")]
+            assert len(told) == 1, (line, result.stderr)
+            assert told[0].endswith(text), result.stderr
+        assert result.stderr.count("\n  line ") == len(TOLD), result.stderr
+        rights = "Applying it needs rights that you do not have:\n  pool"
+        assert (rights in result.stderr) == (role == Role.VIEWER), result.stderr
+    assert not AuditEvent.objects.exists()
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("pools: [{slug: main, order: -1}]", "pools.main.order: An order is from 0 to 10,000, not -1."),
+        (
+            "pools: [{slug: new, policy: {min_runtime_seconds: -1}}]",
+            "pools.new.policy.min_runtime_seconds is -1; at least 0 is allowed.",
+        ),
+        (
+            "teams: [{slug: nlp, maximum: 1, shares: {main: {reservation: 2}}}]",
+            "teams.nlp.shares.main.reservation: NLP's reservation of 2 GPUs in Main is above its maximum of 1 GPU.",
+        ),
+        ("teams: [{slug: nlp, name: ''}]", "teams.nlp.name is ''; it may not be empty."),
+        ("priority_classes: {Training: 5}", "is no name of a PriorityClass"),
+    ],
+)
+def test_who_may_only_read_is_told_of_values_that_cannot_be(
+    run: Run, org: Team, become: Become, text: str, told: str
+) -> None:
+    become(member(org, Role.VIEWER, "rolf"))
+    result = run("diff", "-f", "-", stdin=text)
+    assert (result.exit_code, result.stdout) == (6, ""), result.stderr
+    assert told in result.stderr
+
+
+@pytest.mark.usefixtures("shared", "as_olga")
+def test_a_new_pool_and_a_new_team_are_shown_with_what_the_file_says_of_them(run: Run) -> None:
+    text = (
+        "pools: [{slug: spare, order: 3, node_selector: {zone: b}, policy: {queueing: strict-fifo}}]\n"
+        "teams: [{slug: speech, parent: nlp, bursting_priority: 3}]"
+    )
+    shown = run("diff", "-f", "-", "-o", "json", stdin=text)
+    rows = {(row["name"], row["field"]): row["after"] for row in json.loads(shown.stdout)}
+    assert rows == {
+        ("spare", ""): "new",
+        ("spare", "order"): 3,
+        ("spare", "node_selector"): {"zone": "b"},
+        ("spare", "policy.queueing"): "strict-fifo",
+        ("speech", ""): "new, below nlp",
+        ("speech", "bursting_priority"): 3,
+    }
+
+
+@pytest.mark.usefixtures("as_olga")
+def test_mistakes_of_a_file_s_form_are_told_at_once_with_their_lines(run: Run) -> None:
+    text = "teams:\n  - slug: nlp\n    burst: 3\n  - name: x\n---\npools:\n  main: 3\npriority_classes:\n  a: high\n"
+    result = run("diff", "-f", "-", stdin=text)
+    assert result.exit_code == 2
+    assert [line.partition(": ")[0] for line in result.stderr.splitlines()] == [
+        "Error",
+        "  line 3",
+        "  line 4",
+        "  line 6",
+        "  line 9",
+    ]
+
+
+@pytest.mark.usefixtures("shared", "as_olga")
+def test_a_reservation_may_be_any_thousandth_of_a_gpu(run: Run, nlp: Team) -> None:
+    text = "teams: [{slug: nlp, shares: {main: {reservation: %s}}}]"
+    assert run("apply", "-f", "-", stdin=text % "2.143").exit_code == 0
+    assert Share.objects.get(team=nlp).reservation_milli == 2143
+    finer = run("apply", "-f", "-", stdin=text % "2.1434")
+    assert (finer.exit_code, "reservation is 2.1434; it must be a number of GPUs" in finer.stderr) == (
+        6,
+        True,
+    )
+    for endless in (".nan", ".inf", "-.inf"):
+        result = run("apply", "-f", "-", stdin=text % endless)
+        sentence = f"line 1: teams.nlp.shares.main.reservation is {endless}; it must be a number that ends."
+        assert (result.exit_code, sentence in result.stderr) == (2, True), result.stderr

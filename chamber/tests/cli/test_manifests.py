@@ -13,7 +13,7 @@ from chamber.cli.status import Failure
 def read(tmp_path: Path, content: str) -> list[dict[str, object]]:
     file = tmp_path / "workloads.yaml"
     file.write_text(content)
-    return manifests.read(str(file))
+    return manifests.read(str(file)).documents
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,15 @@ def test_one_workload_or_several(tmp_path: Path, content: str, names: list[str])
         ("name: \x07", "is not YAML"),
         ("when: 2020-13-45", "is not YAML"),
         ("{" * 5000, "is not YAML"),
-        ("name: 2030-01-31", "cannot be sent as JSON: Object of type date"),
-        ("gpus: .inf", "cannot be sent as JSON: Out of range float"),
+        ("team: nlp\nname: 2030-01-31", "line 2: name is the date 2030-01-31; put quotes around it."),
+        ("team: nlp\n\ngpus: .inf", "line 3: gpus is .inf; it must be a number that ends."),
+        (
+            "workloads: [{name: a}]\n---\ngpus: -.inf\ncpu: .nan",
+            "  line 4: cpu is .nan; it must be a number that",
+        ),
+        ("environment: {2030-01-31: a}", "line 1: environment: the name 2030-01-31 is no text; put quotes"),
+        ("name: !!binary aGk=", "name is b'hi'; it must be text, a number, a list or a mapping."),
+        ("name: a\n---\n- b\n", "line 3: workloads[1]: ['b'] is not a workload"),
     ],
 )
 def test_what_is_no_manifest_is_a_usage_error(tmp_path: Path, content: str, sentence: str) -> None:
@@ -70,4 +77,4 @@ def test_a_missing_file_is_named() -> None:
 def test_a_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"name: a")))
 
-    assert manifests.read("-") == [{"name": "a"}]
+    assert manifests.read("-").documents == [{"name": "a"}]

@@ -176,6 +176,35 @@ def test_without_a_role_there_is_nothing_to_see(
     make_team(Team.objects.get(depth=0), "Audio")
     become(stranger)
 
-    assert run("pools").stderr == "There are no pools.\n"
+    assert run("pools").stderr == "You belong to no team: ask an admin of one to add you.\n"
     assert run("teams").stdout == ""
     assert run("queue").exit_code == 3
+
+
+@pytest.mark.usefixtures("org")
+@pytest.mark.parametrize("command", ["teams", "pools"])
+def test_an_installation_without_pools_says_so_and_what_comes_next(
+    run: Run, olga: User, become: Callable[..., str], command: str
+) -> None:
+    become(olga)
+    result = run(command)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        "There is no pool yet: an operator makes one on the page Pools, or with `chamber apply -f FILE`.\n"
+    )
+    assert run(command, "-o", "csv").stderr == ""
+    queue = run("queue")
+    assert (queue.exit_code, queue.stdout) == (3, "")
+    assert queue.stderr.startswith(
+        "Error: There is no pool yet, or not for you: an operator makes one on the page"
+    )
+
+
+@pytest.mark.usefixtures("pool")
+@pytest.mark.parametrize("command", ["teams", "pools"])
+def test_whoever_is_in_no_team_is_told_so(
+    run: Run, stranger: User, become: Callable[..., str], command: str
+) -> None:
+    become(stranger)
+    result = run(command)
+    assert (result.stdout, result.stderr) == ("", "You belong to no team: ask an admin of one to add you.\n")

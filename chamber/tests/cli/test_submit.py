@@ -8,12 +8,15 @@ import httpx
 import pytest
 from django.core.wsgi import get_wsgi_application
 
+from agentlink.models import Cluster
+from agentlink.tests.factories import make_cluster, make_node
 from chamber.cli import client
 from chamber.cli.commands import follow
 from chamber.models import Scope, User
 from chamber.tests.cli.conftest import Run
 from teams.models import Pool, Role, Team
 from teams.tests.factories import member
+from workloads import known
 from workloads.models import Status, Workload
 
 NEEDED = ("submit", "--team", "nlp", "--image", "registry.example/team/train:3")
@@ -59,6 +62,20 @@ def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
     assert (workload.labels, workload.annotations) == ({"team-cost": "42"}, {"example.org/note": "Ask Ada."})
     assert workload.shm_mib == 512
     assert len(workload.pool_choice) == 1
+
+
+def test_what_no_node_can_hold_is_submitted_with_a_warning(run: Run, pool: Pool) -> None:
+    make_node(make_cluster(), "n1", gpus=8, pool=pool)
+    make_node(Cluster.objects.get(), "n2", gpus=8, pool=pool)
+    known.forget()
+    result = run(*NEEDED, "--gpus", "9")
+    slug = Workload.objects.get().slug
+    assert (result.exit_code, result.stdout) == (0, f"{slug}\n")
+    assert result.stderr == (
+        f"Warning: {slug}: A pod asks for 9 GPUs, but the largest node it may use has 8. Ask for less per pod, and for "
+        "more pods if need be, for example --pods 2 --gpus 8.\n"
+    )
+    assert run(*NEEDED, "--gpus", "8").stderr == ""
 
 
 def test_json_is_a_list_of_the_apis_objects(run: Run) -> None:
@@ -217,3 +234,39 @@ def test_waiting_tells_how_it_ended(
 
     assert run(*NEEDED, "--wait").exit_code == exit_status
     assert asked == [Workload.objects.get().slug]
+
+
+def test_mistakes_of_a_file_are_told_with_their_lines_and_keys_as_written(
+    run: Run, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+    text = (
+        "name: a\nteam: nlp\nimage: x\n---\n"
+        "name: b\nteam: nlp\nimage: x\ntime_limit: 4 fortnights\ngrace: 2d\n---\n"
+        "workloads:\n- name: c\n  team: nlp\n  pods: 0\n"
+    )
+    result = run("submit", "-f", "-", stdin=text)
+    assert result.exit_code == 6
+    assert result.stderr.splitlines() == [
+        "Error: standard input has 4 mistakes:",
+        "  line 8: workloads[1].time_limit: '4 fortnights' is not a duration: write seconds, or numbers with w, d, h, "
+        "m or s, such as 30m, 4h or 1h 30m.",
+        "  line 9: workloads[1].grace is '2d'; at most 86,400 is allowed.",
+        "  line 12: workloads[2].image is missing.",
+        "  line 14: workloads[2].pods is 0; at least 1 is allowed.",
+    ]
+
+
+def test_a_single_workload_s_mistake_has_its_line_but_not_that_of_what_a_flag_says(
+    run: Run, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+    text = "name: a\nteam: nlp\nimage: x\npods: 2\ntime_limit: 4 fortnights\n"
+    told = run("submit", "-f", "-", stdin=text)
+    assert told.stderr.startswith(
+        "Error: standard input, line 5: time_limit: '4 fortnights' is not a duration"
+    )
+    flag = run("submit", "-f", "-", "--pods", "0", "--time-limit", "2h", stdin=text)
+    assert flag.stderr == "Error: standard input: pods is 0; at least 1 is allowed.\n"
+    both = run("submit", "--team", "nlp", "--image", "x", "--time-limit", "4 fortnights")
+    assert "  time_limit: '4 fortnights'" in both.stderr or "'4 fortnights' is not a duration" in both.stderr

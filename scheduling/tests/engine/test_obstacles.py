@@ -303,7 +303,8 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
             ReasonCode.LARGER_THAN_POOL,
             f"{OUT}(cordoned: n1; not ready: n2). Without them: It needs 3 pods of 8 GPUs at once, "
             "but the pool main has room for 1 of them even when empty.",
-            "Ask an admin when they are back, or ask for fewer pods, or a smaller minimum of pods.",
+            "Ask an operator to end the maintenance (kubectl uncordon n1) and to look after n2, or "
+            "ask for fewer pods, or a smaller minimum of pods.",
         ),
         (
             {"pods": 4, "gpus": 8},
@@ -315,14 +316,15 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
             {"gpus": 64},
             ReasonCode.LARGER_THAN_ANY_NODE,
             "A pod asks for 64 GPUs, but the largest node it may use has 8.",
-            "Ask for less per pod, and for more pods if need be.",
+            "Ask for less per pod, and for more pods if need be, for example --pods 8 --gpus 8.",
         ),
         (
             {"gpu_types": ("A100",)},
             ReasonCode.NO_MATCHING_GPU_TYPE,
             f"{OUT}(cordoned: a0, a1, a2 and 1 more). Without them: It asks for A100, but the nodes of the pool "
             "main that take workloads have H100.",
-            "Ask an admin when they are back, or ask for another GPU type or another pool.",
+            "Ask an operator to end the maintenance (kubectl uncordon a0 a1 a2 and 1 more), or "
+            "ask for another GPU type or another pool.",
         ),
         (
             {"gpu_types": ("B200",)},
@@ -334,7 +336,7 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
             {"node_selector": (("rack", "r2"),), "gpus": 8},
             ReasonCode.NO_MATCHING_NODES,
             f"{OUT}(not ready: n2). Without them: No node of the pool main takes it: none has the label rack=r2.",
-            "Ask an admin when they are back, or change what it asks of the node, or choose another pool.",
+            "Ask an operator to look after n2, or change what it asks of the node, or choose another pool.",
         ),
     ],
 )

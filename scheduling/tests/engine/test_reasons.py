@@ -18,6 +18,7 @@ from scheduling.engine.types import (
     Reason,
     ReasonCode,
     ReasonKind,
+    Slicing,
     Snapshot,
     Status,
     Taint,
@@ -182,8 +183,67 @@ def test_gpus_that_it_cannot_use_are_not_counted_as_free_for_it() -> None:
     row = waiting("w", "a", 2, gpu_types=("H100",))
     reason = why([node("n0", 4), *others], A, busy, row)
     assert (reason.code, reason.available_milli) == ("waiting-for-gpus", 1000)
-    assert reason.message == "It asks for 2 GPUs, but of the 25 free in the pool main it may use only 1."
+    assert reason.message == (
+        "It asks for 2 GPUs, but of the 17 free in the pool main it may use only 1. Nodes that would take it are "
+        "out of service (cluster disconnected: z0)."
+    )
+    assert reason.next_step == (
+        "Ask an operator to have the cluster's agent connect again, or accept what is free: other GPU types, "
+        "partitions, labels or taints."
+    )
+    reason = why([node("n0", 4), *others[:2]], A, busy, row)
+    assert reason.message == "It asks for 2 GPUs, but of the 17 free in the pool main it may use only 1."
     assert reason.next_step == "Wait, or accept what is free: other GPU types, partitions, labels or taints."
+
+
+CUT: dict[str, Any] = {"gpu_type": "mig-1g.10gb", "slices": Slicing.MIG, "share": 143}
+
+
+def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_named() -> None:
+    busy = [placed("x", "a", on="n0:0"), placed("y", "a", on="n2:0")]
+    nodes = [
+        node("n0", 1),
+        node("n1", 2, cordoned=True),
+        node("n2", 1, cordoned=True),  # full: to uncordon it changes nothing
+        node("n3", 1, ready=False),
+        node("s0", 6, **CUT),
+    ]
+    reason = why(nodes, A, *busy, waiting("w", "a", 1))
+    assert (reason.code, reason.kind, reason.message, reason.next_step) == (
+        "waiting-for-gpus",
+        "wait",  # for others to end will do, too
+        "It asks for 1 GPU, but none is free in the pool main. Nodes that would take it are out of service "
+        "(cordoned: n1; not ready: n3).",
+        "Ask an operator to end the maintenance (kubectl uncordon n1) and to look after n3, or wait until GPUs come "
+        "free.",
+    )
+    alone = why([nodes[0], nodes[-1]], A, busy[0], waiting("w", "a", 1))
+    assert alone.message == "It asks for 1 GPU, but none is free in the pool main."
+    cut = placed("z", "a", on="s0:0", share=143)
+    named = why([nodes[1], node("s0", 1, **CUT)], A, cut, waiting("w", "a", 1, gpu_types=("mig-1g.10gb",)))
+    assert (named.code, named.kind) == ("waiting-for-gpus", "wait")
+    assert "out of service" not in named.message  # no GPU is a slice
+
+
+def test_nodes_out_of_service_are_named_to_a_gang_only_where_it_would_start_with_them() -> None:
+    busy = [placed("x", "a", on="n0:0")]
+    nodes = [node("n0", 2), node("n1", 1, cordoned=True), node("n2", 1, cordoned=True, gpu_type="A100")]
+    both = why(nodes, A, *busy, waiting("w", "a", 1, pods=2, gpu_types=("H100",)))
+    assert both.message.endswith("Nodes that would take it are out of service (cordoned: n1).")
+    split = [node("n0", 2, cluster="east"), node("n1", 1, cordoned=True, cluster="west")]
+    apart = why(split, A, *busy, waiting("w", "a", 1, pods=2))
+    assert "out of service" not in apart.message  # a gang never spans clusters
+
+
+def test_a_gang_that_fits_with_a_cordoned_node_only_is_told_of_it_though_enough_is_free() -> None:
+    busy = [placed(f"x{index}", "a", 3, on=f"n{index}:0,1,2") for index in range(2)]
+    nodes = [node("n0", 4), node("n1", 4), node("n2", 2, cordoned=True)]
+    reason = why(nodes, A, *busy, waiting("w", "a", 2))
+    assert (reason.code, reason.next_step) == (
+        "fragmented",
+        "Ask an operator to end the maintenance (kubectl uncordon n2), or ask for fewer GPUs, less CPU or less memory "
+        "per pod.",
+    )
 
 
 def test_parts_of_gpus_that_it_could_use_are_counted_though_they_are_too_small() -> None:

@@ -28,5 +28,7 @@ def test_a_file_gets_nothing() -> None:
 
 
 def test_a_window_of_nothing_is_no_failure() -> None:
-    with Progress(Terminal(), start=5, window_ms=0) as progress:
+    written = Terminal()
+    with Progress(written, start=5, window_ms=0) as progress:
         progress.tell(5)
+    assert "Simulating" in written.getvalue()

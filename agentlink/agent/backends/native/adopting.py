@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies
+from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, refusals
 from agentlink.agent.backends.native.events import Event
 from agentlink.agent.backends.native.facts import JobFacts
 from agentlink.agent.backends.native.inventory import Inventory
-from agentlink.agent.backends.native.making import NotMade
+from agentlink.agent.backends.native.making import NotMade, drop_budget
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import Forbidden, Invalid, KubeError, NotFound
-from agentlink.agent.kube.resources import BUDGETS, JOBS, JsonObject
+from agentlink.agent.kube.errors import Invalid, KubeError, NotFound
+from agentlink.agent.kube.resources import JOBS, JsonObject
 from agentlink.protocol import Adopted, AssignedPod, Assignment
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,8 @@ class Adopter:
         try:
             await self.kube.patch(JOBS, job.name, patch, job.namespace)
         except Invalid as error:
-            raise NotMade("refused", f"The cluster does not let it run: {error.message}") from error
+            said = refusals.sentence(error.message)
+            raise NotMade("refused", f"The cluster does not let it run: {said}") from error
         logger.info("Unsuspended the adopted Job %s/%s.", job.namespace, job.name)
 
     async def release(self, job: JobFacts) -> None:
@@ -80,22 +81,14 @@ class Adopter:
             body = await self.kube.get(JOBS, name, namespace)
             if body["metadata"]["uid"] != job.uid or self._plan_of(body) != job.plan.as_text():
                 return
-            await self._drop_budget(job)
+            # The next attempt may have more pods, or nobody plans it.
+            await drop_budget(self.kube, job)
             if body["spec"].get("suspend"):
                 with suppress(Invalid):
                     await self._forget_start(body)
                     await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
             await self.kube.patch(JOBS, name, adoption.released(body, self.names), namespace)
             logger.info("Released the adopted Job %s/%s.", namespace, name)
-
-    async def _drop_budget(self, job: JobFacts) -> None:
-        """Delete the budget that Chamber gave a Job's pods: the next attempt may have more, or nobody plans it."""
-        try:
-            await self.kube.delete(BUDGETS, budgets.name_of(job), job.namespace)
-        except NotFound:
-            return
-        except Forbidden as error:
-            logger.warning("The PodDisruptionBudget of %s stays: %s", job.key, error)
 
     async def tell_refused(self, job: Adopted, slug: str, message: str) -> None:
         """Say on a Job why the cluster does not run it, and where it stands when it is tried again: only the server
@@ -104,11 +97,12 @@ class Adopter:
         text = f"{message[:MOST_WORDS]} Chamber suspends it. When it is tried again: chamber why {slug}"
         await self._tell(job, "NotStarted", text)
 
-    async def tell_evictable(self, job: JobFacts, *, has_budget: bool) -> None:
+    async def tell_evictable(self, job: JobFacts, *, budget: str) -> None:
         """Say on a Job what an eviction would do to it."""
         there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)
-        kind = "Normal" if has_budget else "Warning"
-        words = policies.warning(job.eviction, has_budget=has_budget)
+        kind = "Normal" if budget else "Warning"
+        other = budget if budget != budgets.name_of(job) else ""
+        words = policies.warning(job.eviction, has_budget=bool(budget), other=other)
         await self._tell(there, "EndsByEviction", words, kind=kind)
 
     async def tell_failed(self, job: Adopted, message: str) -> None:

@@ -32,6 +32,8 @@ WHOLE = "/gpu"
 """How the name of a resource ends that counts whole GPUs."""
 SHARED = ".shared"
 """How the name of a resource ends that counts replicas."""
+ENDED = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
+"""Conditions of a Job that has ended, or ends once its last pod is gone."""
 LONGEST = 1000
 """Of an argument of the command that is told: what runs is the Job's own template."""
 MOST_WORDS = 50
@@ -52,7 +54,7 @@ class JobEntry:
 
     `described` is what it asks for, where it asks to be adopted. `pretends`: it bears Chamber's labels and no mark.
     `gpus_milli` counts MIG slices by the share that their profile names. `queue` is Kueue's that it is for, where
-    nothing else made it. `ends_by_eviction`: an evicted pod ends it for good.
+    nothing else made it. `held`: its controller has suspended it.
     """
 
     uid: str
@@ -66,6 +68,7 @@ class JobEntry:
     gpus_milli: int
     described: DiscoveredJob | None
     queue: str = ""
+    held: bool = False
 
 
 def written(names: Names) -> tuple[str, ...]:
@@ -87,6 +90,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         mark=mark,
         suspended=bool(spec.get("suspend")),
         finished=finished,
+        held="Suspended" in _conditions(body),
         stopping=names.stop in annotations,
         pretends=mark is None and not {names.attempt, names.workload}.isdisjoint(labels),
         gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
@@ -96,8 +100,13 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
 
 
 def _is_finished(body: JsonObject) -> bool:
+    """Return whether a Job has ended, or its controller has decided that it does."""
+    return not ENDED.isdisjoint(_conditions(body))
+
+
+def _conditions(body: JsonObject) -> set[str]:
     conditions = body.get("status", {}).get("conditions") or ()
-    return any(each["type"] in {"Complete", "Failed"} and each["status"] == "True" for each in conditions)
+    return {each["type"] for each in conditions if each["status"] == "True"}
 
 
 def _is_owned(metadata: JsonObject) -> bool:

@@ -4,10 +4,10 @@ Labels are anybody's to write: a Job without the mark is nobody's, and a pod is 
 the owner's namespace: references to one in another are anybody's to write, too.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from agentlink.agent.backends.native.facts import BACKING_OFF, JobFacts, PodFacts
@@ -20,6 +20,18 @@ K = TypeVar("K", bound=Hashable)
 
 Owner = tuple[str, str]
 """A Job's namespace and uid."""
+
+
+class CountedPod(NamedTuple):
+    """A pod that a quota counts, and what it asks of devices by the device plugin's names; nothing where by claims.
+    `leaving`: it was taken from its running Job, which may have another in its place.
+    """
+
+    namespace: str
+    attempt: UUID
+    planned: AssignedPod
+    requests: tuple[tuple[str, int], ...]
+    leaving: bool = False
 
 
 class Attempts:
@@ -121,17 +133,18 @@ class Attempts:
                 if pod.node and not pod.is_over:
                     yield pod, job.plan.workload
 
-    def leaving(self, expected: Collection[UUID]) -> dict[str, list[AssignedPod]]:
-        """Return, by namespace, the pods of the plan that are there still, and whose attempts are not expected."""
-        found: dict[str, list[AssignedPod]] = {}
+    def counted(self) -> Iterator[CountedPod]:
+        """Yield the pods that quotas count: until they are over, and those with claims until their Job is gone.
+
+        One of each index: of more that name a Job as their owner, somebody may have made some.
+        """
         for owner, job in self._by_owner.items():
-            if job.plan.attempt in expected:
-                continue
-            indexes = {pod.index for pod in self._pods.get(owner, {}).values() if not pod.is_over}
-            if indexes:
-                pods = (pod for index, pod in enumerate(job.plan.pods) if index in indexes)
-                found.setdefault(job.namespace, []).extend(pods)
-        return found
+            living = {pod.index for pod in self._pods.get(owner, {}).values() if not pod.is_over}
+            claimed = job.claims and not job.vanished
+            for index, planned in enumerate(job.plan.pods):
+                if claimed or index in living:
+                    leaving = planned.index in job.removed
+                    yield CountedPod(job.namespace, job.plan.attempt, planned, job.requests, leaving=leaving)
 
     def overtaken(self, attempt: Attempt) -> datetime | None:
         """Return since when the Jobs' controller has dealt with Jobs that were made after the attempt's."""

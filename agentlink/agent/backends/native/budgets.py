@@ -4,7 +4,8 @@ drain` and every other eviction heeds, and annotations, which autoscalers heed.
 Budgets bind nobody who deletes pods or nodes, and no node that fails. A Job cannot be scaled by the API, so its budget
 names the number of its pods. Pods of Chamber's own Jobs that have not begun are let go: nothing is lost by it. Of an
 adopted Job those are kept that run and are not ready: their readiness is its people's. Pods that do not run yet are
-evicted past any budget.
+evicted past any budget. Where another budget selects the pods Chamber makes none: Kubernetes evicts no pod that has
+two.
 """
 
 from collections.abc import Iterable, Mapping
@@ -69,6 +70,29 @@ def _kinds(assignment: Assignment) -> frozenset[Kind]:
 def name_of(job: JobFacts) -> str:
     """Return the name of a Job's budget: by an adopted one's own name its people may have made one themselves."""
     return f"chamber-{job.uid}" if job.adopted else job.name
+
+
+def selector(body: JsonObject, job: JobFacts) -> str:
+    """Return the labels that select those of a Job's pods that a budget selects, as the API server reads them; "" where
+    it selects none.
+    """
+    asked = body["spec"].get("selector")
+    if asked is None:
+        return ""
+    parts = [f"{CONTROLLER_UID}={job.uid}"]
+    parts += [f"{key}={value}" for key, value in (asked.get("matchLabels") or {}).items()]
+    for rule in asked.get("matchExpressions") or ():
+        key, values = rule["key"], ",".join(rule.get("values") or ())
+        parts.append(_TERMS[rule["operator"]].format(key=key, values=values))
+    return ",".join(parts)
+
+
+_TERMS = {
+    "In": "{key} in ({values})",
+    "NotIn": "{key} notin ({values})",
+    "Exists": "{key}",
+    "DoesNotExist": "!{key}",
+}
 
 
 def budget(job: JobFacts, labels: Mapping[str, str]) -> JsonObject:

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from agentlink.agent.backends.base import Observation
-from agentlink.agent.backends.native import gates, phases, reasons, stopping
-from agentlink.agent.backends.native.adopting import Adopter
+from agentlink.agent.backends.native import gates, phases, policies, reasons, stopping
+from agentlink.agent.backends.native.adopting import MOST_WORDS, Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.facts import PodFacts, tail
 from agentlink.agent.backends.native.maintenance import Maintenance
@@ -22,8 +22,10 @@ from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.backends.native.policies import Eviction
+from agentlink.agent.backends.native.refusals import PLAN_QUOTA
 from agentlink.agent.kube.errors import KubeError, NotFound
 from agentlink.protocol import DISPLACING, MAX_SENTENCE, Adopted, AssignedPod, Assignment, Phase, PodState
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ MOST_TRIES = 3
 """How often objects are asked for of an API server that answers that it cannot now. Then the attempt goes back to the
 queue with that as its reason, and others may have its GPUs meanwhile.
 """
+MOST_QUOTA_TRIES = 7
+"""How often where the agent's own quota still counts the claims of Jobs that were deleted: for half a minute."""
 
 ASK_VOLUMES_AGAIN = timedelta(seconds=reasons.ASK_UNMOUNTED_SECONDS - 1)
 """How soon the cluster may be asked again why a pod does not get its volumes, however often that pod changes."""
@@ -90,6 +94,7 @@ class Care:
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
         self._protected: set[UUID] = set()
+        self._unprotected = Lasting()
         """Adopted attempts that have a budget, or are to have none."""
         self._tries: dict[UUID, int] = {}
         """How often in a row the API server could not take something of an attempt."""
@@ -204,7 +209,8 @@ class Care:
         refusal = refused_for_now(error, tries)
         if refusal is None:
             self._tries.pop(attempt)
-        if refusal is None or tries < MOST_TRIES:
+        most = MOST_QUOTA_TRIES if refusal and refusal.code == PLAN_QUOTA else MOST_TRIES
+        if refusal is None or tries < most:
             raise error
         return refusal
 
@@ -413,7 +419,10 @@ class Care:
             if verdict.refused:
                 await self._adopter.tell_refused(there, job.slug, verdict.message)
             else:
-                await self._adopter.tell_failed(there, verdict.message)
+                taken = any(slot.pod and (slot.pod.disrupted or slot.pod.deleted_at) for slot in found.wanted)
+                ends = taken and job.eviction is not Eviction.SPARED
+                again = policies.how_to_run_again(job.eviction, job.namespace, job.name) if ends else ""
+                await self._adopter.tell_failed(there, f"{verdict.message[:MOST_WORDS]} {again}".strip())
         if not job.vanished:
             try:
                 await stopping.record(self._kube, job, verdict, self._names)
@@ -430,12 +439,15 @@ class Care:
         assignment, job = self._expected.get(attempt), found.jobs[0]
         if assignment is None or not job.adopted or attempt in self._protected:
             return
+        if all(slot.pod is None for slot in found.wanted):  # which budgets select them is not known yet
+            return
         try:
-            has_budget = await self._maker.protect(job, assignment)
+            budget = await self._maker.protect(job, assignment)
             if job.eviction is not Eviction.SPARED and found.running_at is None:
-                await self._adopter.tell_evictable(job, has_budget=has_budget)
+                await self._adopter.tell_evictable(job, budget=budget)
         except KubeError as error:
-            logger.warning("The pods of %s are not protected yet: %s", job.key, error)
+            if self._unprotected.due(f"{job.key}: {error}"):
+                logger.warning("The pods of %s are not protected yet: %s", job.key, error)
         else:
             self._protected.add(attempt)
 

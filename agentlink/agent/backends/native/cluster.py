@@ -116,7 +116,7 @@ class NativeCluster:
             keeper,
             self.names,
             resources=self.inventory.settings.resources,
-            leaving=self.attempts.leaving,
+            counted=self.attempts.counted,
             on_change=self._ring,
         )
         self._care = Care(

@@ -11,6 +11,8 @@ from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, Resource
 
 logger = logging.getLogger(__name__)
 
+ADVICE = frozenset({"EndsByEviction", "NotChambers", "NotRun", "DrainNotRead"})
+"""Reasons of events that tell how something stands, at each start and to each new agent: not what happened."""
 OF_NODES = "default"
 """Where Kubernetes keeps events about what lies in no namespace."""
 
@@ -30,9 +32,9 @@ class Event(NamedTuple):
 
 
 async def write(kube: Kube, event: Event) -> None:
-    """Say it; in one minute once, however often it happens."""
+    """Say it; in one minute once, however often it happens. Advice once for as long as the cluster keeps events."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    minute = now[:16]
+    minute = "" if event.reason in ADVICE else now[:16]
     said = (event.resource.plural, *event[:-1], minute)
     digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
     name = f"{event.job[:200]}.{digest}"

@@ -19,6 +19,8 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 ENDED = frozenset({"Succeeded", "Failed"})
 BACKING_OFF = "ImagePullBackOff"
+NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
+"""Why a container ended whose command could not be run."""
 MOST_PODS = 100_000
 """Of a Job, as far as Kubernetes goes."""
 UID_TAIL = 8
@@ -114,6 +116,10 @@ class JobFacts:
     """The pods that were let go first, as `tail` shortens their uids; kept of Jobs that get other pods for those."""
     slug: str = ""
     """The workload's name at the server."""
+    requests: tuple[tuple[str, int], ...] = ()
+    """What each of its pods asks of devices, by the device plugin's names."""
+    claims: bool = False
+    """Its pods have their devices by claims."""
     finalizers: tuple[str, ...] = ()
 
     @property
@@ -156,6 +162,8 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
         eviction=policies.eviction(spec),
         let_go=frozenset(filter(None, annotations.get(names.let_go, "").split(","))),
         slug=annotations.get(names.slug, ""),
+        requests=_requests(spec["template"]["spec"]),
+        claims=bool(spec["template"]["spec"].get("resourceClaims")),
         finalizers=tuple(metadata.get("finalizers", ())),
     )
 
@@ -169,8 +177,7 @@ def read_pod(body: JsonObject) -> PodFacts:
     disrupted = conditions.get("DisruptionTarget")
     waiting, ended = _containers(status)
     terminated = ended or {}
-    states = [each.get("state", {}) for each in status.get("containerStatuses", ())]
-    began = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]
+    began = [_began(each.get("state", {})) for each in status.get("containerStatuses", ())]
     cpu_milli, memory_mib = asked(spec)
     index = metadata.get("annotations", {}).get(COMPLETION_INDEX, "0")
     return PodFacts(
@@ -222,6 +229,15 @@ def _containers(status: JsonObject) -> tuple[JsonObject | None, JsonObject | Non
     ended = [state["terminated"] for state in states if state.get("terminated")]
     failed = next((each for each in ended if each.get("exitCode")), None)
     return waiting, failed or next(iter(ended), None)
+
+
+def _began(state: JsonObject) -> str | None:
+    """Return since when a container ran; None of one that could not, for which some kubelets tell a time, too."""
+    terminated = state.get("terminated") or {}
+    if terminated.get("reason") in NEVER_RAN:
+        return None
+    began: str | None = (state.get("running") or terminated).get("startedAt")
+    return began
 
 
 def _pull_error(waiting: JsonObject) -> str:

@@ -140,11 +140,32 @@ class Maker:
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
 
-    async def protect(self, job: JobFacts, assignment: Assignment) -> bool:
-        """Have a Job's pods protected from evictions, where such are to be; return whether they are."""
+    async def protect(self, job: JobFacts, assignment: Assignment) -> str:
+        """Have a Job's pods protected from evictions, where such are to be; return by which budget, "" by none."""
+        if other := await self._other_budget(job):
+            logger.info(
+                "The pods of %s have the PodDisruptionBudget %s and get none of Chamber's.", job.key, other
+            )
+            await drop_budget(self.kube, job)
+            return other
         if not self.disruption.has_budget(assignment, job):
-            return False
-        return await self._budget(job, manifests.labels_of(assignment, self.names, cluster=self.cluster))
+            return ""
+        labels = manifests.labels_of(assignment, self.names, cluster=self.cluster)
+        return budgets.name_of(job) if await self._budget(job, labels) else ""
+
+    async def _other_budget(self, job: JobFacts) -> str:
+        """Return a budget of others that selects pods of a Job; "" where none does, or the agent may not see any."""
+        try:
+            there = (await self.kube.list(BUDGETS, job.namespace)).items
+        except Forbidden:
+            return ""
+        for body in there:
+            name = str(body["metadata"]["name"])
+            labels = budgets.selector(body, job)
+            own = any(owner["uid"] == job.uid for owner in body["metadata"].get("ownerReferences") or ())
+            if labels and not own and (await self.kube.list(PODS, job.namespace, labels=labels)).items:
+                return name
+        return ""
 
     async def _budget(self, job: JobFacts, labels: Mapping[str, str]) -> bool:
         """Have a Job's pods protected; a cluster that does not take that runs them all the same."""
@@ -172,7 +193,8 @@ class Maker:
             await self.kube.patch(PODS, pod.name, patch, pod.namespace, kind="strategic")
         except (Invalid, NotFound) as error:
             if await self._is_gated(pod.namespace, pod.name, pod.uid):
-                message = f"Pod {slot.planned.index} cannot be let go to {slot.planned.node}: {error.message}"
+                said = refusals.sentence(error.message)
+                message = f"Pod {slot.planned.index} cannot be let go to {slot.planned.node}: {said}"
                 raise NotMade("unschedulable", message) from error
 
     async def _is_gated(self, namespace: str, name: str, uid: str) -> bool:
@@ -217,6 +239,16 @@ class Maker:
         return str(latest.get("message", ""))
 
 
+async def drop_budget(kube: Kube, job: JobFacts) -> None:
+    """Delete the budget that Chamber gave a Job's pods, where it did."""
+    try:
+        await kube.delete(BUDGETS, budgets.name_of(job), job.namespace)
+    except NotFound:
+        return
+    except Forbidden as error:
+        logger.warning("The PodDisruptionBudget of %s stays: %s", job.key, error)
+
+
 def _is_since(event: JsonObject, began_at: datetime | None) -> bool:
     """Return whether an event was last told since then; events tell whole seconds."""
     told_at = event.get("lastTimestamp")
@@ -233,6 +265,8 @@ def _refused(error: KubeError, namespace: str) -> NotMade | None:
     if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
         return None
     code = refusals.code_of(error.message)
+    if code == refusals.PLAN_QUOTA:
+        return None
     if code == refusals.QUOTA_EXCEEDED:
         return NotMade(code, f"A quota of namespace {namespace} refuses it: {said}")
     return NotMade(code, f"The cluster refuses it: {said}")
@@ -244,5 +278,7 @@ def refused_for_now(error: KubeError, tries: int) -> NotMade | None:
     """
     if not (code := refusals.passing_code(error)):
         return None
+    if code == refusals.PLAN_QUOTA:
+        return NotMade(code, refusals.plan_quota(error.message))
     what = "cannot ask a webhook" if code == refusals.WEBHOOK_UNREACHABLE else "cannot take it now"
     return NotMade(code, f"The cluster {what}, tried {tries} times: {refusals.sentence(error.message)}")

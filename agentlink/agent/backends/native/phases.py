@@ -18,6 +18,7 @@ from datetime import datetime
 
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
+from agentlink.agent.backends.native.refusals import one_line
 from agentlink.protocol import DISPLACING, LIVING, AssignedPod, Phase, PodReport, PodState
 
 TERMINATING = "terminating"
@@ -193,7 +194,7 @@ def _words(slot: Slot, unmounted: Mapping[int, str]) -> str:
     if pod is None or pod.is_over or pod.deleted_at is not None:
         return ""
     said = pod.unschedulable if not pod.node else pod.waiting.message or unmounted.get(slot.planned.index, "")
-    return " ".join(said.replace("\x00", "").split())
+    return one_line(said)
 
 
 def _reason(slot: Slot, state: PodState) -> str:

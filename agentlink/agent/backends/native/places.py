@@ -7,21 +7,23 @@ label says so: a namespace without either gets the first, and is not kept where 
 
 The quota on GPUs is what the plan has in the namespace. Pods count from when they are created, gated ones too, until
 they are gone, so it is raised before an attempt's pods are made and lowered when they went: who creates pods with GPUs
-himself finds it full.
+himself finds it full. Those that are there count as what their Job has them ask for, also where their node has left
+the cluster, which gives them up a minute or two later.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from agentlink.agent.backends.native import manifests
-from agentlink.agent.backends.native.devices import CannotHold
+from agentlink.agent.backends.native.attempts import CountedPod
+from agentlink.agent.backends.native.devices import CannotHold, is_gpu
 from agentlink.agent.backends.native.inventory import Inventory
 from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.refusals import sentence
+from agentlink.agent.backends.native.refusals import QUOTA, sentence
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, Invalid, NotFound
 from agentlink.agent.kube.resources import (
@@ -37,7 +39,6 @@ logger = logging.getLogger(__name__)
 
 ROLE = "chamber-agent-workloads"
 """The ClusterRole of what the agent may do where workloads run; the chart makes it."""
-QUOTA = "chamber-plan"
 AGENT = "chamber-agent"
 SECURITY = "pod-security.kubernetes.io/enforce"
 LEVELS = ("baseline", "restricted")
@@ -100,6 +101,8 @@ class Keeper:
         self._self = ""
         self._quotas: dict[str, dict[str, str]] = {}
         """Quotas as they were last written."""
+        self._claimed: dict[str, dict[AssignedPod, Counter[str]]] = {}
+        """What pods with claims were last known to take, by namespace: their node may be gone by now."""
 
     async def keep(self, bound: BoundNamespace, place: Place | None) -> str:
         """Make the namespace, or take one that is this team's; return why not, as a sentence."""
@@ -147,13 +150,18 @@ class Keeper:
         """Write the namespace's quota anew next time, whatever was written before."""
         self._quotas.pop(namespace, None)
 
-    async def set_quota(self, namespace: str, pods: Iterable[AssignedPod]) -> str:
-        """Have the quota leave room for these pods, and wait until it holds where it grew; return why it cannot be
-        written, as a sentence.
+    async def set_quota(
+        self, namespace: str, coming: Iterable[AssignedPod], there: Iterable[CountedPod] = ()
+    ) -> str:
+        """Have the quota leave room for pods that are to come and those that are there, and wait until it holds where
+        it grew; return why it cannot be written, as a sentence.
         """
         planned: Counter[str] = Counter()
-        for pod in pods:
+        claimed, self._claimed[namespace] = self._claimed.get(namespace, {}), {}
+        for pod in coming:
             planned.update(self._counted(pod, namespace))
+        for each in there:
+            planned.update(self._taken(each, claimed))
         known = {"requests.nvidia.com/gpu", *self._inventory.quota_keys()}
         hard = {key: str(planned[key]) for key in sorted({*known, *planned})}
         before = self._quotas.get(namespace, {})
@@ -169,6 +177,15 @@ class Keeper:
         if any(int(count) > int(before.get(key, 0)) for key, count in hard.items()):
             await self._await_quota(namespace, hard)
         return ""
+
+    def _taken(self, pod: CountedPod, before: "Mapping[AssignedPod, Counter[str]]") -> "Counter[str]":
+        """Return what a pod that is there takes of the quota; one with claims as the plan has it, or had it."""
+        patterns = self._inventory.settings.resources
+        found = Counter({f"requests.{name}": n for name, n in pod.requests if is_gpu(name, patterns)})
+        if not found:
+            found = self._counted(pod.planned, pod.namespace) or before.get(pod.planned, found)
+            self._claimed[pod.namespace][pod.planned] = found
+        return found
 
     def _counted(self, pod: AssignedPod, namespace: str) -> "Counter[str]":
         """Return what a pod of the plan takes of the quota."""

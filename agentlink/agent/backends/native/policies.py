@@ -15,6 +15,8 @@ DISRUPTED = "DisruptionTarget"
 IGNORE = "Ignore"
 ENDING = frozenset({"FailJob", "Count"})
 """Actions that end a Job that allows no failure, as it ends without a rule."""
+DRAIN = "chamber.internal/drain-elastic-at"
+DOCUMENTED = 'docs/operations.md, "Maintenance, lost nodes, and registries that are away".'
 ALLOWED = "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}"
 
 
@@ -40,28 +42,31 @@ def eviction(spec: JsonObject) -> Eviction:
     return Eviction.ENDS
 
 
-def warning(does: Eviction, *, has_budget: bool) -> str:
-    """Return what is told of an adopted Job that an eviction ends, or may end, with how that is avoided."""
+def warning(does: Eviction, *, has_budget: bool, other: str = "") -> str:
+    """Return what is told of an adopted Job that an eviction ends, or may end, with how that is avoided. `other`: the
+    budget that selects its pods, where that is not Chamber's.
+    """
+    may, why = "would", "No podFailurePolicy of it ignores evictions."
     if does is Eviction.MAY_END:
-        may, why = (
-            "may",
-            "a rule of its podFailurePolicy before the one that ignores evictions may match first",
+        may, why = "may", "A rule of its podFailurePolicy may match before the one that ignores evictions."
+    waits = "`kubectl drain` waits while its pods run." if has_budget else "It has no PodDisruptionBudget."
+    if other:
+        waits = (
+            f"Your PodDisruptionBudget {other} selects its pods, so Chamber makes none: "
+            "no pod is evicted that has two."
         )
-    else:
-        may, why = "would", "no podFailurePolicy of it ignores evictions"
-    waits = (
-        "A PodDisruptionBudget of Chamber's has `kubectl drain` wait while its pods run; with a second one, of your "
-        "own, the drain fails instead."
-        if has_budget
-        else "No PodDisruptionBudget of Chamber's keeps `kubectl drain` from that: the agent's setting "
-        "--disruption-budgets lacks `adopted`, or the cluster refused one."
-    )
     return (
-        f"An eviction of a pod {may} end this Job for good: it allows no failure (backoffLimit 0), and "
-        f"{why}. {waits} Have nodes drained by the annotations "
-        "chamber.internal/drain-elastic-at and chamber.internal/drain-reserved-at: Chamber then suspends the Job "
-        "first, and runs it elsewhere. For a Job to outlive evictions, make the first rule of its podFailurePolicy "
-        f"{ALLOWED}."
+        f"An eviction of a pod {may} end this Job for good: it allows no failure (backoffLimit 0). {why} {waits} "
+        f"To move it to another node, annotate its node with {DRAIN}=now. More: {DOCUMENTED}"
+    )
+
+
+def how_to_run_again(does: Eviction, namespace: str, name: str) -> str:
+    """Return what to do about a Job that an evicted or deleted pod ends, or may end."""
+    ends = "That may end the Job" if does is Eviction.MAY_END else "That ends the Job"
+    return (
+        f"{ends}, which allows no failure (backoffLimit 0). To run it again, delete it first: kubectl delete job "
+        f"{name} -n {namespace}. Then create it again, suspended."
     )
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agentlink.agent.backends.native import disruptions, images, refusals
-from agentlink.agent.backends.native.facts import JobFacts, PodFacts
+from agentlink.agent.backends.native.facts import NEVER_RAN, JobFacts, PodFacts
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.backends.native.refusals import sentence as _sentence
@@ -45,6 +45,8 @@ UNMOUNTED_SECONDS = 300.0
 """How long volumes may be impossible to mount: a disk that another node lets go of takes minutes."""
 ASK_UNMOUNTED_SECONDS = 30.0
 """How often the cluster is asked why a pod that is on its node does not begin."""
+PLAN_QUOTA_SECONDS = 60.0
+"""How long the agent's own quota may refuse them: it is raised and counted anew while they wait."""
 NEVER_MADE_SECONDS = 300.0
 """How long no pod may be made while nobody says why, from when the Jobs' controller came to the Job, or to later ones:
 one that is only behind gets as long as it needs.
@@ -261,7 +263,7 @@ def _exited(slot: Slot, pod: PodFacts) -> tuple[str, str]:
         memory = slot.job.plan.memory_mib
         bound = f"its {memory:,} MiB" if memory else "what its node has"
         return "out-of-memory", f"{where} was ended because it used more memory than {bound}."
-    if pod.ended.reason in ("StartError", "ContainerCannotRun"):
+    if pod.ended.reason in NEVER_RAN:
         return "container-not-started", f"{where} could not run its command: {_sentence(pod.ended.message)}"
     if pod.exit_code is None:
         return "pod-failed", f"{where} failed: {_sentence(pod.status.message or pod.status.reason)}"
@@ -404,14 +406,17 @@ def _of_unmade(
     unmade = list(_unmade(attempt))
     if not unmade:
         return None
-    refused = passed(max(slot.job.created_at for slot in unmade), UNMADE_SECONDS) and bool(refusal)
+    code = refusals.code_of(refusal) if refusal else refusals.NOT_CREATED
+    patience = PLAN_QUOTA_SECONDS if code == refusals.PLAN_QUOTA else UNMADE_SECONDS
+    refused = passed(max(slot.job.created_at for slot in unmade), patience) and bool(refusal)
     begun = [slot.job.started_at or overtaken for slot in unmade]
     since = max((at for at in begun if at is not None), default=None)
     if not refused and not passed(since if all(begun) else None, NEVER_MADE_SECONDS):
         return None
     pods = "a pod" if len(unmade) == 1 else f"{len(unmade)} pods"
     said = f": {_sentence(refusal)}" if refusal else "; it does not say why."
-    code = refusals.code_of(refusal) if refusal else refusals.NOT_CREATED
+    if refusal and code == refusals.PLAN_QUOTA:
+        said = f". {refusals.plan_quota(refusal)}"
     return Verdict(code, f"The cluster does not make {pods} of it{said}", now, refused=True)
 
 

@@ -9,17 +9,22 @@ import re
 from agentlink.agent.kube.errors import KubeError, Throttled
 from agentlink.agent.kube.quantities import number
 
+QUOTA = "chamber-plan"
+"""The name of the agent's own ResourceQuota in a bound namespace."""
 LONGEST = 600
 """Characters of the cluster's words that are told."""
 
 NOT_CREATED = "not-created"
 QUOTA_EXCEEDED = "quota-exceeded"
 QUOTA_TOO_SMALL = "quota-too-small"
+PLAN_QUOTA = "plan-quota"
+"""The quota that only the plan can fill counts what the plan knows nothing of, or has not been raised yet."""
 WEBHOOK_UNREACHABLE = "webhook-unreachable"
 CLUSTER_BUSY = "cluster-busy"
 
 _CODES = (
     ("pod-security", re.compile(r"violates PodSecurity ")),
+    (PLAN_QUOTA, re.compile(rf"exceeded quota: {QUOTA},")),
     (QUOTA_EXCEEDED, re.compile(r"exceeded quota: ")),
     (QUOTA_TOO_SMALL, re.compile(r"failed quota: .*must specify ")),
     (WEBHOOK_UNREACHABLE, re.compile(r"failed calling webhook |failed to call webhook|conversion webhook ")),
@@ -31,6 +36,8 @@ _CODES = (
     ("rights-missing", re.compile(r"User \".*\" cannot |is forbidden: cannot set ")),
 )
 """The codes of refusals by the words of the API server, the first that is found."""
+_ENDS = re.compile(r"(?<=\.) ")
+"""Where one sentence of the cluster's ends and another begins."""
 _BUSY = re.compile(r"the server is currently unable|request timed out|[Tt]oo many requests|etcdserver: ")
 _AMOUNTS = re.compile(r"requested: (?P<requested>.*), used: (?P<used>.*), limited: (?P<limited>.*)")
 
@@ -68,15 +75,39 @@ def passing_code(error: KubeError) -> str:
     """Return the code of a failure that the API server answered with and that may pass by itself; "" for any other."""
     if isinstance(error, Throttled):
         return CLUSTER_BUSY
+    found = code_of(error.message)
+    if found == PLAN_QUOTA:
+        return found
     if error.status < 500:  # no answer at all, or a refusal that stays
         return ""
-    found = code_of(error.message)
     return found if found in (WEBHOOK_UNREACHABLE, QUOTA_EXCEEDED) else CLUSTER_BUSY
+
+
+def plan_quota(text: str) -> str:
+    """Return what it means that the agent's own quota refuses what is planned, with the cluster's words."""
+    return (
+        f"Chamber's own quota {QUOTA} is used up by pods in the namespace that Chamber did not make, or that are not "
+        f"gone yet: {sentence(text)}"
+    )
 
 
 def sentence(text: str) -> str:
     """Return the cluster's words in one line that ends as a sentence."""
-    line = " ".join(text.replace("\x00", "").split())
+    line = one_line(text)
     line = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
     line = line.rstrip(" .:;,")
     return f"{line}." if line else "the cluster does not say why."
+
+
+def one_line(text: str) -> str:
+    """Return the cluster's words in one line, without what it says twice.
+
+    Of a missing claim the cluster's scheduler says `persistentvolumeclaim "x" not found. not found`: first why no node
+    will do, and then, in its words for any missing object, why nobody makes way.
+    """
+    words = " ".join(text.replace("\x00", "").split())
+    told: list[str] = []
+    for part in _ENDS.split(words):
+        if not (told and told[-1].rstrip(" .").lower().endswith(part.rstrip(" .").lower())):
+            told.append(part)
+    return " ".join(told)

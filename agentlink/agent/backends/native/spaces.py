@@ -7,7 +7,7 @@ be adopted runs only once Chamber has begun it: whoever unsuspends it by hand fi
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
@@ -16,6 +16,7 @@ from uuid import UUID
 from agentlink.agent.backends.base import Found
 from agentlink.agent.backends.native import adoption, events
 from agentlink.agent.backends.native.adoption import JobEntry
+from agentlink.agent.backends.native.attempts import CountedPod
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import LEVELS, Keeper, Place, read_place
@@ -92,8 +93,8 @@ class _Quotas(NamedTuple):
 class Spaces:
     """All bound namespaces of a cluster, looked after while `run` does.
 
-    `resources` are patterns of the device plugin's names. `leaving` gives, by namespace, the pods that are there still
-    of attempts other than those expected. `on_change` is called when what there is to be told may have changed.
+    `resources` are patterns of the device plugin's names. `counted` gives Chamber's pods that quotas count.
+    `on_change` is called when what there is to be told may have changed.
     """
 
     def __init__(
@@ -104,17 +105,19 @@ class Spaces:
         names: Names,
         *,
         resources: Sequence[str],
-        leaving: Callable[[Collection[UUID]], Mapping[str, Sequence[AssignedPod]]],
+        counted: Callable[[], Iterable[CountedPod]],
         on_change: Callable[[], None],
     ) -> None:
         self._kube, self._marks, self._keeper, self._names = kube, marks, keeper, names
-        self._resources, self._leaving, self._ring = resources, leaving, on_change
+        self._resources, self._counted, self._ring = resources, counted, on_change
         self._version = 1
         self._bindings = 0
         self._spaces: dict[str, _Space] = {}
         self._expected: dict[UUID, Assignment] | None = None
         self._quotas = asyncio.Lock()
         self._recount: asyncio.TimerHandle | None = None
+        self._leaving: set[UUID] = set()
+        """Attempts of which quotas last counted pods that are not expected."""
         self._told: dict[str, Verdict] = {}
         self._work: Work[_Namespace | _Job | _Quotas | events.Event] = Work(self._do)
         self._places: Reflector[Place] = Reflector(
@@ -122,6 +125,10 @@ class Spaces:
         )
         self._unmanaged = UnmanagedKinds(kube, names, on_change=self._on_unmanaged)
         self._told_unmanaged: dict[str, str] = {}
+        self._suspended: set[str] = set()
+        """Jobs, by uid, that were suspended, of which that is said once their controller has done so: they may have
+        ended before.
+        """
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
@@ -183,12 +190,9 @@ class Spaces:
 
     def changed(self, attempt: UUID) -> None:
         """Take in that pods of an attempt came or went: once those are gone that leave, there is room for no others."""
-        if (
-            not self._spaces
-            or self._expected is None
-            or attempt in self._expected
-            or self._recount is not None
-        ):
+        if not self._spaces or self._expected is None or self._recount is not None:
+            return
+        if attempt in self._expected and attempt not in self._leaving:
             return
         self._recount = asyncio.get_running_loop().call_later(RECOUNT_SECONDS, self._work.add, _Quotas())
 
@@ -261,24 +265,33 @@ class Spaces:
         return min(TRY_AGAIN_SECONDS * (1 << min(space.refusals - 1, 16)), LOOK_AGAIN_SECONDS)
 
     async def _set_quotas(self, only: str = "") -> None:
-        """Have quotas leave room for what is planned, one after the other: the latest plan is what stays."""
+        """Have quotas leave room for what is planned and for what is not gone yet, one after the other: the latest
+        plan is what stays.
+        """
         async with self._quotas:
             if self._expected is None:
                 return
-            pods: dict[str, list[AssignedPod]] = defaultdict(list)
+            there: dict[str, list[CountedPod]] = defaultdict(list)
+            for pod in self._counted():
+                there[pod.namespace].append(pod)
+            coming: dict[str, list[AssignedPod]] = defaultdict(list)
             room: dict[str, dict[UUID, int]] = defaultdict(dict)
+            counted = [pod for pods in there.values() for pod in pods]
+            staying = {(pod.attempt, pod.planned.index) for pod in counted if not pod.leaving}
+            self._leaving = {pod.attempt for pod in counted if pod.leaving}
             for assignment in self._expected.values():
-                pods[assignment.namespace] += assignment.pods
+                wanted = {(assignment.attempt, pod.index): pod for pod in assignment.pods}
+                coming[assignment.namespace] += [pod for key, pod in wanted.items() if key not in staying]
                 room[assignment.namespace][assignment.attempt] = len(assignment.pods)
-            for namespace, leaving in self._leaving(self._expected.keys()).items():
-                pods[namespace] += leaving
+                staying -= wanted.keys()
+            self._leaving |= {attempt for attempt, _ in staying}
             kept = {
                 name: space
                 for name, space in self._spaces.items()
                 if not space.problem and only in ("", name)
             }
             problems = await asyncio.gather(
-                *(self._keeper.set_quota(name, pods.get(name, ())) for name in kept)
+                *(self._keeper.set_quota(name, coming.get(name, ()), there.get(name, ())) for name in kept)
             )
             for (name, space), problem in zip(kept.items(), problems, strict=True):
                 space.room = room[name]
@@ -297,6 +310,8 @@ class Spaces:
         space = self._spaces.get(key.partition("/")[0])
         entry = space.jobs.items.get(key) if space is not None else None
         if entry is None or entry.finished or self._expected is None:
+            if entry is not None:
+                self._suspended.discard(entry.uid)
             return
         if entry.pretends and entry.described is None:
             message = "It bears labels of Chamber, but Chamber did not make it, and does not look after it."
@@ -305,15 +320,18 @@ class Spaces:
             self._tell_unmanaged(self._of_kueue(entry))
         ours = entry.described is not None or entry.mark is Mark.ADOPTED
         begun = entry.mark is Mark.ADOPTED and not entry.stopping
-        if entry.suspended or begun or not ours:
-            return
-        change = {"metadata": {"uid": entry.uid}, "spec": {"suspend": True}}
-        with suppress(NotFound, Conflict, Invalid):
-            await self._kube.patch(JOBS, entry.name, change, entry.namespace)
+        if entry.suspended and entry.held and entry.uid in self._suspended:
+            self._suspended.discard(entry.uid)
             message = (
                 f"Suspended: it is labelled {self._names.adopt}, so it runs when Chamber has planned it."
             )
             self._tell(entry, "Warning", "Suspended", message)
+        if entry.suspended or begun or not ours:
+            return
+        change = {"metadata": {"uid": entry.uid}, "spec": {"suspend": True}}
+        self._suspended.add(entry.uid)
+        with suppress(NotFound, Conflict, Invalid):
+            await self._kube.patch(JOBS, entry.name, change, entry.namespace)
 
     def _of_kueue(self, entry: JobEntry) -> UnmanagedEntry:
         return UnmanagedEntry(
@@ -356,6 +374,7 @@ class Spaces:
             self._work.add(_Job(key))
         elif old is not None:
             self._told_unmanaged.pop(old.uid, None)
+            self._suspended.discard(old.uid)
         self._change()
 
     def _on_unmanaged(self, old: UnmanagedEntry | None, new: UnmanagedEntry | None) -> None:

@@ -6,7 +6,8 @@ import random
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, NoReturn, TypeVar
 
-from agentlink.agent.kube.errors import Conflict, KubeError
+from agentlink.agent.kube.errors import Conflict, KubeError, Unreachable
+from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class Work(Generic[K]):
         self._in_hand: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
+        self._away = Lasting()
         self._bell = asyncio.Event()
 
     def __len__(self) -> int:
@@ -68,6 +70,7 @@ class Work(Generic[K]):
             try:
                 self._set_timer(key, await self._act(key))
                 self._failures.pop(key, None)
+                self._away.over(quiet_seconds=LONGEST_PAUSE_SECONDS)
             except Exception as error:
                 self._fail(key, error)
             finally:
@@ -81,11 +84,20 @@ class Work(Generic[K]):
         pause = random.uniform(longest / 2, longest)  # noqa: S311 - guards nothing
         if isinstance(error, Conflict) and failures <= MOST_CONFLICTS:
             pause = random.uniform(0.0, CONFLICT_SECONDS)  # noqa: S311 - guards nothing
-        elif isinstance(error, KubeError):
+        else:
+            self._tell(key, error, failures, pause)
+        self._set_timer(key, pause)
+
+    def _tell(self, key: K, error: Exception, failures: int, pause: float) -> None:
+        """Log that a key's act failed the first time, the second, the fourth and so on; of an API server that is not
+        reached, which fails all of them, once for all.
+        """
+        if not (self._away.due(str(error)) if isinstance(error, Unreachable) else failures.bit_count() == 1):
+            return
+        if isinstance(error, KubeError):
             logger.warning("%s: %s Trying again in %.1f s.", key, error, pause)
         else:
             logger.error("%s could not be looked after.", key, exc_info=error)
-        self._set_timer(key, pause)
 
     def _set_timer(self, key: K, seconds: float | None) -> None:
         """Have the key come again after so many seconds, or not by itself."""
