@@ -46,7 +46,7 @@ class SignInForm(Sentences, LoginForm):
         super().__init__(*args, **kwargs)
         _bounded(self)
         self.fields["login"].label = "User name or e-mail address"
-        self.fields["login"].max_length = 254
+        self.fields["login"].max_length = 254  # type: ignore[attr-defined]  # a CharField's
         self.fields["login"].widget.attrs.update(autocomplete="username", autofocus=True, maxlength=254)
         self.fields["password"].help_text = ""
 

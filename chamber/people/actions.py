@@ -21,7 +21,7 @@ from django.utils import timezone
 from chamber import live, sessions
 from chamber.errors import Conflict, NotAllowed, Refusal
 from chamber.models import AccountLink, ApiToken, LinkPurpose, User
-from chamber.people.reading import people, people_for
+from chamber.people.reading import is_invited, people, people_for
 from chamber.words import count
 from teams import actions, audit
 from teams.actors import Actor, Via
@@ -118,7 +118,7 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
     with transaction.atomic():
         lock_tree()
         user = _locked(user)
-        invited = not user.has_usable_password()
+        invited = is_invited(user)
         if not (invited and _may_let_in(by, user)):
             _require(by)
         if not user.is_active:

@@ -28,9 +28,10 @@ class State(StrEnum):
     DISABLED = "disabled"
 
 
+NEVER_IN = Q(password__startswith=UNUSABLE, last_login=None)
 STATES = {
-    State.ACTIVE: Q(is_active=True) & ~Q(password__startswith=UNUSABLE),
-    State.INVITED: Q(is_active=True, password__startswith=UNUSABLE),
+    State.ACTIVE: Q(is_active=True) & ~NEVER_IN,
+    State.INVITED: Q(is_active=True) & NEVER_IN,
     State.DISABLED: Q(is_active=False),
 }
 
@@ -45,16 +46,21 @@ class Shown:
 
     @property
     def state(self) -> State:
-        """Whether they can sign in: disabled; invited, who never set a password; active."""
+        """Whether they can sign in: disabled; invited, who never did; active."""
         if not self.user.is_active:
             return State.DISABLED
-        return State.ACTIVE if self.user.has_usable_password() else State.INVITED
+        return State.INVITED if is_invited(self.user) else State.ACTIVE
 
     @property
     def expired_at(self) -> datetime | None:
         """When the link that was made for them ended; None while it is good, or there is none."""
         link = self.link
         return link.expires_at if link and link.expires_at <= timezone.now() else None
+
+
+def is_invited(user: User) -> bool:
+    """Return whether somebody never set a password and never signed in by other means."""
+    return not user.has_usable_password() and user.last_login is None
 
 
 def people() -> QuerySet[User]:
