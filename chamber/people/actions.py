@@ -134,6 +134,12 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
     return made
 
 
+def may_link(by: User, user: User) -> bool:
+    """Return whether somebody may make a link for a person; the page offers it then."""
+    manages = may_anywhere(by, Permission.MANAGE_PEOPLE)
+    return manages or (is_invited(user) and _may_let_in(Actor.person(by, Via.PAGE), user))
+
+
 def find_link(secret: str) -> AccountLink:
     """Return the link with this secret, while it is good; refuse otherwise."""
     rows = AccountLink.objects.select_related("user").filter(used_at=None, expires_at__gt=timezone.now())

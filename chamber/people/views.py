@@ -200,6 +200,7 @@ def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> Htt
         more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
     context = {
         "shown": shown,
+        "may_link": actions.may_link(person(request), shown.user),
         "state_name": STATE_NAMES[shown.state],
         "disable_form": DisableForm(),
         **powers,
