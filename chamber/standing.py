@@ -14,6 +14,7 @@ from django.utils import timezone
 from chamber import sessions
 
 if TYPE_CHECKING:
+    from django.http import HttpRequest
     from rest_framework.request import Request
 
     from chamber.models import ApiToken, User
@@ -33,9 +34,9 @@ class Standing:
         self._user_id, self._session_key, self._token = user_id, session_key, token
 
     @classmethod
-    def of(cls, request: "Request") -> Self:
-        """Return that of a request of the API."""
-        token: Any = request.auth
+    def of(cls, request: "Request | HttpRequest") -> Self:
+        """Return that of a request of a page or of the API."""
+        token: Any = getattr(request, "auth", None)
         session = getattr(request, "session", None) if token is None else None
         return cls(request.user.pk, session_key=getattr(session, "session_key", None), token=token)
 

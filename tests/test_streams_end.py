@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import httpx
 import pytest
 import websockets
-from django.test import Client
+from django.test import AsyncRequestFactory, Client
 
 from agentlink.agent.runner import run_agent
 from agentlink.logs import viewing
@@ -15,12 +16,14 @@ from agentlink.tests.agents import admit, devices_of, in_database, make_token, n
 from agentlink.tests.conftest import Place, place
 from agentlink.tests.logs.conftest import Scripted
 from chamber import consumers, sessions, standing
-from chamber.models import Scope, User
+from chamber.models import ApiToken, Scope, User
 from chamber.people import actions as people
 from chamber.tokens import create_token, revoke_token
-from teams import actions
+from teams import actions, trail
 from teams.actors import Actor
-from teams.models import Binding
+from teams.models import AuditEvent, Binding, Role
+from teams.tests.factories import bind
+from teams.views.audit import sent
 from workloads import watch as watching
 from workloads.models import Status, Workload
 
@@ -158,6 +161,29 @@ async def test_every_stream_ends_by_every_loss(
         await in_database(LOSSES[door][loss], reader)
         async with asyncio.timeout(60):
             await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("door", ["session", "token"])
+async def test_an_export_of_the_trail_ends_for_whom_may_not_read_it_any_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    monkeypatch.setattr(trail, "EXPORTED_AT_ONCE", 1)
+    reader = await in_database(Reader, place.owner)
+    await in_database(lambda: bind(reader.user, place.team, Role.ADMIN))
+    for name in ("one", "two", "three"):
+        await in_database(lambda name=name: actions.create_team(by=SYSTEM, parent=place.team, name=name))
+    request = AsyncRequestFactory().get("/settings/audit/export/")
+    held: dict[str, Any] = (
+        {"session_key": reader.cookie}
+        if door == "session"
+        else {"token": await in_database(ApiToken.objects.get)}
+    )
+    rows = AuditEvent.objects.filter(action="team.created")
+    answer: Any = sent(request, rows, standing.Standing(reader.user.pk, **held))
+    lines = aiter(answer)
+    assert [await anext(lines) for _ in range(2)][1].count(b"\r\n") == 1
+    await in_database(lambda: people.disable(by=SYSTEM, user=reader.user))
+    assert [each async for each in lines] == []
 
 
 def test_a_stream_looks_often_enough_to_end_within_five_seconds() -> None:

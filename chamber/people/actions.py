@@ -81,7 +81,7 @@ def invite(
         user = User(username=_username(username), first_name=first, last_name=last, email=_email(email))
         user.set_unusable_password()
         user.save()
-        after = {"username": user.username, "email": user.email}
+        after = {"username": user.username} | ({"email": user.email} if user.email else {})
         audit.record(by=by, action="person.invited", target=user, team=team, after=after)
         if team is not None and role is not None:
             actions.add_member(by=by, team=team, who=user.username, role=role)
@@ -206,10 +206,8 @@ def disable(
         user.save(update_fields=["is_active", "session_generation"])
         ended = {"sessions": _end_sessions(user), **_end_what_lets_in(user)}
         done = _settle(by, user, workloads, heir)
-        after = {"active": False, **ended, "workloads": f"{workloads}: {done}"} | (
-            {"to": heir.username} if heir else {}
-        )
-        audit.record(by=by, action="person.disabled", target=user, before={"active": True}, after=after)
+        after = {**ended, "workloads": f"{workloads}: {done}"} | ({"to": heir.username} if heir else {})
+        audit.record(by=by, action="person.disabled", target=user, after=after)
         live.announce("teams")
     return {**ended, "workloads": done}
 

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber.rest import NewestFirst
+from chamber.standing import Standing
 from teams.api import shapes
 from teams.api.requests import person, team_for
 from teams.models import AuditEvent
@@ -100,4 +101,4 @@ class AuditExport(APIView):
     def get(self, request: Request) -> HttpResponseBase:
         """Return all that matches, newest first; 403 where no role of yours reads the trail."""
         require_reader(person(request))
-        return sent(request._request, _asked(request))
+        return sent(request._request, _asked(request), Standing.of(request))

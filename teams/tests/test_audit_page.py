@@ -8,18 +8,20 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chamber.rest import encode_cursor
+from chamber.standing import Standing
 from teams import trail
 from teams.actors import Via
 from teams.audit import record
 from teams.models import AuditEvent, Role
 from teams.tests.conftest import Acme, Api, SignIn
-from teams.tests.factories import actor, bind
+from teams.tests.factories import actor, bind, make_org, member
 from teams.views.audit import sent
 
 PAGE, EXPORT, API_EXPORT = "/settings/audit/", "/settings/audit/export/", "/api/v1/audit/export/"
@@ -210,7 +212,8 @@ def test_the_api_exports_the_same(acted: Acme, api: Api) -> None:
 @pytest.mark.django_db(transaction=True)
 async def test_a_server_of_sockets_sends_it_piece_by_piece_too() -> None:
     request = ASGIRequest({"type": "http", "method": "GET", "path": PAGE, "headers": []}, io.BytesIO())
-    answer = sent(request, AuditEvent.objects.all())
+    reader = await sync_to_async(lambda: member(make_org("Acme"), Role.ORG_ADMIN, "olga"))()
+    answer = sent(request, AuditEvent.objects.all(), Standing(reader.pk))
     assert answer.is_async  # type: ignore[attr-defined]
     pieces = [piece async for piece in answer]  # type: ignore[attr-defined]
     assert b"".join(pieces).startswith(b"at,actor,on_behalf_of,via,action")

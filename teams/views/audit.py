@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
+from chamber.standing import Allowed, Standing
 from teams import trail
 from teams.actors import Via
 from teams.models import AuditEvent, Team
@@ -55,7 +56,7 @@ def export(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     require_reader(user)
     rows = Filters.read(request.GET).apply(AuditEvent.objects.visible_to(user), user)
-    return sent(request, rows)
+    return sent(request, rows, Standing.of(request))
 
 
 def require_reader(user: "User") -> None:
@@ -64,19 +65,24 @@ def require_reader(user: "User") -> None:
         raise NotAllowed("Your role does not let you read the audit trail.")
 
 
-def sent(request: HttpRequest, rows: AuditEventQuerySet) -> HttpResponseBase:
-    """Return the rows as a file that is written while it is sent, so that it may be of any length."""
+def sent(request: HttpRequest, rows: AuditEventQuerySet, standing: Standing) -> HttpResponseBase:
+    """Return the rows as a file that is written while it is sent, so that it may be of any length.
+
+    It ends where its reader may not read the trail any more.
+    """
     written = Export(rows)
-    content: Any = _in_threads(written) if isinstance(request, ASGIRequest) else iter(written)
+    allowed = standing.allowed(lambda user: may_anywhere(user, Permission.VIEW_AUDIT))
+    content: Any = _in_threads(written, allowed) if isinstance(request, ASGIRequest) else iter(written)
     response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y-%m-%d}.csv"'
     response["Cache-Control"] = "no-store"
     return response
 
 
-async def _in_threads(written: Export) -> AsyncIterator[str]:
+async def _in_threads(written: Export, allowed: Allowed) -> AsyncIterator[str]:
     yield written.begin()
-    while text := await database_sync_to_async(written.go_on, thread_sensitive=False)():
+    go_on = database_sync_to_async(written.go_on, thread_sensitive=False)
+    while await allowed() and (text := await go_on()):
         yield text
 
 
