@@ -107,7 +107,7 @@ def test_a_server_without_tls_where_it_is_wanted(server: servers.PostgreSQL, nam
 def test_a_database_behind_this_version(server: servers.PostgreSQL, named: Named) -> None:
     named(server.url)
     found = only(database.migrations)
-    assert "migrations are not applied, the first of them agentlink.0001_initial" in found.problem
+    assert "migrations are not applied, the first of them account.0001_initial" in found.problem
     assert found.advice == "Run `chamber migrate`."
 
 
