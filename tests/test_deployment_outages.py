@@ -39,8 +39,9 @@ def tells_of(team: Deployment, server: str, *parts: str) -> None:
     for name in parts:
         service = team.services[name]
         until(lambda service=service: any(f"{server} is back" in one for one in told(service, least="INFO")))  # type: ignore[misc]
-        (error,) = told(service)
-        assert error.startswith(f"{server} is away: ")
+        said = told(service)
+        assert len(said) == 1, f"{name} said {said}"
+        assert said[0].startswith(f"{server} is away: ")
 
 
 def test_redis_away_for_a_while_costs_delay_only(team: Deployment) -> None:

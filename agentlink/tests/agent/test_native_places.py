@@ -121,12 +121,12 @@ async def test_one_that_an_admin_gave_a_level_is_kept_as_it_is(has: str) -> None
 
 
 async def test_why_one_is_not_kept_can_be_told_however_much_a_webhook_says() -> None:
-    api = Api(may_label=False, words="No.\x00 " * 1000)
+    api = Api(may_label=False, words="".join(f"No {number}.\x00 " for number in range(1000)))
     inventory = cast(Inventory, SimpleNamespace(quota_keys=tuple))
     keeper = Keeper(cast(Kube, api), inventory, Names(), own_namespace="chamber-agent")
     for problem, begins in (
-        (await keeper.keep(BOUND, None), "It does not exist, and the agent may not make it: No. No."),
-        (await keeper.set_quota("nlp-jobs", ()), "Its quota cannot be written: No. No."),
+        (await keeper.keep(BOUND, None), "It does not exist, and the agent may not make it: No 0. No 1."),
+        (await keeper.set_quota("nlp-jobs", ()), "Its quota cannot be written: No 0. No 1."),
     ):
         told = NamespaceReport(namespace="nlp-jobs", ready=False, problem=problem)
         assert told.problem.startswith(begins)
