@@ -48,6 +48,7 @@ class Accounts(DefaultAccountAdapter):
         """Store a new password, and note that; it ends the person's other sessions."""
         user.set_password(password)
         user.save(update_fields=["password"])
+        user.end_links()  # type: ignore[attr-defined]  # AUTH_USER_MODEL
         trail.password_changed(user, by_themselves=self.request.user == user)  # type: ignore[arg-type]  # as above
 
     def confirm_email(self, request: HttpRequest, email_address: "EmailAddress") -> bool:

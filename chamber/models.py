@@ -43,6 +43,10 @@ class User(AbstractUser):
         if known and (fields is None or ENDS_SESSIONS.intersection(fields)):
             live.announce(f"user:{self.pk}")
 
+    def end_links(self) -> None:
+        """Make the links of no use that were made for this person and not used yet."""
+        self.links.filter(used_at=None).delete()
+
     def get_session_auth_hash(self) -> str:
         """Return what a session has to hold to be good: another one after each change of password or generation."""
         return self._session_hash(None)
@@ -70,6 +74,13 @@ class AccountLink(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="links")
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="links_made",
+        help_text="Who may have read it; null: whoever has the server's console.",
+    )
     purpose = models.CharField(max_length=10, choices=LinkPurpose.choices)
     token_hash = models.CharField(max_length=64, unique=True)
     mailed_to = models.EmailField(

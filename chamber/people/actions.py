@@ -85,7 +85,7 @@ def invite(
         audit.record(by=by, action="person.invited", target=user, team=team, after=after)
         if team is not None and role is not None:
             actions.add_member(by=by, team=team, who=user.username, role=role)
-        made = _new_link(user, LinkPurpose.INVITATION, mailed_to=user.email if mailed else "")
+        made = _new_link(user, LinkPurpose.INVITATION, by=by, mailed_to=user.email if mailed else "")
         live.announce("teams")
     return made
 
@@ -126,7 +126,7 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
         if mailed and not user.email:
             raise Refusal(f"{user.username} has no e-mail address to mail the link to.", field="email")
         purpose = LinkPurpose.INVITATION if invited else LinkPurpose.RESET
-        made = _new_link(user, purpose, mailed_to=user.email if mailed else "")
+        made = _new_link(user, purpose, by=by, mailed_to=user.email if mailed else "")
         act = "invited" if invited else "reset-begun"
         audit.record(
             by=by, action=f"person.{act}", target=user, after={"email": made.link.mailed_to or "none"}
@@ -143,12 +143,21 @@ def may_link(by: User, user: User) -> bool:
 def find_link(secret: str) -> AccountLink:
     """Return the link with this secret, while it is good; refuse otherwise."""
     rows = AccountLink.objects.select_related("user").filter(used_at=None, expires_at__gt=timezone.now())
-    found = rows.filter(token_hash=AccountLink.hash_of(secret), user__is_active=True).first()
-    if found is None:
-        gone = Refusal(GONE)
-        gone.status, gone.code = 410, "gone"
-        raise gone
+    found = rows.filter(token_hash=AccountLink.hash_of(secret)).first()
+    if found is None or not _is_good_for(found, found.user):
+        raise _gone()
     return found
+
+
+def _is_good_for(link: AccountLink, user: User) -> bool:
+    """Return whether an open link still sets this person's password: an invitation only that which is their first."""
+    return user.is_active and (link.purpose != LinkPurpose.INVITATION or is_invited(user))
+
+
+def _gone() -> Refusal:
+    gone = Refusal(GONE)
+    gone.status, gone.code = 410, "gone"
+    return gone
 
 
 def use_link(*, secret: str, password: str) -> User:
@@ -165,10 +174,8 @@ def use_link(*, secret: str, password: str) -> User:
         now = timezone.now()
         good = AccountLink.objects.filter(pk=link.pk, used_at=None, expires_at__gt=now)
         user = _locked(user)
-        if not user.is_active or good.update(used_at=now) != 1:
-            gone = Refusal(GONE)
-            gone.status, gone.code = 410, "gone"
-            raise gone
+        if not _is_good_for(link, user) or good.update(used_at=now) != 1:
+            raise _gone()
         user.password = hashed
         user.save(update_fields=["password"])
         if link.mailed_to and link.mailed_to == user.email:
@@ -205,6 +212,7 @@ def disable(
         user.session_generation += 1
         user.save(update_fields=["is_active", "session_generation"])
         ended = {"sessions": _end_sessions(user), **_end_what_lets_in(user)}
+        user.links_made.filter(used_at=None, mailed_to="").delete()  # they have read those
         done = _settle(by, user, workloads, heir)
         after = {**ended, "workloads": f"{workloads}: {done}"} | ({"to": heir.username} if heir else {})
         audit.record(by=by, action="person.disabled", target=user, after=after)
@@ -280,7 +288,7 @@ def _end_sessions(user: User) -> int:
 
 def _end_what_lets_in(user: User) -> dict[str, int]:
     """Revoke somebody's tokens and links; return how many tokens."""
-    AccountLink.objects.filter(user=user, used_at=None).delete()
+    user.end_links()
     now = timezone.now()
     valid = ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), user=user, revoked_at=None)
     revoked = valid.update(revoked_at=now)
@@ -288,11 +296,12 @@ def _end_what_lets_in(user: User) -> dict[str, int]:
     return {"tokens": revoked}
 
 
-def _new_link(user: User, purpose: LinkPurpose, *, mailed_to: str) -> Made:
-    AccountLink.objects.filter(user=user, used_at=None).delete()
+def _new_link(user: User, purpose: LinkPurpose, *, by: Actor, mailed_to: str) -> Made:
+    user.end_links()
     secret = secrets.token_urlsafe(32)
     link = AccountLink.objects.create(
         user=user,
+        made_by=by.user,
         purpose=purpose,
         token_hash=AccountLink.hash_of(secret),
         mailed_to=mailed_to,

@@ -10,7 +10,7 @@ from django.db.models import Q
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, Refusal
 from teams import audit
-from teams.actions.members import find_person
+from teams.actions.members import end_links, find_person
 from teams.actors import Actor
 from teams.models import Binding, Role
 from teams.permissions import Permission, may_anywhere
@@ -65,6 +65,8 @@ def add_to_group(*, by: Actor, group: Group, who: str) -> "User":
         if group.user_set.filter(pk=user.pk).exists():
             raise Conflict(f"{user} is in the group {group.name} already.", field="who")
         group.user_set.add(user)
+        for binding in Binding.objects.filter(group=group).select_related("team"):
+            end_links([user], binding.team, Role(binding.role))
         audit.record(by=by, action="group.person-added", target=group, after={"who": user.username})
         live.announce("teams")
     return user

@@ -16,6 +16,8 @@ from teams.permissions import Permission, grantable, require
 from teams.picture import lock_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from chamber.models import User
 
 
@@ -37,6 +39,7 @@ def add_member(*, by: Actor, team: Team, who: str, role: Role) -> Binding:
             (name,) = holder.values()
             raise Conflict(f"{name} is {role.label.lower()} of {team.name} already.")
         binding = Binding.objects.create(team=team, role=role, **holder)
+        _end_links(binding)
         audit.record(by=by, action="member.added", target=binding, team=team, after=_described(binding))
         live.announce("teams")
     return binding
@@ -58,6 +61,7 @@ def change_role(*, by: Actor, binding: Binding, role: Role) -> Binding:
         before = _described(binding)
         binding.role = role
         binding.save(update_fields=["role"])
+        _end_links(binding)
         _tell(binding)
         audit.record(
             by=by,
@@ -83,6 +87,22 @@ def remove_member(*, by: Actor, binding: Binding) -> None:
         _tell(binding)
         binding.delete()
         live.announce("teams")
+
+
+def end_links(users: "Iterable[User]", team: Team, role: Role) -> None:
+    """Make the open links of who was given a role of no use, where whoever made the link could not have given it.
+
+    The maker may have read the link, and would have the role by it.
+    """
+    for user in users:
+        for link in user.links.filter(used_at=None).exclude(made_by=None).select_related("made_by"):
+            if link.made_by is not None and role not in grantable(link.made_by, team):
+                link.delete()
+
+
+def _end_links(binding: Binding) -> None:
+    users = [binding.user] if binding.user is not None else binding.group.user_set.all()  # type: ignore[union-attr]
+    end_links(users, binding.team, Role(binding.role))
 
 
 def _tell(binding: Binding) -> None:
