@@ -28,6 +28,15 @@ class User(AbstractUser):
         default=0, db_default=0, help_text="Raised to end every session that there is, known by name or not."
     )
 
+    invited_by = models.ForeignKey(
+        "self",
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Who may make their invitation anew, besides organisation admins.",
+    )
+
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["email"], condition=~Q(email=""), name="user_email_once"),

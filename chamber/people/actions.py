@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -79,12 +80,14 @@ def invite(
             _require(by)
         first, last = _name(name)
         user = User(username=_username(username), first_name=first, last_name=last, email=_email(email))
+        user.invited_by = by.user
         user.set_unusable_password()
         user.save()
         after = {"username": user.username} | ({"email": user.email} if user.email else {})
         audit.record(by=by, action="person.invited", target=user, team=team, after=after)
         if team is not None and role is not None:
             actions.add_member(by=by, team=team, who=user.username, role=role)
+        _require_mail(by, user, mailed=mailed)
         made = _new_link(user, LinkPurpose.INVITATION, by=by, mailed_to=user.email if mailed else "")
         live.announce("teams")
     return made
@@ -113,7 +116,7 @@ def change(*, by: Actor, user: User, name: str | None = None, email: str | None 
 def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
     """Make another link for somebody, in place of the one before: an invitation until they first had a password.
 
-    An organisation admin may; an invitation's also who may take away every role that the person has.
+    An organisation admin may; an invitation's also who invited the person, and may take away every role that they have.
     """
     with transaction.atomic():
         lock_tree()
@@ -125,6 +128,7 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
             raise Conflict(f"{user.username} is disabled. Enable the account first.")
         if mailed and not user.email:
             raise Refusal(f"{user.username} has no e-mail address to mail the link to.", field="email")
+        _require_mail(by, user, mailed=mailed)
         purpose = LinkPurpose.INVITATION if invited else LinkPurpose.RESET
         made = _new_link(user, purpose, by=by, mailed_to=user.email if mailed else "")
         act = "invited" if invited else "reset-begun"
@@ -330,9 +334,11 @@ def _require(by: Actor) -> None:
 
 
 def _may_let_in(by: Actor, user: User) -> bool:
-    """Return whether the actor could have given each role that the person has, by a group none, and has given one."""
+    """Return whether the actor invited the person, and could have given each role that they have, by a group none."""
     if by.user is None:
         return True
+    if user.invited_by_id != by.user.pk:
+        return False
     bindings = list(Binding.objects.select_related("team").filter(user=user))
     theirs = all(Role(binding.role) in grantable(by.user, binding.team) for binding in bindings)
     return (
@@ -341,6 +347,16 @@ def _may_let_in(by: Actor, user: User) -> bool:
         and not user.groups.exists()
         and people_for(by.user).filter(pk=user.pk).exists()
     )
+
+
+def _require_mail(by: Actor, user: User, *, mailed: bool) -> None:
+    """Refuse to show the link of somebody to whom it can be mailed, but to an organisation admin."""
+    if mailed or not (settings.MAIL and user.email) or by.user is None:
+        return
+    if not may_anywhere(by.user, Permission.MANAGE_PEOPLE):
+        raise NotAllowed(
+            f"The link goes by mail to {user.email}; only an organisation admin may have it shown instead."
+        )
 
 
 def _keep_an_org_admin(user: User) -> None:

@@ -1,6 +1,5 @@
 """What a link, an address or a session is not good for: getting at the account of somebody else."""
 
-
 import pytest
 from django.core import mail
 from django.core.cache import cache
@@ -8,7 +7,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from chamber import mailing
-from chamber.errors import Refusal
+from chamber.errors import Conflict, NotAllowed, Refusal
 from chamber.models import AccountLink, User
 from chamber.people import actions
 from teams import actions as on_teams
@@ -146,3 +145,61 @@ def test_links_that_somebody_has_read_end_when_they_are_put_out(lea: User, olga:
     actions.disable(by=actor(olga), user=lea)
     assert is_of_no_use(read.secret)
     actions.use_link(secret=sent.secret, password=PHRASE)
+
+
+def test_a_lead_gets_no_link_of_somebody_whom_another_invited(
+    lea: User, olga: User, nlp: Team, mailed: None
+) -> None:
+    assert on(olga).post("/people/", {"username": "ivy", "email": "ivy@acme.example"}).status_code == 200
+    on_teams.add_member(by=actor(lea), team=nlp, who="ivy", role=Role.VIEWER)
+    for values in ({"show": "1"}, {}):
+        assert on(lea).post("/people/ivy/link/", values).status_code == 403
+    assert "/people/ivy/link/" not in on(lea).get("/people/ivy/").content.decode()
+    other = member(nlp, Role.LEAD, "leo")
+    joe = actions.invite(by=actor(lea), username="joe", team=nlp, role=Role.VIEWER).link.user
+    with pytest.raises(NotAllowed):
+        actions.new_link(by=actor(other), user=joe)
+    actions.new_link(by=actor(lea), user=joe)
+    assert mailed_link("/welcome/"), "the first one is good"
+
+
+def test_a_lead_has_a_link_shown_only_where_it_cannot_be_mailed(
+    lea: User, olga: User, nlp: Team, mailed: None
+) -> None:
+    values = {"username": "ivy", "email": "ivy@acme.example", "team": nlp, "role": Role.VIEWER}
+    with pytest.raises(NotAllowed, match="The link goes by mail to ivy"):
+        actions.invite(by=actor(lea), **values)  # type: ignore[arg-type]
+    assert not User.objects.filter(username="ivy").exists()
+    ivy = actions.invite(by=actor(lea), **values, mailed=True).link.user  # type: ignore[arg-type]
+    assert on(lea).post("/people/ivy/link/", {"show": "1"}).status_code == 403
+    actions.new_link(by=actor(lea), user=ivy, mailed=True)
+    actions.new_link(by=actor(olga), user=ivy)
+
+
+def test_a_lead_gets_no_link_of_somebody_in_a_group(lea: User, nlp: Team) -> None:
+    ivy = actions.invite(by=actor(lea), username="ivy", team=nlp, role=Role.VIEWER).link.user
+    actions.new_link(by=actor(lea), user=ivy)
+    ivy.groups.create(name="ops")
+    with pytest.raises(NotAllowed):
+        actions.new_link(by=actor(lea), user=ivy)
+
+
+def test_a_lead_gets_no_link_of_who_was_put_out(lea: User, nlp: Team) -> None:
+    made = actions.invite(by=actor(lea), username="ivy", team=nlp, role=Role.VIEWER)
+    User.objects.filter(username="ivy").update(is_active=False)
+    with pytest.raises(Refusal) as refused:
+        actions.find_link(made.secret)
+    assert refused.value.status == 410
+    with pytest.raises(Conflict, match="disabled"):
+        actions.new_link(by=actor(lea), user=made.link.user)
+
+
+def test_a_link_that_was_opened_before_somebody_was_put_out_sets_nothing(
+    olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = actions.invite(by=actor(olga), username="ivy")
+    found = actions.find_link(made.secret)
+    User.objects.filter(username="ivy").update(is_active=False)
+    monkeypatch.setattr(actions, "find_link", lambda _: found)
+    assert is_of_no_use(made.secret)
+    assert not User.objects.get(username="ivy").has_usable_password()
