@@ -21,6 +21,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 
 from chamber import logs, sign_in_trail
 from chamber.models import ApiToken, Scope, User
+from chamber.names import users_named
 from chamber.transactions import if_free
 from teams.actors import Via
 
@@ -139,7 +140,7 @@ def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -
         )
     user = _authenticate(request, username.strip().replace("\x00", ""), password)
     if user is None:
-        sign_in_trail.sign_in_failed(_named(username.strip()), via)
+        sign_in_trail.sign_in_failed(next(iter(users_named(username)), None), via)
     else:
         _cached(lambda cache: cache.delete(here))
         _cached(lambda cache: cache.set(known, True, ADDRESS_KNOWN_SECONDS))
@@ -152,12 +153,6 @@ def bound_tries(request: "HttpRequest", kind: str, *, most: int | None = None, o
     whose = of.casefold() or _whereabouts(str(request.META.get("REMOTE_ADDR", "")))
     if _count(_key(kind, window, whose)) > (TRIES_PER_ADDRESS if most is None else most):
         raise exceptions.Throttled(wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts.")
-
-
-def _named(name: str) -> User | None:
-    """Return whose user name or e-mail address this is."""
-    name = name.replace("\x00", "")
-    return User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name)).first() if name else None
 
 
 def _whereabouts(address: str) -> str:

@@ -106,7 +106,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "chamber.passwords.Guessable"},
 ]
-AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTHENTICATION_BACKENDS = ["chamber.names.NameOrAddress"]
 PASSWORD_RESET_TIMEOUT = 3600
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "chamber:overview"

@@ -21,6 +21,7 @@ from chamber.authentication import SIGN_IN_WINDOW_SECONDS, bound_tries
 from chamber.errors import Conflict, NotVisible, Refusal
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
+from chamber.names import user_of_address
 from chamber.words import count
 
 LONGEST_PASSWORD = 1000
@@ -116,6 +117,13 @@ class ForgottenForm(Sentences, ResetPasswordForm):
         super().__init__(*args, **kwargs)
         _bounded(self)
         self.fields["email"].label = "E-mail address"
+
+    def clean_email(self) -> str:
+        """Find whose address it is; one that waits to be confirmed is nobody's."""
+        email: str = self.cleaned_data["email"]
+        user = user_of_address(email)
+        self.users = [user] if user is not None and user.is_active else []
+        return email
 
 
 @method_decorator(login_not_required, name="dispatch")

@@ -105,6 +105,7 @@ def change(*, by: Actor, user: User, name: str | None = None, email: str | None 
         if email is not None and email.strip() != user.email:
             user.email = _email(email, but=user)
             EmailAddress.objects.filter(user=user).delete()
+            user.end_links()
         user.save(update_fields=["first_name", "last_name", "email"])
         after = {"name": user.get_full_name(), "email": user.email}
         if after != before:

@@ -203,3 +203,56 @@ def test_a_link_that_was_opened_before_somebody_was_put_out_sets_nothing(
     monkeypatch.setattr(actions, "find_link", lambda _: found)
     assert is_of_no_use(made.secret)
     assert not User.objects.get(username="ivy").has_usable_password()
+
+
+def test_an_address_that_is_not_confirmed_neither_signs_in_nor_resets(
+    nlp: Team, olga: User, mailed: None
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    assert on(vic).post("/settings/", {"email": "typo@stranger.example"}).status_code == 302
+    assert mailed_link("/address/")
+    mail.outbox.clear()
+    values = {"login": "typo@stranger.example", "password": PHRASE}
+    assert Client().post("/sign-in/", values).status_code == 422
+    assert Client().post("/sign-in/forgotten/", {"email": "typo@stranger.example"}).status_code == 302
+    assert mailing.settle()
+    assert mail.outbox == []
+    Client().post("/sign-in/forgotten/", {"email": "vic@example.org"})
+    assert mailed_link("/forgotten/")
+
+
+def test_an_address_that_was_replaced_neither_signs_in_nor_resets(
+    nlp: Team, olga: User, mailed: None
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    actions.change(by=actor(olga), user=vic, email="new@acme.example")
+    for login, status in (("vic@example.org", 422), ("new@acme.example", 302), ("vic", 302)):
+        assert Client().post("/sign-in/", {"login": login, "password": PHRASE}).status_code == status
+    Client().post("/sign-in/forgotten/", {"email": "vic@example.org"})
+    assert mailing.settle()
+    assert mail.outbox == []
+
+
+def test_a_corrected_address_ends_the_link_that_was_mailed_to_the_wrong_one(olga: User) -> None:
+    made = actions.invite(by=actor(olga), username="ivy", email="wrong@stranger.example", mailed=True)
+    actions.change(by=actor(olga), user=made.link.user, email="ivy@acme.example")
+    assert is_of_no_use(made.secret)
+
+
+def test_a_pending_address_ends_where_an_admin_gives_another(nlp: Team, olga: User, mailed: None) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    on(vic).post("/settings/", {"email": "mine@x.example"})
+    link = mailed_link("/address/")
+    actions.change(by=actor(olga), user=vic, email="given@acme.example")
+    assert Client().post(link).status_code == 410
+    vic.refresh_from_db()
+    assert vic.email == "given@acme.example"
+
+
+def test_of_old_names_that_differ_in_case_each_signs_in_as_written(acme: Team) -> None:
+    for name, password in (("Ada", PHRASE), ("ada", NEXT)):
+        member(acme, Role.VIEWER, name, password=password, email="")
+    for name, password, status in (
+        ("Ada", PHRASE, 302), ("ada", NEXT, 302), ("Ada", NEXT, 422), ("ADA", PHRASE, 422),
+    ):  # fmt: skip
+        assert Client().post("/sign-in/", {"login": name, "password": password}).status_code == status
