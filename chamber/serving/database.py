@@ -7,6 +7,7 @@ from contextlib import closing
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import DatabaseError, OperationalError, connection, transaction
 
 from chamber.cli.status import Exit
@@ -44,6 +45,8 @@ def migrate(*, wait_seconds: int) -> list[str]:
         )
     try:
         _migrate()
+    except CommandError as error:
+        raise CannotStart(str(error)) from error
     except DatabaseError as error:
         raise CannotStart(
             f"A migration failed and was undone: {first_line(error)} "
