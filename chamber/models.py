@@ -46,7 +46,8 @@ class User(AbstractUser):
         return self.get_full_name() or self.username
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Store the row; where password or activity may have changed, the user's open pages are looked at again."""
+        """Store the row, its address in small letters; a new password or activity has the user's pages looked at again."""
+        self.email = self.email.lower()
         known, fields = not self._state.adding, kwargs.get("update_fields")
         super().save(*args, **kwargs)
         if known and (fields is None or ENDS_SESSIONS.intersection(fields)):

@@ -58,22 +58,20 @@ def own(request: HttpRequest) -> HttpResponse:
         "sessions": sessions.of(user),
         "session_key": request.session.session_key,
         "tokens": user.api_tokens.filter(revoked_at=None).count(),
-        "awaits": EmailAddress.objects.filter(user=user, verified=False)
-        .exclude(email__iexact=user.email)
-        .first(),
+        "awaits": EmailAddress.objects.filter(user=user, verified=False).exclude(email=user.email).first(),
     }
     return page(request, "chamber/settings.html", context, status=422 if form.errors else 200)
 
 
 def _change(request: HttpRequest, form: ProfileForm) -> None:
     """Store the name, and mail to a new address what confirms it."""
-    user, email = person(request), form.cleaned_data["email"]
-    another = bool(email) and email.lower() != user.email.lower()
+    user, email = person(request), form.cleaned_data["email"].lower()
+    another = bool(email) and email != user.email
     if another:
         address_for(user, email)
     actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
     if another:
-        EmailAddress.objects.add_new_email(request, user, email.lower())
+        EmailAddress.objects.add_new_email(request, user, email)
         messages.success(
             request, f"Confirm {email} by the link that is mailed there; until then the address stays."
         )

@@ -102,8 +102,8 @@ def change(*, by: Actor, user: User, name: str | None = None, email: str | None 
         before = {"name": user.get_full_name(), "email": user.email}
         if name is not None:
             user.first_name, user.last_name = _name(name)
-        if email is not None and email.strip() != user.email:
-            user.email = _email(email, but=user)
+        if email is not None and (given := _email(email, but=user)) != user.email:
+            user.email = given
             EmailAddress.objects.filter(user=user).delete()
             user.end_links()
         user.save(update_fields=["first_name", "last_name", "email"])
@@ -185,7 +185,7 @@ def use_link(*, secret: str, password: str) -> User:
         user.save(update_fields=["password"])
         if link.mailed_to and link.mailed_to == user.email:
             EmailAddress.objects.update_or_create(
-                user=user, email=user.email.lower(), defaults={"verified": True, "primary": True}
+                user=user, email=user.email, defaults={"verified": True, "primary": True}
             )
         act = "joined" if link.purpose == LinkPurpose.INVITATION else "password-reset"
         audit.record(by=Actor.person(user, Via.PAGE), action=f"person.{act}", target=user)
@@ -411,7 +411,7 @@ def address_for(user: User, email: str) -> str:
 
 
 def _email(text: str, *, but: User | None = None) -> str:
-    email = text.strip()
+    email = text.strip().lower()
     if not email:
         return ""
     try:
@@ -423,8 +423,7 @@ def _email(text: str, *, but: User | None = None) -> str:
             f"The e-mail address has {len(email)} characters; at most 254 are allowed.", field="email"
         )
     others = User.objects.exclude(pk=but.pk) if but else User.objects.all()
-    verified = EmailAddress.objects.filter(email__iexact=email, verified=True)
-    if others.filter(Q(email__iexact=email) | Q(pk__in=verified.values("user"))).exists():
+    if others.filter(email=email).exists():
         raise Conflict(f"There is an account with the e-mail address {email} already.", field="email")
     return email
 

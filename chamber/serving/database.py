@@ -81,7 +81,7 @@ def _migrate() -> None:
 
 def set_up(*, organisation: str, username: str, password: str, email: str) -> Team:
     """Make the organisation and its first admin; raise `CannotStart` where there is one, or a value cannot be taken."""
-    user = User(username=username.strip(), email=email.strip())
+    user = User(username=username.strip(), email=email.strip().lower())
     user.set_password(password)
     try:
         validate_password(password, user)

@@ -15,7 +15,7 @@ ASKED = {
     "organisation": "Acme",
     "username": "olga",
     "password": "a long enough phrase",
-    "email": "olga@acme.example",
+    "email": " Olga@Acme.example",
 }
 
 
@@ -31,6 +31,7 @@ def test_the_organisation_gets_an_admin_who_can_sign_in() -> None:
     assert (team.name, team.depth) == ("Acme", 0)
     olga = User.objects.get(username="olga")
     assert olga.check_password("a long enough phrase")
+    assert olga.email == "olga@acme.example"
     assert not olga.is_superuser
     assert list(Binding.objects.values_list("team", "user", "role")) == [(team.pk, olga.pk, Role.ORG_ADMIN)]
 

@@ -138,7 +138,7 @@ def find_person(who: str) -> "User":
     who = who.strip().replace("\x00", "")
     accounts = get_user_model().objects.filter(is_active=True)
     found = accounts.filter(username=who).first() or (
-        accounts.filter(email__iexact=who).first() if "@" in who else None
+        accounts.filter(email=who.lower()).first() if "@" in who else None
     )
     if found is None:
         raise Refusal(f"There is no account with the name or e-mail address {who!r}.", field="who")

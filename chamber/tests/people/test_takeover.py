@@ -256,3 +256,12 @@ def test_of_old_names_that_differ_in_case_each_signs_in_as_written(acme: Team) -
         ("Ada", PHRASE, 302), ("ada", NEXT, 302), ("Ada", NEXT, 422), ("ADA", PHRASE, 422),
     ):  # fmt: skip
         assert Client().post("/sign-in/", {"login": name, "password": password}).status_code == status
+
+
+def test_an_address_given_with_capitals_signs_in_and_resets(olga: User, mailed: None) -> None:
+    made = actions.invite(by=actor(olga), username="ivy", email="Ivy@Acme.example")
+    actions.use_link(secret=made.secret, password=PHRASE)
+    for login in ("ivy@acme.example", "Ivy@Acme.example", "IVY"):
+        assert Client().post("/sign-in/", {"login": login, "password": PHRASE}).status_code == 302
+    Client().post("/sign-in/forgotten/", {"email": "Ivy@Acme.example"})
+    assert set_by(mailed_link("/forgotten/"), NEXT) == 302

@@ -1,0 +1,20 @@
+from django.db import migrations
+
+
+def lower(apps, schema_editor):
+    """Store addresses in small letters; the database's own function knows only those of ASCII."""
+    User = apps.get_model('chamber', 'User')
+    for pk, email in User.objects.exclude(email='').values_list('pk', 'email'):
+        if email != email.lower():
+            User.objects.filter(pk=pk).update(email=email.lower())
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('chamber', '0005_invited_by'),
+    ]
+
+    operations = [
+        migrations.RunPython(lower, migrations.RunPython.noop),
+    ]
