@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import transaction
 from django.http import HttpRequest
 
 from chamber import sign_in_trail as trail
 from chamber.authentication import sign_in
 from chamber.mailing import send_quietly
+from chamber.models import User
 from teams.actors import Via
+from teams.picture import lock_tree
 
 if TYPE_CHECKING:
     from allauth.account.models import EmailAddress
-
-    from chamber.models import User
 
 MISMATCH = "This name or e-mail address and this password do not go together."
 
@@ -34,7 +35,7 @@ class Accounts(DefaultAccountAdapter):
         """Return that nobody makes an account by themselves."""
         return False
 
-    def authenticate(self, request: HttpRequest, **credentials: Any) -> "User | None":
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> User | None:
         """Return whose password this is; raise `Throttled` after too many tries."""
         name = credentials.get("username") or credentials.get("email") or ""
         return sign_in(request, name, credentials["password"], via=Via.PAGE)
@@ -52,10 +53,17 @@ class Accounts(DefaultAccountAdapter):
         trail.password_changed(user, by_themselves=self.request.user == user)  # type: ignore[arg-type]  # as above
 
     def confirm_email(self, request: HttpRequest, email_address: "EmailAddress") -> bool:
-        """Take an address that its owner has confirmed, and note that."""
-        confirmed = super().confirm_email(request, email_address)
-        if confirmed:
-            trail.address_confirmed(email_address.user, email_address.email)
+        """Take an address that its owner has confirmed, and note that; return False where it is another account's."""
+        with transaction.atomic():
+            lock_tree()  # with which addresses are given
+            others = User.objects.exclude(pk=email_address.user_id)
+            if others.filter(email=email_address.email).exists() or not _awaits(email_address):
+                return False
+            user = email_address.user = User.objects.get(pk=email_address.user_id)
+            confirmed = super().confirm_email(request, email_address)
+            if confirmed:
+                user.end_links()
+                trail.address_confirmed(user, email_address.email)
         return bool(confirmed)
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
@@ -71,3 +79,9 @@ class Accounts(DefaultAccountAdapter):
     def get_client_ip(self, request: HttpRequest) -> str:
         """Return the client's address, as trusted proxies tell it; none over a socket of the machine."""
         return str(request.META.get("REMOTE_ADDR") or "0.0.0.0")  # noqa: S104 - no address to listen on
+
+
+def _awaits(address: "EmailAddress") -> bool:
+    """Return whether an address still waits to be confirmed, by somebody who was not put out."""
+    rows = type(address).objects.filter(pk=address.pk, verified=False, user__is_active=True)
+    return rows.exists()

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Lower
 from django.utils.crypto import salted_hmac
 
 from chamber import live
@@ -39,14 +40,19 @@ class User(AbstractUser):
 
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["email"], condition=~Q(email=""), name="user_email_once"),
+            models.UniqueConstraint(
+                Lower("email"),
+                condition=~Q(email=""),
+                name="user_email_once",
+                violation_error_message="There is an account with this e-mail address already.",
+            ),
         ]
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Store the row, its address in small letters; a new password or activity has the user's pages looked at again."""
+        """Store the row, its address in small letters; what may end sessions has the user's open pages looked at again."""
         self.email = self.email.lower()
         known, fields = not self._state.adding, kwargs.get("update_fields")
         super().save(*args, **kwargs)

@@ -3,6 +3,7 @@
 import pytest
 from django.core import mail
 from django.core.cache import cache
+from django.db import IntegrityError, transaction
 from django.test import Client
 from pytest_django.fixtures import Settings
 
@@ -265,3 +266,37 @@ def test_an_address_given_with_capitals_signs_in_and_resets(olga: User, mailed: 
         assert Client().post("/sign-in/", {"login": login, "password": PHRASE}).status_code == 302
     Client().post("/sign-in/forgotten/", {"email": "Ivy@Acme.example"})
     assert set_by(mailed_link("/forgotten/"), NEXT) == 302
+
+
+@pytest.mark.parametrize("given", ["later@acme.example", "Later@Acme.example"])
+def test_confirming_takes_no_address_that_another_account_was_given_meanwhile(
+    nlp: Team, olga: User, mailed: None, given: str
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    on(vic).post("/settings/", {"email": "later@acme.example"})
+    link = mailed_link("/address/")
+    actions.invite(by=actor(olga), username="otto", email=given)
+    answer = Client().post(link, follow=True)
+    assert "belongs to another account" in answer.content.decode()
+    assert User.objects.get(email="later@acme.example").username == "otto"
+    vic.refresh_from_db()
+    assert vic.email == "vic@example.org"
+    assert not vic.emailaddress_set.filter(verified=True).exists()  # type: ignore[attr-defined]
+
+
+def test_the_database_refuses_an_address_twice_in_whatever_case(nlp: Team) -> None:
+    vic = member(nlp, Role.VIEWER, "vic")
+    member(nlp, Role.VIEWER, "nobody", email="")
+    member(nlp, Role.VIEWER, "nobody2", email="")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        User.objects.exclude(pk=vic.pk).filter(username="nobody").update(email="VIC@example.org")
+
+
+def test_a_confirmed_address_ends_the_links_of_before(nlp: Team, olga: User, mailed: None) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    on(vic).post("/settings/", {"email": "mine@x.example"})
+    made = actions.new_link(by=actor(olga), user=vic)
+    assert Client().post(mailed_link("/address/")).status_code == 302
+    vic.refresh_from_db()
+    assert vic.email == "mine@x.example"
+    assert is_of_no_use(made.secret)
