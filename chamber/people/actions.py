@@ -5,7 +5,7 @@ Locks are those of ADR 5: the tree first, which also keeps two admins from disab
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -76,6 +76,7 @@ def invite(
         raise Refusal("Give an e-mail address to mail the link to.", field="email")
     with transaction.atomic():
         lock_tree()
+        by = _as_of_now(by)
         if team is None:
             _require(by)
         first, last = _name(name)
@@ -96,7 +97,8 @@ def invite(
 def change(*, by: Actor, user: User, name: str | None = None, email: str | None = None) -> User:
     """Give somebody another name or e-mail address; an organisation admin does, of the name also they themselves."""
     with transaction.atomic():
-        user = _locked(user)
+        lock_tree()
+        user, by = _locked(user), _as_of_now(by)
         if by.user != user or email is not None:
             _require(by)
         before = {"name": user.get_full_name(), "email": user.email}
@@ -121,7 +123,7 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
     """
     with transaction.atomic():
         lock_tree()
-        user = _locked(user)
+        user, by = _locked(user), _as_of_now(by)
         invited = is_invited(user)
         if not (invited and _may_let_in(by, user)):
             _require(by)
@@ -321,6 +323,16 @@ def _locked(user: User) -> User:
     if found is None:
         raise Conflict(f"There is no account {user.username} any more.")
     return found
+
+
+def _as_of_now(by: Actor) -> Actor:
+    """Return the actor with the roles of now, which the lock of the tree keeps; refuse who was put out meanwhile."""
+    if by.user is None:
+        return by
+    now = User.objects.filter(pk=by.user.pk, is_active=True).first()
+    if now is None:
+        raise NotAllowed(f"The account {by.name} is disabled.")
+    return replace(by, user=now)
 
 
 def _require(by: Actor) -> None:

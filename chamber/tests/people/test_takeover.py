@@ -13,6 +13,7 @@ from chamber.models import AccountLink, User
 from chamber.people import actions
 from teams import actions as on_teams
 from teams.models import Binding, Role, Team
+from teams.permissions import Permission, may_anywhere
 from teams.tests.factories import actor, make_org, make_team, member
 
 pytestmark = pytest.mark.django_db
@@ -300,3 +301,21 @@ def test_a_confirmed_address_ends_the_links_of_before(nlp: Team, olga: User, mai
     vic.refresh_from_db()
     assert vic.email == "mine@x.example"
     assert is_of_no_use(made.secret)
+
+
+def test_a_lead_acts_with_the_roles_of_now_not_with_those_of_the_request(lea: User, nlp: Team) -> None:
+    ivy = actions.invite(by=actor(lea), username="ivy", team=nlp, role=Role.VIEWER).link.user
+    assert may_anywhere(lea, Permission.MANAGE_MEMBERS), "kept on the user from here on"
+    Binding.objects.filter(user=lea).delete()
+    with pytest.raises(Refusal):
+        actions.invite(by=actor(lea), username="joe", team=nlp, role=Role.VIEWER)
+    with pytest.raises(NotAllowed):
+        actions.new_link(by=actor(lea), user=ivy)
+
+
+def test_a_lead_who_was_put_out_meanwhile_lets_nobody_in(lea: User, nlp: Team) -> None:
+    User.objects.filter(pk=lea.pk).update(is_active=False)
+    with pytest.raises(NotAllowed, match="disabled"):
+        actions.invite(by=actor(lea), username="ivy", team=nlp, role=Role.VIEWER)
+    with pytest.raises(NotAllowed, match="disabled"):
+        actions.change(by=actor(lea), user=lea, name="Lea")
