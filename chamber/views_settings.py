@@ -15,7 +15,7 @@ from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
 from chamber.people import actions
-from chamber.people.actions import address_for
+from chamber.people.actions import is_free
 from chamber.words import count
 from teams.forms import show_refusal
 from teams.views.requests import actor, person
@@ -67,11 +67,11 @@ def _change(request: HttpRequest, form: ProfileForm) -> None:
     """Store the name, and mail to a new address what confirms it."""
     user, email = person(request), form.cleaned_data["email"].lower()
     another = bool(email) and email != user.email
-    if another:
-        address_for(user, email)
+    free = another and is_free(user, email)
     actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
     if another:
-        EmailAddress.objects.add_new_email(request, user, email)
+        # Of an address of somebody else the same is said: it is not this person's to know who has an account.
+        EmailAddress.objects.add_new_email(request, user, email, send_verification=free)
         messages.success(
             request, f"Confirm {email} by the link that is mailed there; until then the address stays."
         )

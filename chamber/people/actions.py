@@ -16,7 +16,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from chamber import live, sessions
@@ -25,6 +25,7 @@ from chamber.models import AccountLink, ApiToken, LinkPurpose, User
 from chamber.people.reading import is_invited, people, people_for
 from chamber.words import count
 from teams import actions, audit
+from teams.actions.members import require_grant
 from teams.actors import Actor, Via
 from teams.models import Binding, Role, Team
 from teams.permissions import Permission, grantable, may_anywhere
@@ -72,13 +73,15 @@ def invite(
     """
     if (team is None) != (role is None):
         raise Refusal("Give a team and a role on it, or neither.", field="team" if team is None else "role")
-    if mailed and not email.strip():
-        raise Refusal("Give an e-mail address to mail the link to.", field="email")
     with transaction.atomic():
         lock_tree()
         by = _as_of_now(by)
-        if team is None:
+        if team is None or role is None:
             _require(by)
+        else:
+            require_grant(by, team, role)  # before anything is told of who has an account
+        if mailed and not email.strip():
+            raise Refusal("Give an e-mail address to mail the link to.", field="email")
         first, last = _name(name)
         user = User(username=_username(username), first_name=first, last_name=last, email=_email(email))
         user.invited_by = by.user
@@ -417,12 +420,25 @@ def _name(text: str) -> tuple[str, str]:
     return first, last
 
 
-def address_for(user: User, email: str) -> str:
-    """Return an e-mail address that somebody may take; refuse one of another account."""
-    return _email(email, but=user)
+def is_free(user: User, email: str) -> bool:
+    """Return whether somebody may take an e-mail address, or another account has it; refuse what is none."""
+    return not _others(_read_email(email), but=user).exists()
 
 
 def _email(text: str, *, but: User | None = None) -> str:
+    """Return an e-mail address that somebody may take; refuse one of another account."""
+    email = _read_email(text)
+    if email and _others(email, but=but).exists():
+        raise Conflict(f"There is an account with the e-mail address {email} already.", field="email")
+    return email
+
+
+def _others(email: str, *, but: User | None) -> QuerySet[User]:
+    others = User.objects.exclude(pk=but.pk) if but else User.objects.all()
+    return others.filter(email=email)
+
+
+def _read_email(text: str) -> str:
     email = text.strip().lower()
     if not email:
         return ""
@@ -434,9 +450,6 @@ def _email(text: str, *, but: User | None = None) -> str:
         raise Refusal(
             f"The e-mail address has {len(email)} characters; at most 254 are allowed.", field="email"
         )
-    others = User.objects.exclude(pk=but.pk) if but else User.objects.all()
-    if others.filter(email=email).exists():
-        raise Conflict(f"There is an account with the e-mail address {email} already.", field="email")
     return email
 
 

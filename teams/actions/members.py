@@ -29,7 +29,7 @@ def add_member(*, by: Actor, team: Team, who: str, role: Role) -> Binding:
     """Give the person with this user name or e-mail address, or `group:NAME`, a role on the team and all below it."""
     with transaction.atomic():
         lock_tree()
-        _require_grant(by, team, role)
+        require_grant(by, team, role)
         holder: dict[str, User | Group] = {}
         if who.strip().startswith(GROUP):
             holder["group"] = _find_group(who.strip().removeprefix(GROUP).strip())
@@ -50,8 +50,8 @@ def change_role(*, by: Actor, binding: Binding, role: Role) -> Binding:
     with transaction.atomic():
         lock_tree()
         binding = _stored(binding)
-        _require_grant(by, binding.team, Role(binding.role))
-        _require_grant(by, binding.team, role)
+        require_grant(by, binding.team, Role(binding.role))
+        require_grant(by, binding.team, role)
         if binding.role == role:
             return binding
         _keep_an_org_admin(binding)
@@ -80,7 +80,7 @@ def remove_member(*, by: Actor, binding: Binding) -> None:
     with transaction.atomic():
         lock_tree()
         binding = _stored(binding)
-        _require_grant(by, binding.team, Role(binding.role))
+        require_grant(by, binding.team, Role(binding.role))
         _keep_an_org_admin(binding)
         before = _described(binding)
         audit.record(by=by, action="member.removed", target=binding, team=binding.team, before=before)
@@ -120,7 +120,7 @@ def _stored(binding: Binding) -> Binding:
     return found
 
 
-def _require_grant(by: Actor, team: Team, role: Role) -> None:
+def require_grant(by: Actor, team: Team, role: Role) -> None:
     """Refuse an actor whose own role on the team does not let them give and take `role`."""
     if role.only_at_root and team.depth:
         raise Refusal(f"{role.label} is a role of the whole organisation, not of {team.name}.", field="role")

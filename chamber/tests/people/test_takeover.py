@@ -319,3 +319,19 @@ def test_a_lead_who_was_put_out_meanwhile_lets_nobody_in(lea: User, nlp: Team) -
         actions.invite(by=actor(lea), username="ivy", team=nlp, role=Role.VIEWER)
     with pytest.raises(NotAllowed, match="disabled"):
         actions.change(by=actor(lea), user=lea, name="Lea")
+
+
+def test_who_may_invite_nobody_learns_nothing_of_accounts(olga: User, nlp: Team) -> None:
+    vic = on(member(nlp, Role.VIEWER, "vic"))
+    lea = on(member(nlp, Role.LEAD, "lea"))
+    for client, role in ((vic, "viewer"), (lea, "admin")):
+        answers = [
+            client.post(
+                "/api/v1/people/",
+                {"username": name, "email": email, "team": "nlp", "role": role},
+                content_type="application/json",
+            )
+            for name, email in (("olga", ""), ("free", ""), ("free", "olga@example.org"), ("no name", ""))
+        ]
+        assert {answer.status_code for answer in answers} == {403}
+        assert len({answer.content for answer in answers}) == 1
