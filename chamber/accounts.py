@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from chamber import sign_in_trail as trail
 from chamber.authentication import sign_in
-from chamber.mailing import send_quietly
+from chamber.mailing import public, send_quietly
 from chamber.models import User
 from teams.actors import Via
 from teams.picture import lock_tree
@@ -65,6 +65,14 @@ class Accounts(DefaultAccountAdapter):
                 user.end_links()
                 trail.address_confirmed(user, email_address.email)
         return bool(confirmed)
+
+    def get_reset_password_from_key_url(self, key: str) -> str:
+        """Return where a mailed link for a new password leads."""
+        return public(super().get_reset_password_from_key_url(key))
+
+    def get_email_confirmation_url(self, request: HttpRequest, emailconfirmation: Any) -> str:
+        """Return where the link that confirms an address leads."""
+        return public(super().get_email_confirmation_url(request, emailconfirmation))
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         """Send beside the request: how long it takes tells nobody who has an account."""

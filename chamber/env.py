@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 asked: set[str] = set()
 """Every name that was looked for, so that `chamber doctor` can tell which ones mean nothing."""
@@ -71,6 +72,21 @@ def networks(name: str) -> list[IPv4Network | IPv6Network]:
         except ValueError:
             _stop(name, word, "addresses and networks such as 10.0.0.7 or 10.0.0.0/8, separated by commas")
     return found
+
+
+def origin(name: str) -> str:
+    """Return where a server is reached, as a URL without a path; "" where the variable is not set."""
+    value = (_read(name) or "").strip().rstrip("/")
+    if not value:
+        return ""
+    try:
+        parts = urlsplit(value)
+        whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or value.lower() != f"{parts.scheme}://{parts.netloc}".lower() or "@" in parts.netloc:
+        _stop(name, value, "a URL with a name and without a path, such as https://chamber.example.org")
+    return value
 
 
 def words(name: str, default: str) -> list[str]:

@@ -5,6 +5,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from django.conf import settings
+
 if TYPE_CHECKING:
     from django.core.mail import EmailMessage
 
@@ -47,6 +49,13 @@ def settings_of(url: str) -> dict[str, Any]:
         "EMAIL_USE_SSL": scheme == "smtps",
         "EMAIL_TIMEOUT": SENDS_FOR_SECONDS,
     }
+
+
+def public(url: str) -> str:
+    """Return the address that people are given for a page of this server: begun as CHAMBER_PUBLIC_URL says, not as the
+    request did that caused it.
+    """
+    return settings.PUBLIC_URL + urlsplit(url).path if settings.PUBLIC_URL else url
 
 
 def send(message: "EmailMessage") -> bool:

@@ -129,6 +129,13 @@ ACCOUNT_RATE_LIMITS = (
 # Where mails go; without a server each link is shown once to whoever made it.
 MAIL_URL = env.text("CHAMBER_MAIL_URL", "")
 MAIL = bool(MAIL_URL)
+# Where links in mails lead: never where a request says that it came to.
+PUBLIC_URL = env.origin("CHAMBER_PUBLIC_URL")
+if MAIL and not (PUBLIC_URL or DEMO or DEBUG):
+    raise SystemExit(
+        "Links are mailed (CHAMBER_MAIL_URL is set), and need an address to lead to: set CHAMBER_PUBLIC_URL to that at "
+        "which people reach Chamber, such as https://chamber.example.org."
+    )
 globals().update(mailing.settings_of(MAIL_URL))
 DEFAULT_FROM_EMAIL = env.text("CHAMBER_MAIL_FROM", "") or f"Chamber <chamber@{ALLOWED_HOSTS[0]}>"
 # TLS ends at a proxy: whose word counts for the client's address and scheme (CIDRs); nobody else's does.

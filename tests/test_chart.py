@@ -76,6 +76,8 @@ REFUSED: dict[str, Json] = {
     "additional properties 'extraenv' not allowed": agent_with(pods={"extraenv": []}),
     "'/server/settings/keepDays': minimum: got 7, want 30": server_with(settings={"keepDays": 7}),
     "additional properties 'keepdays' not allowed": server_with(settings={"keepdays": 60}),
+    "server.mail.urlKey needs server.publicUrl": server_with(mail={"urlKey": "mail_url"}),
+    "'/server/publicUrl': ": server_with(publicUrl="chamber.example.org"),
     "server.metrics.serviceMonitor needs server.metrics.tokenKey": server_with(
         metrics={"serviceMonitor": {"enabled": True}}
     ),

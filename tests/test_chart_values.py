@@ -76,7 +76,10 @@ def test_every_documented_setting_is_reached_by_a_value() -> None:
     assert {"CHAMBER_DATABASE", "CHAMBER_IDLE_MINUTES", "CHAMBER_GRACE_SECONDS"} <= explained
     database = {"url": "postgresql://chamber@db/chamber", "passwordKey": "password"}
     mail = {"urlKey": "mail_url", "from": "gpus@example.org"}
-    made = containers(rendered(server_with(settings=SETTINGS, database=database, mail=mail)))["web"]
+    values = server_with(
+        settings=SETTINGS, database=database, mail=mail, publicUrl="https://gpus.example.org"
+    )
+    made = containers(rendered(values))["web"]
     given = {said["name"].removesuffix("_FILE"): said.get("value") for said in made["env"]}
     assert explained - given.keys() == NOT_FOR_A_SERVER
     assert given["CHAMBER_ORIGINS"] == "https://a.example.org,https://b.example.org"

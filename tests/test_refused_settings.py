@@ -24,6 +24,12 @@ NOWHERE = {"CHAMBER_DATABASE": "postgresql://x@127.0.0.1:1/x", "CHAMBER_REDIS": 
         ({"CHAMBER_REDIS": ""}, "need a Redis between them"),
         ({"CHAMBER_DATABASE": ""}, "need PostgreSQL"),
         ({"CHAMBER_TRUSTED_PROXIES": "10.0.0.0/99"}, "CHAMBER_TRUSTED_PROXIES is '10.0.0.0/99'"),
+        ({"CHAMBER_MAIL_URL": "smtp://mail"}, "set CHAMBER_PUBLIC_URL to that at which people reach Chamber"),
+        (
+            {"CHAMBER_PUBLIC_URL": "chamber.example.org"},
+            "CHAMBER_PUBLIC_URL is 'chamber.example.org'; allowed is a URL",
+        ),
+        ({"CHAMBER_PUBLIC_URL": "https://x.example.org/chamber"}, "without a path"),
         ({"CHAMBER_DATABASE_CONNECTIONS": "1"}, "allowed is a whole number from 2 to 500"),
     ],
 )

@@ -12,7 +12,7 @@ from chamber.people.actions import Made, lasts
 
 def address_of(made: Made, request: HttpRequest) -> str:
     """Return the address that a link's reader opens."""
-    return request.build_absolute_uri(reverse("chamber:link", args=[made.secret]))
+    return mailing.public(request.build_absolute_uri(reverse("chamber:link", args=[made.secret])))
 
 
 def deliver(made: Made, request: HttpRequest) -> str:

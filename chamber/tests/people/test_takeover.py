@@ -335,3 +335,27 @@ def test_who_may_invite_nobody_learns_nothing_of_accounts(olga: User, nlp: Team)
         ]
         assert {answer.status_code for answer in answers} == {403}
         assert len({answer.content for answer in answers}) == 1
+
+
+def test_links_lead_to_the_public_address_whatever_the_request_says(
+    nlp: Team, olga: User, mailed: None, settings: Settings
+) -> None:
+    settings.PUBLIC_URL, settings.ALLOWED_HOSTS = (
+        "https://chamber.example.org",
+        ["localhost", "chamber.example.org"],
+    )
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    elsewhere = {"headers": {"Host": "localhost:4444"}}
+    Client(**elsewhere).post("/sign-in/forgotten/", {"email": "vic@example.org"})  # type: ignore[arg-type]
+    assert mailed_link("/forgotten/").startswith("https://chamber.example.org/sign-in/forgotten/")
+    mail.outbox.clear()
+    client = Client(**elsewhere)  # type: ignore[arg-type]
+    client.force_login(vic)
+    client.post("/settings/", {"email": "mine@x.example"})
+    assert mailed_link("/address/").startswith("https://chamber.example.org/sign-in/address/")
+    mail.outbox.clear()
+    client.force_login(olga)
+    client.post("/people/", {"username": "ivy", "email": "ivy@acme.example"})
+    assert mailed_link("/welcome/").startswith("https://chamber.example.org/welcome/")
+    text = client.post("/people/", {"username": "joe"}).content.decode()
+    assert "https://chamber.example.org/welcome/" in text

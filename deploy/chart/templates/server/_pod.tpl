@@ -21,6 +21,9 @@
 {{- if $values.metrics.tokenKey }}
 - {name: CHAMBER_METRICS_TOKEN_FILE, value: /run/secrets/chamber/metrics_token}
 {{- end }}
+{{- if $values.publicUrl }}
+- {name: CHAMBER_PUBLIC_URL, value: {{ $values.publicUrl | quote }}}
+{{- end }}
 {{- with $values.mail }}
 {{- if .urlKey }}
 - {name: CHAMBER_MAIL_URL_FILE, value: /run/secrets/chamber/mail_url}
