@@ -54,15 +54,15 @@ class Standing:
         users: Any = get_user_model().objects
         return users.filter(pk=self._user_id, is_active=True).first()  # type: ignore[no-any-return]
 
+    def holds(self, sees: Callable[["User"], bool]) -> bool:
+        """Return whether the reader is let in and still `sees` what the stream shows."""
+        try:
+            user = self.user()
+            return user is not None and sees(user)
+        except DatabaseError:
+            return True  # the next look is soon enough
+
     def allowed(self, sees: Callable[["User"], bool]) -> Allowed:
-        """Return what a stream asks: whether its reader is let in and still `sees` what it shows."""
-
-        def look() -> bool:
-            try:
-                user = self.user()
-                return user is not None and sees(user)
-            except DatabaseError:
-                return True  # the next look is soon enough
-
-        asked: Allowed = database_sync_to_async(look, thread_sensitive=False)
+        """Return what an asynchronous stream asks: whether it `holds`."""
+        asked: Allowed = database_sync_to_async(lambda: self.holds(sees), thread_sensitive=False)
         return asked

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Self
@@ -153,11 +153,6 @@ class Export:
             return ""
         self._last = found[-1]
         return _lines(map(_cells, found))
-
-    def __iter__(self) -> Iterator[str]:
-        yield self.begin()
-        while text := self.go_on():
-            yield text
 
 
 def _cells(event: AuditEvent) -> tuple[str, ...]:

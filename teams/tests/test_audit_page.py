@@ -11,17 +11,18 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
+from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chamber.rest import encode_cursor
 from chamber.standing import Standing
 from teams import trail
-from teams.actors import Via
+from teams.actors import Actor, Via
 from teams.audit import record
 from teams.models import AuditEvent, Role
 from teams.tests.conftest import Acme, Api, SignIn
-from teams.tests.factories import actor, bind, make_org, member
+from teams.tests.factories import actor, bind, make_org, make_team, member
 from teams.views.audit import sent
 
 PAGE, EXPORT, API_EXPORT = "/settings/audit/", "/settings/audit/export/", "/api/v1/audit/export/"
@@ -217,3 +218,24 @@ async def test_a_server_of_sockets_sends_it_piece_by_piece_too() -> None:
     assert answer.is_async  # type: ignore[attr-defined]
     pieces = [piece async for piece in answer]  # type: ignore[attr-defined]
     assert b"".join(pieces).startswith(b"at,actor,on_behalf_of,via,action")
+
+
+@pytest.mark.parametrize("loss", ["account", "one of two teams"])
+def test_an_export_under_way_ends_with_what_let_its_reader_read(
+    monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    monkeypatch.setattr(trail, "EXPORTED_AT_ONCE", 1)
+    acme = make_org("Acme")
+    nlp, vision = make_team(acme, "NLP"), make_team(acme, "Vision")
+    reader = member(nlp, Role.ADMIN, "ada")
+    other = bind(reader, vision, Role.ADMIN)
+    for team in (nlp, vision, nlp, vision):
+        record(by=Actor.system("test"), action="team.changed", target=team, team=team)
+    answer = sent(RequestFactory().get(PAGE), AuditEvent.objects.visible_to(reader), Standing(reader.pk))
+    pieces = iter(answer)  # type: ignore[call-overload]
+    assert [next(pieces).count(b"team.changed") for _ in range(3)] == [0, 1, 1]
+    if loss == "account":
+        type(reader).objects.filter(pk=reader.pk).update(is_active=False)
+    else:
+        other.delete()
+    assert list(pieces) == []

@@ -1,6 +1,6 @@
 """The audit trail: its page, and its export for pages and API alike."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from channels.db import database_sync_to_async
@@ -68,11 +68,21 @@ def require_reader(user: "User") -> None:
 def sent(request: HttpRequest, rows: AuditEventQuerySet, standing: Standing) -> HttpResponseBase:
     """Return the rows as a file that is written while it is sent, so that it may be of any length.
 
-    It ends where its reader may not read the trail any more.
+    It ends where its reader may not read the trail of a team any more of which they could when it began.
     """
     written = Export(rows)
-    allowed = standing.allowed(lambda user: may_anywhere(user, Permission.VIEW_AUDIT))
-    content: Any = _in_threads(written, allowed) if isinstance(request, ASGIRequest) else iter(written)
+    began_with: list[str] = []
+
+    def sees(user: "User") -> bool:
+        now = tuple(paths_where(user, Permission.VIEW_AUDIT))
+        began_with.extend(() if began_with else now)  # the first look is before the first row
+        return bool(now) and all(path.startswith(now) for path in began_with)
+
+    content: Any
+    if isinstance(request, ASGIRequest):
+        content = _in_threads(written, standing.allowed(sees))
+    else:
+        content = _in_turn(written, lambda: standing.holds(sees))
     response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y-%m-%d}.csv"'
     response["Cache-Control"] = "no-store"
@@ -83,6 +93,12 @@ async def _in_threads(written: Export, allowed: Allowed) -> AsyncIterator[str]:
     yield written.begin()
     go_on = database_sync_to_async(written.go_on, thread_sensitive=False)
     while await allowed() and (text := await go_on()):
+        yield text
+
+
+def _in_turn(written: Export, holds: Callable[[], bool]) -> Iterator[str]:
+    yield written.begin()
+    while holds() and (text := written.go_on()):
         yield text
 
 
