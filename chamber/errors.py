@@ -25,6 +25,8 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a fault
 
     status = 422
     code = "refused"
+    retry_seconds: int | None = None
+    """After how long it may be otherwise, where that is known."""
 
     def __init__(
         self,

@@ -119,4 +119,7 @@ class RefusalMiddleware:
             return toast(
                 HttpResponse(exception.message, status=exception.status), exception.message, level="error"
             )
-        return render(request, "errors/refusal.html", {"refusal": exception}, status=exception.status)
+        page = render(request, "errors/refusal.html", {"refusal": exception}, status=exception.status)
+        if exception.retry_seconds is not None:
+            page["Retry-After"] = str(exception.retry_seconds)
+        return page

@@ -30,6 +30,11 @@ def password_changed(user: User, *, by_themselves: bool) -> None:
     audit.record(by=Actor.person(user, Via.PAGE), action=action, target=user)
 
 
+def password_refused(user: User) -> None:
+    """Note that who is signed in gave a wrong present password, in order to change it."""
+    audit.record(by=Actor.person(user, Via.PAGE), action="person.password-refused", target=user)
+
+
 def address_confirmed(user: User, email: str) -> None:
     """Note that somebody showed that an e-mail address is theirs."""
     audit.record(

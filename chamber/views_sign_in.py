@@ -1,6 +1,7 @@
 """Signing in and out, a forgotten password, a new one, an address to confirm: allauth's views in Chamber's words."""
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any, cast
 
 from allauth.account import views
 from allauth.account.forms import ChangePasswordForm, LoginForm, ResetPasswordForm, ResetPasswordKeyForm
@@ -17,14 +18,19 @@ from django.utils.decorators import method_decorator
 from rest_framework.exceptions import Throttled
 
 from chamber import live, sign_in_trail
-from chamber.authentication import SIGN_IN_WINDOW_SECONDS, bound_tries
+from chamber.authentication import SIGN_IN_WINDOW_SECONDS, TRIES_PER_NAME, bound_tries
 from chamber.errors import Conflict, NotVisible, Refusal
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
 from chamber.names import user_of_address
 from chamber.words import count
 
+if TYPE_CHECKING:
+    from chamber.models import User
+
 LONGEST_PASSWORD = 1000
+WRONG_PRESENT = "enter_current_password"
+"""The code of the error that tells it."""
 RESETS_PER_NAME = 3
 """Mails to one address in the window of tries."""
 
@@ -226,6 +232,14 @@ class ChangePassword(views.PasswordChangeView):
             )
         return super().dispatch(request, *args, **kwargs)  # type: ignore[no-any-return]  # allauth's
 
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Refuse too many tries without a look at the password: whoever has the session need not know it."""
+        try:
+            bound_tries(request, "present-password", most=TRIES_PER_NAME, of=str(request.user.pk))
+        except Throttled as error:
+            raise _too_many(error) from error
+        return super().post(request, *args, **kwargs)  # type: ignore[no-any-return]  # allauth's
+
     def form_valid(self, form: BaseForm) -> HttpResponse:
         """Change it and say so."""
         response: HttpResponse = super().form_valid(form)
@@ -233,7 +247,9 @@ class ChangePassword(views.PasswordChangeView):
         return response
 
     def form_invalid(self, form: BaseForm) -> HttpResponse:
-        """Show the form again with what is wrong."""
+        """Show the form again with what is wrong, and note a wrong password."""
+        if form.has_error("oldpassword", code=WRONG_PRESENT):
+            sign_in_trail.password_refused(cast("User", self.request.user))
         return _wrong(super().form_invalid(form))
 
 
@@ -289,6 +305,7 @@ def _wait(error: Throttled) -> str:
 
 
 def _too_many(error: Throttled) -> Refusal:
-    refusal = Refusal(f"Too many attempts. Try again in {count(int(_wait(error)), 'second')}.")
-    refusal.status = 429
+    seconds = math.ceil(float(_wait(error)))
+    refusal = Refusal(f"Too many attempts. Try again in {count(seconds, 'second')}.")
+    refusal.status, refusal.retry_seconds = 429, seconds
     return refusal

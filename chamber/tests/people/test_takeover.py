@@ -12,7 +12,7 @@ from chamber.errors import Conflict, NotAllowed, Refusal
 from chamber.models import AccountLink, User
 from chamber.people import actions
 from teams import actions as on_teams
-from teams.models import Binding, Role, Team
+from teams.models import AuditEvent, Binding, Role, Team
 from teams.permissions import Permission, may_anywhere
 from teams.tests.factories import actor, make_org, make_team, member
 
@@ -359,3 +359,15 @@ def test_links_lead_to_the_public_address_whatever_the_request_says(
     assert mailed_link("/welcome/").startswith("https://chamber.example.org/welcome/")
     text = client.post("/people/", {"username": "joe"}).content.decode()
     assert "https://chamber.example.org/welcome/" in text
+
+
+def test_wrong_present_passwords_are_bounded_and_noted(nlp: Team) -> None:
+    client = on(member(nlp, Role.VIEWER, "vic", password=PHRASE))
+    wrong = {"oldpassword": "wrong", "password1": NEXT, "password2": NEXT}
+    statuses = [client.post("/settings/password/", wrong).status_code for _ in range(12)]
+    assert statuses == [422] * 10 + [429] * 2
+    answer = client.post("/settings/password/", {**wrong, "oldpassword": PHRASE})
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 0
+    assert User.objects.get(username="vic").check_password(PHRASE)
+    assert AuditEvent.objects.filter(action="person.password-refused", actor="vic").count() == 10
