@@ -2,12 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from django.db.models import QuerySet
+from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.db.models import Q, QuerySet
 
-from teams.models import Binding, Team
+from teams.models import Binding, Role, Team
 
 if TYPE_CHECKING:
     from chamber.models import User
+
+
+def org_admins() -> "QuerySet[User]":
+    """Return the organisation admins who can sign in: not disabled, and not only invited."""
+    given = Binding.objects.filter(role=Role.ORG_ADMIN)
+    invited = Q(password__startswith=UNUSABLE_PASSWORD_PREFIX, last_login=None)
+    holders = Q(pk__in=given.values("user")) | Q(groups__in=given.exclude(group=None).values("group"))
+    return get_user_model().objects.filter(holders, is_active=True).exclude(invited).distinct()
 
 
 def members_of(team: Team, reader: "User") -> QuerySet[Binding]:

@@ -27,6 +27,7 @@ from chamber.words import count
 from teams import actions, audit
 from teams.actions.members import require_grant
 from teams.actors import Actor, Via
+from teams.members import org_admins
 from teams.models import Binding, Role, Team
 from teams.permissions import Permission, grantable, may_anywhere
 from teams.picture import lock_tree
@@ -377,13 +378,8 @@ def _require_mail(by: Actor, user: User, *, mailed: bool) -> None:
 
 def _keep_an_org_admin(user: User) -> None:
     """Refuse to put out the organisation's last admin who can sign in: nobody could let another one in."""
-    of_role = Binding.objects.filter(role=Role.ORG_ADMIN)
-    holds = User.objects.filter(
-        Q(pk__in=of_role.values("user")) | Q(groups__in=of_role.exclude(group=None).values("group"))
-    )
-    if not holds.filter(pk=user.pk).exists():
-        return
-    if not holds.filter(is_active=True).exclude(pk=user.pk).exists():
+    admins = org_admins()
+    if admins.filter(pk=user.pk).exists() and not admins.exclude(pk=user.pk).exists():
         message = (
             f"{user.username} is the last organisation admin who can sign in. Make somebody else one first."
         )

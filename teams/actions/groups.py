@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Q
 
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, Refusal
 from teams import audit
 from teams.actions.members import end_links, find_person
 from teams.actors import Actor
+from teams.members import org_admins
 from teams.models import Binding, Role
 from teams.permissions import Permission, may_anywhere
 from teams.picture import lock_tree
@@ -80,10 +80,10 @@ def remove_from_group(*, by: Actor, group: Group, user: "User") -> None:
         if not group.user_set.filter(pk=user.pk).exists():
             return
         group.user_set.remove(user)
-        admins = Binding.objects.filter(role=Role.ORG_ADMIN)
-        if not admins.filter(Q(user__is_active=True) | Q(group__user__is_active=True)).exists():
+        if Binding.objects.filter(group=group, role=Role.ORG_ADMIN).exists() and not org_admins().exists():
             raise Conflict(
-                f"{user} is the last organisation admin. Make somebody else one first.", code="last-org-admin"
+                f"{user} is the last organisation admin who can sign in. Make somebody else one first.",
+                code="last-org-admin",
             )
         audit.record(by=by, action="group.person-removed", target=group, before={"who": user.username})
         live.announce("teams", f"user:{user.pk}")

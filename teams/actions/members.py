@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Q
 
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, Refusal
 from teams import audit
 from teams.actors import Actor
+from teams.members import org_admins
 from teams.models import Binding, Role, Team
 from teams.permissions import Permission, grantable, require
 from teams.picture import lock_tree
@@ -54,13 +54,14 @@ def change_role(*, by: Actor, binding: Binding, role: Role) -> Binding:
         require_grant(by, binding.team, role)
         if binding.role == role:
             return binding
-        _keep_an_org_admin(binding)
         same = Binding.objects.filter(team=binding.team, user=binding.user, group=binding.group, role=role)
         if same.exists():
             raise Conflict(f"{_holder(binding)} is {role.label.lower()} of {binding.team.name} already.")
         before = _described(binding)
+        was = Role(binding.role)
         binding.role = role
         binding.save(update_fields=["role"])
+        _keep_an_org_admin(binding, was)
         _end_links(binding)
         _tell(binding)
         audit.record(
@@ -81,11 +82,11 @@ def remove_member(*, by: Actor, binding: Binding) -> None:
         lock_tree()
         binding = _stored(binding)
         require_grant(by, binding.team, Role(binding.role))
-        _keep_an_org_admin(binding)
         before = _described(binding)
         audit.record(by=by, action="member.removed", target=binding, team=binding.team, before=before)
         _tell(binding)
-        binding.delete()
+        Binding.objects.filter(pk=binding.pk).delete()
+        _keep_an_org_admin(binding, Role(binding.role))
         live.announce("teams")
 
 
@@ -152,14 +153,11 @@ def _find_group(name: str) -> Group:
     return found
 
 
-def _keep_an_org_admin(binding: Binding) -> None:
-    """Refuse to take away the organisation's last admin: nobody could give the role again."""
-    if binding.role != Role.ORG_ADMIN:
-        return
-    others = Binding.objects.filter(role=Role.ORG_ADMIN).exclude(pk=binding.pk)
-    if not others.filter(Q(user__is_active=True) | Q(group__user__is_active=True)).exists():
+def _keep_an_org_admin(binding: Binding, was: Role) -> None:
+    """Refuse to take the role from the organisation's last admin who can sign in: nobody could give it again."""
+    if was == Role.ORG_ADMIN and not org_admins().exists():
         raise Conflict(
-            f"{_holder(binding)} is the last organisation admin. Make somebody else one first.",
+            f"{_holder(binding)} is the last organisation admin who can sign in. Make somebody else one first.",
             code="last-org-admin",
         )
 

@@ -3,6 +3,8 @@
 import itertools
 from typing import Any
 
+from django.utils import timezone
+
 from chamber.ids import new_id
 from chamber.models import User
 from teams.actors import Actor, Via
@@ -35,12 +37,13 @@ def _team(parent: Team | None, name: str, fields: dict[str, Any]) -> Team:
 
 
 def make_user(username: str = "", **fields: Any) -> User:
-    """Return an account without a role; it can sign in only where a `password` is given."""
+    """Return an account without a role; it signs in by password where one is given, else it did so by other means."""
     username = username or f"user{next(_numbers)}"
     password = fields.pop("password", None)
     user = User(username=username, email=fields.pop("email", f"{username}@example.org"), **fields)
     if password is None:
         user.set_unusable_password()
+        user.last_login = user.last_login or timezone.now()
     else:
         user.set_password(password)
     user.save()

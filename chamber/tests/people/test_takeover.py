@@ -1,6 +1,7 @@
 """What a link, an address or a session is not good for: getting at the account of somebody else."""
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core import mail
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
@@ -12,12 +13,15 @@ from chamber.errors import Conflict, NotAllowed, Refusal
 from chamber.models import AccountLink, User
 from chamber.people import actions
 from teams import actions as on_teams
+from teams.actors import Actor
+from teams.members import org_admins
 from teams.models import AuditEvent, Binding, Role, Team
 from teams.permissions import Permission, may_anywhere
 from teams.tests.factories import actor, make_org, make_team, member
 
 pytestmark = pytest.mark.django_db
 PHRASE = "rotor glade mosaic 41"
+SYSTEM = Actor.system("test")
 NEXT = "harbour lantern quilt 8"
 
 
@@ -371,3 +375,34 @@ def test_wrong_present_passwords_are_bounded_and_noted(nlp: Team) -> None:
     assert int(answer.headers["Retry-After"]) > 0
     assert User.objects.get(username="vic").check_password(PHRASE)
     assert AuditEvent.objects.filter(action="person.password-refused", actor="vic").count() == 10
+
+
+@pytest.mark.parametrize("how", ["role taken", "role changed", "out of the group", "disabled"])
+def test_who_is_only_invited_is_no_organisation_admin_to_leave_alone(acme: Team, how: str) -> None:
+    olga = member(acme, Role.VIEWER, "olga", password=PHRASE)
+    group = Group.objects.create(name="ops")
+    if how == "out of the group":
+        Binding.objects.create(group=group, team=acme, role=Role.ORG_ADMIN)
+        group.user_set.add(olga)
+    binding = Binding.objects.get(user=olga)
+    if how != "out of the group":
+        Binding.objects.update(role=Role.ORG_ADMIN)
+    made = actions.invite(by=SYSTEM, username="ghost", team=acme, role=Role.ORG_ADMIN)
+
+    def lose_the_last() -> None:
+        if how == "role taken":
+            on_teams.remove_member(by=SYSTEM, binding=binding)
+        elif how == "role changed":
+            on_teams.change_role(by=SYSTEM, binding=binding, role=Role.AUDITOR)
+        elif how == "out of the group":
+            on_teams.remove_from_group(by=SYSTEM, group=group, user=olga)
+        else:
+            actions.disable(by=SYSTEM, user=olga)
+
+    with pytest.raises(Conflict, match="last organisation admin who can sign in") as refused:
+        lose_the_last()
+    assert refused.value.code == "last-org-admin"
+    assert org_admins().get() == olga
+    actions.use_link(secret=made.secret, password=PHRASE)
+    lose_the_last()
+    assert org_admins().get().username == "ghost"
