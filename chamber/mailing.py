@@ -62,7 +62,10 @@ def send(message: "EmailMessage") -> bool:
     """Send a mail; return whether the server took it. Why not goes to the log."""
     try:
         message.send()
-    except OSError as error:  # SMTP's own errors are of this kind
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # SMTP's own errors; and those of an address that no mail can be written to
         logger.error("A mail could not be sent: %s", error)
         return False
     return True

@@ -406,3 +406,12 @@ def test_who_is_only_invited_is_no_organisation_admin_to_leave_alone(acme: Team,
     actions.use_link(secret=made.secret, password=PHRASE)
     lose_the_last()
     assert org_admins().get().username == "ghost"
+
+
+def test_the_link_for_an_address_that_no_mail_can_be_written_to_is_shown(olga: User, mailed: None) -> None:
+    address = f"a@{'ü' * 60}.de"
+    answer = on(olga).post("/people/", {"username": "ivy", "email": address})
+    assert answer.status_code == 200
+    assert "/welcome/" in answer.content.decode()
+    assert "could not be sent" in answer.content.decode()
+    assert mail.outbox == []
