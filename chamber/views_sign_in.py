@@ -274,6 +274,9 @@ class ConfirmAddress(views.ConfirmEmailView):
             response = self.get(*args, **kwargs)
         return response
 
+    def logout_other_user(self, confirmation: object) -> None:
+        """Leave whoever reads this signed in: the address is another's, their session is their own."""
+
     def respond(self, success: bool) -> HttpResponse:
         """Say what came of it."""
         if success:

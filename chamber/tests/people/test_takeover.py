@@ -415,3 +415,14 @@ def test_the_link_for_an_address_that_no_mail_can_be_written_to_is_shown(olga: U
     assert "/welcome/" in answer.content.decode()
     assert "could not be sent" in answer.content.decode()
     assert mail.outbox == []
+
+
+def test_the_link_that_confirms_an_address_signs_nobody_else_out(nlp: Team, olga: User, mailed: None) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    on(vic).post("/settings/", {"email": "mine@x.example"})
+    link, browser = mailed_link("/address/"), on(olga)
+    assert browser.get(link).status_code == 200
+    assert browser.post(link).status_code == 302
+    assert browser.get("/settings/").status_code == 200
+    vic.refresh_from_db()
+    assert vic.email == "mine@x.example"
