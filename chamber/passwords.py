@@ -1,8 +1,9 @@
 """Passwords: how they are hashed, and which are refused because they are guessed too easily."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.hashers import Argon2PasswordHasher
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from zxcvbn import zxcvbn
 
@@ -25,6 +26,16 @@ class Argon2(Argon2PasswordHasher):
     memory_cost = 46 * 1024
     time_cost = 2
     parallelism = 1
+
+
+class ResetKeys(PasswordResetTokenGenerator):
+    """Makes the keys of mailed links for a new password.
+
+    One ends with a new password, address or sign-in, and with whatever ends all sessions: being disabled, for one.
+    """
+
+    def _make_hash_value(self, user: Any, timestamp: int) -> str:
+        return f"{super()._make_hash_value(user, timestamp)}#{user.session_generation}"
 
 
 class Guessable:

@@ -121,6 +121,7 @@ ACCOUNT_EMAIL_VERIFICATION = (
     "none"  # an address that an admin gave is taken; one's own new one has to be confirmed
 )
 ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chamber.passwords.ResetKeys"  # noqa: S105 - a class
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_RATE_LIMITS = (

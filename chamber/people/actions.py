@@ -298,8 +298,9 @@ def _end_sessions(user: User) -> int:
 
 
 def _end_what_lets_in(user: User) -> dict[str, int]:
-    """Revoke somebody's tokens and links; return how many tokens."""
+    """Revoke somebody's tokens, links and addresses that wait to be confirmed; return how many tokens."""
     user.end_links()
+    EmailAddress.objects.filter(user=user, verified=False).delete()
     now = timezone.now()
     valid = ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), user=user, revoked_at=None)
     revoked = valid.update(revoked_at=now)

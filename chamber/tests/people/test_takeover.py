@@ -426,3 +426,22 @@ def test_the_link_that_confirms_an_address_signs_nobody_else_out(nlp: Team, olga
     assert browser.get("/settings/").status_code == 200
     vic.refresh_from_db()
     assert vic.email == "mine@x.example"
+
+
+def test_mailed_links_of_before_somebody_was_put_out_stay_ended_when_they_are_let_in_again(
+    nlp: Team, olga: User, mailed: None
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    on(vic).post("/settings/", {"email": "mine@x.example"})
+    Client().post("/sign-in/forgotten/", {"email": "vic@example.org"})
+    assert mailing.settle()
+    reset, confirm = (
+        next(word for message in mail.outbox for word in str(message.body).split() if part in word)
+        for part in ("/forgotten/", "/address/")
+    )
+    actions.disable(by=actor(olga), user=vic)
+    actions.enable(by=actor(olga), user=vic)
+    assert Client().get(reset, follow=True).status_code == 410
+    assert Client().post(confirm).status_code == 410
+    vic.refresh_from_db()
+    assert (vic.email, vic.check_password(PHRASE)) == ("vic@example.org", True)
