@@ -1,6 +1,6 @@
 """How allauth signs people in here: no open sign-up, Chamber's bound on tries, its words, and its audit trail."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -11,6 +11,7 @@ from chamber import sign_in_trail as trail
 from chamber.authentication import sign_in
 from chamber.mailing import public, send_quietly
 from chamber.models import User
+from chamber.tokens import revoke_all
 from teams.actors import Via
 from teams.picture import lock_tree
 
@@ -46,11 +47,13 @@ class Accounts(DefaultAccountAdapter):
         trail.signed_in(user, Via.PAGE)  # type: ignore[arg-type]  # AUTH_USER_MODEL
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:
-        """Store a new password, and note that; it ends the person's other sessions."""
-        user.set_password(password)
-        user.save(update_fields=["password"])
-        user.end_links()  # type: ignore[attr-defined]  # AUTH_USER_MODEL
-        trail.password_changed(user, by_themselves=self.request.user == user)  # type: ignore[arg-type]  # as above
+        """Store a new password, and note that; it ends the person's other sessions, and forgotten, their tokens."""
+        person, forgotten = cast("User", user), self.request.user != user
+        person.set_password(password)
+        with transaction.atomic():
+            person.save(update_fields=["password"])
+            person.end_links()
+            trail.password_changed(person, tokens=revoke_all(person) if forgotten else None)
 
     def confirm_email(self, request: HttpRequest, email_address: "EmailAddress") -> bool:
         """Take an address that its owner has confirmed, and note that; return False where it is another account's."""

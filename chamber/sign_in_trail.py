@@ -24,10 +24,20 @@ def signed_out(user: User) -> None:
     audit.record(by=Actor.person(user, Via.PAGE), action="person.signed-out", target=user)
 
 
-def password_changed(user: User, *, by_themselves: bool) -> None:
-    """Note a new password: changed by who was signed in, or set by who had a link."""
-    action = "person.password-changed" if by_themselves else "person.password-reset"
-    audit.record(by=Actor.person(user, Via.PAGE), action=action, target=user)
+def password_changed(user: User, *, tokens: int | None) -> None:
+    """Note a new password: changed by who was signed in, or set by who had a link, which revoked so many tokens."""
+    by = Actor.person(user, Via.PAGE)
+    if tokens is None:
+        audit.record(by=by, action="person.password-changed", target=user)
+    else:
+        audit.record(by=by, action="person.password-reset", target=user, after={"tokens": tokens})
+
+
+def tokens_revoked(user: User, tokens: int) -> None:
+    """Note that somebody revoked all tokens of theirs."""
+    audit.record(
+        by=Actor.person(user, Via.PAGE), action="person.tokens-revoked", target=user, after={"tokens": tokens}
+    )
 
 
 def password_refused(user: User) -> None:

@@ -4,9 +4,10 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from chamber import sign_in_trail
+from chamber import live, sign_in_trail
 from chamber.errors import NotAllowed, NotVisible, Refusal
 from chamber.models import ApiToken, Scope, User
 from chamber.words import count
@@ -61,3 +62,12 @@ def revoke_token(
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
             sign_in_trail.token_revoked(token, via)
     return token
+
+
+def revoke_all(user: User) -> int:
+    """Revoke all valid tokens of somebody; return how many."""
+    now = timezone.now()
+    valid = ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), user=user, revoked_at=None)
+    revoked = valid.update(revoked_at=now)
+    live.announce(f"user:{user.pk}")
+    return revoked

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from allauth.account import views
 from allauth.account.forms import ChangePasswordForm, LoginForm, ResetPasswordForm, ResetPasswordKeyForm
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.forms import BaseForm
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -23,6 +25,7 @@ from chamber.errors import Conflict, NotVisible, Refusal
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
 from chamber.names import user_of_address
+from chamber.tokens import revoke_all
 from chamber.words import count
 
 if TYPE_CHECKING:
@@ -213,6 +216,11 @@ class ChangeForm(Sentences, ChangePasswordForm):
         _twice(self)
         self.fields["oldpassword"].label = "Present password"
         self.fields["oldpassword"].help_text = ""
+        self.fields["revoke"] = forms.BooleanField(
+            label="Revoke my access tokens too",
+            required=False,
+            help_text="Where somebody else may know the password: they may have made some.",
+        )
 
 
 class ChangePassword(views.PasswordChangeView):
@@ -241,9 +249,15 @@ class ChangePassword(views.PasswordChangeView):
         return super().post(request, *args, **kwargs)  # type: ignore[no-any-return]  # allauth's
 
     def form_valid(self, form: BaseForm) -> HttpResponse:
-        """Change it and say so."""
-        response: HttpResponse = super().form_valid(form)
-        messages.success(self.request, "Your password is changed; your other sessions are ended.")
+        """Change it and say so; revoke tokens where that was asked for."""
+        user, ended = cast("User", self.request.user), "your other sessions"
+        with transaction.atomic():
+            response: HttpResponse = super().form_valid(form)
+            if form.cleaned_data["revoke"]:
+                revoked = revoke_all(user)
+                sign_in_trail.tokens_revoked(user, revoked)
+                ended += f" and {count(revoked, 'token')}"
+        messages.success(self.request, f"Your password is changed; {ended} are ended.")
         return response
 
     def form_invalid(self, form: BaseForm) -> HttpResponse:

@@ -16,13 +16,14 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from chamber import live, sessions
 from chamber.errors import Conflict, NotAllowed, Refusal
-from chamber.models import AccountLink, ApiToken, LinkPurpose, User
+from chamber.models import AccountLink, LinkPurpose, User
 from chamber.people.reading import is_invited, people, people_for
+from chamber.tokens import revoke_all
 from chamber.words import count
 from teams import actions, audit
 from teams.actions.members import require_grant
@@ -172,7 +173,10 @@ def _gone() -> Refusal:
 
 
 def use_link(*, secret: str, password: str) -> User:
-    """Set the password of whom a link is for; of two who use it at once, one does. It ends all their sessions."""
+    """Set the password of whom a link is for; of two who use it at once, one does.
+
+    It ends all their sessions, and their tokens: whoever forgot a password may have lost more.
+    """
     link = find_link(secret)
     user = link.user
     try:
@@ -193,8 +197,12 @@ def use_link(*, secret: str, password: str) -> User:
             EmailAddress.objects.update_or_create(
                 user=user, email=user.email, defaults={"verified": True, "primary": True}
             )
-        act = "joined" if link.purpose == LinkPurpose.INVITATION else "password-reset"
-        audit.record(by=Actor.person(user, Via.PAGE), action=f"person.{act}", target=user)
+        by = Actor.person(user, Via.PAGE)
+        if link.purpose == LinkPurpose.INVITATION:
+            audit.record(by=by, action="person.joined", target=user)
+        else:
+            after = {"tokens": revoke_all(user)}
+            audit.record(by=by, action="person.password-reset", target=user, after=after)
         live.announce("teams")
     return user
 
@@ -301,11 +309,7 @@ def _end_what_lets_in(user: User) -> dict[str, int]:
     """Revoke somebody's tokens, links and addresses that wait to be confirmed; return how many tokens."""
     user.end_links()
     EmailAddress.objects.filter(user=user, verified=False).delete()
-    now = timezone.now()
-    valid = ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), user=user, revoked_at=None)
-    revoked = valid.update(revoked_at=now)
-    live.announce(f"user:{user.pk}")
-    return {"tokens": revoked}
+    return {"tokens": revoke_all(user)}
 
 
 def _new_link(user: User, purpose: LinkPurpose, *, by: Actor, mailed_to: str) -> Made:

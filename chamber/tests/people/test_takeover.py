@@ -10,8 +10,9 @@ from pytest_django.fixtures import Settings
 
 from chamber import mailing
 from chamber.errors import Conflict, NotAllowed, Refusal
-from chamber.models import AccountLink, User
+from chamber.models import AccountLink, Scope, User
 from chamber.people import actions
+from chamber.tokens import create_token
 from teams import actions as on_teams
 from teams.actors import Actor
 from teams.members import org_admins
@@ -445,3 +446,37 @@ def test_mailed_links_of_before_somebody_was_put_out_stay_ended_when_they_are_le
     assert Client().post(confirm).status_code == 410
     vic.refresh_from_db()
     assert (vic.email, vic.check_password(PHRASE)) == ("vic@example.org", True)
+
+
+def token_of(user: User) -> dict[str, str]:
+    _, secret = create_token(user=user, name="laptop", scope=Scope.MANAGE, days=9)
+    return {"Authorization": f"Bearer {secret}"}
+
+
+@pytest.mark.parametrize("how", ["by a link", "by mail", "changed and chosen"])
+def test_a_new_password_revokes_tokens_and_the_trail_says_so(
+    nlp: Team, olga: User, mailed: None, how: str
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    headers = token_of(vic)
+    assert Client().get("/api/v1/me/", headers=headers).status_code == 200
+    if how == "by a link":
+        actions.use_link(secret=actions.new_link(by=actor(olga), user=vic).secret, password=NEXT)
+    elif how == "by mail":
+        Client().post("/sign-in/forgotten/", {"email": "vic@example.org"})
+        assert set_by(mailed_link("/forgotten/"), NEXT) == 302
+    else:
+        values = {"oldpassword": PHRASE, "password1": NEXT, "password2": NEXT, "revoke": "on"}
+        answer = on(vic).post("/settings/password/", values, follow=True)
+        assert "your other sessions and 1 token are ended" in answer.content.decode()
+    assert Client().get("/api/v1/me/", headers=headers).status_code == 401
+    act = "person.tokens-revoked" if how == "changed and chosen" else "person.password-reset"
+    assert AuditEvent.objects.get(action=act).after == {"tokens": 1}
+
+
+def test_a_changed_password_leaves_tokens_unless_chosen(nlp: Team) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    headers = token_of(vic)
+    values = {"oldpassword": PHRASE, "password1": NEXT, "password2": NEXT}
+    assert on(vic).post("/settings/password/", values).status_code == 302
+    assert Client().get("/api/v1/me/", headers=headers).status_code == 200
