@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -20,9 +21,11 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
 from chamber import logs, sign_in_trail
+from chamber.errors import Refusal
 from chamber.models import ApiToken, Scope, User
 from chamber.names import users_named
 from chamber.transactions import if_free
+from chamber.words import count
 from teams.actors import Via
 
 if TYPE_CHECKING:
@@ -147,12 +150,33 @@ def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -
     return user
 
 
-def bound_tries(request: "HttpRequest", kind: str, *, most: int | None = None, of: str = "") -> None:
-    """Count what somebody who is not signed in tries, by address, or by `of` where it is given; raise `Throttled`."""
-    window, elapsed = divmod(time.time(), SIGN_IN_WINDOW_SECONDS)
+def bound_tries(
+    request: "HttpRequest",
+    kind: str,
+    *,
+    most: int | None = None,
+    of: str = "",
+    seconds: int = SIGN_IN_WINDOW_SECONDS,
+    counts: bool = True,
+) -> None:
+    """Count a try of this kind, by address, or by `of` where it is given; raise `Throttled` over `most` in `seconds`.
+
+    Where it does not count, only those before it do: for what is counted once it has failed.
+    """
+    window, elapsed = divmod(time.time(), seconds)
     whose = of.casefold() or _whereabouts(str(request.META.get("REMOTE_ADDR", "")))
-    if _count(_key(kind, window, whose)) > (TRIES_PER_ADDRESS if most is None else most):
-        raise exceptions.Throttled(wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts.")
+    key, most = _key(kind, window, whose), TRIES_PER_ADDRESS if most is None else most
+    tried = _count(key, seconds) if counts else 1 + _cached(lambda cache: cache.get(key, 0))
+    if tried > most:
+        raise exceptions.Throttled(wait=seconds - elapsed, detail="Too many attempts.")
+
+
+def too_many(error: exceptions.Throttled) -> Refusal:
+    """Return how a page says it."""
+    seconds = math.ceil(error.wait or 1)
+    refusal = Refusal(f"{error.detail} Try again in {count(seconds, 'second')}.")
+    refusal.status, refusal.retry_seconds = 429, seconds
+    return refusal
 
 
 def _whereabouts(address: str) -> str:
@@ -188,18 +212,18 @@ def _key(kind: str, *parts: object) -> str:
     return f"sign-in:{kind}:" + hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _count(key: str) -> int:
-    """Add one to a counter of the cache and return it."""
+def _count(key: str, seconds: int = SIGN_IN_WINDOW_SECONDS) -> int:
+    """Add one to a counter of the cache, which is forgotten after so long, and return it."""
 
-    def count(cache: "BaseCache") -> int:
-        cache.add(key, 0, SIGN_IN_WINDOW_SECONDS)
+    def add(cache: "BaseCache") -> int:
+        cache.add(key, 0, seconds)
         try:
             return cache.incr(key)
         except ValueError:
             # It expired between the two lines: a new window began.
             return 1
 
-    return _cached(count)
+    return _cached(add)
 
 
 _ask_from = 0.0

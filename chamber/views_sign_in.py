@@ -1,6 +1,5 @@
 """Signing in and out, a forgotten password, a new one, an address to confirm: allauth's views in Chamber's words."""
 
-import math
 from typing import TYPE_CHECKING, Any, cast
 
 from allauth.account import views
@@ -20,7 +19,7 @@ from django.utils.decorators import method_decorator
 from rest_framework.exceptions import Throttled
 
 from chamber import live, sign_in_trail
-from chamber.authentication import SIGN_IN_WINDOW_SECONDS, TRIES_PER_NAME, bound_tries
+from chamber.authentication import SIGN_IN_WINDOW_SECONDS, TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import Conflict, NotVisible, Refusal
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
@@ -189,7 +188,7 @@ class NewPassword(views.PasswordResetFromKeyView):
         try:
             bound_tries(request, "reset-key")
         except Throttled as error:
-            raise _too_many(error) from error
+            raise too_many(error) from error
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         if getattr(self, "reset_user", None) is None and response.status_code == 200:
             response.status_code = 410
@@ -245,7 +244,7 @@ class ChangePassword(views.PasswordChangeView):
         try:
             bound_tries(request, "present-password", most=TRIES_PER_NAME, of=str(request.user.pk))
         except Throttled as error:
-            raise _too_many(error) from error
+            raise too_many(error) from error
         return super().post(request, *args, **kwargs)  # type: ignore[no-any-return]  # allauth's
 
     def form_valid(self, form: BaseForm) -> HttpResponse:
@@ -319,10 +318,3 @@ def _wrong(response: HttpResponse) -> HttpResponse:
 def _wait(error: Throttled) -> str:
     """Return for how many seconds whoever tried too often has to wait."""
     return str(getattr(error, "wait", SIGN_IN_WINDOW_SECONDS) or 1)
-
-
-def _too_many(error: Throttled) -> Refusal:
-    seconds = math.ceil(float(_wait(error)))
-    refusal = Refusal(f"Too many attempts. Try again in {count(seconds, 'second')}.")
-    refusal.status, refusal.retry_seconds = 429, seconds
-    return refusal

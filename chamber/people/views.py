@@ -1,5 +1,6 @@
 """The pages of people: all of them, one of them, and the page behind a link."""
 
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from rest_framework.exceptions import Throttled
 
 from chamber import sessions
-from chamber.authentication import bound_tries
+from chamber.authentication import bound_tries, too_many
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
 from chamber.people import actions, reading
@@ -154,11 +155,9 @@ def use_link(request: HttpRequest, secret: str) -> HttpResponse:
     The secret is kept in the session meanwhile: what is sent goes to an address without it, which logs may name.
     """
     try:
-        bound_tries(request, "link")
+        bound_tries(request, "link", counts=False)
     except Throttled as error:
-        refusal = Refusal("Too many attempts. Try again in some minutes.")
-        refusal.status = 429
-        raise refusal from error
+        raise too_many(error) from error
     if secret != HELD:
         return _held(request, secret)
     secret = str(request.session.get(HELD_SECRET, ""))
@@ -189,6 +188,8 @@ def _held(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _gone(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    with suppress(Throttled):  # the next one is told
+        bound_tries(request, "link")
     return page(request, "people/link.html", {"gone": refusal}, status=410)
 
 
