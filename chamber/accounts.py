@@ -63,11 +63,11 @@ class Accounts(DefaultAccountAdapter):
             if others.filter(email=email_address.email).exists() or not _awaits(email_address):
                 return False
             user = email_address.user = User.objects.get(pk=email_address.user_id)
-            confirmed = super().confirm_email(request, email_address)
+            confirmed = bool(super().confirm_email(request, email_address))
             if confirmed:
                 user.end_links()
                 trail.address_confirmed(user, email_address.email)
-        return bool(confirmed)
+        return confirmed
 
     def get_reset_password_from_key_url(self, key: str) -> str:
         """Return where a mailed link for a new password leads."""
@@ -95,4 +95,4 @@ class Accounts(DefaultAccountAdapter):
 def _awaits(address: "EmailAddress") -> bool:
     """Return whether an address still waits to be confirmed, by somebody who was not put out."""
     rows = type(address).objects.filter(pk=address.pk, verified=False, user__is_active=True)
-    return rows.exists()
+    return bool(rows.exists())

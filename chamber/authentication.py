@@ -173,7 +173,7 @@ def bound_tries(
 
 def too_many(error: exceptions.Throttled) -> Refusal:
     """Return how a page says it."""
-    seconds = math.ceil(error.wait or 1)
+    seconds = math.ceil(getattr(error, "wait", None) or 1)
     refusal = Refusal(f"{error.detail} Try again in {count(seconds, 'second')}.")
     refusal.status, refusal.retry_seconds = 429, seconds
     return refusal

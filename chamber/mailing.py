@@ -7,12 +7,16 @@ from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
+from chamber.logs import Seldom
+
 if TYPE_CHECKING:
     from django.core.mail import EmailMessage
 
 logger = logging.getLogger(__name__)
 
 SENDS_FOR_SECONDS = 10
+WAIT_AT_MOST = 200
+"""Mails that are sent beside requests: those of some minutes, where the server takes them slowly."""
 PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 ALLOWED = (
     "smtp+starttls://user:password@host:587, smtps://user:password@host:465, smtp://host:25 (not encrypted), "
@@ -72,7 +76,13 @@ def send(message: "EmailMessage") -> bool:
 
 
 def send_quietly(message: "EmailMessage") -> "Future[bool]":
-    """Send a mail beside the request."""
+    """Send a mail beside the request; where very many wait already, it is given up and the log says so."""
+    if len(_under_way) >= WAIT_AT_MOST:
+        if _told.due():
+            logger.error("A mail is given up: %d wait for the mail server already.", WAIT_AT_MOST)
+        given_up: Future[bool] = Future()
+        given_up.set_result(False)
+        return given_up
     sent = _sender.submit(send, message)
     _under_way.add(sent)
     sent.add_done_callback(_under_way.discard)
@@ -84,5 +94,6 @@ def settle(seconds: float = 30.0) -> bool:
     return not wait(set(_under_way), timeout=seconds).not_done
 
 
+_told = Seldom(every_seconds=10)
 _under_way: "set[Future[bool]]" = set()
 _sender = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")

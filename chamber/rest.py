@@ -79,7 +79,10 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     """Turn whatever a view raised into a problem; None (a 500) for what is our own fault."""
     if isinstance(error, Refusal):
         title = HTTPStatus(error.status).phrase
-        return problem(error.status, title, error.message, code=error.code, fields=error.fields)
+        answer = problem(error.status, title, error.message, code=error.code, fields=error.fields)
+        if error.retry_seconds is not None:
+            answer["Retry-After"] = str(error.retry_seconds)
+        return answer
     if isinstance(error, Http404):
         error = exceptions.NotFound("There is no such thing, or not for you.")
     elif isinstance(error, PermissionDenied):

@@ -16,6 +16,7 @@ from chamber.http import page
 from chamber.models import User
 from chamber.people import actions
 from chamber.people.actions import is_free
+from chamber.people.mail import CONFIRMATIONS_PER_HOUR, bound
 from chamber.words import count
 from teams.forms import show_refusal
 from teams.views.requests import actor, person
@@ -50,6 +51,8 @@ def own(request: HttpRequest) -> HttpResponse:
         try:
             _change(request, form)
         except Refusal as refusal:
+            if refusal.status == 429:
+                raise
             show_refusal(form, refusal)
         else:
             return redirect("chamber:settings")
@@ -68,6 +71,8 @@ def _change(request: HttpRequest, form: ProfileForm) -> None:
     user, email = person(request), form.cleaned_data["email"].lower()
     another = bool(email) and email != user.email
     free = another and is_free(user, email)
+    if another:
+        bound(request, "confirm", by=user, to=email, most=CONFIRMATIONS_PER_HOUR)
     actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
     if another:
         # Of an address of somebody else the same is said: it is not this person's to know who has an account.

@@ -17,7 +17,7 @@ from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.models import User
 from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
-from chamber.people.mail import deliver
+from chamber.people.mail import bound, deliver
 from chamber.people.reading import State
 from chamber.rest import NewestFirst
 from teams.actions.members import find_person
@@ -172,11 +172,14 @@ def _link(made: Made, request: HttpRequest) -> Response:
     return Response(shape, status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
 
 
-def _mailed(wanted: bool | None, email: str) -> bool:
-    """Return whether a link is mailed; refuse where it is to be and cannot be."""
+def _mailed(request: Request, wanted: bool | None, email: str) -> bool:
+    """Return whether a link is mailed, and count that; refuse where it is to be and cannot be, or is once too often."""
     if wanted and not settings.MAIL:
         raise Refusal("This server sends no mail: leave mail out, and hand over the link.", field="mail")
-    return settings.MAIL and bool(email) if wanted is None else wanted
+    mailed = settings.MAIL and bool(email) if wanted is None else wanted
+    if mailed:
+        bound(request._request, "links", by=person(request), to=email)
+    return mailed
 
 
 class NewestPersonFirst(NewestFirst):
@@ -212,13 +215,15 @@ class People(GenericAPIView[User]):
     @extend_schema(operation_id="people_create", request=NewPersonShape, responses={201: LinkShape})
     def post(self, request: Request) -> Response:
         """Make an account, and the link by which its person sets a password; 409 where name or address are taken."""
+        if not may_anywhere(person(request), Permission.MANAGE_MEMBERS):
+            raise NotAllowed("Your role does not let you invite anybody: it gives nobody a role.")
         values = values_of(request, NewPersonShape)
         slug, role = values.pop("team"), values.pop("role")
         made = actions.invite(
             by=actor(request),
             team=team_for(request, slug, field="team") if slug else None,
             role=Role(role) if role else None,
-            mailed=_mailed(values.pop("mail"), values["email"]),
+            mailed=_mailed(request, values.pop("mail"), values["email"]),
             **values,
         )
         return _link(made, request._request)
@@ -247,7 +252,7 @@ class PersonLink(APIView):
     def post(self, request: Request, username: str) -> Response:
         """Make another one in place of the one before; 409 for who is disabled."""
         shown = reading.person_for(person(request), username)
-        mailed = _mailed(values_of(request, NewLinkShape)["mail"], shown.user.email)
+        mailed = _mailed(request, values_of(request, NewLinkShape)["mail"], shown.user.email)
         return _link(actions.new_link(by=actor(request), user=shown.user, mailed=mailed), request._request)
 
 

@@ -4,10 +4,19 @@ from allauth.account.adapter import get_adapter
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
+from rest_framework.exceptions import Throttled
 
 from chamber import mailing
-from chamber.models import LinkPurpose
+from chamber.authentication import bound_tries, too_many
+from chamber.models import LinkPurpose, User
 from chamber.people.actions import Made, lasts
+
+HOUR = 3600
+LINKS_PER_HOUR = 500
+"""That one person has mailed: a whole class at once, no flood."""
+CONFIRMATIONS_PER_HOUR = 10
+MAILS_TO_ADDRESS_PER_HOUR = 5
+"""From all together."""
 
 
 def address_of(made: Made, request: HttpRequest) -> str:
@@ -27,3 +36,12 @@ def deliver(made: Made, request: HttpRequest) -> str:
     context = {"request": request, "user": link.user, "url": url, "lasts": lasts(purpose)}
     message = get_adapter(request).render_mail(f"account/email/{purpose}", link.mailed_to, context)
     return "" if mailing.send(message) else url
+
+
+def bound(request: HttpRequest, kind: str, *, by: User, to: str, most: int = LINKS_PER_HOUR) -> None:
+    """Count a mail that somebody causes; refuse with 429 where they, or all for this address, had enough in an hour."""
+    try:
+        bound_tries(request, f"mails-{kind}", most=most, of=str(by.pk), seconds=HOUR)
+        bound_tries(request, "mails-to", most=MAILS_TO_ADDRESS_PER_HOUR, of=to.strip(), seconds=HOUR)
+    except Throttled as error:
+        raise too_many(error) from error

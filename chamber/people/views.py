@@ -20,7 +20,7 @@ from chamber.http import page
 from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
-from chamber.people.mail import deliver
+from chamber.people.mail import bound, deliver
 from chamber.words import count
 from teams.actions.members import find_person
 from teams.forms import show_refusal
@@ -91,6 +91,8 @@ def link(request: HttpRequest, username: str) -> HttpResponse:
     """Make another link for somebody; mail it, or show it on the page it answers."""
     shown = reading.person_for(person(request), username)
     mailed = settings.MAIL and bool(shown.user.email) and request.POST.get("show") != "1"
+    if mailed:
+        bound(request, "links", by=person(request), to=shown.user.email)
     try:
         made = actions.new_link(by=actor(request), user=shown.user, mailed=mailed)
     except Refusal as refusal:
@@ -238,6 +240,8 @@ def _invited(request: HttpRequest, form: InviteForm) -> Made | None:
     slug, role = values.pop("team"), values.pop("role")
     try:
         team = team_for(request, slug) if slug else None
+        if settings.MAIL and values["email"]:
+            bound(request, "links", by=person(request), to=values["email"])
         return actions.invite(
             by=actor(request),
             team=team,
@@ -246,6 +250,8 @@ def _invited(request: HttpRequest, form: InviteForm) -> Made | None:
             **values,
         )
     except Refusal as refusal:
+        if refusal.status == 429:
+            raise
         if refusal.status == 403:
             form.add_error("role", refusal.message)
         else:

@@ -1,8 +1,10 @@
 """Mail settings from one URL: what is taken, and what stops the process with a sentence that tells no password."""
 
+import threading
 from typing import Any
 
 import pytest
+from django.core.mail import EmailMessage
 
 from chamber import mailing
 
@@ -44,3 +46,20 @@ def test_what_is_no_mail_server_stops_with_a_sentence(url: str) -> None:
     with pytest.raises(SystemExit, match=r"CHAMBER_MAIL_URL .*allowed is") as stopped:
         mailing.settings_of(url)
     assert "secret" not in str(stopped.value)
+
+
+def test_mails_do_not_pile_up_where_the_server_takes_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    goes_on = threading.Event()
+    monkeypatch.setattr(mailing, "WAIT_AT_MOST", 3)
+    monkeypatch.setattr(mailing, "send", lambda _: goes_on.wait(30))
+    try:
+        sent = [mailing.send_quietly(EmailMessage()) for _ in range(5)]
+        assert [each.done() for each in sent] == [False] * 3 + [True] * 2
+        assert not sent[-1].result()
+        assert "given up: 3 wait" in caplog.text
+    finally:
+        goes_on.set()
+    assert mailing.settle()
+    assert sent[0].result()

@@ -232,7 +232,7 @@ def test_an_export_under_way_ends_with_what_let_its_reader_read(
     for team in (nlp, vision, nlp, vision):
         record(by=Actor.system("test"), action="team.changed", target=team, team=team)
     answer = sent(RequestFactory().get(PAGE), AuditEvent.objects.visible_to(reader), Standing(reader.pk))
-    pieces = iter(answer)  # type: ignore[call-overload]
+    pieces = iter(answer)
     assert [next(pieces).count(b"team.changed") for _ in range(3)] == [0, 1, 1]
     if loss == "account":
         type(reader).objects.filter(pk=reader.pk).update(is_active=False)

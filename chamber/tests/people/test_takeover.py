@@ -480,3 +480,33 @@ def test_a_changed_password_leaves_tokens_unless_chosen(nlp: Team) -> None:
     values = {"oldpassword": PHRASE, "password1": NEXT, "password2": NEXT}
     assert on(vic).post("/settings/password/", values).status_code == 302
     assert Client().get("/api/v1/me/", headers=headers).status_code == 200
+
+
+def test_nobody_has_very_many_mails_sent(nlp: Team, olga: User, mailed: None) -> None:
+    vic = on(member(nlp, Role.VIEWER, "vic", password=PHRASE))
+    statuses = [vic.post("/settings/", {"email": f"v{n}@x.example"}).status_code for n in range(12)]
+    assert statuses == [302] * 10 + [429] * 2
+    assert vic.post("/settings/", {"name": "Vic"}).status_code == 302, "what sends no mail goes on"
+    assert mailing.settle()
+    assert len(mail.outbox) == 10
+
+
+def test_one_address_gets_few_mails_whoever_causes_them(nlp: Team, olga: User, mailed: None) -> None:
+    statuses = [
+        on(member(nlp, Role.VIEWER, f"v{n}")).post("/settings/", {"email": "victim@x.example"}).status_code
+        for n in range(6)
+    ]
+    assert statuses == [302] * 5 + [429]
+    page = on(olga)
+    assert page.post("/people/", {"username": "ivy", "email": "Victim@x.example"}).status_code == 429
+    assert not User.objects.filter(username="ivy").exists()
+    answer = page.post(
+        "/api/v1/people/", {"username": "ivy", "email": "victim@x.example"}, "application/json"
+    )
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 0
+    assert page.post("/people/", {"username": "ivy", "email": "ivy@x.example"}).status_code == 200
+    again = [page.post("/people/ivy/link/").status_code for _ in range(5)]
+    assert again == [302] * 4 + [429]
+    assert mailing.settle()
+    assert len(mail.outbox) == 10
