@@ -1,6 +1,7 @@
 """Mail: where it goes by one URL, and sending it beside a request."""
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -11,6 +12,7 @@ from chamber.logs import Seldom
 
 if TYPE_CHECKING:
     from django.core.mail import EmailMessage
+    from django.http import HttpRequest
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,11 @@ def public(url: str) -> str:
     return settings.PUBLIC_URL + urlsplit(url).path if settings.PUBLIC_URL else url
 
 
+def server(request: "HttpRequest") -> str:
+    """Return the name by which mails speak of this server."""
+    return urlsplit(public(request.build_absolute_uri("/"))).netloc
+
+
 def send(message: "EmailMessage") -> bool:
     """Send a mail; return whether the server took it. Why not goes to the log."""
     try:
@@ -75,18 +82,27 @@ def send(message: "EmailMessage") -> bool:
     return True
 
 
-def send_quietly(message: "EmailMessage") -> "Future[bool]":
-    """Send a mail beside the request; where very many wait already, it is given up and the log says so."""
+def send_quietly(write: "Callable[[], EmailMessage]") -> "Future[bool]":
+    """Write and send a mail beside the request; where very many wait already, it is given up and the log says so."""
     if len(_under_way) >= WAIT_AT_MOST:
         if _told.due():
             logger.error("A mail is given up: %d wait for the mail server already.", WAIT_AT_MOST)
         given_up: Future[bool] = Future()
         given_up.set_result(False)
         return given_up
-    sent = _sender.submit(send, message)
+    sent = _sender.submit(_write_and_send, write)
     _under_way.add(sent)
     sent.add_done_callback(_under_way.discard)
     return sent
+
+
+def _write_and_send(write: "Callable[[], EmailMessage]") -> bool:
+    try:
+        message = write()
+    except Exception:
+        logger.exception("A mail could not be written.")
+        return False
+    return send(message)
 
 
 def settle(seconds: float = 30.0) -> bool:

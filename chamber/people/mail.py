@@ -33,7 +33,7 @@ def deliver(made: Made, request: HttpRequest) -> str:
     if not (settings.MAIL and link.mailed_to):
         return url
     purpose = LinkPurpose(link.purpose)
-    context = {"request": request, "user": link.user, "url": url, "lasts": lasts(purpose)}
+    context = {"server": mailing.server(request), "user": link.user, "url": url, "lasts": lasts(purpose)}
     message = get_adapter(request).render_mail(f"account/email/{purpose}", link.mailed_to, context)
     return "" if mailing.send(message) else url
 

@@ -55,7 +55,7 @@ def test_mails_do_not_pile_up_where_the_server_takes_none(
     monkeypatch.setattr(mailing, "WAIT_AT_MOST", 3)
     monkeypatch.setattr(mailing, "send", lambda _: goes_on.wait(30))
     try:
-        sent = [mailing.send_quietly(EmailMessage()) for _ in range(5)]
+        sent = [mailing.send_quietly(EmailMessage) for _ in range(5)]
         assert [each.done() for each in sent] == [False] * 3 + [True] * 2
         assert not sent[-1].result()
         assert "given up: 3 wait" in caplog.text

@@ -345,6 +345,7 @@ def test_who_may_invite_nobody_learns_nothing_of_accounts(olga: User, nlp: Team)
 def test_links_lead_to_the_public_address_whatever_the_request_says(
     nlp: Team, olga: User, mailed: None, settings: Settings
 ) -> None:
+    settings.DEFAULT_FROM_EMAIL = "chamber@example.org"
     settings.PUBLIC_URL, settings.ALLOWED_HOSTS = (
         "https://chamber.example.org",
         ["localhost", "chamber.example.org"],
@@ -364,6 +365,7 @@ def test_links_lead_to_the_public_address_whatever_the_request_says(
     assert mailed_link("/welcome/").startswith("https://chamber.example.org/welcome/")
     text = client.post("/people/", {"username": "joe"}).content.decode()
     assert "https://chamber.example.org/welcome/" in text
+    assert "localhost" not in str([message.message() for message in mail.outbox])
 
 
 def test_wrong_present_passwords_are_bounded_and_noted(nlp: Team) -> None:
