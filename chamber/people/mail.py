@@ -8,7 +8,7 @@ from rest_framework.exceptions import Throttled
 
 from chamber import mailing
 from chamber.authentication import bound_tries, too_many
-from chamber.models import LinkPurpose, User
+from chamber.models import AccountLink, LinkPurpose, User
 from chamber.people.actions import Made, lasts
 
 HOUR = 3600
@@ -35,7 +35,11 @@ def deliver(made: Made, request: HttpRequest) -> str:
     purpose = LinkPurpose(link.purpose)
     context = {"server": mailing.server(request), "user": link.user, "url": url, "lasts": lasts(purpose)}
     message = get_adapter(request).render_mail(f"account/email/{purpose}", link.mailed_to, context)
-    return "" if mailing.send(message) else url
+    if mailing.send(message):
+        return ""
+    # Whoever uses it shows nothing of the address, and its maker has read it.
+    AccountLink.objects.filter(pk=link.pk).update(mailed_to="")
+    return url
 
 
 def bound(request: HttpRequest, kind: str, *, by: User, to: str, most: int = LINKS_PER_HOUR) -> None:

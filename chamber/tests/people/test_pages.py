@@ -108,8 +108,12 @@ def test_a_link_that_the_mail_server_refuses_is_shown(
 
     monkeypatch.setattr("django.core.mail.EmailMultiAlternatives.send", refuse)
     text = page.post("/people/", {"username": "ada", "email": "ada@acme.example"}).content.decode()
-    assert "/welcome/" in text
+    link = text.partition('id="account-link">')[2].partition("<")[0]
     assert "could not be sent" in text
+    assert AccountLink.objects.get().mailed_to == ""
+    assert followed(link, PHRASE) == 302
+    ada = User.objects.get(username="ada")
+    assert not ada.emailaddress_set.filter(verified=True).exists(), "nobody has shown that it is theirs"  # type: ignore[attr-defined]
 
 
 def test_a_lead_sees_and_invites_only_below(client: Client, acme: Team, olga: User) -> None:
