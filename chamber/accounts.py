@@ -48,7 +48,8 @@ class Accounts(DefaultAccountAdapter):
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:
         """Store a new password, and note that; it ends the person's other sessions, and forgotten, their tokens."""
-        person, forgotten = cast("User", user), self.request.user != user
+        person, page = cast("User", user), self.request.resolver_match
+        forgotten = page is None or page.url_name != "account_change_password"
         person.set_password(password)
         with transaction.atomic():
             person.save(update_fields=["password"])
