@@ -215,13 +215,14 @@ class People(GenericAPIView[User]):
     @extend_schema(operation_id="people_create", request=NewPersonShape, responses={201: LinkShape})
     def post(self, request: Request) -> Response:
         """Make an account, and the link by which its person sets a password; 409 where name or address are taken."""
-        if not may_anywhere(person(request), Permission.MANAGE_MEMBERS):
-            raise NotAllowed("Your role does not let you invite anybody: it gives nobody a role.")
         values = values_of(request, NewPersonShape)
         slug, role = values.pop("team"), values.pop("role")
+        team = team_for(request, slug, field="team") if slug else None
+        if not may_anywhere(person(request), Permission.MANAGE_MEMBERS):
+            raise NotAllowed("Your role does not let you invite anybody: it gives nobody a role.")
         made = actions.invite(
             by=actor(request),
-            team=team_for(request, slug, field="team") if slug else None,
+            team=team,
             role=Role(role) if role else None,
             mailed=_mailed(request, values.pop("mail"), values["email"]),
             **values,

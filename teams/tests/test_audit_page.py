@@ -220,6 +220,7 @@ async def test_a_server_of_sockets_sends_it_piece_by_piece_too() -> None:
     assert b"".join(pieces).startswith(b"at,actor,on_behalf_of,via,action")
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("loss", ["account", "one of two teams"])
 def test_an_export_under_way_ends_with_what_let_its_reader_read(
     monkeypatch: pytest.MonkeyPatch, loss: str
