@@ -339,7 +339,7 @@ def letting_go(
 def _body_of(made: JobFacts, annotations: dict[str, str]) -> dict[str, Any]:
     """Return a Job as the API server has it."""
     metadata = {"namespace": made.namespace, "name": made.name, "uid": made.uid, "resourceVersion": "2"}
-    created = {"creationTimestamp": made.created_at.isoformat(), "annotations": annotations}
+    created = {"creationTimestamp": made.begun_at.isoformat(), "annotations": annotations}
     return {"metadata": {**metadata, **created}, "spec": {"template": {"spec": {}}}, "status": {}}
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, refusals
 from agentlink.agent.backends.native.events import Event
@@ -66,6 +67,7 @@ class Adopter:
             labels={name: labels[name] for name in adoption.written(self.names) if name in labels},
             resources=adoption.gpus_of(body["spec"]["template"]["spec"], self.inventory.settings.resources),
             mark=lambda text: self.marks.adopted(body, text),
+            at=datetime.now(UTC),
         )
         try:
             await self.kube.patch(JOBS, job.name, patch, job.namespace)

@@ -117,7 +117,7 @@ def judge(
     those that take no new pods, `unready`: those that are not ready, `emptied`: by whom those are being emptied that
     are, `drains`: from when the attempt is to leave those that an operator has drained. `replaced`: pods, by uid, that
     were made in the place of others, with these where they are still known. `refusal`: why the cluster does not make
-    pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that were made
+    pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that began
     later, None where it has not. `unmounted`: why pods, by index, do not get their volumes.
     """
     waits: list[float] = []
@@ -152,7 +152,7 @@ def judge(
 
 def asks_why_unmade(attempt: Attempt, *, now: datetime) -> bool:
     """Return whether pods should be there by now and are not: then the cluster may say why."""
-    return any((now - slot.job.created_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
+    return any((now - slot.job.begun_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
 
 
 def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
@@ -408,10 +408,13 @@ def _of_unmade(
         return None
     code = refusals.code_of(refusal) if refusal else refusals.NOT_CREATED
     patience = PLAN_QUOTA_SECONDS if code == refusals.PLAN_QUOTA else UNMADE_SECONDS
-    refused = passed(max(slot.job.created_at for slot in unmade), patience) and bool(refusal)
-    begun = [slot.job.started_at or overtaken for slot in unmade]
-    since = max((at for at in begun if at is not None), default=None)
-    if not refused and not passed(since if all(begun) else None, NEVER_MADE_SECONDS):
+    refused = passed(max(slot.job.begun_at for slot in unmade), patience) and bool(refusal)
+    since: datetime | None = None
+    if overtaken is not None or all(slot.job.started_at for slot in unmade):
+        # A start that is told of an adopted Job may be that of an earlier attempt.
+        seen = (slot.job.started_at or overtaken for slot in unmade)
+        since = max(*(slot.job.begun_at for slot in unmade), *filter(None, seen))
+    if not refused and not passed(since, NEVER_MADE_SECONDS):
         return None
     pods = "a pod" if len(unmade) == 1 else f"{len(unmade)} pods"
     said = f": {_sentence(refusal)}" if refusal else "; it does not say why."
