@@ -273,7 +273,7 @@ def _of_queue(metadata: JsonObject, names: Names) -> Iterator[str]:
     """Yield why it is not for two to decide when a Job runs."""
     queue = (metadata.get("labels") or {}).get(QUEUE)
     if queue:
-        yield for_kueue(queue, names)
+        yield for_kueue(queue, names, suspended=True, adopts=True)
 
 
 def _of_shape(spec: JsonObject) -> Iterator[str]:
