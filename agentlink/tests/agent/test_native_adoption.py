@@ -567,3 +567,24 @@ async def test_a_jobs_event_says_where_it_stands_when_it_is_tried_again() -> Non
     # Not that it is tried again: the server may have put it on hold by then.
     assert event["message"].endswith("Chamber suspends it. When it is tried again: chamber why train-1")
     assert len(event["message"]) < 1000
+
+
+async def test_the_event_of_a_job_that_has_ended_says_how_to_run_it_again_and_not_that_it_is_suspended() -> (
+    None
+):
+    said: list[Json] = []
+
+    async def create(_: object, body: Json, __: str) -> None:
+        said.append(body)
+
+    adopter = Adopter(
+        cast(Kube, SimpleNamespace(create=create)), NAMES, cast(Any, None), cast(Any, None), "c"
+    )
+    ended = "The Job nlp-jobs/train has ended and cannot run again."
+    await adopter.tell_ended(Adopted(namespace="nlp-jobs", name="train", uid="u1"), ended)
+    (event,) = said
+    assert (event["reason"], event["message"]) == (
+        "Ended",
+        f"{ended} To run it again, delete it first: kubectl delete job train -n nlp-jobs. Then create it again, "
+        "suspended.",
+    )

@@ -312,6 +312,8 @@ async def test_a_job_that_an_eviction_ended_before_its_pods_ran_says_so_and_noth
         )
         again = f"delete the Job first: kubectl delete job train -n {world.space.name}. Then create it again"
         assert again in row.reason["next_step"]
+        attempt = await in_database(row.attempts.get)
+        assert (attempt.end_reason, attempt.number) == ("cancelled", 1)  # it was never back in the queue
         told = await in_database(lambda: list(row.events.values_list("message", flat=True)))
         assert "All its pods run." not in told
         await world.event("train", "Ended", "was evicted", "delete it first: kubectl delete job train")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, refusals
+from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, reasons, refusals
 from agentlink.agent.backends.native.events import Event
 from agentlink.agent.backends.native.facts import JobFacts
 from agentlink.agent.backends.native.inventory import Inventory
@@ -107,6 +107,12 @@ class Adopter:
         words = policies.warning(job.eviction, has_budget=bool(budget), other=other)
         await self._tell(there, "EndsByEviction", words, kind=kind)
 
+    async def tell_ended(self, job: Adopted, message: str) -> None:
+        """Say on a Job that it had ended when it was to run, and how it runs again."""
+        await self.tell_failed(
+            job, f"{message[:MOST_WORDS]} {policies.to_run_again(job.namespace, job.name)}"
+        )
+
     async def tell_failed(self, job: Adopted, message: str) -> None:
         """Say on a Job how its attempt ended."""
         await self._tell(job, "Ended", message)
@@ -138,7 +144,7 @@ class Adopter:
         )
         name = f"{entry.namespace}/{entry.name}"
         if entry.finished:
-            raise NotMade("job-ended", f"The Job {name} has ended and cannot run again.")
+            raise NotMade(reasons.JOB_ENDED, f"The Job {name} has ended and cannot run again.")
         if entry.mark is Mark.ADOPTED:
             raise Busy(0, "Busy", f"The Job {name} still stands for an earlier attempt.")
         status = body.get("status", {})

@@ -22,12 +22,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from agentlink.agent.backends.native import disruptions, images, refusals
+from agentlink.agent.backends.native import disruptions, images, policies, refusals
 from agentlink.agent.backends.native.facts import NEVER_RAN, JobFacts, PodFacts
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.backends.native.refusals import sentence as _sentence
-from agentlink.protocol import PodState
+from agentlink.protocol import DISPLACING, PodState
 
 Passed = Callable[[datetime | None, float], bool]
 
@@ -52,6 +52,11 @@ NEVER_MADE_SECONDS = 300.0
 one that is only behind gets as long as it needs.
 """
 
+ENDED_SECONDS = 5.0
+"""How long the controller of an adopted Job may take to end it for a pod that it lost."""
+
+JOB_ENDED = "job-ended"
+"""An adopted Job has ended in the cluster: it cannot be tried again."""
 IN_TIME = frozenset(
     {"image-not-pulled", "registry-unreachable", "container-not-made", "unschedulable", "not-created"}
     | {"time-limit"}
@@ -166,6 +171,34 @@ def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
         if creating and (now - since).total_seconds() >= ASK_UNMOUNTED_SECONDS:
             return slot
     return None
+
+
+def may_end_its_job(attempt: Attempt, verdict: Verdict) -> bool:
+    """Return whether an adopted Job may be about to end for a pod that it lost, though its attempt is to be tried
+    again: one that allows no failure ends with the first, unless it ignores evictions.
+    """
+    job = attempt.jobs[0]
+    if not (job.adopted and _is_tried_again(verdict)) or job.failed or job.suspended or job.deleting:
+        return False
+    pods = (slot.pod for slot in attempt.wanted if slot.pod is not None)
+    lost = (pod for pod in pods if pod.phase == "Failed" or pod.disrupted or pod.deleted_at is not None)
+    return any(not (pod.disrupted and job.eviction is policies.Eviction.SPARED) for pod in lost)
+
+
+def with_its_job(attempt: Attempt, verdict: Verdict) -> Verdict:
+    """Return the verdict on an attempt that is to be tried again, where its adopted Job has ended and cannot run."""
+    job = attempt.jobs[0]
+    if not (job.adopted and job.failed and _is_tried_again(verdict)):
+        return verdict
+    text = (
+        f"Its Job {job.key} has ended in the cluster and cannot run again, for it allows no failure (backoffLimit 0): "
+        f"{verdict.message}"
+    )
+    return Verdict(JOB_ENDED, text, verdict.at)
+
+
+def _is_tried_again(verdict: Verdict) -> bool:
+    return verdict.refused or verdict.code in DISPLACING
 
 
 def lacks_a_cause(attempt: Attempt, *, now: datetime) -> bool:
