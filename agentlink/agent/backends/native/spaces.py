@@ -334,9 +334,8 @@ class Spaces:
             await self._kube.patch(JOBS, entry.name, change, entry.namespace)
 
     def _of_kueue(self, entry: JobEntry) -> UnmanagedEntry:
-        return UnmanagedEntry(
-            JOBS, entry.namespace, entry.name, entry.uid, for_kueue(entry.queue, self._names)
-        )
+        why = for_kueue(entry.queue, self._names, suspended=entry.suspended)
+        return UnmanagedEntry(JOBS, entry.namespace, entry.name, entry.uid, why)
 
     def _tell_unmanaged(self, found: UnmanagedEntry) -> None:
         """Say on an object that Chamber does not run it, once."""
