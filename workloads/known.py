@@ -6,7 +6,7 @@ only: nobody who announces, maybe with rows locked, counts anything.
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, F, Min, Model, OuterRef, Q, QuerySet, Subquery
@@ -82,21 +82,8 @@ class _Named:
     read_at: float
 
 
-NodeGpus = frozenset[tuple[str, int]]
-"""The GPUs of a node: how many of each type."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """What nodes of each pool have."""
-
-    by_pool: Mapping[str, Collection[NodeGpus]]
-    read_at: float
-
-
 _known: KnownPools | None = None
 _named: _Named | None = None
-_sizes: _Sizes | None = None
 
 
 def pools(*, fresh: bool = False) -> KnownPools:
@@ -134,34 +121,10 @@ def slugs() -> Mapping[str, str]:
     return named.slugs
 
 
-def largest_nodes() -> Mapping[str, Collection[NodeGpus]]:
-    """Return how many GPUs of which types nodes of each pool have, by the pools' slugs, as it was at most 10 seconds
-    ago (1 query). Slices are no GPUs. Nodes that are down are counted in, devices used without Chamber are not.
-    """
-    global _sizes  # noqa: PLW0603 - one per process
-    sizes = _sizes
-    if sizes is None or time.monotonic() - sizes.read_at > KEPT_SECONDS:
-        sizes = _sizes = _Sizes(_read_sizes(), time.monotonic())
-    return sizes.by_pool
-
-
-def _read_sizes() -> dict[str, set[NodeGpus]]:
-    there = _rows_of(Pool, "nodes").filter(gone_at__isnull=True, pool__isnull=False).order_by()
-    whole = there.filter(devices__foreign=False, devices__slicing=WHOLE)
-    counted = whole.values_list("pool__slug", "pk", "devices__gpu_type").annotate(gpus=Count("devices"))
-    nodes: dict[tuple[str, object], list[tuple[str, int]]] = {}
-    for slug, node, gpu_type, gpus in counted:
-        nodes.setdefault((slug, node), []).append((gpu_type, gpus))
-    found: dict[str, set[NodeGpus]] = {}
-    for (slug, _), gpus_by_type in nodes.items():
-        found.setdefault(slug, set()).add(frozenset(gpus_by_type))
-    return found
-
-
 def forget() -> None:
     """Have the next to ask look at the tables."""
-    global _known, _named, _sizes  # noqa: PLW0603 - one per process
-    _known = _named = _sizes = None
+    global _known, _named  # noqa: PLW0603 - one per process
+    _known = _named = None
 
 
 def _read() -> KnownPools:
