@@ -17,6 +17,7 @@ from scheduling.engine.types import (
     ReasonCode,
     ReasonKind,
     Rule,
+    Sharing,
     Workload,
 )
 
@@ -225,6 +226,7 @@ def no_matching_nodes(
     *,
     unnamed: bool,
     slices: Sequence[str],
+    step: str | None = None,
 ) -> Reason:
     """Labels, partition, taints or sharing keep it out everywhere; the obstacles speak of nodes with these ``types``
     of GPUs only, if some are named, or, ``unnamed``, of those that have more than slices that go by name only. It could
@@ -232,13 +234,28 @@ def no_matching_nodes(
     having = f" with {' or '.join(types)}" if types else ""
     if unnamed and not types:
         having = " with GPUs for workloads that name no type"
-    step = f"name a type of slice ({', '.join(slices)}, with 1 GPU per pod), " if slices else ""
     return reason(
         ReasonCode.NO_MATCHING_NODES,
         f"No node of the pool {pool.name}{having} takes it: {', '.join(obstacles)}.",
-        f"Change what it asks of the node, {step}or choose another pool.",
+        step or f"Change what it asks of the node, {_name_a_slice(slices)}or choose another pool.",
         level=pool.id,
     )
+
+
+def ask_for_whole(pool: Pool, slices: Sequence[str] = ()) -> str:
+    """The next step of one that asks for a part of a GPU where only whole ones are given out; or it could name one of
+    these ``slices``."""
+    share = (
+        "ask an admin to set sharing of the pool to fractions"
+        if pool.policy.sharing is Sharing.NONE
+        else "ask an operator to have the nodes share theirs (Dynamic Resource Allocation, or time-slicing into "
+        "replicas)"
+    )
+    return f"Ask for whole GPUs, {_name_a_slice(slices)}{share}, or choose another pool."
+
+
+def _name_a_slice(slices: Sequence[str]) -> str:
+    return f"name a type of slice ({', '.join(slices)}, with 1 GPU per pod), " if slices else ""
 
 
 def no_pool(*, named: bool) -> Reason:

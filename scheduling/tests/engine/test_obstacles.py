@@ -12,12 +12,14 @@ from scheduling.engine.checker import check
 from scheduling.engine.checker.violation import BrokenRule
 from scheduling.engine.types import (
     Dependency,
+    Device,
     Memory,
     Node,
     ReasonCode,
     ReasonKind,
     Request,
     Share,
+    Sharing,
     Slicing,
     Snapshot,
     Team,
@@ -540,3 +542,66 @@ def test_what_is_told_of_nodes_leaves_out_those_with_slices_that_it_does_not_nam
     ]
     found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)]).waits[0].reason
     assert (found.message, found.next_step) == (sentence, step)
+
+
+WHOLE_STEP = (
+    "Ask for whole GPUs, ask an operator to have the nodes share theirs (Dynamic Resource Allocation, or time-slicing "
+    "into replicas), or choose another pool."
+)
+
+
+def cut_and_whole(name: str) -> Node:
+    """A node with an H100 and a slice of another, which shares none."""
+    devices = (Device(0, "H100", 81920), Device(1, "mig", 10240, slicing=Slicing.MIG, share_milli=143))
+    return replace(node(name, 0, sharing=False), devices=devices)
+
+
+@pytest.mark.parametrize("wanted", [{"gpus": 0.5}, {"request": Memory(10_000)}])
+@pytest.mark.parametrize(
+    ("nodes", "sharing", "sentence", "step"),
+    [
+        (
+            [node("n0", sharing=False), cut_and_whole("n1")],
+            "fractions",
+            "but the nodes it may use give out whole GPUs only.",
+            WHOLE_STEP,
+        ),
+        (
+            [node("n0", 0), node("n1", sharing=False)],
+            "fractions",
+            "but the nodes it may use give out whole GPUs only.",
+            WHOLE_STEP,
+        ),
+        (
+            [node("n0", sharing=False)],
+            "fractions",
+            "No node of the pool main takes it: they give out whole GPUs only.",
+            WHOLE_STEP,
+        ),
+        (
+            [node("n0")],
+            "none",
+            "No node of the pool main takes it: they give out whole GPUs only.",
+            "Ask for whole GPUs, ask an admin to set sharing of the pool to fractions, or choose another pool.",
+        ),
+        (
+            [
+                node("n0", sharing=False),
+                node("n1", 7, slices=Slicing.MIG, gpu_type="mig", share=143, sharing=False),
+            ],
+            "fractions",
+            "No node of the pool main with GPUs for workloads that name no type takes it: "
+            "they give out whole GPUs only.",
+            WHOLE_STEP.replace("GPUs, ask", "GPUs, name a type of slice (mig, with 1 GPU per pod), ask", 1),
+        ),
+    ],
+)
+def test_a_part_of_a_gpu_is_not_said_to_find_no_gpus_where_whole_ones_are_given_out(
+    nodes: list[Node], sharing: str, sentence: str, step: str, wanted: dict[str, Any]
+) -> None:
+    pools = pool(sharing=Sharing(sharing))
+    found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)], pools).waits[0].reason
+    assert found.message.endswith(sentence)
+    assert (found.next_step, found.available_milli, found.limit_milli) == (step, None, None)
+    whole = plan(nodes, [team("a")], [waiting("w", "a")], pools)
+    assert started(whole) == {"w"}
