@@ -40,6 +40,10 @@ CHANGE = frozenset(
 LESS_PER_POD = "Ask for less per pod, and for more pods if need be"
 MOST_NAMED = 3
 """So many nodes of each state are named; the others are counted."""
+MOST_IN_COMMAND = 8
+"""A command names so many nodes; for more it stands for each."""
+DRAIN_ANNOTATIONS = ("chamber.internal/drain-elastic-at", "chamber.internal/drain-reserved-at")
+"""By these an operator has a node drained; the inventory tells it as cordoned."""
 DID_NOT_COMPLETE = "A workload it depends on did not complete."
 """Said of any; who may know which it is, is told its name in place of this."""
 
@@ -149,8 +153,7 @@ def _bring_back(nodes: Sequence[Node]) -> str:
     unready = [node.name for node in nodes if not node.ready]
     acts = []
     if cordoned:
-        more = f" and {len(cordoned) - MOST_NAMED} more" if len(cordoned) > MOST_NAMED else ""
-        acts.append(f"end the maintenance (kubectl uncordon {' '.join(cordoned[:MOST_NAMED])}{more})")
+        acts.append(f"end the maintenance ({_uncordon(cordoned)})")
     if unready:
         acts.append(f"look after {_first_names(unready)}")
     if any(not node.cluster_online for node in nodes):
@@ -158,8 +161,16 @@ def _bring_back(nodes: Sequence[Node]) -> str:
     return f"Ask an operator to {' and to '.join(acts)}"
 
 
+def _uncordon(names: Sequence[str]) -> str:
+    """The commands that have nodes take new pods again, to be pasted as they are."""
+    few = len(names) <= MOST_IN_COMMAND
+    which, each = (" ".join(names), "") if few else ("NODE", "for each ")
+    annotations = " ".join(f"{name}-" for name in DRAIN_ANNOTATIONS)
+    return f"{each}kubectl uncordon {which}, or, if drained by annotation, kubectl annotate node {which} {annotations}"
+
+
 def _by_state(nodes: Sequence[Node]) -> str:
-    """The nodes by what keeps them out of service: `cordoned: n0 and n1; not ready: n2`."""
+    """The nodes by what keeps them out of service: `cordoned or drained: n0 and n1; not ready: n2`."""
     states: dict[str, list[str]] = {}
     for node in nodes:
         states.setdefault(_states(node), []).append(node.name)
@@ -169,7 +180,7 @@ def _by_state(nodes: Sequence[Node]) -> str:
 def _states(node: Node) -> str:
     """All that keeps a node out of service: to mend one of several changes nothing."""
     why = (
-        (node.cordoned, "cordoned"),
+        (node.cordoned, "cordoned or drained"),
         (not node.ready, "not ready"),
         (not node.cluster_online, "cluster disconnected"),
     )

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from agentlink.agent.backends.native.names import Names
 from scheduling.engine import schedule
 from scheduling.engine.checker import check
-from scheduling.engine.reasons import kind_of
+from scheduling.engine.reasons import DRAIN_ANNOTATIONS, kind_of
 from scheduling.engine.types import (
     HOUR_MS,
     Dependency,
@@ -27,7 +28,7 @@ from scheduling.engine.types import (
     Topology,
     Workload,
 )
-from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
+from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, uncordon, waiting
 
 A = (team("a"),)
 
@@ -84,8 +85,8 @@ def test_a_gpu_type_the_pool_has_not() -> None:
     [
         (
             [node("n0", cordoned=True, labels={"k": "v"}), node("n1", gpu_type="A100")],
-            "Nodes that could take it are out of service (cordoned: n0). Without them: It asks for H100, but the nodes "
-            "of the pool main that take workloads have A100.",
+            "Nodes that could take it are out of service (cordoned or drained: n0). Without them: It asks for H100, "
+            "but the nodes of the pool main that take workloads have A100.",
         ),
         (
             [node("n0", gpu_type="")],
@@ -97,8 +98,8 @@ def test_a_gpu_type_the_pool_has_not() -> None:
         ),
         (
             [node("n0", cordoned=True, labels={"k": "v"})],
-            "Nodes that could take it are out of service (cordoned: n0). Without them: The pool main has no node that "
-            "takes workloads.",
+            "Nodes that could take it are out of service (cordoned or drained: n0). Without them: The pool main has no "
+            "node that takes workloads.",
         ),
         (
             [node("n0"), node("n1", gpu_type="A100", labels={"k": "v"})],
@@ -213,8 +214,8 @@ def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_
         "waiting-for-gpus",
         "wait",  # for others to end will do, too
         "It asks for 1 GPU, but none is free in the pool main. Nodes that would take it are out of service "
-        "(cordoned: n1; not ready: n3).",
-        "Ask an operator to end the maintenance (kubectl uncordon n1) and to look after n3, or wait until GPUs come "
+        "(cordoned or drained: n1; not ready: n3).",
+        f"Ask an operator to end the maintenance ({uncordon('n1')}) and to look after n3, or wait until GPUs come "
         "free.",
     )
     alone = why([nodes[0], nodes[-1]], A, busy[0], waiting("w", "a", 1))
@@ -225,11 +226,29 @@ def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_
     assert "out of service" not in named.message  # no GPU is a slice
 
 
+@pytest.mark.parametrize(
+    ("count", "commands"),
+    [
+        (8, uncordon("n0 n1 n2 n3 n4 n5 n6 n7")),
+        (9, f"for each {uncordon('NODE')}"),
+    ],
+)
+def test_commands_for_nodes_that_are_to_come_back_can_be_pasted(count: int, commands: str) -> None:
+    nodes = [node(f"n{at}", cordoned=True) for at in range(count)]
+    reason = why(nodes, A, waiting("w", "a", 8))
+    assert f"(cordoned or drained: n0, n1, n2 and {count - 3} more)" in reason.message
+    assert reason.next_step == f"Ask an operator to end the maintenance ({commands}), or choose another pool."
+
+
+def test_the_annotations_that_drain_a_node_are_named_as_the_agent_reads_them() -> None:
+    assert (Names().drain_elastic, Names().drain_reserved) == DRAIN_ANNOTATIONS
+
+
 def test_nodes_out_of_service_are_named_to_a_gang_only_where_it_would_start_with_them() -> None:
     busy = [placed("x", "a", on="n0:0")]
     nodes = [node("n0", 2), node("n1", 1, cordoned=True), node("n2", 1, cordoned=True, gpu_type="A100")]
     both = why(nodes, A, *busy, waiting("w", "a", 1, pods=2, gpu_types=("H100",)))
-    assert both.message.endswith("Nodes that would take it are out of service (cordoned: n1).")
+    assert both.message.endswith("Nodes that would take it are out of service (cordoned or drained: n1).")
     split = [node("n0", 2, cluster="east"), node("n1", 1, cordoned=True, cluster="west")]
     apart = why(split, A, *busy, waiting("w", "a", 1, pods=2))
     assert "out of service" not in apart.message  # a gang never spans clusters
@@ -241,7 +260,7 @@ def test_a_gang_that_fits_with_a_cordoned_node_only_is_told_of_it_though_enough_
     reason = why(nodes, A, *busy, waiting("w", "a", 2))
     assert (reason.code, reason.next_step) == (
         "fragmented",
-        "Ask an operator to end the maintenance (kubectl uncordon n2), or ask for fewer GPUs, less CPU or less memory "
+        f"Ask an operator to end the maintenance ({uncordon('n2')}), or ask for fewer GPUs, less CPU or less memory "
         "per pod.",
     )
 
