@@ -318,5 +318,5 @@ def of_quota(tree: Tree, charges: Charges, leaf: int, workload: Workload, milli:
         limit = charges.limit(leaf)
         if milli > limit:
             return reasons.exceeds_reservation(tree, leaf, milli, limit)
-    ceiling = charges.ceiling_forever(leaf, milli, reserved=workload.reserved)
-    return None if ceiling is None else reasons.exceeds_ceiling(tree, ceiling, milli)
+    ceilings = charges.ceilings_forever(leaf, milli, reserved=workload.reserved)
+    return reasons.exceeds_ceilings(tree, ceilings, milli) if ceilings else None

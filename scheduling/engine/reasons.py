@@ -369,23 +369,28 @@ def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason
     )
 
 
-def exceeds_ceiling(tree: Tree, ceiling: Ceiling, asked: int) -> Reason:
-    """Larger than a ceiling: the burst limit's or the maximum's, of its own team or one above."""
-    name, team = tree.team_name(ceiling.branch), tree.team_id(ceiling.branch)
-    numbers = {"asked": asked, "available": ceiling.limit, "limit": ceiling.limit}
-    if not ceiling.by_maximum and tree.teams[ceiling.branch].burst_limit_percent == 0:
+def exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Reason:
+    """Larger than ceilings: burst limits' or maxima, of its own team or of those above. The first makes the reason, all
+    are named; the numbers are of the lowest."""
+    first, *others = ceilings
+    name, team = tree.team_name(first.branch), tree.team_id(first.branch)
+    lowest = min(ceiling.limit for ceiling in ceilings)
+    numbers = {"asked": asked, "available": lowest, "limit": lowest}
+    also = "".join(f" It is also more than {_whose(tree, each)} ({gpus(each.limit)})." for each in others)
+    if not first.by_maximum and tree.teams[first.branch].burst_limit_percent == 0:
         return reason(
             ReasonCode.BURSTING_DISABLED,
-            f"It asks for {gpus(asked)}, more than {name}'s guarantee ({gpus(ceiling.limit)}), and bursting is off.",
-            "Ask for less, or ask an admin to raise the burst limit.",
+            f"It asks for {gpus(asked)}, more than {name}'s guarantee ({gpus(first.limit)}), and bursting is off."
+            f"{also}",
+            f"Ask for less, or ask an admin to raise {'all these limits' if others else 'the burst limit'}.",
             team=team,
             level=team,
             **numbers,
         )
     return reason(
         ReasonCode.EXCEEDS_CEILING,
-        f"It asks for {gpus(asked)}, more than {_whose(tree, ceiling)} ({gpus(ceiling.limit)}).",
-        "Ask for less, or ask an admin to raise the limit.",
+        f"It asks for {gpus(asked)}, more than {_whose(tree, first)} ({gpus(first.limit)}).{also}",
+        f"Ask for less, or ask an admin to raise {'all these limits' if others else 'the limit'}.",
         team=team,
         level=team,
         **numbers,

@@ -28,7 +28,18 @@ from scheduling.engine.types import (
     Topology,
     Workload,
 )
-from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, uncordon, waiting
+from scheduling.tests.engine.build import (
+    NOW,
+    node,
+    placed,
+    plan,
+    pool,
+    snapshot,
+    started,
+    team,
+    uncordon,
+    waiting,
+)
 
 A = (team("a"),)
 
@@ -316,6 +327,36 @@ def test_bursting_that_is_off_is_for_an_admin() -> None:
         "admin",
         (5_000, 4_000, 4_000),
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence", "step"),
+    [
+        (
+            {"burst_limit_percent": 0, "maximum": 5},
+            "more than a's guarantee (4 GPUs), and bursting is off. It is also more than the maximum of a allows "
+            "(5 GPUs). It is also more than the maximum of top allows (7 GPUs).",
+            "Ask for less, or ask an admin to raise all these limits.",
+        ),
+        (
+            {"burst_limit_percent": 50},
+            "more than the burst limit of a allows (6 GPUs). It is also more than the maximum of top allows (7 GPUs).",
+            "Ask for less, or ask an admin to raise all these limits.",
+        ),
+        (
+            {},
+            "more than the maximum of top allows (7 GPUs).",
+            "Ask for less, or ask an admin to raise the limit.",
+        ),
+    ],
+)
+def test_all_limits_that_it_exceeds_are_named(limits: dict[str, Any], sentence: str, step: str) -> None:
+    """Who has only one of them raised would be told of the next."""
+    teams = (team("top", maximum=7), team("a", "top", reserved=4, **limits))
+    reason = why([node("n0")], teams, waiting("w", "a", 8))
+    assert (reason.message, reason.next_step) == (f"It asks for 8 GPUs, {sentence}", step)
+    smaller = waiting("w", "a", (reason.limit_milli or 0) // 1000)
+    assert started(plan([node("n0")], teams, [smaller])) == {"w"}
 
 
 def test_a_ceiling_that_is_reached() -> None:
