@@ -294,12 +294,13 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         where = (kind.cluster, ask.one_sort and kind.is_sliced(usable.costs))
         held[where] = held.get(where, 0) + fleet.most_pods(ask, [usable])
     most, clusters = max(held.values()), {cluster for cluster, _ in held}
+    level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
     if min_pods > most:
         both = len({sliced for _, sliced in held}) > 1
+        inside = None if level not in levels else (level, fleet.unshared.most_together(ask))
         return reasons.larger_than_pool(
-            pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both
+            pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both, inside=inside
         )
-    level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
     if level is None:
         return None
     if level not in levels:

@@ -305,23 +305,36 @@ def larger_than_any_node(
 
 
 def larger_than_pool(
-    pool: Pool, pods: int, most: int, *, what: str, pod: int, clusters: int, either: bool
+    pool: Pool,
+    pods: int,
+    most: int,
+    *,
+    what: str,
+    pod: int,
+    clusters: int,
+    either: bool,
+    inside: tuple[str, int] | None,
 ) -> Reason:
     """At most so many of its pods, which ask for ``what`` (``pod`` milli-GPUs each at most), fit into the empty pool,
-    or into each of its clusters; ``either``: on GPUs alone, or on slices alone."""
+    or into each of its clusters; ``either``: on GPUs alone, or on slices alone. ``inside``: the level it requires, and
+    how many fit into its largest domain."""
     room = (
         f"the pool {pool.name} has room for"
         if clusters < 2
         else f"no one cluster of the pool {pool.name} has room for more than"
     )
     alone = " on GPUs alone or on slices alone" if either else ""
+    level, limit = inside or ("", most)
+    narrower = limit < most
+    and_inside = f", and no {level} for {f'more than {limit}' if limit else 'any'}" if narrower else ""
+    wider = f", and for a wider level than {level} or for none" if narrower else ""
     return reason(
         ReasonCode.LARGER_THAN_POOL,
-        f"It needs {pods} pods of {what} at once, but {room} {most} of them{alone} even when empty.",
-        "Ask for fewer pods, or a smaller minimum of pods.",
+        f"It needs {pods} pods of {what} at once, but {room} {most} of them{alone} even when empty{and_inside}.",
+        f"Ask for fewer pods, or a smaller minimum of pods{wider}.",
         asked=pods * pod,
-        available=most * pod,
-        limit=most * pod,
+        available=limit * pod,
+        limit=limit * pod,
         level=pool.id,
     )
 

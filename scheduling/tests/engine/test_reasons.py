@@ -142,6 +142,37 @@ def test_a_gang_larger_than_the_pool_or_than_each_of_its_clusters() -> None:
     assert "no one cluster of the pool main has room for more than 3 of them" in reason.message
 
 
+@pytest.mark.parametrize(
+    ("level", "sentence", "step", "limit"),
+    [
+        (
+            "node",
+            " even when empty, and no node for more than 1.",
+            "Ask for fewer pods, or a smaller minimum of pods, and for a wider level than node or for none.",
+            4_000,
+        ),
+        (
+            "rack",
+            " even when empty, and no rack for any.",
+            "Ask for fewer pods, or a smaller minimum of pods, and for a wider level than rack or for none.",
+            0,
+        ),
+        (None, " even when empty.", "Ask for fewer pods, or a smaller minimum of pods.", 12_000),
+    ],
+)
+def test_of_a_gang_larger_than_the_pool_the_level_that_it_requires_is_told_too(
+    level: str | None, sentence: str, step: str, limit: int
+) -> None:
+    """With as many pods as the pool has room for it would be told next that no node has."""
+    nodes = [node(f"n{index}", 4) for index in range(3)]
+    row = waiting("w", "a", 4, pods=4, topology=Topology(required=level))
+    reason = why(nodes, A, row, topology=["rack"])
+    assert (reason.code, reason.next_step) == ("larger-than-pool", step)
+    needs = "It needs 4 pods of 4 GPUs at once, but the pool main has room for 3 of them"
+    assert reason.message == f"{needs}{sentence}"
+    assert (reason.available_milli, reason.limit_milli) == (limit, limit)
+
+
 def test_a_topology_that_cannot_be() -> None:
     nodes = [node(f"n{index}", 4, labels={"rack": f"r{index}"}) for index in range(3)]
     row = waiting("w", "a", 4, pods=2, topology=Topology(required="rack"))
