@@ -108,6 +108,15 @@ def pool_paused(pool: Pool) -> Reason:
     )
 
 
+def paused_and_impossible(paused: Reason, found: Reason) -> Reason:
+    """The pool starts nothing, and could not start it either if it were resumed: ``found``."""
+    return replace(
+        paused,
+        message=f"{paused.message} Nor could it start there if the pool were resumed: {found.message}",
+        next_step=f"{found.next_step} Then ask an admin to resume the pool, or choose another one.",
+    )
+
+
 def cluster_offline(pool: Pool, asked: int | None) -> Reason:
     """Only with clusters that are disconnected now it could start."""
     return reason(

@@ -77,6 +77,39 @@ def test_a_paused_pool_starts_nothing() -> None:
     assert (found.waits[0].reason.code, found.waits[0].reason.kind) == ("pool-paused", "admin")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "limits", "sentence", "step"),
+    [
+        (
+            {"gpus": 9},
+            {},
+            "A pod asks for 9 GPUs, but the largest node it may use has 8.",
+            "Ask for less per pod, and for more pods if need be, for example --pods 2 --gpus 8.",
+        ),
+        (
+            {"gpus": 5},
+            {"maximum": 4},
+            "It asks for 5 GPUs, more than the maximum of a allows (4 GPUs).",
+            "Ask for less, or ask an admin to raise the limit.",
+        ),
+    ],
+)
+def test_a_paused_pool_hides_nothing_that_could_never_start_there(
+    wanted: dict[str, Any], limits: dict[str, Any], sentence: str, step: str
+) -> None:
+    paused = "The pool main is paused and starts nothing."
+    nodes, teams = [node("n0"), node("n1", 4, cordoned=True)], (team("a", **limits),)
+    reason = why(nodes, teams, waiting("w", "a", **wanted), paused=True)
+    assert (reason.code, reason.message, reason.next_step) == (
+        "pool-paused",
+        f"{paused} Nor could it start there if the pool were resumed: {sentence}",
+        f"{step} Then ask an admin to resume the pool, or choose another one.",
+    )
+    assert why(nodes, teams, waiting("w", "a", 4), paused=True).message == paused
+    closed = [node("n0", cordoned=True)]
+    assert why(closed, teams, waiting("w", "a", 4), paused=True).message == paused
+
+
 def test_a_disconnected_cluster_is_named_only_where_it_would_help() -> None:
     nodes = [node("n0", 4, cluster="east", cluster_online=False), node("n1", 1, cluster="west")]
     assert why(nodes, A, waiting("w", "a", 4)).code == "cluster-offline"
