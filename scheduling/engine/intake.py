@@ -164,7 +164,7 @@ class Intake:
         """What keeps it out of all pools: nodes, or guarantees and ceilings.
 
         Of several pools' reasons the first that is not for the user to mend, else the one of the pool where he is
-        nearest to a place: the last by the order of the codes.
+        nearest to a place: the last by the order of the codes. That it is so in the others too is said besides.
         """
         obstacles: list[Out] = []
         for fit in fits:
@@ -174,8 +174,13 @@ class Intake:
                 if obstacle.is_for_others:
                     return out
                 obstacles.append(out)
-        nowhere = reasons.no_pool(named=workload.pools is not None)
-        return max(obstacles, key=lambda out: CODES.index(out[1].code), default=(None, nowhere))
+        named = workload.pools is not None
+        pool, reason = max(
+            obstacles,
+            key=lambda out: CODES.index(out[1].code),
+            default=(None, reasons.no_pool(named=named)),
+        )
+        return pool, reasons.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
 
     def _obstacle_in(self, fit: _Fit, workload: Workload, leaf: int) -> Obstacle | None:
         """What keeps it out of one pool; of a paused one also what would keep it out for good once it is resumed."""

@@ -44,6 +44,14 @@ MOST_IN_COMMAND = 8
 """A command names so many nodes; for more it stands for each."""
 DRAIN_ANNOTATIONS = ("chamber.internal/drain-elastic-at", "chamber.internal/drain-reserved-at")
 """By these an operator has a node drained; the inventory tells it as cordoned."""
+FOR_NODES = "ask an operator for nodes that could take it"
+ELSEWHERE = {
+    "Choose another pool, or ask": "Ask",
+    "Choose another pool.": f"A{FOR_NODES[1:]}.",
+    "or choose another pool": f"or {FOR_NODES}",
+    " or another pool": f", or {FOR_NODES}",
+}
+"""What advises to choose another pool, and what to do instead where no pool would do."""
 DID_NOT_COMPLETE = "A workload it depends on did not complete."
 """Said of any; who may know which it is, is told its name in place of this."""
 
@@ -291,6 +299,16 @@ def no_pool(*, named: bool) -> Reason:
         "None of the pools it names exists.",
         "Choose a pool of the organisation.",
     )
+
+
+def in_no_pool(found: Reason, *, named: bool) -> Reason:
+    """What keeps it out of one of several pools, where others keep it out as well: those that it names, or all."""
+    if named:
+        return replace(found, message=f"{found.message} No other pool that it names can start it either.")
+    step = found.next_step
+    for elsewhere, instead in ELSEWHERE.items():
+        step = step.replace(elsewhere, instead)
+    return replace(found, message=f"{found.message} No other pool can start it either.", next_step=step)
 
 
 def larger_than_any_node(

@@ -478,6 +478,52 @@ def test_of_several_pools_one_whose_nodes_are_out_of_service_is_told(
     assert [each.rule for each in check(world, other, NOW)] == [BrokenRule.REASON]
 
 
+FOR_NODES = "or ask an operator for nodes that could take it"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence", "step"),
+    [
+        (
+            {"partition": "zz"},
+            "No node of the pool pa takes it: none is of the partition zz.",
+            f"Change what it asks of the node, {FOR_NODES}.",
+        ),
+        (
+            {"node_selector": (("zone", "moon"),)},
+            "No node of the pool pa takes it: none has the label zone=moon.",
+            f"Change what it asks of the node, {FOR_NODES}.",
+        ),
+        (
+            {"topology": Topology(required="rakc")},
+            "It asks for 1 GPU inside one rakc, but the topology of the pool pa has no level rakc.",
+            f"Ask for one of its levels (node), for none, {FOR_NODES}.",
+        ),
+        (
+            {"gpu_types": ("B200",)},
+            "It asks for B200, but the nodes of the pool pa that take workloads have H100.",
+            f"Ask for another GPU type, {FOR_NODES}.",
+        ),
+    ],
+)
+def test_what_no_pool_takes_is_not_sent_to_another_one(
+    wanted: dict[str, Any], sentence: str, step: str
+) -> None:
+    nodes, w = [node("n0", pool="pa"), node("n1", pool="pb")], waiting("w", "a", **wanted)
+
+    def told(row: Workload) -> tuple[str, str]:
+        world = snapshot(nodes, [team("a")], [row], pool("pa"), pool("pb"))
+        found = schedule(world, NOW)
+        assert [*check(world, found, NOW)] == []
+        return found.waits[0].reason.message, found.waits[0].reason.next_step
+
+    assert told(w) == (f"{sentence} No other pool can start it either.", step)
+    of_two, to_others = told(replace(w, pools=("pa", "pb")))
+    assert of_two == f"{sentence} No other pool that it names can start it either."
+    assert "another pool" in to_others
+    assert told(replace(w, pools=("pa",))) == (sentence, to_others)
+
+
 def test_a_limit_in_a_pool_with_nodes_out_of_service_leaves_the_other_pools_reason() -> None:
     """With the nodes back its limit would keep it out: nothing of theirs helps."""
     nodes = [node("n0", pool="pa", cordoned=True), node("n1", 4, pool="pb")]
