@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Min, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BigIntegerField, Count, F, Min, Model, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.expressions import CombinedExpression
+from django.db.models.functions import Cast
 from pydantic import ValidationError
 
 from teams.models import Pool, PoolPolicy
@@ -72,6 +74,13 @@ class KnownPools:
         """Return the slices that these types are; empty where any of them is a GPU, unknown, or none is named."""
         named = list(gpu_types)
         return [self.slices[name] for name in named] if all(name in self.slices for name in named) else []
+
+    def least_milli(self, gpu_milli: int | None, gpu_types: Iterable[str]) -> int:
+        """Return the least of a GPU that a pod can get which asks for so many (None = memory of one) of these types; a
+        slice is its share.
+        """
+        shares = [self.slices[name].share_milli for name in gpu_types if name in self.slices]
+        return min([defaults.SMALLEST_SHARE_MILLI if gpu_milli is None else gpu_milli, *shares])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +170,13 @@ def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
     """Return what pods get by default with each GPU, by the pools' slugs (1 query)."""
     nodes = _rows_of(Pool, "nodes")
     devices = _rows_of(nodes.model, "devices").filter(node=OuterRef("pk")).order_by()
-    counted = Subquery(devices.values("node").annotate(count=Count("pk")).values("count"))
-    there = nodes.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(gpus=counted)
+    # A slice counts as its share of a GPU, not as one.
+    milli = Subquery(devices.values("node").annotate(milli=Sum("share_milli")).values("milli"))
+    there = nodes.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(milli=milli)
     least = (
-        there.filter(gpus__gt=0)
+        there.filter(milli__gt=0)
         .values("pool")
-        .annotate(cpu=Min(F("cpu_milli") / F("gpus")), memory=Min(F("memory_mib") / F("gpus")))
+        .annotate(cpu=Min(_for_each_gpu("cpu_milli")), memory=Min(_for_each_gpu("memory_mib")))
     )
     known = {pool: (cpu, memory) for pool, cpu, memory in least.values_list("pool", "cpu", "memory")}
     found = {}
@@ -180,6 +190,12 @@ def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
             least_memory_mib=memory,
         )
     return found
+
+
+def _for_each_gpu(amount: str) -> CombinedExpression:
+    """Return what a node has of an amount for each of its GPUs, which are `milli` thousandths; rounded down."""
+    # Whole numbers of this size need 64 bits.
+    return Cast(F(amount), BigIntegerField()) * defaults.WHOLE_MILLI / F("milli")
 
 
 def _rows_of(model: type[Model], relation: str) -> QuerySet[Model]:
