@@ -20,7 +20,7 @@ from chamber import live, sessions
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
-from scheduling import silence
+from scheduling import never, silence
 from workloads import known
 
 PARTS: dict[str, Callable[[], object]] = {
@@ -179,6 +179,7 @@ def _fresh_topics() -> Iterator[None]:
     yield
     live.forget()
     known.forget()
+    never.forget()
     caches["process"].clear()
 
 

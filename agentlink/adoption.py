@@ -9,7 +9,7 @@ rules.
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -22,7 +22,7 @@ from django.utils import timezone
 from agentlink import spaces
 from agentlink.inventory import CLUSTER_LABEL
 from agentlink.models import AdoptedJob, BoundNamespace, Cluster, Device
-from agentlink.protocol import Discovered, DiscoveredJob, Verdict
+from agentlink.protocol import Discovered, DiscoveredJob, Report, Verdict
 from chamber import live, logs
 from chamber.errors import Refusal
 from chamber.transactions import keep
@@ -121,22 +121,34 @@ def _cancel_vanished(cluster: Cluster, message: Discovered, known: Iterable[Adop
             _cancel(row, JOB_DELETED, "was deleted in the cluster", by=Actor.agent(cluster.name))
 
 
-def cancel_deleted(cluster_id: UUID, attempt_ids: Collection[UUID], *, by: Actor) -> set[UUID]:
-    """Cancel, of workloads whose attempts ended because their Jobs were deleted, the adopted ones: whoever made the
-    Job took it away. Returns their attempts (one query, and those of a cancellation for each).
+def cancel_over(cluster_id: UUID, reports: Mapping[UUID, Report], *, by: Actor) -> set[UUID]:
+    """Cancel, of workloads whose attempts ended because their Jobs were deleted or have ended, the adopted ones: they
+    cannot run again. Returns their attempts (one query, and those of a cancellation for each).
     """
-    rows = AdoptedJob.objects.filter(cluster=cluster_id, workload__attempts__in=attempt_ids)
+    over = [attempt_id for attempt_id, report in reports.items() if report.reason in (JOB_DELETED, JOB_ENDED)]
+    if not over:
+        return set()
+    rows = AdoptedJob.objects.filter(cluster=cluster_id, workload__attempts__in=over)
     found = {
         row.ended: row for row in rows.annotate(ended=F("workload__attempts")).select_related("workload")
     }
-    for row in found.values():
-        _cancel(row, JOB_DELETED, "was deleted in the cluster", by=by)
+    for attempt_id, row in found.items():
+        report = reports[attempt_id]
+        if report.reason == JOB_DELETED:
+            _cancel(row, JOB_DELETED, "was deleted in the cluster", by=by)
+        else:
+            # An attempt that never began was too late: an earlier one knows the cause.
+            _cancel(
+                row, JOB_ENDED, _why_ended(row), by=by, message=report.message if report.created_at else ""
+            )
     return set(found)
 
 
 def _why_ended(row: AdoptedJob) -> str:
     """Return that a Job has ended, and what took its pods away before that, if anything did (1 query)."""
-    last = row.workload.attempts.order_by("-number").first()
+    # Those that began too late, before it was known, say nothing of the cause.
+    ran = row.workload.attempts.exclude(end_reason__in=("", AttemptEnd.REFUSED))
+    last = ran.order_by("-number").first()
     ended = "has ended in the cluster and cannot run again"
     if last is None or last.end_reason != AttemptEnd.DISPLACED:
         return ended
@@ -144,10 +156,11 @@ def _why_ended(row: AdoptedJob) -> str:
     return f"{ended}, for it allows no failure (backoffLimit 0): {cause}"
 
 
-def _cancel(row: AdoptedJob, code: str, what: str, *, by: Actor) -> None:
+def _cancel(row: AdoptedJob, code: str, what: str, *, by: Actor, message: str = "") -> None:
+    """Cancel the workload of a Job, for what became of this, or in the agent's words where it says it all."""
     why = EndReason(
         code,
-        f"Its Job {row.namespace}/{row.name} {what}.",
+        message or f"Its Job {row.namespace}/{row.name} {what}.",
         kind="ended",
         next_step=NEXT_STEPS[code].format(name=row.name, namespace=row.namespace),
     )

@@ -178,9 +178,8 @@ class _Taking:
 
     def _end(self) -> None:
         """End attempts that did not go well by what the cluster tells of them."""
-        deleted = [key for key, report in self._ends.items() if report.reason == adoption.JOB_DELETED]
-        if deleted:
-            cancelled = adoption.cancel_deleted(self._cluster_id, deleted, by=self._by)
+        cancelled = adoption.cancel_over(self._cluster_id, self._ends, by=self._by)
+        if cancelled:
             self._ends = {key: report for key, report in self._ends.items() if key not in cancelled}
         refused = {
             attempt_id: reasons.of_refusal(report.reason, report.message)

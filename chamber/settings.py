@@ -186,6 +186,8 @@ CHAMBER_SILENCE = "scheduling.silence.mark"
 CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 # How a lower room has the pods of an ended attempt stopped: workloads calls it by name, inside its transaction.
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
+# What keeps new workloads from ever starting: workloads asks it by name, once they are submitted.
+CHAMBER_NEVER_STARTS = "scheduling.never.sentences"
 # How long history is kept, and what of it otherwise (`teams.retention.kept`; None: as long as the rest).
 CHAMBER_KEEP_DAYS = env.integer("CHAMBER_KEEP_DAYS", 365, low=30, high=36_500)
 CHAMBER_KEEP_WORKLOAD_DAYS = env.integer_or_none("CHAMBER_KEEP_WORKLOAD_DAYS", low=30, high=36_500)

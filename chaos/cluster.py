@@ -126,7 +126,7 @@ def main() -> int:
     cluster = RecordedCluster(nodes, name=name, state_file=given.state, record=given.record)
     token = given.token_file.read_text().strip()
     with suppress(KeyboardInterrupt):
-        asyncio.run(run_agent(given.url, token, cluster, transport=given.transport))
+        asyncio.run(run_agent(given.url, token, cluster, transport=given.transport, memory=cluster.memory))
     return 0
 
 

@@ -155,7 +155,9 @@ class PoolFiguresShape(serializers.Serializer[Any]):
     elastic = GpusField(source="elastic_milli", help_text="Elastic use inside a guarantee.")
     burst = GpusField(source="burst_milli", help_text="Use beyond every guarantee.")
     idle = GpusField(source="idle_milli")
-    waiting = serializers.IntegerField(help_text="Workloads in its queue.")
+    waiting = serializers.IntegerField(
+        help_text="Workloads in its queue, and those that wait for it to be resumed."
+    )
 
 
 class Queue(APIView):

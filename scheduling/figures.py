@@ -53,7 +53,7 @@ class PoolBar:
     """A pool as one stacked bar: `capacity_milli` counts every device, `unavailable_milli` what nobody can get.
 
     `slices` of its devices are no GPUs and count `slices_milli` of the capacity in sum. `waiting` counts the workloads
-    in its queue.
+    in its queue, and those that wait for a paused pool.
     """
 
     pool: Pool
@@ -192,7 +192,7 @@ def pool_sums() -> PoolSums:
 
 
 def _waiting_by_pool() -> Counter[str | None]:
-    """Return how many wait in which pool's queue (2 queries).
+    """Return how many wait in which pool's queue, or for the pool to be resumed (2 queries).
 
     One that no cycle has looked at waits in each pool that it accepts; those that accept any stand under None.
     """
@@ -201,6 +201,8 @@ def _waiting_by_pool() -> Counter[str | None]:
     counts = Counter[str | None]()
     for pool, queue in (last.content["queues"] if last else {}).items():
         counts[pool] += sum(row[0] not in since.gone for row in queue)
+    for key, pool in last.paused() if last else ():
+        counts[pool] += key not in since.gone
     for row in since.came:
         if not row.held:
             accepted: list[str | None] = [*row.pools] or [None]

@@ -57,6 +57,13 @@ class LastCycle:
         here = [key for key in anywhere if accepts[key] is None or pool in accepts[key]]
         return [row[0] for row in self.content["aside"].get(pool, [])] + here
 
+    def paused(self) -> list[tuple[str, str]]:
+        """Return who waits for a paused pool, and for which."""
+        code = engine.ReasonCode.POOL_PAUSED
+        numbers = {number for number, reason in enumerate(self.content["reasons"]) if reason[0] == code}
+        aside = self.content["aside"].items() if numbers else ()
+        return [(row[0], pool) for pool, rows in aside for row in rows if row[1] in numbers]
+
     def told(self, workloads: Set[str]) -> set[str]:
         """Return those of these workloads of which it tells how they wait."""
         if not workloads:

@@ -82,7 +82,7 @@ def test_a_beat_that_stopped_is_silent(team: Deployment) -> None:
     well(team)
     with stopped(team, "beat"):
         until(lambda: _waiting(team, "celery") == 0)
-        assert found_after(team, MARKS, "beat").endswith(
+        assert found_after(team, MARKS, "duties").endswith(
             "so the beat is silent. Start `chamber beat`, or look into its log."
         )
 
@@ -91,7 +91,7 @@ def test_a_worker_that_stopped_leaves_messages_waiting(team: Deployment) -> None
     well(team)
     with stopped(team, "worker"):
         until(lambda: _waiting(team, "celery") > 0)
-        assert found_after(team, MARKS, "beat").endswith(
+        assert found_after(team, MARKS, "duties").endswith(
             "so the beat sends but no worker takes them. Start `chamber worker --queue duties`."
         )
 
@@ -138,7 +138,11 @@ def test_requests_of_all_processes_stand_on_one_page(team: Deployment) -> None:
 def test_redis_that_was_dropped(team: Deployment) -> None:
     team.redis.stop()
     try:
-        assert findings(team)["redis"].startswith("Redis does not answer: ")
+        with psycopg.connect(team.database.url, autocommit=True) as connection:
+            connection.execute(MARKS.encode())
+        found = findings(team)
+        assert found["redis"].startswith("Redis does not answer: ")
+        assert not {"duties", "scheduler"} & found.keys(), "their queues cannot be read"
         page = httpx.get(f"{team.web_url}/metrics", timeout=60).text
     finally:
         team.redis.start()

@@ -19,7 +19,7 @@ from chamber.rest import etag
 from chamber.standing import Standing
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
-from workloads import actions, listing, watch
+from workloads import actions, listing, warnings, watch
 from workloads.admissible import completed
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest, Unreadable, parse_many
@@ -66,7 +66,7 @@ class _Shapes(threading.local):
     """Shapes that a thread uses again: making the forty fields of one costs more than filling them."""
 
     def __init__(self) -> None:
-        self.workload, self.submitted = WorkloadShape(), SubmittedShape()
+        self.workload = WorkloadShape()
 
 
 _shapes = _Shapes()
@@ -114,7 +114,10 @@ class Workloads(APIView):
             key=request.headers.get("Idempotency-Key"),
             body_sha256=hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest(),
         )
-        answer = [_shapes.submitted.to_representation(workload) for workload in made]
+        told = warnings.of(made)
+        answer = [
+            {**one, "warnings": told[workload.pk]} for workload, one in zip(made, shown(made), strict=True)
+        ]
         return Response({"workloads": answer} if several else answer[0], status=201)
 
 

@@ -35,7 +35,7 @@ def per_gpu(
     *, cpu: float | None, memory_mib: int | None, least_cpu_milli: int | None, least_memory_mib: int | None
 ) -> PerGpu:
     """Return the default of a pool by its policy (`cpu` in cores; None = not said) and by the least that any node has
-    for each of its GPUs (None = not known).
+    for each of its GPUs (None = not known), of which a slice is its share.
     """
     return PerGpu(
         _amount(None if cpu is None else round(cpu * 1000), least_cpu_milli, STEP_CPU_MILLI),
@@ -49,13 +49,12 @@ def _amount(said: int | None, least: int | None, step: int) -> int:
     return said if least is None else min(said, least)
 
 
-def of(pools: Iterable[str], known: Mapping[str, PerGpu], gpu_milli: int | None) -> PerGpu:
-    """Return what a pod gets that asks for so many GPUs (None = memory of one) in whichever of these pools."""
+def of(pools: Iterable[str], known: Mapping[str, PerGpu], gpu_milli: int) -> PerGpu:
+    """Return what a pod gets with so many GPUs in whichever of these pools."""
     found = [known.get(slug, NONE) for slug in pools]
     if not found:
         return NONE
-    share = SMALLEST_SHARE_MILLI if gpu_milli is None else gpu_milli
     return PerGpu(
-        min(each.cpu_milli for each in found) * share // WHOLE_MILLI,
-        min(each.memory_mib for each in found) * share // WHOLE_MILLI,
+        min(each.cpu_milli for each in found) * gpu_milli // WHOLE_MILLI,
+        min(each.memory_mib for each in found) * gpu_milli // WHOLE_MILLI,
     )

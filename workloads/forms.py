@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.http import QueryDict
 
+from chamber import invalid
 from chamber.errors import Refusal
 from chamber.forms import Form
 from teams.actors import Actor
@@ -63,14 +64,22 @@ def requests_from(data: QueryDict, by: Actor) -> list[SubmissionRequest]:
     """
     if data.get("tab") == "yaml":
         return manifests.parse(data.get("manifest", ""), complete=lambda found: completed(found, by))
+    content, lines = _content(data)
     try:
-        return [SubmissionRequest.parse(_content(data))]
+        asked = [SubmissionRequest.parse(content)]
+        if lines:
+            raise Unreadable([lines], asked)
     except Unreadable as unreadable:
-        raise completed(unreadable, by) from unreadable
+        found = Unreadable([{**lines, **told} for told in unreadable.wrong], unreadable.rest)
+        raise completed(found, by) from unreadable
+    return asked
 
 
-def _content(data: QueryDict) -> dict[str, Any]:
-    """Return the posted fields as a submission says them; empty ones are left to their defaults."""
+def _content(data: QueryDict) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the posted fields as a submission says them, empty ones left to their defaults; and sentences about those
+    of which lines cannot be read.
+    """
+    wrong: dict[str, str] = {}
     content: dict[str, Any] = {
         name: str(data[name]).strip()
         for name in SubmitForm.base_fields
@@ -81,24 +90,29 @@ def _content(data: QueryDict) -> dict[str, Any]:
             content[name] = [word for word in re.split(r"[,\s]+", content[name]) if word]
     for name in _PAIRS:
         if name in content:
-            content[name] = _pairs(name, content[name])
+            content[name], told = _pairs(content[name])
+            if told:
+                wrong[name] = invalid.together(told)
     tier = data.get("tier", "normal")
     content["priority"] = tier if tier != OTHER else data.get("priority", "")
     for name in ("hold", "fail_if_impossible"):
         content[name] = bool(data.get(name))
-    return content
+    return content, wrong
 
 
-def _pairs(field: str, text: str) -> dict[str, str]:
+def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
+    """Return the names and values, and a sentence for each line that is none."""
     pairs: dict[str, str] = {}
+    wrong = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         name, equals, value = line.partition("=")
         if not equals:
-            raise Refusal(f"Line {number} is {line.strip()!r}; write NAME=value on each line.", field=field)
+            wrong.append(f"Line {number} is {invalid.shown(line.strip())}; write NAME=value on each line.")
+            continue
         pairs[name.strip()] = value.strip()
-    return pairs
+    return pairs, wrong
 
 
 def _text(label: str, *, help_text: str = "", required: bool = False, **attributes: Any) -> forms.CharField:

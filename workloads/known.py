@@ -6,10 +6,12 @@ only: nobody who announces, maybe with rows locked, counts anything.
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Min, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BigIntegerField, Count, F, Min, Model, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.expressions import CombinedExpression
+from django.db.models.functions import Cast
 from pydantic import ValidationError
 
 from teams.models import Pool, PoolPolicy
@@ -73,6 +75,13 @@ class KnownPools:
         named = list(gpu_types)
         return [self.slices[name] for name in named] if all(name in self.slices for name in named) else []
 
+    def least_milli(self, gpu_milli: int | None, gpu_types: Iterable[str]) -> int:
+        """Return the least of a GPU that a pod can get which asks for so many (None = memory of one) of these types; a
+        slice is its share.
+        """
+        shares = [self.slices[name].share_milli for name in gpu_types if name in self.slices]
+        return min([defaults.SMALLEST_SHARE_MILLI if gpu_milli is None else gpu_milli, *shares])
+
 
 @dataclass(frozen=True, slots=True)
 class _Named:
@@ -82,21 +91,8 @@ class _Named:
     read_at: float
 
 
-NodeGpus = frozenset[tuple[str, int]]
-"""The GPUs of a node: how many of each type."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """What nodes of each pool have."""
-
-    by_pool: Mapping[str, Collection[NodeGpus]]
-    read_at: float
-
-
 _known: KnownPools | None = None
 _named: _Named | None = None
-_sizes: _Sizes | None = None
 
 
 def pools(*, fresh: bool = False) -> KnownPools:
@@ -134,34 +130,10 @@ def slugs() -> Mapping[str, str]:
     return named.slugs
 
 
-def largest_nodes() -> Mapping[str, Collection[NodeGpus]]:
-    """Return how many GPUs of which types nodes of each pool have, by the pools' slugs, as it was at most 10 seconds
-    ago (1 query). Slices are no GPUs. Nodes that are down are counted in, devices used without Chamber are not.
-    """
-    global _sizes  # noqa: PLW0603 - one per process
-    sizes = _sizes
-    if sizes is None or time.monotonic() - sizes.read_at > KEPT_SECONDS:
-        sizes = _sizes = _Sizes(_read_sizes(), time.monotonic())
-    return sizes.by_pool
-
-
-def _read_sizes() -> dict[str, set[NodeGpus]]:
-    there = _rows_of(Pool, "nodes").filter(gone_at__isnull=True, pool__isnull=False).order_by()
-    whole = there.filter(devices__foreign=False, devices__slicing=WHOLE)
-    counted = whole.values_list("pool__slug", "pk", "devices__gpu_type").annotate(gpus=Count("devices"))
-    nodes: dict[tuple[str, object], list[tuple[str, int]]] = {}
-    for slug, node, gpu_type, gpus in counted:
-        nodes.setdefault((slug, node), []).append((gpu_type, gpus))
-    found: dict[str, set[NodeGpus]] = {}
-    for (slug, _), gpus_by_type in nodes.items():
-        found.setdefault(slug, set()).add(frozenset(gpus_by_type))
-    return found
-
-
 def forget() -> None:
     """Have the next to ask look at the tables."""
-    global _known, _named, _sizes  # noqa: PLW0603 - one per process
-    _known = _named = _sizes = None
+    global _known, _named  # noqa: PLW0603 - one per process
+    _known = _named = None
 
 
 def _read() -> KnownPools:
@@ -198,12 +170,13 @@ def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
     """Return what pods get by default with each GPU, by the pools' slugs (1 query)."""
     nodes = _rows_of(Pool, "nodes")
     devices = _rows_of(nodes.model, "devices").filter(node=OuterRef("pk")).order_by()
-    counted = Subquery(devices.values("node").annotate(count=Count("pk")).values("count"))
-    there = nodes.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(gpus=counted)
+    # A slice counts as its share of a GPU, not as one.
+    milli = Subquery(devices.values("node").annotate(milli=Sum("share_milli")).values("milli"))
+    there = nodes.filter(gone_at__isnull=True, pool__isnull=False).order_by().annotate(milli=milli)
     least = (
-        there.filter(gpus__gt=0)
+        there.filter(milli__gt=0)
         .values("pool")
-        .annotate(cpu=Min(F("cpu_milli") / F("gpus")), memory=Min(F("memory_mib") / F("gpus")))
+        .annotate(cpu=Min(_for_each_gpu("cpu_milli")), memory=Min(_for_each_gpu("memory_mib")))
     )
     known = {pool: (cpu, memory) for pool, cpu, memory in least.values_list("pool", "cpu", "memory")}
     found = {}
@@ -217,6 +190,12 @@ def _per_gpu(pools: Iterable[Pool]) -> dict[str, PerGpu]:
             least_memory_mib=memory,
         )
     return found
+
+
+def _for_each_gpu(amount: str) -> CombinedExpression:
+    """Return what a node has of an amount for each of its GPUs, which are `milli` thousandths; rounded down."""
+    # Whole numbers of this size need 64 bits.
+    return Cast(F(amount), BigIntegerField()) * defaults.WHOLE_MILLI / F("milli")
 
 
 def _rows_of(model: type[Model], relation: str) -> QuerySet[Model]:

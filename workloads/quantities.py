@@ -3,6 +3,8 @@
 import re
 from decimal import Decimal, InvalidOperation
 
+from chamber import invalid
+
 WHOLE_MILLI = 1000
 MOST_GPUS = 1024
 """Most GPUs that one pod may ask for."""
@@ -31,7 +33,9 @@ def gpu_milli(value: object) -> int:
     """
     number = _decimal(value)
     if number is None:
-        raise ValueError(f"{value!r} is not a number of GPUs: ask for 0.25, 0.5, 0.75 or whole GPUs per pod.")
+        raise ValueError(
+            f"{invalid.shown(value)} is not a number of GPUs: ask for 0.25, 0.5, 0.75 or whole GPUs per pod."
+        )
     if number > MOST_GPUS:
         raise ValueError(f"A pod asks for {_short(number)} GPUs; at most {MOST_GPUS:,} are allowed.")
     if number == number.to_integral_value() and number >= 1:
@@ -50,8 +54,12 @@ def gpu_milli(value: object) -> int:
 def _decimal(value: object) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
+    text = str(value).strip()
+    # Python takes both for numbers.
+    if not text.isascii() or "_" in text:
+        return None
     try:
-        number = Decimal(str(value).strip())
+        number = Decimal(text)
     except InvalidOperation:
         return None
     return number if number.is_finite() else None

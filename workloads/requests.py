@@ -24,11 +24,13 @@ from chamber import invalid
 from chamber.errors import Refusal
 from chamber.words import count
 from teams import durations
+from teams.durations import duration_text
 from teams.rules import TIERS
 from workloads import metadata, quantities
 from workloads.models import JobClass, OnPreemption
 
 MOST_IN_ONE_REQUEST = 1000
+MOST_PRIORITY = 1_000_000
 MOST_CHARACTERS = 32_768
 """In one argument of the command, or one value of the environment."""
 MOST_TO_RUN_BYTES = 256 * 1024
@@ -36,15 +38,29 @@ MOST_TO_RUN_BYTES = 256 * 1024
 TEN_YEARS = 10 * 365 * 86400
 SHORT_NAMES = {"time_limit": "time_limit_seconds", "grace": "grace_seconds"}
 """What people may write for a field; sentences then name it as they wrote it."""
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TOLERATION = re.compile(rf"[^=:\s]+(=[^:\s]*)?(:({'|'.join(_EFFECTS)}))?")
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _priority(value: object) -> object:
-    if isinstance(value, str) and not value.strip().isdigit():
-        if value not in TIERS:
-            raise ValueError(f"{value!r} is no priority: give a number, or one of {', '.join(TIERS)}.")
+    if isinstance(value, str) and value in TIERS:
         return TIERS[value]
-    return value
+    text = str(value).strip()
+    whole = isinstance(value, int | str) and not isinstance(value, bool) and text.isascii() and text.isdigit()
+    if not whole or len(text) > 20 or int(text) > MOST_PRIORITY:
+        raise ValueError(
+            f"{invalid.shown(value)} is no priority: give a whole number from 0 to {MOST_PRIORITY:,}, or one of "
+            f"{', '.join(TIERS)}."
+        )
+    return int(text)
+
+
+def _no_toleration(value: object) -> str:
+    return (
+        f"{invalid.shown(value)} is no toleration: write key or key=value, and after a colon, if need be, "
+        f"{', '.join(_EFFECTS[:-1])} or {_EFFECTS[-1]}."
+    )
 
 
 def _gpus(value: object) -> object:
@@ -60,7 +76,13 @@ def _seconds(value: object) -> object:
 
 
 def _command(value: object) -> object:
-    return ["sh", "-c", value] if isinstance(value, str) and value.strip() else value or []
+    if value is None or isinstance(value, list):
+        return value or []
+    if not isinstance(value, str):
+        raise ValueError(
+            f"command is {invalid.shown(value)}; it must be text, which sh -c runs, or a list of words."
+        )
+    return ["sh", "-c", value] if value.strip() else []
 
 
 def _texts(value: object) -> object:
@@ -98,7 +120,7 @@ class SubmissionRequest(BaseModel):
     name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     team: Slug
     job_class: JobClass = JobClass.EXPERIMENT
-    priority: Annotated[int, BeforeValidator(_priority), Field(ge=0, le=1_000_000)] = TIERS["normal"]
+    priority: Annotated[int, BeforeValidator(_priority), Field(ge=0, le=MOST_PRIORITY)] = TIERS["normal"]
 
     pods: int = Field(default=1, ge=1, le=100_000)
     min_pods: Annotated[int | None, Field(ge=1, le=100_000)] = None
@@ -199,6 +221,14 @@ class SubmissionRequest(BaseModel):
                 raise ValueError(
                     f"{name} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are allowed."
                 )
+        return value
+
+    @field_validator("tolerations")
+    @classmethod
+    def _known_effects(cls, value: list[str]) -> list[str]:
+        for text in value:
+            if not _TOLERATION.fullmatch(text):
+                raise ValueError(_no_toleration(text))
         return value
 
     @field_validator("shm_mib")
@@ -329,17 +359,24 @@ def _written(data: object) -> dict[str, str]:
 
 
 def _sentence(detail: ErrorDetails, field: str) -> str:
-    if detail["type"] == "extra_forbidden" and field == "gang":
-        return invalid.told("bool_type", field, detail["input"])
-    if detail["type"] == "extra_forbidden" and field in SHORT_NAMES:
-        return f"Give either {field} or {SHORT_NAMES[field]}, not both."
-    if detail["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(field, SubmissionRequest.model_fields, n=1)
-        return f"There is no field {field!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
-    if detail["type"] == "string_too_short":
+    kind, given = detail["type"], invalid.shown(detail["input"])
+    if kind == "extra_forbidden":
+        return _no_field(detail, field)
+    if kind == "string_too_short":
         return f"{invalid.place(detail)} is missing."
-    if detail["type"] == "string_pattern_mismatch":
-        return (
-            f"{field} is {invalid.shown(detail['input'])}; it may hold no blanks and only ASCII characters."
-        )
+    if kind == "string_pattern_mismatch":
+        return f"{field} is {given}; it may hold no blanks and only ASCII characters."
+    if field == "tolerations" and kind == "string_type":
+        return f"{invalid.place(detail)} is {given}; it must be text, such as key or key=value."
+    if kind == "less_than_equal" and SHORT_NAMES.get(field, field) in SHORT_NAMES.values():
+        return f"{field} is {given}; at most {duration_text(int(detail['ctx']['le']))} is allowed."
     return invalid.sentence(detail)
+
+
+def _no_field(detail: ErrorDetails, field: str) -> str:
+    if field == "gang":
+        return invalid.told("bool_type", field, detail["input"])
+    if field in SHORT_NAMES:
+        return f"Give either {field} or {SHORT_NAMES[field]}, not both."
+    near = difflib.get_close_matches(field, SubmissionRequest.model_fields, n=1)
+    return f"There is no field {field!r}" + (f"; did you mean {near[0]!r}?" if near else ".")

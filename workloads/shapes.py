@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from teams.api.shapes import GpusField
-from workloads import known, warnings
+from workloads import known
 from workloads.models import Attempt, Event, Workload
 from workloads.requests import SubmissionRequest
 
@@ -138,18 +138,16 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
 class SubmittedShape(WorkloadShape):
     """A workload that was just submitted."""
 
-    warnings = serializers.SerializerMethodField(
-        help_text="What keeps it from starting as things are, whoever else waits; it is taken all the same."
+    warnings = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="What keeps it from ever starting as things are, whoever else waits; it is taken all the same.",
     )
 
     class Meta:
         model = Workload
         fields = (*WorkloadShape.Meta.fields, "warnings")
         read_only_fields = fields
-
-    def get_warnings(self, workload: Workload) -> list[str]:
-        """Return the sentences, mostly none."""
-        return warnings.of(workload)
 
 
 class AttemptShape(serializers.ModelSerializer[Attempt]):

@@ -154,7 +154,8 @@ def prepare(
 def _amounts(request: SubmissionRequest, setting: Setting) -> tuple[PerGpu, list[str]]:
     """Return CPU and memory of each pod, and which of them are defaults of the pools that it accepts."""
     accepted = request.pools or setting.pools.by_slug
-    default = defaults.of(accepted, setting.pools.per_gpu, request.gpu_milli)
+    gpu_milli = setting.pools.least_milli(request.gpu_milli, request.gpu_types)
+    default = defaults.of(accepted, setting.pools.per_gpu, gpu_milli)
     cpu_milli, memory_mib, given = round(request.cpu * 1000), request.memory_mib, []
     if "cpu" not in request.model_fields_set and default.cpu_milli:
         cpu_milli, given = default.cpu_milli, [defaults.CPU]

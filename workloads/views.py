@@ -199,8 +199,9 @@ def _take(request: HttpRequest) -> HttpResponse:
         by_line = asked is not None and request.POST.get("tab") == "yaml"
         form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
         return _form_page(request, form, status=422)
+    told = warnings.of(workloads)
     for workload in workloads:
-        for text in warnings.of(workload):
+        for text in told[workload.pk]:
             messages.warning(request, f"{workload.name}: {text}")
     if len(workloads) == 1:
         messages.success(request, f"{workloads[0].name} is submitted.")

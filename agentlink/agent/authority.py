@@ -7,6 +7,9 @@ from pathlib import Path
 VARIABLE = "CHAMBER_CA"
 """The same variable, with the same meaning, that the command line reads."""
 
+_UNKNOWN = frozenset({2, 18, 19, 20, 21})
+"""OpenSSL's numbers for a chain that ends at nobody who is believed, and for a certificate that vouches for itself."""
+
 
 class BadAuthority(Exception):  # noqa: N818 - an answer to whoever started the agent
     """A file that names no authority, as a sentence."""
@@ -31,3 +34,16 @@ def context() -> ssl.SSLContext | None:
         ) from error
     except OSError as error:
         raise BadAuthority(f"{VARIABLE} names {file}, which cannot be read ({error.strerror}).") from error
+
+
+def untrusted(error: BaseException | None) -> str:
+    """Return why the server's certificate is not trusted, and what to do, where that lies behind an error; else ""."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    if error is None:
+        return ""
+    why = f"CERTIFICATE_VERIFY_FAILED, {error.verify_message}"
+    if error.verify_code not in _UNKNOWN:
+        return f"Its certificate is not trusted: {why}."
+    there = "does not hold" if os.environ.get(VARIABLE) else "is to name the certificate of"
+    return f"Its certificate is not trusted ({why}): {VARIABLE} {there} the authority that signed it."

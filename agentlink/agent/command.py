@@ -64,7 +64,8 @@ def main(
         return _refuse(error)
     simulated = SimulatedCluster(nodes, name=simulate.stem, state_file=state_file)
     with logs.bind(cluster=cluster or simulate.stem):
-        _run(run_agent(url, partial(_token, token_file), simulated, transport=transport), log)
+        token = partial(_token, token_file)
+        _run(run_agent(url, token, simulated, transport=transport, memory=simulated.memory), log)
     simulated.save()
     return 0
 

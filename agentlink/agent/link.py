@@ -138,7 +138,8 @@ class LongPollLink:
                 headers={"Content-Type": "application/json"},
             )
         except httpx.HTTPError as error:
-            raise LinkLost(f"The server could not be asked: {error!r}.") from error
+            why = authority.untrusted(error) or f"{error!r}."
+            raise LinkLost(f"The server could not be asked: {why}") from error
         answers: Any = None
         with suppress(ValueError):  # a proxy's page, or the server's while its database is away
             answers = response.json()
@@ -198,7 +199,8 @@ async def open_socket(url: str, token: str, path: str) -> AsyncIterator[ClientCo
             ping_timeout=PING_SECONDS,
         )
     except (OSError, TimeoutError, WebSocketException, ssl.SSLError) as error:
-        raise LinkLost(f"{url} could not be reached: {error}.") from error
+        why = authority.untrusted(error) or f"{error}."
+        raise LinkLost(f"{url} could not be reached: {why}") from error
     async with socket:
         yield socket
 

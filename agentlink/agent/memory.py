@@ -1,6 +1,7 @@
 """What an agent remembers of the server's database: how far it was when it was last heard.
 
-It is kept with the agent's lease, where the next agent finds it: an agent keeps nothing on disk.
+It is kept with the agent's lease, where the next agent finds it: an agent keeps nothing on disk. That of a simulated
+cluster has no lease, and keeps it in the cluster's state file.
 """
 
 from uuid import UUID

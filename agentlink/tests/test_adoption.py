@@ -206,6 +206,45 @@ def test_a_job_that_has_ended_is_neither_adopted_nor_run_again(place: Place, bou
     )
 
 
+EVICTED = "Pod 0 on n1 was evicted, as when its node is drained."
+ENDED = "Its Job nlp-jobs/train has ended in the cluster and cannot run again"
+ENDED_BY_IT = f"{ENDED}, for it allows no failure (backoffLimit 0): {EVICTED}"
+
+
+def test_a_job_that_an_eviction_ended_is_cancelled_with_its_attempt(
+    place: Place, bound: BoundNamespace
+) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job())
+    workload = Workload.objects.get()
+    (device, *_) = devices_of(place.cluster, "n1")
+    attempt = admit(place.team, place.owner, place.pool, place.cluster, [device], workload=workload)
+    said = report(attempt, Phase.FAILED, 1, reason="job-ended", message=ENDED_BY_IT)
+    hand.say(Observed(reports=(said,)))
+    workload.refresh_from_db()
+    attempt.refresh_from_db()
+    assert (workload.status, workload.reason["message"]) == (Status.CANCELLED, ENDED_BY_IT)
+    assert "kubectl delete job train -n nlp-jobs" in workload.reason["next_step"]
+    assert (attempt.end_reason, workload.attempts.count()) == ("cancelled", 1)
+
+
+def test_an_attempt_that_came_before_its_job_was_known_to_have_ended_hides_no_eviction(
+    place: Place, bound: BoundNamespace
+) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job())
+    workload = Workload.objects.get()
+    (device, *_) = devices_of(place.cluster, "n1")
+    attempt = admit(place.team, place.owner, place.pool, place.cluster, [device], workload=workload)
+    said = report(attempt, Phase.FAILED, 1, reason="drained", message=EVICTED)
+    hand.say(Observed(reports=(said,)))
+    workload.refresh_from_db()
+    assert workload.status == Status.PENDING
+    workload = refuse(place, workload, code="job-ended")
+    assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-ended")
+    assert workload.reason["message"] == ENDED_BY_IT
+
+
 def test_a_workload_that_was_cancelled_is_not_adopted_again(place: Place, bound: BoundNamespace) -> None:
     hand = Hand(place.cluster)
     slug = discover(hand, job())["u1"].workload

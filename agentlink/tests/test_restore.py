@@ -3,6 +3,7 @@ agent make of what the other does not know any more.
 """
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -48,12 +49,24 @@ restore = transaction.savepoint_rollback
 class Machine:
     """An agent with its cluster, in the process of the test; each step's messages go through the whole server."""
 
-    def __init__(self, place: Place) -> None:
-        self.place, self.now = place, timezone.now().timestamp()
-        self.cluster = SimulatedCluster(nodes(2), clock=lambda: self.now)
+    def __init__(self, place: Place, state_file: Path | None = None) -> None:
+        self.place, self.now, self.state_file = place, timezone.now().timestamp(), state_file
         self.core, self.seen = Core(), -1
         self.memory = Memory()
+        self.load()
         self.hand = Hand(place.cluster, hello=False)
+
+    def load(self) -> None:
+        """Have the cluster as its state file tells, where it has one."""
+        self.cluster = SimulatedCluster(nodes(2), clock=lambda: self.now, state_file=self.state_file)
+        self.memory = self.cluster.memory or self.memory
+
+    def start_anew(self) -> None:
+        """End the agent's process as SIGTERM does, and start another one with the same state file."""
+        self.cluster.save()
+        self.core, self.seen, self.memory = Core(), -1, Memory()
+        self.load()
+        self.reconnect()
 
     def hello(self) -> None:
         self.hand.connection = new_id()
@@ -206,6 +219,24 @@ def test_what_ended_after_the_backup_and_nobody_remembers_is_displaced_and_told_
     )
     assert cluster.restored_at is not None
     assert "was restored from a backup of about" in cluster.restored_now
+    assert machine.converged()
+
+
+def test_a_simulated_agent_that_starts_anew_after_the_restore_tells_of_it(
+    place: Place, tmp_path: Path
+) -> None:
+    machine = Machine(place, tmp_path / "east.json")
+    machine.hello()
+    attempt = machine.start(0, 50)
+    machine.steps(20)
+    dump = backup()
+    machine.steps(60)
+    assert machine.status(attempt) == Status.COMPLETED
+    restore(dump)
+    machine.start_anew()
+    machine.steps()
+    assert ended(attempt) == (EndReason.DISPLACED, "ended-after-backup")
+    assert Cluster.objects.get().restored_at is not None
     assert machine.converged()
 
 

@@ -70,7 +70,8 @@ class Supervisor:
     async def _agent(self, cluster: DemoCluster) -> None:
         try:
             with logs.bind(cluster=cluster.name):
-                await run_agent(url=self._url, token=cluster.token, backend=cluster.simulation)
+                simulation = cluster.simulation
+                await run_agent(self._url, cluster.token, simulation, memory=simulation.memory)
         except asyncio.CancelledError:
             raise
         except Exception:

@@ -50,10 +50,7 @@ def web() -> Iterator[Finding | Fact]:
         yield _unreached(address, error)
         return
     if answer.status_code != 200:
-        yield Finding(
-            f"{address} answers {answer.status_code}: {' '.join(answer.text[:200].split())}",
-            "Start `chamber serve --part web`, or have the proxy in front pass requests on to it.",
-        )
+        yield _not_ready(address, answer)
 
 
 def live() -> Iterator[Finding | Fact]:
@@ -103,6 +100,20 @@ def _holds_until(host: str, port: int) -> datetime:
     ):
         shown = secured.getpeercert() or {}
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(shown["notAfter"])), UTC)
+
+
+def _not_ready(address: str, answer: httpx.Response) -> Finding:
+    """Return why the web part is not ready in its own words, or that something else answers; never a proxy's page."""
+    told = f"{address} answers {answer.status_code}"
+    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE and answer.headers.get(
+        "content-type", ""
+    ).startswith("text/plain"):
+        words = " ".join(answer.text[:200].split())
+        return Finding(f"{told}: {words}", "The web part runs, and serves again once that is put right.")
+    return Finding(
+        f"{told} {answer.reason_phrase}".rstrip() + ".",
+        "Start `chamber serve --part web`, or have the proxy in front pass requests on to it.",
+    )
 
 
 def _unreached(address: str, error: httpx.HTTPError) -> Finding:

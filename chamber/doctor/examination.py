@@ -26,8 +26,8 @@ CHECKS = (
     Check("redis", bell.answers, gives=Needs.REDIS),
     Check("redis-clock", bell.clock, Needs.REDIS),
     Check("channel-layer", bell.channel_layer, Needs.REDIS),
-    Check("beat", processes.beat, Needs.TABLES),
-    Check("scheduler", processes.scheduler, Needs.TABLES),
+    Check("duties", processes.duties, Needs.TABLES, also=Needs.REDIS),
+    Check("scheduler", processes.scheduler, Needs.TABLES, also=Needs.REDIS),
     Check("web", processes.web, Needs.TABLES),
     Check("live", processes.live, Needs.TABLES),
     Check("address", address.web),
@@ -42,9 +42,14 @@ def examine(checks: Iterable[Check] = CHECKS) -> Examination:
     """Make the checks; one that fails by itself is a finding too."""
     result = Examination()
     given = {Needs.NOTHING}
+    causes: dict[Needs, Needs] = {}
     for check in checks:
-        if check.needs not in given:
+        missing = next((need for need in (check.needs, check.also) if need not in given), None)
+        if missing is not None:
             result.left_out.append(check.name)
+            result.lacks[check.name] = causes.get(missing, missing)
+            if check.gives is not None:
+                causes[check.gives] = result.lacks[check.name]
             continue
         told = list(_look(check))
         found = [each for each in told if isinstance(each, Finding)]

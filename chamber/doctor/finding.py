@@ -38,18 +38,19 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question. `gives` is what may be relied on where it finds nothing."""
+    """One question. `gives` is what may be relied on where it finds nothing; `also` is needed besides `needs`."""
 
     name: str
     look: Callable[[], Iterable[Finding | Fact]]
     needs: Needs = Needs.NOTHING
     gives: Needs | None = None
+    also: Needs = Needs.NOTHING
 
 
 @dataclass(slots=True)
 class Examination:
     """What was found, by the check that found it; which checks were made, and which could not be; what else is so, and
-    what the database holds.
+    what the database holds. `lacks` says what each check lacked that was left out, where that is known.
     """
 
     findings: list[tuple[str, Finding]] = field(default_factory=list)
@@ -57,6 +58,7 @@ class Examination:
     left_out: list[str] = field(default_factory=list)
     facts: list[tuple[str, Fact]] = field(default_factory=list)
     growth: "list[Growth]" = field(default_factory=list)
+    lacks: dict[str, Needs] = field(default_factory=dict)
 
 
 def seconds_text(seconds: float) -> str:

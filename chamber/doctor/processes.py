@@ -30,7 +30,7 @@ AHEAD_SECONDS = 5.0
 """How far in the future a mark may lie before its maker's clock counts as wrong."""
 
 
-def beat() -> Iterator[Finding]:
+def duties() -> Iterator[Finding]:
     """Look whether the duties are carried out: sent by one beat, and run by a worker."""
     mark, now = Mark.objects.filter(pk="beat").first(), _now()
     if mark is None or now - mark.at > marks.SILENT_AFTER:
@@ -142,11 +142,7 @@ def clusters() -> Iterator[Finding | Fact]:
         elif cluster.released_at is not None:
             yield _released(cluster, cluster.released_at, now)
         elif not cluster.connected or now - cluster.last_seen_at > marks.SILENT_AFTER:
-            ago = seconds_text((now - cluster.last_seen_at).total_seconds())
-            yield Finding(
-                f"The agent of the cluster {cluster.name} was last heard {ago} ago; nothing starts there.",
-                "Look into its agent's log, and whether it reaches this server.",
-            )
+            yield _silent_agent(cluster, cluster.last_seen_at, now, has_token=cluster.pk in with_token)
         if cluster.connected and cluster.clock_problem:
             yield Finding(
                 f"The clock of the agent of the cluster {cluster.name} is {cluster.clock_problem}.",
@@ -165,6 +161,18 @@ def clusters() -> Iterator[Finding | Fact]:
                 f"this version speaks {protocol.VERSION}.",
                 "Bring agent and server to the same version.",
             )
+
+
+def _silent_agent(cluster: Cluster, last: datetime, now: datetime, *, has_token: bool) -> Finding:
+    ago = seconds_text((now - last).total_seconds())
+    told = f"The agent of the cluster {cluster.name} was last heard {ago} ago; nothing starts there."
+    if has_token:
+        return Finding(told, "Look into its agent's log, and whether it reaches this server.")
+    revoked = AgentToken.objects.filter(cluster=cluster).count()
+    why = {0: "It has no token.", 1: "Its only token was revoked."}.get(
+        revoked, "All its tokens were revoked."
+    )
+    return Finding(f"{told} {why}", "Make a token on the cluster's page, and give it to its agent.")
 
 
 def _released(cluster: Cluster, at: datetime, now: datetime) -> Finding | Fact:

@@ -162,7 +162,11 @@ def test_no_sentence_is_pydantic_s_and_each_names_the_value_and_the_place(model:
         ({"environment": {"A": None}}, "environment", "environment.A is null; it must be text."),
         ({"labels": "x"}, "labels", "labels is 'x'; it must be a mapping of names to values."),
         ({"team": 7}, "team", "team is 7; it must be text."),
-        ({"tolerations": [1, 2]}, "tolerations", "tolerations[0] is 1; it must be text. tolerations[1] is 2"),
+        (
+            {"tolerations": [1, 2]},
+            "tolerations",
+            "tolerations[0] is 1; it must be text, such as key or key=value. tolerations[1]",
+        ),
         ({"tolerations": [*range(9)]}, "tolerations", "And 4 more like it."),
     ],
 )

@@ -124,16 +124,17 @@ class Charges:
             [self._quotas.burst[branch] for branch in self.with_limit(leaf)] + maxima, default=UNLIMITED
         )
 
-    def ceiling_forever(self, leaf: int, milli: int, *, reserved: bool) -> Ceiling | None:
-        """The first ceiling that a workload of this size would pass even in an empty pool.
+    def ceilings_forever(self, leaf: int, milli: int, *, reserved: bool) -> list[Ceiling]:
+        """The ceilings, from the own team upwards, that a workload of this size would pass even in an empty pool.
 
         A reserved one inside its guarantees passes no burst limit: what its team's own part does not cover is charged
         above.
         """
+        found = []
         for branch in self.with_limit(leaf):
             maximum, burst = self._quotas.maximum[branch], self._quotas.burst[branch]
             if not reserved and milli > burst:
-                return Ceiling(branch, burst, burst, milli - burst, by_maximum=False)
+                found.append(Ceiling(branch, burst, burst, milli - burst, by_maximum=False))
             if milli > maximum:
-                return Ceiling(branch, maximum, maximum, milli - maximum, by_maximum=True)
-        return None
+                found.append(Ceiling(branch, maximum, maximum, milli - maximum, by_maximum=True))
+        return found

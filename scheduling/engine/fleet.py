@@ -59,10 +59,13 @@ class Kind(NamedTuple):
 
     def admits(self, ask: Ask) -> bool:
         """Whether partition, sharing, labels and taints let the ask in."""
+        return self.gives(ask) and self.admits_whole(ask)
+
+    def admits_whole(self, ask: Ask) -> bool:
+        """Whether partition, labels and taints let the ask in, as they would if it asked for whole GPUs."""
         labels = dict(self.labels)
         return (
             self.partition == ask.partition
-            and self.gives(ask)
             and all(labels.get(key) == value for key, value in ask.node_selector)
             and all(ask.tolerates(taint) for taint in self.taints)
         )

@@ -77,7 +77,7 @@ class _Fit:
     """What all workloads that ask the same have in common in one pool: ``milli`` is what their minimum of pods takes.
 
     ``first`` are the footprints where it is the first of the pools they could run in, else they are ``later``;
-    ``most``: of elastic ones, and of reserved ones.
+    ``most``: of elastic ones, and of reserved ones. ``resumed``: what would keep them out if the pool were not paused.
     """
 
     pool_id: str
@@ -87,6 +87,7 @@ class _Fit:
     obstacle: Obstacle | None
     charges: Charges
     most: tuple[_Most, _Most]
+    resumed: Obstacle | None = None
 
 
 class Intake:
@@ -143,7 +144,7 @@ class Intake:
         """What pause and nodes of a pool say to it."""
         pool, fleet, pods = books.pool, books.fleet, workload.min_pods
         paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
-        obstacle = paused or of_nodes(books.fleets, ask, pods)
+        of_its_nodes = of_nodes(books.fleets, ask, pods)
         pod = fleet.pod_milli(ask)
         wanted = min(workload.pods, fleet.most_together(ask))
         first = Footprint(pool.id, ask, pod, pods, wanted, None)
@@ -153,16 +154,17 @@ class Intake:
             pods * pod,
             _Footprints(first),
             _Footprints(later),
-            obstacle,
+            paused or of_its_nodes,
             books.charges,
             self._most[pool.id],
+            of_its_nodes if paused else None,
         )
 
     def _obstacle(self, workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Out:
         """What keeps it out of all pools: nodes, or guarantees and ceilings.
 
         Of several pools' reasons the first that is not for the user to mend, else the one of the pool where he is
-        nearest to a place: the last by the order of the codes.
+        nearest to a place: the last by the order of the codes. That it is so in the others too is said besides.
         """
         obstacles: list[Out] = []
         for fit in fits:
@@ -172,12 +174,29 @@ class Intake:
                 if obstacle.is_for_others:
                     return out
                 obstacles.append(out)
-        nowhere = reasons.no_pool(named=workload.pools is not None)
-        return max(obstacles, key=lambda out: CODES.index(out[1].code), default=(None, nowhere))
+        named = workload.pools is not None
+        pool, reason = max(
+            obstacles,
+            key=lambda out: CODES.index(out[1].code),
+            default=(None, reasons.no_pool(named=named)),
+        )
+        return pool, reasons.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
 
     def _obstacle_in(self, fit: _Fit, workload: Workload, leaf: int) -> Obstacle | None:
-        """What keeps it out of one pool; nodes that are out of service only where no limit would if they were back."""
-        obstacle, milli = fit.obstacle, fit.milli
+        """What keeps it out of one pool; of a paused one also what would keep it out for good once it is resumed."""
+        if fit.obstacle is None or fit.obstacle.reason.code is not ReasonCode.POOL_PAUSED:
+            return self._obstacle_of(fit, fit.obstacle, workload, leaf)
+        found = self._obstacle_of(fit, fit.resumed, workload, leaf)
+        if found is None or found.back_milli is not None:
+            return fit.obstacle
+        return Obstacle(reasons.paused_and_impossible(fit.obstacle.reason, found.reason))
+
+    def _obstacle_of(
+        self, fit: _Fit, obstacle: Obstacle | None, workload: Workload, leaf: int
+    ) -> Obstacle | None:
+        """An obstacle or a limit; nodes that are out of service only where no limit would keep it out if they were
+        back."""
+        milli = fit.milli
         if obstacle is not None:
             if obstacle.back_milli is None:
                 return obstacle

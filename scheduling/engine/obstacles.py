@@ -26,6 +26,9 @@ from scheduling.engine.types import (
     Workload,
 )
 
+WHOLE_ONLY = "they give out whole GPUs only"
+"""Said of nodes that share none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
@@ -76,8 +79,10 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered, of_all=of_all)
     if not any(kind.admits(ask) for kind in typed):
         slices = () if ask.gpu_types or len(typed) == len(kinds) else _slices_that_take(kinds, ask)
+        keeps_out = _what_keeps_out(typed, ask)
+        step = reasons.ask_for_whole(pool, slices) if keeps_out == [WHOLE_ONLY] else None
         return reasons.no_matching_nodes(
-            pool, _what_keeps_out(typed, ask), ask.gpu_types, unnamed=len(typed) < len(kinds), slices=slices
+            pool, keeps_out, ask.gpu_types, unnamed=len(typed) < len(kinds), slices=slices, step=step
         )
     # What others share now is closed to it only as long as they run.
     fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
@@ -120,7 +125,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
             else "all belong to partitions it does not name"
         )
     if not any(kind.gives(ask) for kind in kinds):
-        found.append("none shares its GPUs")
+        found.append(WHOLE_ONLY)
     if not any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
         taints = {taint for kind in kinds for taint in kind.taints if not ask.tolerates(taint)}
         names = sorted({f"{each.key}={each.value}" if each.value else each.key for each in taints})
@@ -226,6 +231,10 @@ def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
         for device in (node.devices if kind >= 0 else ())
     )
     what = _in_words(fleet, ask)
+    if not taken and _are_whole_only(fleet, ask):
+        text = f"A pod asks for {what}, but the nodes it may use give out whole GPUs only."
+        step = reasons.ask_for_whole(fleet.pool)
+        return reasons.larger_than_any_node(fleet.pool, text, None, None, next_step=step)
     step = "Change what it asks of the node, or choose another pool" if others else "Choose another pool"
     if taken:
         text = f"A pod asks for {what}, but all GPUs it may use are used without Chamber."
@@ -233,6 +242,16 @@ def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     else:
         text = f"A pod asks for {what}, but the nodes it may use have no GPUs."
     return reasons.larger_than_any_node(fleet.pool, text, asked, 0, next_step=f"{step}.")
+
+
+def _are_whole_only(fleet: Fleet, ask: Ask) -> bool:
+    """Whether there are GPUs that it could use if it asked for whole ones."""
+    return any(
+        is_of_type(device, ask) and not device.foreign and not _is_given(device, fleet.kinds[kind], ask)
+        for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
+        if kind >= 0 and fleet.kinds[kind].admits_whole(ask)
+        for device in node.devices
+    )
 
 
 def _in_words(fleet: Fleet, ask: Ask) -> str:
@@ -275,12 +294,13 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         where = (kind.cluster, ask.one_sort and kind.is_sliced(usable.costs))
         held[where] = held.get(where, 0) + fleet.most_pods(ask, [usable])
     most, clusters = max(held.values()), {cluster for cluster, _ in held}
+    level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
     if min_pods > most:
         both = len({sliced for _, sliced in held}) > 1
+        inside = None if level not in levels else (level, fleet.unshared.most_together(ask))
         return reasons.larger_than_pool(
-            pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both
+            pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both, inside=inside
         )
-    level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
     if level is None:
         return None
     if level not in levels:
@@ -299,5 +319,5 @@ def of_quota(tree: Tree, charges: Charges, leaf: int, workload: Workload, milli:
         limit = charges.limit(leaf)
         if milli > limit:
             return reasons.exceeds_reservation(tree, leaf, milli, limit)
-    ceiling = charges.ceiling_forever(leaf, milli, reserved=workload.reserved)
-    return None if ceiling is None else reasons.exceeds_ceiling(tree, ceiling, milli)
+    ceilings = charges.ceilings_forever(leaf, milli, reserved=workload.reserved)
+    return reasons.exceeds_ceilings(tree, ceilings, milli) if ceilings else None

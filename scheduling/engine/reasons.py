@@ -17,6 +17,7 @@ from scheduling.engine.types import (
     ReasonCode,
     ReasonKind,
     Rule,
+    Sharing,
     Workload,
 )
 
@@ -39,6 +40,18 @@ CHANGE = frozenset(
 LESS_PER_POD = "Ask for less per pod, and for more pods if need be"
 MOST_NAMED = 3
 """So many nodes of each state are named; the others are counted."""
+MOST_IN_COMMAND = 8
+"""A command names so many nodes; for more it stands for each."""
+DRAIN_ANNOTATIONS = ("chamber.internal/drain-elastic-at", "chamber.internal/drain-reserved-at")
+"""By these an operator has a node drained; the inventory tells it as cordoned."""
+FOR_NODES = "ask an operator for nodes that could take it"
+ELSEWHERE = {
+    "Choose another pool, or ask": "Ask",
+    "Choose another pool.": f"A{FOR_NODES[1:]}.",
+    "or choose another pool": f"or {FOR_NODES}",
+    " or another pool": f", or {FOR_NODES}",
+}
+"""What advises to choose another pool, and what to do instead where no pool would do."""
 DID_NOT_COMPLETE = "A workload it depends on did not complete."
 """Said of any; who may know which it is, is told its name in place of this."""
 
@@ -103,6 +116,15 @@ def pool_paused(pool: Pool) -> Reason:
     )
 
 
+def paused_and_impossible(paused: Reason, found: Reason) -> Reason:
+    """The pool starts nothing, and could not start it either if it were resumed: ``found``."""
+    return replace(
+        paused,
+        message=f"{paused.message} Nor could it start there if the pool were resumed: {found.message}",
+        next_step=f"{found.next_step} Then ask an admin to resume the pool, or choose another one.",
+    )
+
+
 def cluster_offline(pool: Pool, asked: int | None) -> Reason:
     """Only with clusters that are disconnected now it could start."""
     return reason(
@@ -148,8 +170,7 @@ def _bring_back(nodes: Sequence[Node]) -> str:
     unready = [node.name for node in nodes if not node.ready]
     acts = []
     if cordoned:
-        more = f" and {len(cordoned) - MOST_NAMED} more" if len(cordoned) > MOST_NAMED else ""
-        acts.append(f"end the maintenance (kubectl uncordon {' '.join(cordoned[:MOST_NAMED])}{more})")
+        acts.append(f"end the maintenance ({_uncordon(cordoned)})")
     if unready:
         acts.append(f"look after {_first_names(unready)}")
     if any(not node.cluster_online for node in nodes):
@@ -157,8 +178,16 @@ def _bring_back(nodes: Sequence[Node]) -> str:
     return f"Ask an operator to {' and to '.join(acts)}"
 
 
+def _uncordon(names: Sequence[str]) -> str:
+    """The commands that have nodes take new pods again, to be pasted as they are."""
+    few = len(names) <= MOST_IN_COMMAND
+    which, each = (" ".join(names), "") if few else ("NODE", "for each ")
+    annotations = " ".join(f"{name}-" for name in DRAIN_ANNOTATIONS)
+    return f"{each}kubectl uncordon {which}, or, if drained by annotation, kubectl annotate node {which} {annotations}"
+
+
 def _by_state(nodes: Sequence[Node]) -> str:
-    """The nodes by what keeps them out of service: `cordoned: n0 and n1; not ready: n2`."""
+    """The nodes by what keeps them out of service: `cordoned or drained: n0 and n1; not ready: n2`."""
     states: dict[str, list[str]] = {}
     for node in nodes:
         states.setdefault(_states(node), []).append(node.name)
@@ -168,7 +197,7 @@ def _by_state(nodes: Sequence[Node]) -> str:
 def _states(node: Node) -> str:
     """All that keeps a node out of service: to mend one of several changes nothing."""
     why = (
-        (node.cordoned, "cordoned"),
+        (node.cordoned, "cordoned or drained"),
         (not node.ready, "not ready"),
         (not node.cluster_online, "cluster disconnected"),
     )
@@ -225,6 +254,7 @@ def no_matching_nodes(
     *,
     unnamed: bool,
     slices: Sequence[str],
+    step: str | None = None,
 ) -> Reason:
     """Labels, partition, taints or sharing keep it out everywhere; the obstacles speak of nodes with these ``types``
     of GPUs only, if some are named, or, ``unnamed``, of those that have more than slices that go by name only. It could
@@ -232,13 +262,28 @@ def no_matching_nodes(
     having = f" with {' or '.join(types)}" if types else ""
     if unnamed and not types:
         having = " with GPUs for workloads that name no type"
-    step = f"name a type of slice ({', '.join(slices)}, with 1 GPU per pod), " if slices else ""
     return reason(
         ReasonCode.NO_MATCHING_NODES,
         f"No node of the pool {pool.name}{having} takes it: {', '.join(obstacles)}.",
-        f"Change what it asks of the node, {step}or choose another pool.",
+        step or f"Change what it asks of the node, {_name_a_slice(slices)}or choose another pool.",
         level=pool.id,
     )
+
+
+def ask_for_whole(pool: Pool, slices: Sequence[str] = ()) -> str:
+    """The next step of one that asks for a part of a GPU where only whole ones are given out; or it could name one of
+    these ``slices``."""
+    share = (
+        "ask an admin to set sharing of the pool to fractions"
+        if pool.policy.sharing is Sharing.NONE
+        else "ask an operator to have the nodes share theirs (Dynamic Resource Allocation, or time-slicing into "
+        "replicas)"
+    )
+    return f"Ask for whole GPUs, {_name_a_slice(slices)}{share}, or choose another pool."
+
+
+def _name_a_slice(slices: Sequence[str]) -> str:
+    return f"name a type of slice ({', '.join(slices)}, with 1 GPU per pod), " if slices else ""
 
 
 def no_pool(*, named: bool) -> Reason:
@@ -254,6 +299,16 @@ def no_pool(*, named: bool) -> Reason:
         "None of the pools it names exists.",
         "Choose a pool of the organisation.",
     )
+
+
+def in_no_pool(found: Reason, *, named: bool) -> Reason:
+    """What keeps it out of one of several pools, where others keep it out as well: those that it names, or all."""
+    if named:
+        return replace(found, message=f"{found.message} No other pool that it names can start it either.")
+    step = found.next_step
+    for elsewhere, instead in ELSEWHERE.items():
+        step = step.replace(elsewhere, instead)
+    return replace(found, message=f"{found.message} No other pool can start it either.", next_step=step)
 
 
 def larger_than_any_node(
@@ -277,23 +332,36 @@ def larger_than_any_node(
 
 
 def larger_than_pool(
-    pool: Pool, pods: int, most: int, *, what: str, pod: int, clusters: int, either: bool
+    pool: Pool,
+    pods: int,
+    most: int,
+    *,
+    what: str,
+    pod: int,
+    clusters: int,
+    either: bool,
+    inside: tuple[str, int] | None,
 ) -> Reason:
     """At most so many of its pods, which ask for ``what`` (``pod`` milli-GPUs each at most), fit into the empty pool,
-    or into each of its clusters; ``either``: on GPUs alone, or on slices alone."""
+    or into each of its clusters; ``either``: on GPUs alone, or on slices alone. ``inside``: the level it requires, and
+    how many fit into its largest domain."""
     room = (
         f"the pool {pool.name} has room for"
         if clusters < 2
         else f"no one cluster of the pool {pool.name} has room for more than"
     )
     alone = " on GPUs alone or on slices alone" if either else ""
+    level, limit = inside or ("", most)
+    narrower = limit < most
+    and_inside = f", and no {level} for {f'more than {limit}' if limit else 'any'}" if narrower else ""
+    wider = f", and for a wider level than {level} or for none" if narrower else ""
     return reason(
         ReasonCode.LARGER_THAN_POOL,
-        f"It needs {pods} pods of {what} at once, but {room} {most} of them{alone} even when empty.",
-        "Ask for fewer pods, or a smaller minimum of pods.",
+        f"It needs {pods} pods of {what} at once, but {room} {most} of them{alone} even when empty{and_inside}.",
+        f"Ask for fewer pods, or a smaller minimum of pods{wider}.",
         asked=pods * pod,
-        available=most * pod,
-        limit=most * pod,
+        available=limit * pod,
+        limit=limit * pod,
         level=pool.id,
     )
 
@@ -341,23 +409,28 @@ def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason
     )
 
 
-def exceeds_ceiling(tree: Tree, ceiling: Ceiling, asked: int) -> Reason:
-    """Larger than a ceiling: the burst limit's or the maximum's, of its own team or one above."""
-    name, team = tree.team_name(ceiling.branch), tree.team_id(ceiling.branch)
-    numbers = {"asked": asked, "available": ceiling.limit, "limit": ceiling.limit}
-    if not ceiling.by_maximum and tree.teams[ceiling.branch].burst_limit_percent == 0:
+def exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Reason:
+    """Larger than ceilings: burst limits' or maxima, of its own team or of those above. The first makes the reason, all
+    are named; the numbers are of the lowest."""
+    first, *others = ceilings
+    name, team = tree.team_name(first.branch), tree.team_id(first.branch)
+    lowest = min(ceiling.limit for ceiling in ceilings)
+    numbers = {"asked": asked, "available": lowest, "limit": lowest}
+    also = "".join(f" It is also more than {_whose(tree, each)} ({gpus(each.limit)})." for each in others)
+    if not first.by_maximum and tree.teams[first.branch].burst_limit_percent == 0:
         return reason(
             ReasonCode.BURSTING_DISABLED,
-            f"It asks for {gpus(asked)}, more than {name}'s guarantee ({gpus(ceiling.limit)}), and bursting is off.",
-            "Ask for less, or ask an admin to raise the burst limit.",
+            f"It asks for {gpus(asked)}, more than {name}'s guarantee ({gpus(first.limit)}), and bursting is off."
+            f"{also}",
+            f"Ask for less, or ask an admin to raise {'all these limits' if others else 'the burst limit'}.",
             team=team,
             level=team,
             **numbers,
         )
     return reason(
         ReasonCode.EXCEEDS_CEILING,
-        f"It asks for {gpus(asked)}, more than {_whose(tree, ceiling)} ({gpus(ceiling.limit)}).",
-        "Ask for less, or ask an admin to raise the limit.",
+        f"It asks for {gpus(asked)}, more than {_whose(tree, first)} ({gpus(first.limit)}).{also}",
+        f"Ask for less, or ask an admin to raise {'all these limits' if others else 'the limit'}.",
         team=team,
         level=team,
         **numbers,

@@ -7,7 +7,7 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import cycle, decide, memory, recent, snapshot, turn, usage, views, views_what_if
+from scheduling import cycle, decide, memory, never, recent, snapshot, turn, usage, views, views_what_if
 from scheduling.tests.factories import make_cluster, make_nodes
 from scheduling.whatif import asking, freed
 from teams.models import Pool, Role, Team
@@ -23,6 +23,7 @@ def _scheduler_without_memory() -> Iterator[None]:
     snapshot.forget()
     usage.forget()
     memory.forget()
+    never.forget()
     recent.forget()
     asking.forget()
     freed.forget()

@@ -133,6 +133,19 @@ def test_who_waits_is_counted_for_the_team_and_all_above_it(acme: Acme) -> None:
     assert pool.waiting == 2
 
 
+def test_who_waits_for_a_paused_pool_is_counted_in_it(acme: Acme) -> None:
+    acme.pool.paused = True
+    acme.pool.save(update_fields=["paused"])
+    make_workload(acme.production, acme.outsider, held=True)
+    make_workload(acme.research, acme.owner, gpu_milli=4000)
+    make_workload(acme.research, acme.owner, gpu_milli=8000)
+    run_cycle()
+
+    (pool,) = pool_bars(acme.admin)
+
+    assert pool.waiting == 2
+
+
 def test_reasons_are_counted_only_of_workloads_that_the_viewer_may_see(acme: Acme) -> None:
     for _ in range(3):
         make_workload(acme.research, acme.owner, gpu_milli=8000)

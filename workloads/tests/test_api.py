@@ -31,7 +31,8 @@ def test_submitted_it_is_shown_as_it_is_read(signed_in: Client) -> None:
     answer = post(signed_in, BODY | {"gpus": 0.25, "cpu": 1.5, "pools": ["main"], "time_limit": "4h"})
     assert answer.status_code == 201, answer.json()
     shown = answer.json()
-    assert shown.pop("warnings") == []
+    [warning] = shown.pop("warnings")
+    assert "The pool Main has no node that takes workloads." in warning
     assert (shown["status"], shown["gpus"], shown["cpu"], shown["pools"]) == ("pending", 0.25, 1.5, ["main"])
     assert (shown["team"], shown["owner"], shown["priority_class"]) == ("nlp", "ada", "elastic")
     assert shown["time_limit_seconds"] == 14400

@@ -15,6 +15,7 @@ from workloads.shapes import WorkloadShape
 from workloads.submission import submit
 
 GIB = 1024
+CUT = "mig-1g.10gb"
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +92,41 @@ def test_nothing_is_given_where_nobody_knows_what_there_is(owner: User, pool: Po
     Pool.objects.update(policy={"cpu_per_gpu": 4})
     known.forget()
     assert amounts(submitted(owner)) == (4000, 0, ["cpu"])
+
+
+@pytest.fixture
+def cut(nodes: None, pool: Pool) -> None:
+    """Beside `nodes` one whose eight GPUs, of 16 cores and 128 GiB each, are cut into 56 slices."""
+    sliced = make_node(
+        make_cluster("west"), "m", gpus=56, pool=pool, gpu_type=CUT, cpu_milli=128_000, memory_mib=1024 * GIB
+    )
+    sliced.devices.update(slicing="mig", share_milli=143)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, (7500, 75 * GIB, ["cpu", "memory"])),
+        ({"gpu_types": ["H100"]}, (7500, 75 * GIB, ["cpu", "memory"])),
+        ({"gpu_types": [CUT]}, (1072, 10_982, ["cpu", "memory"])),
+        ({"gpu_types": ["H100", CUT]}, (1072, 10_982, ["cpu", "memory"])),
+    ],
+)
+def test_a_slice_counts_as_its_share_of_a_gpu(
+    owner: User, fields: dict[str, Any], expected: tuple[int, int, list[str] | None]
+) -> None:
+    """So many slices take nothing from who gets a whole GPU, and who takes one gets what belongs to its share."""
+    assert amounts(submitted(owner, **fields)) == expected
+
+
+@pytest.mark.usefixtures("cut")
+def test_all_slices_of_a_node_can_be_used_with_a_pools_default(owner: User) -> None:
+    Pool.objects.update(policy={"cpu_per_gpu": 64, "memory_mib_per_gpu": 999 * GIB})
+    Pool.objects.get().nodes.filter(name="small").delete()
+    cpu_milli, memory_mib, _ = amounts(submitted(owner, gpu_types=[CUT]))
+    assert 127_000 < 56 * cpu_milli <= 128_000
+    assert 1023 * GIB < 56 * memory_mib <= 1024 * GIB
 
 
 @pytest.mark.usefixtures("nodes")

@@ -224,3 +224,19 @@ def test_the_form_names_slices_apart_from_gpus(owner: User, pool: Pool) -> None:
         "Best first; empty takes any GPU. GPUs: H100. Slices of a GPU, one to a pod, only by name: "
         "mig-1g.10gb (0.143 GPUs)."
     )
+
+
+def test_all_mistakes_are_told_at_once_lines_without_a_sign_too(signed_in: Client) -> None:
+    wrong = {
+        "environment": "FOO\nA=1\nBAR",
+        "gpus": "two",
+        "pods": "many",
+        "time_limit_seconds": "4 fortnights",
+    }
+    errors = signed_in.post(URL, {**FILLED, **wrong, "cpu": "NaN", "team": "nlpp"}).context["form"].errors
+    assert {*wrong, "cpu", "team"} == set(errors)
+    assert "Line 1 is 'FOO'" in errors["environment"][0]
+    assert "Line 3 is 'BAR'" in errors["environment"][0]
+    only = signed_in.post(URL, {**FILLED, "labels": "x"}).context["form"].errors
+    assert set(only) == {"labels"}
+    assert not Workload.objects.exists()

@@ -23,6 +23,7 @@ from agentlink.agent.backends.base import Found, LogPiece, NoLogs, Observation
 from agentlink.agent.backends.jobs import Due, Job, Timer, observation, tell_created, tell_deleted
 from agentlink.agent.backends.script import Script
 from agentlink.agent.backends.statefile import StateFile
+from agentlink.agent.memory import Memory
 from agentlink.protocol import (
     LIVING,
     AssignedPod,
@@ -69,6 +70,11 @@ class SimulatedCluster:
         self._state_file = StateFile(state_file) if state_file is not None else None
         if self._state_file is not None:
             self._load(self._state_file.read())
+
+    @property
+    def memory(self) -> Memory | None:
+        """Return what agents of this cluster remembered; None without a state file."""
+        return self._state_file.memory if self._state_file is not None else None
 
     # What an agent asks for (agentlink.agent.backends.base.Backend)
 
@@ -278,8 +284,8 @@ class SimulatedCluster:
             self._touch(attempt)
 
     def save(self) -> None:
-        """Store what changed in the state file, where there is one."""
-        if self._state_file is not None and self._unsaved:
+        """Store what changed, and what the agent learned, in the state file, where there is one."""
+        if self._state_file is not None and (self._unsaved or self._state_file.is_behind):
             changed = {attempt: self._jobs.get(attempt) for attempt in self._unsaved}
             self._state_file.write(changed, self._jobs)
         self._unsaved = set()

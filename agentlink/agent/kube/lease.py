@@ -1,7 +1,8 @@
 """One of several agents of a cluster leads; the others wait until its lease runs out.
 
 Who waits goes by how long the lease has not changed, on its own clock; who leads stops earlier than that, counted from
-before it last asked. What the clocks of two machines show is never compared.
+before it last asked. What the clocks of two machines show is compared in one case only, with a margin: how long ago a
+cluster was let go of, which nobody renews.
 """
 
 import asyncio
@@ -30,6 +31,8 @@ EVERY_SECONDS = 4.0
 GIVE_UP_WITHIN_SECONDS = 5.0
 KEPT_SECONDS = 120
 """How long nobody leads after a cluster was let go of: its agents are removed meanwhile."""
+SKEW_SECONDS = 30
+"""By how much clocks of two machines may differ: so much longer than `KEPT_SECONDS` ago is over on any."""
 RELEASE = "release-"
 """How those holders are named that let go of the cluster."""
 TRIES = 3
@@ -128,11 +131,11 @@ class Leadership:
 
     def _awaited(self, holder: str, seconds: int) -> str:
         """Return who has the lease, and until when, as the end of a sentence."""
-        if not (holder.startswith(RELEASE) and seconds >= KEPT_SECONDS):
+        if not _is_kept(holder, seconds):
             return (
                 f"the lease {self._name} is held by {holder}, until that has not renewed it for {seconds} s."
             )
-        left = self._seen_at + seconds - time.monotonic()
+        left = self._seconds_left()
         until = datetime.now(UTC) + timedelta(seconds=left)
         return (
             f"the cluster was let go of, and {holder} keeps the lease {self._name} for agents that are about to be "
@@ -229,7 +232,17 @@ class Leadership:
         holder = self._seen.get("holderIdentity")
         if not holder or holder == self.identity:
             return False
-        return time.monotonic() < self._seen_at + (self._seen.get("leaseDurationSeconds") or 0)
+        return self._seconds_left() > 0
+
+    def _seconds_left(self) -> float:
+        """Return how long the lease holds, counted from when it was seen; what a release keeps, by its own time too."""
+        seconds = self._seen.get("leaseDurationSeconds") or 0
+        left = self._seen_at + seconds - time.monotonic()
+        renewed = self._seen.get("renewTime")
+        if not renewed or not _is_kept(self._seen["holderIdentity"], seconds):
+            return left
+        until = datetime.fromisoformat(renewed) + timedelta(seconds=seconds + SKEW_SECONDS)
+        return min(left, (until - datetime.now(UTC)).total_seconds())
 
     def _claim(self) -> JsonObject:
         """Return what this candidate writes into the lease."""
@@ -261,6 +274,11 @@ class Leadership:
         with suppress(KubeError, TimeoutError):
             async with asyncio.timeout(GIVE_UP_WITHIN_SECONDS):
                 await self._write(kube, spec)
+
+
+def _is_kept(holder: str, seconds: int) -> bool:
+    """Return whether a lease is one that a release keeps when its work is done."""
+    return holder.startswith(RELEASE) and seconds >= KEPT_SECONDS
 
 
 class _Lost(Exception):  # noqa: N818 - no failure

@@ -21,7 +21,7 @@ from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.client import Kube
 from agentlink.protocol import Adopted, AssignedPod, BoundNamespace, DeviceShare
-from agentlink.tests.kube.made import assigned
+from agentlink.tests.kube.made import NOW, assigned
 from agentlink.tests.kube.made import job as made_job
 from agentlink.tests.kube.native import work
 
@@ -306,7 +306,14 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
     body, labels = job(), {NAMES.attempt: "x", NAMES.cluster: "east"}
     before = describe(body, NAMES, resources=RESOURCES)
     patch = adoption.started(
-        body, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=lambda text: f"m:{text}"
+        body,
+        plan(),
+        NAMES,
+        slug="train-x",
+        labels=labels,
+        resources=GPU,
+        mark=lambda text: f"m:{text}",
+        at=NOW,
     )
     begun = merged(body, patch)
     assert begun["spec"]["template"]["spec"]["tolerations"] == [
@@ -317,9 +324,12 @@ def test_beginning_a_job_changes_nothing_of_what_it_asks_for_and_releasing_undoe
     annotations = {NAMES.slug: "train-x"}
     assert begun["spec"]["template"]["metadata"] == {"labels": labels, "annotations": annotations}
     assert begun["metadata"]["annotations"][NAMES.mark].startswith("m:{")
+    assert begun["metadata"]["annotations"][NAMES.begun] == NOW.isoformat()
     begun["metadata"]["annotations"][NAMES.let_go] = "0000000a"  # of this attempt only
     assert describe(begun, NAMES, resources=RESOURCES) == before
-    again = adoption.started(begun, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=str)
+    again = adoption.started(
+        begun, plan(), NAMES, slug="train-x", labels=labels, resources=GPU, mark=str, at=NOW
+    )
     assert merged(begun, again)["spec"]["template"]["spec"] == begun["spec"]["template"]["spec"]
     assert NAMES.let_go not in merged(begun, again)["metadata"]["annotations"]
     released = merged(merged(begun, adoption.ungated(begun, NAMES)), adoption.released(begun, NAMES))
@@ -341,7 +351,7 @@ def test_tolerations_are_added_for_taints_of_gpus_only_and_only_where_they_lack(
     body = job({"tolerations": own})
     body["metadata"]["annotations"] = {"note": "mine"}
     resources = ("example.com/gpu",)
-    patch = adoption.started(body, plan(), NAMES, slug="x", labels={}, resources=resources, mark=str)
+    patch = adoption.started(body, plan(), NAMES, slug="x", labels={}, resources=resources, mark=str, at=NOW)
     begun = merged(body, patch)
     added = [{"key": key, "operator": "Exists"} for key in ("amd.com/gpu", "example.com/gpu")]
     assert begun["spec"]["template"]["spec"]["tolerations"] == [*own, *added]
@@ -351,7 +361,7 @@ def test_tolerations_are_added_for_taints_of_gpus_only_and_only_where_they_lack(
     ended = {**begun, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
     assert merged(ended, adoption.released(ended, NAMES))["metadata"]["annotations"] == {"note": "mine"}
     everything = job({"tolerations": [{"operator": "Exists"}]})
-    patch = adoption.started(everything, plan(), NAMES, slug="x", labels={}, resources=GPU, mark=str)
+    patch = adoption.started(everything, plan(), NAMES, slug="x", labels={}, resources=GPU, mark=str, at=NOW)
     assert merged(everything, patch)["spec"]["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
 
 
@@ -375,7 +385,7 @@ def test_a_revision_is_of_what_people_wrote_and_of_the_word_to_try_anew() -> Non
     body = job({"tolerations": [{"key": "team", "operator": "Exists"}]})
     before = adoption.revision(body, NAMES)
     labels = {NAMES.attempt: "x"}
-    patch = adoption.started(body, plan(), NAMES, slug="x", labels=labels, resources=GPU, mark=str)
+    patch = adoption.started(body, plan(), NAMES, slug="x", labels=labels, resources=GPU, mark=str, at=NOW)
     assert adoption.revision(merged(body, patch), NAMES) == before
     changes: list[Json] = [
         {"metadata": {"annotations": {NAMES.retry: "1"}}},
@@ -557,3 +567,24 @@ async def test_a_jobs_event_says_where_it_stands_when_it_is_tried_again() -> Non
     # Not that it is tried again: the server may have put it on hold by then.
     assert event["message"].endswith("Chamber suspends it. When it is tried again: chamber why train-1")
     assert len(event["message"]) < 1000
+
+
+async def test_the_event_of_a_job_that_has_ended_says_how_to_run_it_again_and_not_that_it_is_suspended() -> (
+    None
+):
+    said: list[Json] = []
+
+    async def create(_: object, body: Json, __: str) -> None:
+        said.append(body)
+
+    adopter = Adopter(
+        cast(Kube, SimpleNamespace(create=create)), NAMES, cast(Any, None), cast(Any, None), "c"
+    )
+    ended = "The Job nlp-jobs/train has ended and cannot run again."
+    await adopter.tell_ended(Adopted(namespace="nlp-jobs", name="train", uid="u1"), ended)
+    (event,) = said
+    assert (event["reason"], event["message"]) == (
+        "Ended",
+        f"{ended} To run it again, delete it first: kubectl delete job train -n nlp-jobs. Then create it again, "
+        "suspended.",
+    )

@@ -133,6 +133,29 @@ async def test_nothing_is_made_in_a_namespace_that_is_not_kept() -> None:
         assert world.spaces.why_closed(work(*assigned(0), namespace="elsewhere")) == ""
 
 
+async def test_a_quota_has_no_room_in_the_place_of_pods_of_an_attempt_that_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RECOUNT_SECONDS", 0.0)
+    world = World()
+    world.keeper.may.set()
+    mine = work(*assigned(0, 1), namespace="nlp-jobs")
+    there = [CountedPod("nlp-jobs", mine.attempt, pod, ()) for pod in mine.pods]
+    world.counted = list(there)
+    async with running(world.spaces.run()):
+        await world.spaces.expect([mine])
+        await world.spaces.bind(world.namespaces)
+        await world.until(ready=True)
+        world.spaces.end([mine.attempt])
+        for count in (1, 0):  # pod 1 goes first, and the server wants both still
+            world.counted = there[:count]
+            world.spaces.changed(mine.attempt)
+            async with asyncio.timeout(SECONDS):
+                while world.keeper.there != there[:count]:
+                    await asyncio.sleep(0)
+            assert world.keeper.coming == []
+
+
 async def test_a_quota_has_room_for_pods_that_are_there_beside_those_that_are_to_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from agentlink.agent.backends.native.adoption import describe, read_entry
 from agentlink.agent.backends.native.marks import Mark
 from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.unmanaged import QUEUE, read
+from agentlink.agent.backends.native.unmanaged import QUEUE, for_kueue, read
 from agentlink.agent.kube.resources import DEPLOYMENTS, JOB_SETS, MPI_JOBS, RAY_JOBS, Resource
 from agentlink.tests.agent.test_native_adoption import RESOURCES, job
 
@@ -58,7 +58,16 @@ def test_a_job_for_kueue_is_not_adopted_and_is_told_where_nothing_else_made_it()
     asks = job()
     asks["metadata"]["labels"][QUEUE] = "user-queue"
     (problem,) = describe(asks, NAMES, resources=RESOURCES).problems
-    assert "It is for Kueue's queue user-queue" in problem
+    of_queue = "It is for Kueue's queue user-queue, and Chamber plans the GPUs of this namespace: "
+    assert problem == f"{of_queue}remove the label {QUEUE}."  # it is suspended, and asks to be adopted
+    label = f'give it the label {NAMES.adopt}: "true".'
+    assert (
+        for_kueue("user-queue", NAMES, suspended=True) == f"{of_queue}remove the label {QUEUE}, and {label}"
+    )
+    assert (
+        for_kueue("user-queue", NAMES, suspended=False)
+        == f"{of_queue}suspend it, remove the label {QUEUE}, and {label}"
+    )
     quiet = job()
     quiet["metadata"]["labels"] = {QUEUE: "user-queue"}
     assert read_entry(quiet, None, NAMES, resources=RESOURCES).queue == "user-queue"

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -107,17 +108,25 @@ def test_its_server_is_trusted_by_the_variable_of_the_chart_and_by_that_of_the_c
     assert asked[0] == path
 
 
-@pytest.mark.parametrize("transport", ["websocket", "long-poll"])
+@pytest.mark.parametrize(
+    ("transport", "named", "told"),
+    [
+        ("websocket", False, ": CHAMBER_CA is to name the certificate of the authority that signed it."),
+        ("long-poll", False, ": CHAMBER_CA is to name the certificate of the authority that signed it."),
+        ("websocket", True, ": CHAMBER_CA does not hold the authority that signed it."),
+    ],
+)
 def test_without_it_the_agent_says_what_is_wrong_and_sends_nothing(
-    served: tuple[str, "list[str]", threading.Event], tmp_path: Path, transport: str
+    served: tuple[str, "list[str]", threading.Event], tmp_path: Path, transport: str, named: bool, told: str
 ) -> None:
     url, asked, _ = served
-    agent = begin(url, tmp_path, transport)
+    agent = begin(url, tmp_path, transport, **({"CHAMBER_CA": certifi.where()} if named else {}))
     assert agent.stderr is not None
     line = agent.stderr.readline()
     agent.terminate()
     agent.communicate(timeout=60)
     assert "CERTIFICATE_VERIFY_FAILED" in line
+    assert told in line
     assert asked == []
 
 

@@ -15,6 +15,7 @@ from agentlink.protocol import (
     BoundNamespace,
     DeviceReport,
     DeviceShare,
+    Epoch,
     Namespaces,
     NodeReport,
     Phase,
@@ -226,6 +227,23 @@ async def test_a_cluster_with_a_state_file_goes_on_where_it_was(tmp_path: Path, 
     assert again.used_milli() == {("n1", 0): 1000}
     file.write_text("nonsense")
     assert (await SimulatedCluster(nodes(2), state_file=file).observe(-1))[1] == []
+
+
+async def test_what_its_agent_remembers_is_in_the_state_file(tmp_path: Path, clock: Clock) -> None:
+    file, row = tmp_path / "east.json", uuid4()
+    first = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    made = await create(first, job("sleep 10"))
+    assert first.memory is not None
+    for number in (7, 8, 3):  # the last is late
+        first.memory.learn(Epoch(of=row, number=number))
+        await first.observe(-1)
+    again = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    assert again.memory is not None
+    assert again.memory.epoch == Epoch(of=row, number=8)
+    assert (await seen(again, made)).phase is Phase.STARTING
+    again.save()
+    assert file.read_text().count("\n") == 2, "nothing is written where nothing was learned"
+    assert SimulatedCluster(nodes(2)).memory is None
 
 
 async def test_pods_live_on_while_the_calendar_clock_is_moved() -> None:

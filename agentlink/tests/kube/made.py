@@ -38,7 +38,7 @@ def job(*indexes: int, name: str = "train", **fields: Any) -> JobFacts:
         "uid": f"uid-{name}",
         "version": "1",
         "adopted": False,
-        "created_at": at(0),
+        "begun_at": at(0),
         "started_at": at(1),
     }
     return JobFacts(name=name, plan=plan, **{**given, **fields})

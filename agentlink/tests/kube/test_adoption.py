@@ -1,6 +1,7 @@
 """Jobs that somebody creates with kubectl in a bound namespace, and what he may try, on a real control plane."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from workloads import actions
 from workloads.models import Attempt, Status, Workload
 
 pytestmark = [pytest.mark.kube, pytest.mark.django_db(transaction=True)]
+BEGUN = "chamber.internal/begun-at"
 
 
 async def test_a_job_is_adopted_runs_where_it_is_planned_is_suspended_and_runs_again(
@@ -49,11 +51,15 @@ async def test_a_job_is_adopted_runs_where_it_is_planned_is_suspended_and_runs_a
         assert await world.pods("train") == []
         assert "schedulingGates" not in job["spec"]["template"]["spec"]
         assert theirs.items() <= job["metadata"]["labels"].items()
+        assert BEGUN not in job["metadata"].get("annotations", {})
         assert "chamber.internal/owner" not in job["metadata"]["labels"]
 
         await in_database(lambda: actions.requeue(by=ADMIN, workload=workload))
+        unsuspended = datetime.now(UTC)
         again = await world.admit(workload, [(first, 0), (first, 1)])
         await world.workload("train", lambda row: row.status == Status.RUNNING)
+        job = await world.job("train")
+        assert datetime.fromisoformat(job["metadata"]["annotations"][BEGUN]) >= unsuspended
         for pod in await world.pods("train"):
             assert pod["spec"]["nodeName"] == first
             world.space.play(pod["metadata"]["name"], run_for="0s")
@@ -306,6 +312,8 @@ async def test_a_job_that_an_eviction_ended_before_its_pods_ran_says_so_and_noth
         )
         again = f"delete the Job first: kubectl delete job train -n {world.space.name}. Then create it again"
         assert again in row.reason["next_step"]
+        attempt = await in_database(row.attempts.get)
+        assert (attempt.end_reason, attempt.number) == ("cancelled", 1)  # it was never back in the queue
         told = await in_database(lambda: list(row.events.values_list("message", flat=True)))
         assert "All its pods run." not in told
         await world.event("train", "Ended", "was evicted", "delete it first: kubectl delete job train")

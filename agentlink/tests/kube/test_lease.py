@@ -2,6 +2,7 @@ import asyncio
 import re
 import time
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -202,6 +203,25 @@ async def test_who_waits_to_lead_says_at_once_for_whom_and_until_when(
     assert len(said(f"is held by {leader}")) == 1
     assert re.search(r" removed: \d+ s more, until \d\d:\d\d:\d\d UTC\.$", said("let go of")[-1])
     await second.stop()
+    await after.stop()
+
+
+@pytest.mark.parametrize(("ago_seconds", "waits"), [(86_400, False), (151, False), (66, True), (-3600, True)])
+async def test_who_begins_long_after_a_release_does_not_wait_for_it(
+    namespace: Namespace, ago_seconds: int, *, waits: bool
+) -> None:
+    access = load(namespace.kubeconfig)
+    released = (datetime.now(UTC) - timedelta(seconds=ago_seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "release-x", "leaseDurationSeconds": 120, "leaseTransitions": 1}
+    async with Kube(access) as kube:
+        times = {"acquireTime": released, "renewTime": released}
+        await kube.create(LEASES, {"metadata": {"name": NAME}, "spec": spec | times}, namespace.name)
+    after = Candidate(access, namespace.name)
+    if waits:
+        await asyncio.sleep(1)
+        assert not after.begun.is_set()
+    else:
+        await asyncio.wait_for(after.begun.wait(), 60)
     await after.stop()
 
 

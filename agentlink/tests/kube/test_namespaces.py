@@ -126,6 +126,25 @@ async def test_a_quota_has_room_for_newcomers_while_pods_of_a_lost_node_are_stil
         await hard(world, "2")
 
 
+async def test_a_quota_has_no_room_in_the_place_of_a_gang_that_lost_a_node(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    async with world_of(namespace, tmp_path, nodes=2) as world:
+        lost, there = (f"{namespace.name}-{number}" for number in range(2))
+        gang = await in_database(world.submit)
+        attempt = await world.admit(gang, [(lost, 0), (there, 0)])
+        await until(lambda: Workload.objects.get(pk=gang.pk).status == Status.RUNNING)
+        await hard(world, "2")
+        await asyncio.to_thread(namespace.admin.delete, "v1", "nodes", lost)
+        await hard(world, "1")  # what the cluster's garbage collector has not taken away yet
+        (pod,) = await asyncio.to_thread(world.space.items, "v1", "pods")
+        assert pod["spec"]["nodeName"] == lost
+        assert "exceeded quota" in await refusal_of(world, pod_body("beside"))
+        assert (
+            await in_database(lambda: Attempt.objects.get(pk=attempt.pk))
+        ).end_reason == EndReason.DISPLACED
+
+
 async def test_a_namespace_that_was_there_is_taken_only_when_it_is_labelled_for_that(
     namespace: Namespace, tmp_path: Path
 ) -> None:

@@ -255,6 +255,81 @@ async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_l
     assert (verdict.code, let_go) == (code, [])
 
 
+EVICTED = pod(0, "Pending", disrupted=Said("EvictionByEvictionAPI"), deleted_at=at(60))
+TURNED_AWAY = pod(0, "Failed", status=Said("OutOfcpu", "no CPU"), running_at=None)
+WAS_EVICTED = "Pod 0 on n0 was evicted, as when its node is drained."
+HAS_ENDED = "Its Job ns/train has ended in the cluster and cannot run again"
+FOR_ITS_POD = "for it allows no failure (backoffLimit 0)"
+
+
+@pytest.mark.parametrize(
+    ("lost", "does", "cause"),
+    [
+        (EVICTED, Eviction.ENDS, WAS_EVICTED),
+        (EVICTED, Eviction.MAY_END, WAS_EVICTED),
+        (TURNED_AWAY, Eviction.SPARED, "Pod 0 on n0 was turned away by its node: no CPU."),
+    ],
+)
+async def test_an_adopted_job_that_ends_with_the_pod_that_it_lost_is_not_put_back_in_the_queue(
+    lost: PodFacts, does: Eviction, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caring, "_now", lambda: NOW)
+    kube, told = Written(), []
+    made = job(0, adopted=True, eviction=does)
+    looking = care(kube, made, lost)
+    kube.pods = [lost]
+
+    async def tell(_: object, message: str) -> None:
+        told.append(message)
+
+    looking._adopter = cast(Adopter, SimpleNamespace(tell_failed=tell))
+    assert await looking.look_after(ATTEMPT) == reasons.ENDED_SECONDS
+    assert (kube.patches, told) == ([], [])  # whether its Job ends is not known yet
+    looking._attempts.take_pod(lost.name, lost, None)
+    kube.pods = []
+    assert await looking.look_after(ATTEMPT) == reasons.ENDED_SECONDS
+    ended = replace(made, failed=Said("BackoffLimitExceeded"), failed_at=at(60))
+    looking._attempts.take_job("ns/train", made, ended)
+    assert await looking.look_after(ATTEMPT) is None
+    (verdict,) = verdicts(kube)
+    assert (verdict.code, verdict.message, verdict.refused) == (
+        "job-ended",
+        f"{HAS_ENDED}, {FOR_ITS_POD}: {cause}",
+        False,
+    )
+    again = "delete it first: kubectl delete job train -n ns. Then create it again, suspended."
+    assert len(told) == 1
+    assert told[0].startswith(cause)
+    assert told[0].endswith(again)
+
+
+@pytest.mark.parametrize("does", [Eviction.ENDS, Eviction.SPARED])
+async def test_an_adopted_job_that_outlives_the_pod_that_it_lost_is_displaced(
+    does: Eviction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [NOW]
+    monkeypatch.setattr(caring, "_now", lambda: clock[0])
+    kube = Written()
+    kube.pods = [EVICTED]
+    looking = care(kube, job(0, adopted=True, eviction=does), EVICTED)
+    if does is Eviction.ENDS:
+        assert await looking.look_after(ATTEMPT) == reasons.ENDED_SECONDS
+        clock[0] += timedelta(seconds=2)
+        assert await looking.look_after(ATTEMPT) == reasons.ENDED_SECONDS - 2
+        clock[0] += timedelta(seconds=reasons.ENDED_SECONDS)
+    assert await looking.look_after(ATTEMPT) is None
+    assert [(each.code, each.message) for each in verdicts(kube)] == [("drained", WAS_EVICTED)]
+
+
+async def test_a_job_that_was_made_is_not_asked_whether_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caring, "_now", lambda: NOW)
+    kube = Written()
+    kube.pods = [EVICTED]
+    looking = care(kube, job(0, failed=Said("BackoffLimitExceeded"), failed_at=at(60)), EVICTED)
+    await looking.look_after(ATTEMPT)
+    assert [each.code for each in verdicts(kube)] == ["drained"]
+
+
 @pytest.mark.parametrize("does", [Eviction.SPARED, Eviction.MAY_END])
 @pytest.mark.parametrize("indexes", [(0,), (0, 1)], ids=["pod", "gang"])
 async def test_the_next_agent_lets_no_pods_go_that_came_in_the_place_of_all_there_were(
@@ -339,7 +414,7 @@ def letting_go(
 def _body_of(made: JobFacts, annotations: dict[str, str]) -> dict[str, Any]:
     """Return a Job as the API server has it."""
     metadata = {"namespace": made.namespace, "name": made.name, "uid": made.uid, "resourceVersion": "2"}
-    created = {"creationTimestamp": made.created_at.isoformat(), "annotations": annotations}
+    created = {"creationTimestamp": made.begun_at.isoformat(), "annotations": annotations}
     return {"metadata": {**metadata, **created}, "spec": {"template": {"spec": {}}}, "status": {}}
 
 

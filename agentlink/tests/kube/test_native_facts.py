@@ -1,6 +1,7 @@
 """What is read of Jobs and pods, what an annotation holds, and how both become attempts."""
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -122,6 +123,26 @@ def test_a_job_is_read_with_all_that_says_how_it_stands() -> None:
     assert (found.failed.reason, found.failed_at, found.complete) == ("DeadlineExceeded", at(0), False)
     assert (set(found.completed), found.deadline_seconds, found.started_at) == ({0}, 9, at(0))
     assert read_job(body_of(annotations={NAMES.plan: "{}"}), NAMES, adopted=False) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "started", "begun"),
+    [
+        ("2026-11-22T12:00:00+00:00", None, at(60)),
+        ("2026-11-22T12:00:00+00:00", "2026-11-22T12:00:01Z", at(60)),
+        ("", "2026-11-22T12:00:01Z", at(61)),  # by an agent that did not write it
+        ("soon", None, at(0)),
+        ("2026-11-22T12:00:00", None, at(0)),  # nobody knows where
+    ],
+)
+def test_an_adopted_job_begins_when_it_is_unsuspended_and_not_when_it_is_made(
+    written: str, started: str | None, begun: datetime
+) -> None:
+    body = body_of(annotations={NAMES.begun: written}, status={"startTime": started} if started else {})
+    adopted, own = (read_job(body, NAMES, adopted=adopted) for adopted in (True, False))
+    assert adopted is not None
+    assert own is not None
+    assert (adopted.begun_at, own.begun_at) == (begun, at(0))
 
 
 def test_a_pod_is_read_with_its_owner_its_devices_and_its_end() -> None:

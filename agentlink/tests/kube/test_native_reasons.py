@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from agentlink.agent.backends.native import reasons
+from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said
+from agentlink.agent.backends.native.phases import Attempt
 from agentlink.tests.kube.made import NOW, at, attempt, job, pod
 
 LOW = "The node was low on resource: memory. Container main was"
@@ -219,6 +223,30 @@ def test_a_controller_that_is_only_behind_gets_as_long_as_it_needs() -> None:
     assert verdict.code == "not-created"
 
 
+def test_what_began_before_the_job_did_says_nothing_of_its_controller() -> None:
+    waiting = job(0, adopted=True, begun_at=at(0), started_at=None)
+    assert judged(waiting, now=at(30), overtaken=at(-900)) == reasons.Judgement(None, 270)
+    stale = replace(waiting, started_at=at(-900))
+    assert judged(stale, now=at(30)) == reasons.Judgement(None, 270)
+
+
+def test_only_jobs_that_began_later_overtake_one_whenever_it_was_made() -> None:
+    attempts = Attempts(lambda _: None, lambda _: None)
+
+    def add(name: str, number: int, **fields: Any) -> JobFacts:
+        made = job(0, name=name, **fields)
+        made = replace(made, plan=replace(made.plan, attempt=UUID(int=number)))
+        attempts.take_job(name, None, made)
+        return made
+
+    waiting = Attempt.of([add("waits", 1, adopted=True, begun_at=at(0), started_at=None)], ())
+    add("earlier", 2, begun_at=at(-900), started_at=at(-899))
+    assert attempts.overtaken(waiting) is None
+    add("later", 3, begun_at=at(20), started_at=at(21))
+    add("adopted", 4, adopted=True, begun_at=at(10), started_at=at(11))
+    assert attempts.overtaken(waiting) == at(11)
+
+
 def test_an_adopted_job_without_a_deadline_is_ended_by_the_agent_and_never_early() -> None:
     adopted, runs = job(0, adopted=True, time_limit_seconds=90), pod(0, running_at=at(10))
     assert judged(adopted, runs, now=at(100)) == reasons.Judgement(None, 1)
@@ -350,7 +378,7 @@ AWAY = 'failed to do request: Head "https://r/v2": dial tcp 10.0.0.9:443: connec
 
 def test_the_agents_own_quota_is_waited_for_longer_and_told_as_chambers_own() -> None:
     words = 'pods "x" is forbidden: exceeded quota: chamber-plan, requested: a=1, used: a=2, limited: a=2'
-    begun = job(0, created_at=at(0), started_at=at(1))
+    begun = job(0, begun_at=at(0), started_at=at(1))
     assert judged(begun, now=at(20), refusal=words) == reasons.Judgement(None, 40)
     verdict = judged(begun, now=at(60), refusal=words).verdict
     assert verdict is not None

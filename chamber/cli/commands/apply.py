@@ -50,8 +50,9 @@ def diff(file: str, check: bool, form: Form) -> None:
     """Show what `chamber apply` would change, and change nothing.
 
     What `chamber apply` would refuse is refused, by the same checks, with the line of each mistake and a status that is
-    not 0; that is also so for whoever may only read. Nodes that another pool would pick are counted. To
-    read is enough: what you may not change is shown, and said.
+    not 0. Nodes that another pool would pick are counted. To read is enough: values that can be in no pool and no team
+    are refused whoever asks. A change that you may not make is shown, and said, but not checked against what teams
+    above have to give or what the pool's nodes have; whoever may make it learns that.
     """
     wanted = declared.read(file)
     with connect() as client:

@@ -179,8 +179,9 @@ def _examine() -> "Examination":
 def _tell(result: "Examination") -> None:
     for name, finding in result.findings:
         click.echo(f"{click.style(name, bold=True)}: {finding.problem}\n  {finding.advice}")
-    if result.left_out:
-        click.echo(f"Not looked at: {', '.join(result.left_out)}.")
+    for lacked in dict.fromkeys(result.lacks.get(name) for name in result.left_out):
+        names = ", ".join(name for name in result.left_out if result.lacks.get(name) == lacked)
+        click.echo(f"Not looked at{f', for want of {lacked}' if lacked else ''}: {names}.")
     if result.growth:
         from chamber.doctor.growth import lines
 
@@ -201,5 +202,6 @@ def _as_json(result: "Examination") -> dict[str, Any]:
         "facts": [{"check": name, "sentence": fact.sentence} for name, fact in result.facts],
         "made": result.made,
         "left_out": result.left_out,
+        "lacks": result.lacks,
         "growth": [asdict(row) for row in result.growth],
     }

@@ -53,10 +53,18 @@ def _reason(key: str) -> Callable[[Row], object]:
     return lambda found: found["reason"] and found["reason"][key]
 
 
+def _message(found: Row) -> str:
+    """Return the reason; of one without any, that it has ended or that nothing holds it up."""
+    if found["reason"]:
+        return str(found["reason"]["message"])
+    is_open = found["status"] in {"pending", "queued", "starting", "running"}
+    return "Nothing holds it up." if is_open else f"It has ended: {found['status'].capitalize()}."
+
+
 WHY = [
     Column("Workload", lambda found: found["workload"]),
     Column("Status", lambda found: found["status"].capitalize()),
-    Column("Reason", lambda found: found["reason"]["message"] if found["reason"] else "Nothing holds it up."),
+    Column("Reason", _message),
     Column("Code", _reason("code"), wide=True),
     Column("Set at", _reason("level")),
     Column("Asked for", lambda found: gpus(_reason("asked")(found))),

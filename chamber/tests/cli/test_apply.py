@@ -264,6 +264,20 @@ def test_diff_only_reads_and_says_what_may_not_be_changed(
     assert not AuditEvent.objects.exclude(action="token.created").exists()
 
 
+@pytest.mark.usefixtures("shared")
+def test_diff_does_not_check_what_may_not_be_changed_as_its_help_says(
+    run: Run, org: Team, become: Become
+) -> None:
+    set_share(org, Pool.objects.get(slug="main"), gpus=100)
+    become(member(org, Role.VIEWER, "rolf"), Scope.READ)
+    too_much = "teams: [{slug: nlp, shares: {main: {reservation: 5000}}}]"
+    assert run("diff", "-f", "-", stdin=too_much).exit_code == 0
+    become(member(org, Role.ORG_ADMIN, "olga2"), Scope.MANAGE)
+    assert run("diff", "-f", "-", stdin=too_much).exit_code == 6
+    told = " ".join(run("diff", "--help").stdout.split())
+    assert "not checked against what teams above have to give" in told
+
+
 @pytest.mark.usefixtures("shared", "as_olga")
 def test_a_file_is_right_where_its_end_is_though_no_order_of_its_parts_would_be(run: Run, nlp: Team) -> None:
     set_share(Team.objects.get(slug="vision"), Pool.objects.get(slug="main"), gpus=5)

@@ -41,7 +41,7 @@ def test_findings_are_sentences_with_advice_and_status_1(migrated: Path) -> None
     done = run(migrated, "doctor")
     assert done.returncode == 1
     assert done.stdout.startswith(
-        "beat: Nobody has carried out a duty yet.\n  Start `chamber serve --part all`.\n"
+        "duties: Nobody has carried out a duty yet.\n  Start `chamber serve --part all`.\n"
         "scheduler: Nobody has run a cycle yet.\n  Start `chamber serve --part all`.\n"
         "disk: The database takes "
     )
@@ -56,9 +56,9 @@ def test_programs_are_told_in_json(migrated: Path) -> None:
     told = json.loads(done.stdout)
     assert done.returncode == 1
     assert told["well"] is False
-    assert [found["check"] for found in told["findings"]] == ["debug", "beat", "scheduler"]
+    assert [found["check"] for found in told["findings"]] == ["debug", "duties", "scheduler"]
     assert "channel-layer" in told["made"]
-    assert told["left_out"] == []
+    assert (told["left_out"], told["lacks"]) == ([], {})
     assert [fact["check"] for fact in told["facts"]] == ["disk", "address"]
 
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
     done = run(tmp_path / "missing", "doctor")
     assert done.returncode == 1
     assert "database: The database does not answer: unable to open database file." in done.stdout
-    assert "Not looked at: migrations," in done.stdout
+    assert "Not looked at, for want of the database: migrations," in done.stdout
 
 
 @pytest.mark.parametrize(

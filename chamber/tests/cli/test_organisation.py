@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.utils import timezone
 
 from agentlink.tests.factories import make_node
 from chamber.models import User
@@ -14,6 +15,7 @@ from scheduling import cycle, decide, memory, usage
 from scheduling.tests.factories import make_cluster, make_nodes
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_pool, make_team, member, set_share
+from workloads.models import Status
 from workloads.tests.factories import make_workload
 
 
@@ -161,6 +163,18 @@ def test_why_says_reason_and_next_step(run: Run, ada: User, become: Callable[...
     assert found["reason"]["next_step"] in result.stdout
     assert found["eta"]["text"] in result.stdout
     assert run("why", "train-1").exit_code == 0
+
+
+def test_why_of_what_has_ended_says_how(
+    run: Run, nlp: Team, pool: Pool, ada: User, become: Callable[..., str]
+) -> None:
+    done = make_workload(nlp, ada, status=Status.COMPLETED, finished_at=timezone.now())
+    become(ada)
+
+    result = run("why", done.slug)
+
+    assert "It has ended: Completed." in result.stdout
+    assert "Nothing holds it up." not in result.stdout
 
 
 @pytest.mark.usefixtures("busy")

@@ -251,7 +251,7 @@ def test_mistakes_of_a_file_are_told_with_their_lines_and_keys_as_written(
         "Error: standard input has 4 mistakes:",
         "  line 8: workloads[1].time_limit: '4 fortnights' is not a duration: write seconds, or numbers with w, d, h, "
         "m or s, such as 30m, 4h or 1h 30m.",
-        "  line 9: workloads[1].grace is '2d'; at most 86,400 is allowed.",
+        "  line 9: workloads[1].grace is '2d'; at most 1d is allowed.",
         "  line 12: workloads[2].image is missing.",
         "  line 14: workloads[2].pods is 0; at least 1 is allowed.",
     ]

@@ -34,11 +34,16 @@ def named(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Named:
 
 @contextmanager
 def answering(
-    *, status: int = 200, sockets: bool = True, secure: ssl.SSLContext | None = None
+    *, status: int = 200, page: str = "", sockets: bool = True, secure: ssl.SSLContext | None = None
 ) -> Iterator[int]:
-    """Answer on a port of this machine: /readyz with this status, and everything else with a socket or 404."""
+    """Answer on a port of this machine: /readyz with this status, or a proxy's page, all else with a socket or 404."""
 
     def answer(connection: ServerConnection, request: Request) -> Response | None:
+        if request.path == "/readyz" and page:
+            response = connection.respond(status, page)
+            del response.headers["Content-Type"]
+            response.headers["Content-Type"] = "text/html"
+            return response
         if request.path == "/readyz":
             return connection.respond(status, "The database does not answer.\n" if status != 200 else "ok\n")
         return None if sockets else connection.respond(404, "")
@@ -99,6 +104,16 @@ def test_a_web_part_that_is_not_ready_says_why(named: Named) -> None:
         [found] = address.web()
     assert isinstance(found, Finding)
     assert found.problem == f"http://127.0.0.1:{port} answers 503: The database does not answer."
+    assert found.advice == "The web part runs, and serves again once that is put right."
+
+
+def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) -> None:
+    with answering(status=502, page="<html><h1>502 Bad Gateway</h1></html>") as port:
+        named(f"http://127.0.0.1:{port}")
+        [found] = address.web()
+    assert isinstance(found, Finding)
+    assert found.problem == f"http://127.0.0.1:{port} answers 502 Bad Gateway."
+    assert found.advice.startswith("Start `chamber serve --part web`")
 
 
 def test_nobody_answers_at_the_address(named: Named) -> None:

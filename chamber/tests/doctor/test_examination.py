@@ -25,11 +25,19 @@ def test_what_needs_something_that_is_wrong_is_left_out() -> None:
         Check("tables", well, Needs.DATABASE, gives=Needs.TABLES),
         Check("marks", well, Needs.TABLES),
         Check("redis", well, gives=Needs.REDIS),
-        Check("layer", well, Needs.REDIS),
+        Check("layer", well, Needs.REDIS, also=Needs.TABLES),
     )
     result = examine(checks)
     assert result.findings == [("database", Finding("It is wrong.", "Mend it."))]
-    assert (result.made, result.left_out) == (["database", "redis", "layer"], ["tables", "marks"])
+    assert (result.made, result.left_out) == (["database", "redis"], ["tables", "marks", "layer"])
+    assert result.lacks == dict.fromkeys(result.left_out, Needs.DATABASE), (
+        "what is wrong, not what follows from it"
+    )
+
+
+def test_of_beat_and_scheduler_nothing_is_said_while_their_queue_cannot_be_read() -> None:
+    needed = {check.name: {check.needs, check.also} for check in CHECKS}
+    assert all(Needs.REDIS in needed[name] for name in ("duties", "scheduler"))
 
 
 def test_a_check_that_fails_says_so_and_the_others_go_on() -> None:
@@ -42,5 +50,5 @@ def test_names_come_once_and_everything_needed_is_given_before() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS)
     given = {Needs.NOTHING}
     for check in CHECKS:
-        assert check.needs in given
+        assert {check.needs, check.also} <= given
         given |= {check.gives} if check.gives else set()

@@ -53,12 +53,12 @@ def looked(**ago: float) -> None:
 def test_a_beat_and_a_scheduler_that_live() -> None:
     marks.beaten(now=timezone.now())
     looked(seconds=5)
-    assert list(processes.beat()) == list(processes.scheduler()) == []
+    assert list(processes.duties()) == list(processes.scheduler()) == []
 
 
 @pytest.mark.usefixtures("embedded")
 def test_the_embedded_default_that_was_never_started() -> None:
-    assert only(processes.beat) == Finding(
+    assert only(processes.duties) == Finding(
         "Nobody has carried out a duty yet.", "Start `chamber serve --part all`."
     )
 
@@ -66,7 +66,7 @@ def test_the_embedded_default_that_was_never_started() -> None:
 @pytest.mark.redis
 def test_a_silent_beat(bell: redis.Redis) -> None:
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
-    assert only(processes.beat) == Finding(
+    assert only(processes.duties) == Finding(
         "Nobody has carried out a duty for 5 minutes. No message waits in the queue, so the beat is silent.",
         "Start `chamber beat`, or look into its log.",
     )
@@ -76,7 +76,7 @@ def test_a_silent_beat(bell: redis.Redis) -> None:
 def test_no_worker_for_the_duties(bell: redis.Redis) -> None:
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
     bell.rpush("celery", "1", "2", "3")
-    assert only(processes.beat) == Finding(
+    assert only(processes.duties) == Finding(
         "Nobody has carried out a duty for 5 minutes. 3 messages wait in the queue, "
         "so the beat sends but no worker takes them.",
         "Start `chamber worker --queue duties`.",
@@ -102,13 +102,13 @@ def test_two_beats() -> None:
     now = timezone.now()
     for sender, seconds in (("gen7@a", 12), ("gen9@b", 10), ("gen7@a", 7), ("gen9@b", 5)):
         marks.beaten(now=now - timedelta(seconds=seconds), sent_by=sender, run_by="w")
-    assert only(processes.beat) == Finding("2 beats run at once: gen7@a, gen9@b.", "Stop all but one.")
+    assert only(processes.duties) == Finding("2 beats run at once: gen7@a, gen9@b.", "Stop all but one.")
 
 
 @pytest.mark.usefixtures("embedded")
 def test_a_worker_whose_clock_is_ahead() -> None:
     marks.beaten(now=timezone.now() + timedelta(minutes=10), run_by="duties@b", sent_by="duties@b")
-    assert only(processes.beat).problem == (
+    assert only(processes.duties).problem == (
         "The clock of the worker duties@b is 10 minutes ahead of the database's."
     )
 
@@ -124,9 +124,25 @@ def test_a_cluster_that_never_connected() -> None:
 
 def test_a_cluster_that_fell_silent() -> None:
     seen = timezone.now() - timedelta(minutes=7)
-    Cluster.objects.create(name="east", connected=False, last_seen_at=seen, protocol=1)
+    cluster = Cluster.objects.create(name="east", connected=False, last_seen_at=seen, protocol=1)
+    AgentToken.objects.create(cluster=cluster, token_hash="x", prefix="cha_")
     assert only(processes.clusters).problem == (
         "The agent of the cluster east was last heard 7 minutes ago; nothing starts there."
+    )
+
+
+@pytest.mark.parametrize(
+    ("revoked", "why"),
+    [(0, "It has no token."), (1, "Its only token was revoked."), (2, "All its tokens were revoked.")],
+)
+def test_a_cluster_whose_token_was_revoked(revoked: int, why: str) -> None:
+    now = timezone.now()
+    cluster = Cluster.objects.create(name="east", last_seen_at=now - timedelta(minutes=7), protocol=1)
+    for number in range(revoked):
+        AgentToken.objects.create(cluster=cluster, token_hash=f"{number}", prefix="cha_", revoked_at=now)
+    assert only(processes.clusters) == Finding(
+        f"The agent of the cluster east was last heard 7 minutes ago; nothing starts there. {why}",
+        "Make a token on the cluster's page, and give it to its agent.",
     )
 
 

@@ -135,3 +135,11 @@ def nodes_of(plan: Plan, workload: str) -> list[str]:
     """The nodes a started workload's pods go to."""
     start = next(start for start in plan.starts if start.workload == workload)
     return sorted({pod.node for pod in start.placements})
+
+
+def uncordon(names: str) -> str:
+    """The commands that have nodes take new pods again."""
+    return (
+        f"kubectl uncordon {names}, or, if drained by annotation, kubectl annotate node {names} "
+        "chamber.internal/drain-elastic-at- chamber.internal/drain-reserved-at-"
+    )

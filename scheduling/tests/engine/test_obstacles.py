@@ -12,12 +12,14 @@ from scheduling.engine.checker import check
 from scheduling.engine.checker.violation import BrokenRule
 from scheduling.engine.types import (
     Dependency,
+    Device,
     Memory,
     Node,
     ReasonCode,
     ReasonKind,
     Request,
     Share,
+    Sharing,
     Slicing,
     Snapshot,
     Team,
@@ -33,6 +35,7 @@ from scheduling.tests.engine.build import (
     snapshot,
     started,
     team,
+    uncordon,
     waiting,
     waits,
 )
@@ -280,7 +283,7 @@ OUT = "Nodes that could take it are out of service "
             2,
             {"cordoned": True},
             ReasonCode.NO_MATCHING_NODES,
-            f"{OUT}(cordoned: n1; cordoned and cluster disconnected: n0). "
+            f"{OUT}(cordoned or drained: n1; cordoned or drained and cluster disconnected: n0). "
             "Without them: The pool main has no node that takes workloads.",
         ),
     ],
@@ -301,9 +304,9 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
         (
             {"pods": 3, "gpus": 8},
             ReasonCode.LARGER_THAN_POOL,
-            f"{OUT}(cordoned: n1; not ready: n2). Without them: It needs 3 pods of 8 GPUs at once, "
+            f"{OUT}(cordoned or drained: n1; not ready: n2). Without them: It needs 3 pods of 8 GPUs at once, "
             "but the pool main has room for 1 of them even when empty.",
-            "Ask an operator to end the maintenance (kubectl uncordon n1) and to look after n2, or "
+            f"Ask an operator to end the maintenance ({uncordon('n1')}) and to look after n2, or "
             "ask for fewer pods, or a smaller minimum of pods.",
         ),
         (
@@ -321,9 +324,9 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
         (
             {"gpu_types": ("A100",)},
             ReasonCode.NO_MATCHING_GPU_TYPE,
-            f"{OUT}(cordoned: a0, a1, a2 and 1 more). Without them: It asks for A100, but the nodes of the pool "
-            "main that take workloads have H100.",
-            "Ask an operator to end the maintenance (kubectl uncordon a0 a1 a2 and 1 more), or "
+            f"{OUT}(cordoned or drained: a0, a1, a2 and 1 more). Without them: It asks for A100, but the nodes of "
+            "the pool main that take workloads have H100.",
+            f"Ask an operator to end the maintenance ({uncordon('a0 a1 a2 a3')}), or "
             "ask for another GPU type or another pool.",
         ),
         (
@@ -381,14 +384,14 @@ HALF: dict[str, Any] = {"request": Share(500), "gpu_types": ("H100",)}
 @pytest.mark.parametrize(
     ("nodes", "wanted", "which"),
     [
-        (IN_RACKS, {"gpus": 8, "pods": 2, "topology": Topology(required="rack")}, "cordoned: n1"),
-        (IN_RACKS, {"gpus": 8, "pods": 3}, "cordoned: n1, n2 and n3"),
-        (IN_CLUSTERS, {"gpus": 8, "pods": 2}, "cordoned: n1"),
-        (BESIDE_OTHERS, HALF, "cordoned: n0"),
+        (IN_RACKS, {"gpus": 8, "pods": 2, "topology": Topology(required="rack")}, "cordoned or drained: n1"),
+        (IN_RACKS, {"gpus": 8, "pods": 3}, "cordoned or drained: n1, n2 and n3"),
+        (IN_CLUSTERS, {"gpus": 8, "pods": 2}, "cordoned or drained: n1"),
+        (BESIDE_OTHERS, HALF, "cordoned or drained: n0"),
         (
             [node("n0", cordoned=True, cluster_online=False), node("n1", 1)],
             {"gpus": 8},
-            "cordoned and cluster disconnected: n0",
+            "cordoned or drained and cluster disconnected: n0",
         ),
         (
             [node("n0", ready=False, cluster_online=False), node("n1", 1), node("n2", 4, cordoned=True)],
@@ -398,7 +401,7 @@ HALF: dict[str, Any] = {"request": Share(500), "gpu_types": ("H100",)}
         (
             [node("n0", cordoned=True, ready=False), node("n1", 1), node("n2", cordoned=True)],
             {"gpus": 8},
-            "cordoned: n2; cordoned and not ready: n0",
+            "cordoned or drained: n2; cordoned or drained and not ready: n0",
         ),
     ],
 )
@@ -436,7 +439,7 @@ def test_only_nodes_with_which_it_would_start_are_named_with_all_that_keeps_them
             {"maximum": 16},
             {"cordoned": True},
             ReasonCode.LARGER_THAN_POOL,
-            f"{OUT}(cordoned: n1). Without them: It needs 2 pods of 8 GPUs at once, "
+            f"{OUT}(cordoned or drained: n1). Without them: It needs 2 pods of 8 GPUs at once, "
             "but the pool main has room for 1 of them even when empty.",
         ),
     ],
@@ -473,6 +476,52 @@ def test_of_several_pools_one_whose_nodes_are_out_of_service_is_told(
     never = replace(wait.reason, code=ReasonCode.LARGER_THAN_ANY_NODE, kind=ReasonKind.CHANGE)
     other = replace(found, waits=(replace(wait, pool="pb", reason=never),))
     assert [each.rule for each in check(world, other, NOW)] == [BrokenRule.REASON]
+
+
+FOR_NODES = "or ask an operator for nodes that could take it"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence", "step"),
+    [
+        (
+            {"partition": "zz"},
+            "No node of the pool pa takes it: none is of the partition zz.",
+            f"Change what it asks of the node, {FOR_NODES}.",
+        ),
+        (
+            {"node_selector": (("zone", "moon"),)},
+            "No node of the pool pa takes it: none has the label zone=moon.",
+            f"Change what it asks of the node, {FOR_NODES}.",
+        ),
+        (
+            {"topology": Topology(required="rakc")},
+            "It asks for 1 GPU inside one rakc, but the topology of the pool pa has no level rakc.",
+            f"Ask for one of its levels (node), for none, {FOR_NODES}.",
+        ),
+        (
+            {"gpu_types": ("B200",)},
+            "It asks for B200, but the nodes of the pool pa that take workloads have H100.",
+            f"Ask for another GPU type, {FOR_NODES}.",
+        ),
+    ],
+)
+def test_what_no_pool_takes_is_not_sent_to_another_one(
+    wanted: dict[str, Any], sentence: str, step: str
+) -> None:
+    nodes, w = [node("n0", pool="pa"), node("n1", pool="pb")], waiting("w", "a", **wanted)
+
+    def told(row: Workload) -> tuple[str, str]:
+        world = snapshot(nodes, [team("a")], [row], pool("pa"), pool("pb"))
+        found = schedule(world, NOW)
+        assert [*check(world, found, NOW)] == []
+        return found.waits[0].reason.message, found.waits[0].reason.next_step
+
+    assert told(w) == (f"{sentence} No other pool can start it either.", step)
+    of_two, to_others = told(replace(w, pools=("pa", "pb")))
+    assert of_two == f"{sentence} No other pool that it names can start it either."
+    assert "another pool" in to_others
+    assert told(replace(w, pools=("pa",))) == (sentence, to_others)
 
 
 def test_a_limit_in_a_pool_with_nodes_out_of_service_leaves_the_other_pools_reason() -> None:
@@ -540,3 +589,66 @@ def test_what_is_told_of_nodes_leaves_out_those_with_slices_that_it_does_not_nam
     ]
     found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)]).waits[0].reason
     assert (found.message, found.next_step) == (sentence, step)
+
+
+WHOLE_STEP = (
+    "Ask for whole GPUs, ask an operator to have the nodes share theirs (Dynamic Resource Allocation, or time-slicing "
+    "into replicas), or choose another pool."
+)
+
+
+def cut_and_whole(name: str) -> Node:
+    """A node with an H100 and a slice of another, which shares none."""
+    devices = (Device(0, "H100", 81920), Device(1, "mig", 10240, slicing=Slicing.MIG, share_milli=143))
+    return replace(node(name, 0, sharing=False), devices=devices)
+
+
+@pytest.mark.parametrize("wanted", [{"gpus": 0.5}, {"request": Memory(10_000)}])
+@pytest.mark.parametrize(
+    ("nodes", "sharing", "sentence", "step"),
+    [
+        (
+            [node("n0", sharing=False), cut_and_whole("n1")],
+            "fractions",
+            "but the nodes it may use give out whole GPUs only.",
+            WHOLE_STEP,
+        ),
+        (
+            [node("n0", 0), node("n1", sharing=False)],
+            "fractions",
+            "but the nodes it may use give out whole GPUs only.",
+            WHOLE_STEP,
+        ),
+        (
+            [node("n0", sharing=False)],
+            "fractions",
+            "No node of the pool main takes it: they give out whole GPUs only.",
+            WHOLE_STEP,
+        ),
+        (
+            [node("n0")],
+            "none",
+            "No node of the pool main takes it: they give out whole GPUs only.",
+            "Ask for whole GPUs, ask an admin to set sharing of the pool to fractions, or choose another pool.",
+        ),
+        (
+            [
+                node("n0", sharing=False),
+                node("n1", 7, slices=Slicing.MIG, gpu_type="mig", share=143, sharing=False),
+            ],
+            "fractions",
+            "No node of the pool main with GPUs for workloads that name no type takes it: "
+            "they give out whole GPUs only.",
+            WHOLE_STEP.replace("GPUs, ask", "GPUs, name a type of slice (mig, with 1 GPU per pod), ask", 1),
+        ),
+    ],
+)
+def test_a_part_of_a_gpu_is_not_said_to_find_no_gpus_where_whole_ones_are_given_out(
+    nodes: list[Node], sharing: str, sentence: str, step: str, wanted: dict[str, Any]
+) -> None:
+    pools = pool(sharing=Sharing(sharing))
+    found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)], pools).waits[0].reason
+    assert found.message.endswith(sentence)
+    assert (found.next_step, found.available_milli, found.limit_milli) == (step, None, None)
+    whole = plan(nodes, [team("a")], [waiting("w", "a")], pools)
+    assert started(whole) == {"w"}

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from agentlink.agent.backends.native.names import Names
 from scheduling.engine import schedule
 from scheduling.engine.checker import check
-from scheduling.engine.reasons import kind_of
+from scheduling.engine.reasons import DRAIN_ANNOTATIONS, kind_of
 from scheduling.engine.types import (
     HOUR_MS,
     Dependency,
@@ -27,7 +28,18 @@ from scheduling.engine.types import (
     Topology,
     Workload,
 )
-from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
+from scheduling.tests.engine.build import (
+    NOW,
+    node,
+    placed,
+    plan,
+    pool,
+    snapshot,
+    started,
+    team,
+    uncordon,
+    waiting,
+)
 
 A = (team("a"),)
 
@@ -65,6 +77,39 @@ def test_a_paused_pool_starts_nothing() -> None:
     assert (found.waits[0].reason.code, found.waits[0].reason.kind) == ("pool-paused", "admin")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "limits", "sentence", "step"),
+    [
+        (
+            {"gpus": 9},
+            {},
+            "A pod asks for 9 GPUs, but the largest node it may use has 8.",
+            "Ask for less per pod, and for more pods if need be, for example --pods 2 --gpus 8.",
+        ),
+        (
+            {"gpus": 5},
+            {"maximum": 4},
+            "It asks for 5 GPUs, more than the maximum of a allows (4 GPUs).",
+            "Ask for less, or ask an admin to raise the limit.",
+        ),
+    ],
+)
+def test_a_paused_pool_hides_nothing_that_could_never_start_there(
+    wanted: dict[str, Any], limits: dict[str, Any], sentence: str, step: str
+) -> None:
+    paused = "The pool main is paused and starts nothing."
+    nodes, teams = [node("n0"), node("n1", 4, cordoned=True)], (team("a", **limits),)
+    reason = why(nodes, teams, waiting("w", "a", **wanted), paused=True)
+    assert (reason.code, reason.message, reason.next_step) == (
+        "pool-paused",
+        f"{paused} Nor could it start there if the pool were resumed: {sentence}",
+        f"{step} Then ask an admin to resume the pool, or choose another one.",
+    )
+    assert why(nodes, teams, waiting("w", "a", 4), paused=True).message == paused
+    closed = [node("n0", cordoned=True)]
+    assert why(closed, teams, waiting("w", "a", 4), paused=True).message == paused
+
+
 def test_a_disconnected_cluster_is_named_only_where_it_would_help() -> None:
     nodes = [node("n0", 4, cluster="east", cluster_online=False), node("n1", 1, cluster="west")]
     assert why(nodes, A, waiting("w", "a", 4)).code == "cluster-offline"
@@ -84,8 +129,8 @@ def test_a_gpu_type_the_pool_has_not() -> None:
     [
         (
             [node("n0", cordoned=True, labels={"k": "v"}), node("n1", gpu_type="A100")],
-            "Nodes that could take it are out of service (cordoned: n0). Without them: It asks for H100, but the nodes "
-            "of the pool main that take workloads have A100.",
+            "Nodes that could take it are out of service (cordoned or drained: n0). Without them: It asks for H100, "
+            "but the nodes of the pool main that take workloads have A100.",
         ),
         (
             [node("n0", gpu_type="")],
@@ -97,8 +142,8 @@ def test_a_gpu_type_the_pool_has_not() -> None:
         ),
         (
             [node("n0", cordoned=True, labels={"k": "v"})],
-            "Nodes that could take it are out of service (cordoned: n0). Without them: The pool main has no node that "
-            "takes workloads.",
+            "Nodes that could take it are out of service (cordoned or drained: n0). Without them: The pool main has no "
+            "node that takes workloads.",
         ),
         (
             [node("n0"), node("n1", gpu_type="A100", labels={"k": "v"})],
@@ -128,6 +173,37 @@ def test_a_gang_larger_than_the_pool_or_than_each_of_its_clusters() -> None:
     reason = why(nodes, A, waiting("w", "a", 2, pods=4))
     assert (reason.code, numbers(reason)) == ("larger-than-pool", (8_000, 6_000, 6_000))
     assert "no one cluster of the pool main has room for more than 3 of them" in reason.message
+
+
+@pytest.mark.parametrize(
+    ("level", "sentence", "step", "limit"),
+    [
+        (
+            "node",
+            " even when empty, and no node for more than 1.",
+            "Ask for fewer pods, or a smaller minimum of pods, and for a wider level than node or for none.",
+            4_000,
+        ),
+        (
+            "rack",
+            " even when empty, and no rack for any.",
+            "Ask for fewer pods, or a smaller minimum of pods, and for a wider level than rack or for none.",
+            0,
+        ),
+        (None, " even when empty.", "Ask for fewer pods, or a smaller minimum of pods.", 12_000),
+    ],
+)
+def test_of_a_gang_larger_than_the_pool_the_level_that_it_requires_is_told_too(
+    level: str | None, sentence: str, step: str, limit: int
+) -> None:
+    """With as many pods as the pool has room for it would be told next that no node has."""
+    nodes = [node(f"n{index}", 4) for index in range(3)]
+    row = waiting("w", "a", 4, pods=4, topology=Topology(required=level))
+    reason = why(nodes, A, row, topology=["rack"])
+    assert (reason.code, reason.next_step) == ("larger-than-pool", step)
+    needs = "It needs 4 pods of 4 GPUs at once, but the pool main has room for 3 of them"
+    assert reason.message == f"{needs}{sentence}"
+    assert (reason.available_milli, reason.limit_milli) == (limit, limit)
 
 
 def test_a_topology_that_cannot_be() -> None:
@@ -213,8 +289,8 @@ def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_
         "waiting-for-gpus",
         "wait",  # for others to end will do, too
         "It asks for 1 GPU, but none is free in the pool main. Nodes that would take it are out of service "
-        "(cordoned: n1; not ready: n3).",
-        "Ask an operator to end the maintenance (kubectl uncordon n1) and to look after n3, or wait until GPUs come "
+        "(cordoned or drained: n1; not ready: n3).",
+        f"Ask an operator to end the maintenance ({uncordon('n1')}) and to look after n3, or wait until GPUs come "
         "free.",
     )
     alone = why([nodes[0], nodes[-1]], A, busy[0], waiting("w", "a", 1))
@@ -225,11 +301,29 @@ def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_
     assert "out of service" not in named.message  # no GPU is a slice
 
 
+@pytest.mark.parametrize(
+    ("count", "commands"),
+    [
+        (8, uncordon("n0 n1 n2 n3 n4 n5 n6 n7")),
+        (9, f"for each {uncordon('NODE')}"),
+    ],
+)
+def test_commands_for_nodes_that_are_to_come_back_can_be_pasted(count: int, commands: str) -> None:
+    nodes = [node(f"n{at}", cordoned=True) for at in range(count)]
+    reason = why(nodes, A, waiting("w", "a", 8))
+    assert f"(cordoned or drained: n0, n1, n2 and {count - 3} more)" in reason.message
+    assert reason.next_step == f"Ask an operator to end the maintenance ({commands}), or choose another pool."
+
+
+def test_the_annotations_that_drain_a_node_are_named_as_the_agent_reads_them() -> None:
+    assert (Names().drain_elastic, Names().drain_reserved) == DRAIN_ANNOTATIONS
+
+
 def test_nodes_out_of_service_are_named_to_a_gang_only_where_it_would_start_with_them() -> None:
     busy = [placed("x", "a", on="n0:0")]
     nodes = [node("n0", 2), node("n1", 1, cordoned=True), node("n2", 1, cordoned=True, gpu_type="A100")]
     both = why(nodes, A, *busy, waiting("w", "a", 1, pods=2, gpu_types=("H100",)))
-    assert both.message.endswith("Nodes that would take it are out of service (cordoned: n1).")
+    assert both.message.endswith("Nodes that would take it are out of service (cordoned or drained: n1).")
     split = [node("n0", 2, cluster="east"), node("n1", 1, cordoned=True, cluster="west")]
     apart = why(split, A, *busy, waiting("w", "a", 1, pods=2))
     assert "out of service" not in apart.message  # a gang never spans clusters
@@ -241,7 +335,7 @@ def test_a_gang_that_fits_with_a_cordoned_node_only_is_told_of_it_though_enough_
     reason = why(nodes, A, *busy, waiting("w", "a", 2))
     assert (reason.code, reason.next_step) == (
         "fragmented",
-        "Ask an operator to end the maintenance (kubectl uncordon n2), or ask for fewer GPUs, less CPU or less memory "
+        f"Ask an operator to end the maintenance ({uncordon('n2')}), or ask for fewer GPUs, less CPU or less memory "
         "per pod.",
     )
 
@@ -297,6 +391,36 @@ def test_bursting_that_is_off_is_for_an_admin() -> None:
         "admin",
         (5_000, 4_000, 4_000),
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence", "step"),
+    [
+        (
+            {"burst_limit_percent": 0, "maximum": 5},
+            "more than a's guarantee (4 GPUs), and bursting is off. It is also more than the maximum of a allows "
+            "(5 GPUs). It is also more than the maximum of top allows (7 GPUs).",
+            "Ask for less, or ask an admin to raise all these limits.",
+        ),
+        (
+            {"burst_limit_percent": 50},
+            "more than the burst limit of a allows (6 GPUs). It is also more than the maximum of top allows (7 GPUs).",
+            "Ask for less, or ask an admin to raise all these limits.",
+        ),
+        (
+            {},
+            "more than the maximum of top allows (7 GPUs).",
+            "Ask for less, or ask an admin to raise the limit.",
+        ),
+    ],
+)
+def test_all_limits_that_it_exceeds_are_named(limits: dict[str, Any], sentence: str, step: str) -> None:
+    """Who has only one of them raised would be told of the next."""
+    teams = (team("top", maximum=7), team("a", "top", reserved=4, **limits))
+    reason = why([node("n0")], teams, waiting("w", "a", 8))
+    assert (reason.message, reason.next_step) == (f"It asks for 8 GPUs, {sentence}", step)
+    smaller = waiting("w", "a", (reason.limit_milli or 0) // 1000)
+    assert started(plan([node("n0")], teams, [smaller])) == {"w"}
 
 
 def test_a_ceiling_that_is_reached() -> None:

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, refusals
+from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, reasons, refusals
 from agentlink.agent.backends.native.events import Event
 from agentlink.agent.backends.native.facts import JobFacts
 from agentlink.agent.backends.native.inventory import Inventory
@@ -66,6 +67,7 @@ class Adopter:
             labels={name: labels[name] for name in adoption.written(self.names) if name in labels},
             resources=adoption.gpus_of(body["spec"]["template"]["spec"], self.inventory.settings.resources),
             mark=lambda text: self.marks.adopted(body, text),
+            at=datetime.now(UTC),
         )
         try:
             await self.kube.patch(JOBS, job.name, patch, job.namespace)
@@ -105,6 +107,12 @@ class Adopter:
         words = policies.warning(job.eviction, has_budget=bool(budget), other=other)
         await self._tell(there, "EndsByEviction", words, kind=kind)
 
+    async def tell_ended(self, job: Adopted, message: str) -> None:
+        """Say on a Job that it had ended when it was to run, and how it runs again."""
+        await self.tell_failed(
+            job, f"{message[:MOST_WORDS]} {policies.to_run_again(job.namespace, job.name)}"
+        )
+
     async def tell_failed(self, job: Adopted, message: str) -> None:
         """Say on a Job how its attempt ended."""
         await self._tell(job, "Ended", message)
@@ -136,7 +144,7 @@ class Adopter:
         )
         name = f"{entry.namespace}/{entry.name}"
         if entry.finished:
-            raise NotMade("job-ended", f"The Job {name} has ended and cannot run again.")
+            raise NotMade(reasons.JOB_ENDED, f"The Job {name} has ended and cannot run again.")
         if entry.mark is Mark.ADOPTED:
             raise Busy(0, "Busy", f"The Job {name} still stands for an earlier attempt.")
         status = body.get("status", {})

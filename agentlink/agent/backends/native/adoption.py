@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -272,7 +273,7 @@ def _of_queue(metadata: JsonObject, names: Names) -> Iterator[str]:
     """Yield why it is not for two to decide when a Job runs."""
     queue = (metadata.get("labels") or {}).get(QUEUE)
     if queue:
-        yield for_kueue(queue, names)
+        yield for_kueue(queue, names, suspended=True, adopts=True)
 
 
 def _of_shape(spec: JsonObject) -> Iterator[str]:
@@ -371,10 +372,12 @@ def started(
     labels: dict[str, str],
     resources: Iterable[str],
     mark: Callable[[str], str],
+    at: datetime,
 ) -> JsonObject:
     """Return the merge patch by which a suspended Job runs as the plan has it; it fails where the Job changed since.
 
-    `mark` gives the mark for the text of a plan. Its pods tolerate the taints of the GPU `resources` that they ask for.
+    `at`: the time, from which its pods are waited for. `mark` gives the mark for the text of a plan. Its pods tolerate
+    the taints of the GPU `resources` that they ask for.
     """
     text = plan.as_text()
     own = _own_tolerations(body, names)
@@ -393,6 +396,7 @@ def started(
                 names.slug: slug,
                 names.plan: text,
                 names.mark: mark(text),
+                names.begun: at.isoformat(),
                 names.tolerated: ",".join(added) or None,
             },
         },
@@ -432,7 +436,8 @@ def released(body: JsonObject, names: Names) -> JsonObject:
     """
     labels = written(names)
     annotations = [
-        *(names.slug, names.plan, names.mark, names.stop, names.verdict, names.removed, names.let_go)
+        *(names.slug, names.plan, names.mark, names.begun),
+        *(names.stop, names.verdict, names.removed, names.let_go),
     ]
     if _is_finished(body):
         annotations.append(names.tolerated)

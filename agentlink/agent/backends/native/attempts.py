@@ -147,9 +147,9 @@ class Attempts:
                     yield CountedPod(job.namespace, job.plan.attempt, planned, job.requests, leaving=leaving)
 
     def overtaken(self, attempt: Attempt) -> datetime | None:
-        """Return since when the Jobs' controller has dealt with Jobs that were made after the attempt's."""
-        made = max(job.created_at for job in attempt.jobs)
-        later = (job for job in self._by_owner.values() if job.created_at > made and not job.adopted)
+        """Return since when the Jobs' controller has dealt with Jobs that began after the attempt's."""
+        begun = max(job.begun_at for job in attempt.jobs)
+        later = (job for job in self._by_owner.values() if job.begun_at > begun)
         return min((job.started_at for job in later if job.started_at is not None), default=None)
 
     def judge(self, job: JobFacts, verdict: Verdict) -> None:

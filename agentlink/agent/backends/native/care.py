@@ -91,6 +91,8 @@ class Care:
         """Pods, by uid, that were freed of their gates, also while that is not seen yet."""
         self._begun: dict[UUID, frozenset[str]] = {}
         """The pods of adopted attempts, by the ends of their uids, that were first let go, or are being."""
+        self._ending: dict[UUID, tuple[datetime, Verdict]] = {}
+        """Since when adopted attempts may end with their Jobs, for a pod that these lost, and for which cause."""
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
         self._protected: set[UUID] = set()
@@ -169,8 +171,7 @@ class Care:
             return later
         judgement = await self._judge(found)
         if judgement.verdict is not None:
-            await self._record(found, judgement.verdict)
-            return None
+            return await self._end(found, judgement.verdict)
         await self._protect(attempt, found)
         await self._let_go(attempt, found)
         await self._limit(found)
@@ -234,7 +235,9 @@ class Care:
     async def _refuse(self, assignment: Assignment, refusal: NotMade, found: Attempt | None) -> None:
         """End an attempt that the cluster does not take, on its Jobs where it has some."""
         verdict = Verdict(refusal.code, refusal.message[:MAX_SENTENCE], _now(), refused=True)
-        if found is None and assignment.adopted is not None:
+        if found is None and assignment.adopted is not None and refusal.code == reasons.JOB_ENDED:
+            await self._adopter.tell_ended(assignment.adopted, verdict.message)
+        elif found is None and assignment.adopted is not None:
             await self._adopter.tell_refused(assignment.adopted, assignment.slug, verdict.message)
         logger.warning("Attempt %s of %s: %s", assignment.number, assignment.slug, refusal.message)
         if found is not None:
@@ -304,13 +307,33 @@ class Care:
             self._asked_volumes.pop(attempt, None)
             self._freed.pop(attempt, None)
             self._begun.pop(attempt, None)
+            self._ending.pop(attempt, None)
             self._protected.discard(attempt)
             self._tries.pop(attempt, None)
+
+    async def _end(self, found: Attempt, verdict: Verdict) -> float | None:
+        """Record how an attempt ended; or return when to look again, where its adopted Job may be about to end for a
+        pod that it lost: nobody is told before that it may be tried again.
+        """
+        job, now = found.jobs[0], _now()
+        if reasons.may_end_its_job(found, verdict):
+            self._ending.setdefault(job.plan.attempt, (now, verdict))
+        since, _ = self._ending.get(job.plan.attempt, (None, verdict))
+        if since is not None and not (job.failed or job.deleting or job.suspended):
+            left = reasons.ENDED_SECONDS - (now - since).total_seconds()
+            if left > 0:
+                return left
+        await self._record(found, verdict)
+        return None
 
     async def _judge(self, found: Attempt) -> reasons.Judgement:
         """Return what is to be said of an attempt's end. What time alone brings about is looked at afresh: the API
         server may have been away, and the pods have gone on.
         """
+        job = found.jobs[0]
+        if job.plan.attempt in self._ending and not (job.deleting or job.suspended):
+            _, first = self._ending[job.plan.attempt]  # the pod that tells the cause may be gone by now
+            return reasons.Judgement(first)
         judgement = await self._judge_as(found)
         if judgement.verdict is not None and judgement.verdict.code in reasons.IN_TIME | DISPLACING:
             fresh = await self._seen_afresh(found)
@@ -412,17 +435,19 @@ class Care:
 
     async def _record(self, found: Attempt, verdict: Verdict) -> None:
         """Write down how an attempt ended before anybody is told; of an adopted one its Job is told, too."""
-        job = found.jobs[0]
-        verdict = replace(verdict, message=verdict.message[:MAX_SENTENCE])
+        job, ended = found.jobs[0], reasons.with_its_job(found, verdict)
         if job.adopted and not job.vanished:
             there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)
-            if verdict.refused:
+            if ended.refused:
                 await self._adopter.tell_refused(there, job.slug, verdict.message)
             else:
                 taken = any(slot.pod and (slot.pod.disrupted or slot.pod.deleted_at) for slot in found.wanted)
                 ends = taken and job.eviction is not Eviction.SPARED
-                again = policies.how_to_run_again(job.eviction, job.namespace, job.name) if ends else ""
+                does = job.eviction if ended is verdict else Eviction.ENDS
+                tell = ends or ended is not verdict
+                again = policies.how_to_run_again(does, job.namespace, job.name) if tell else ""
                 await self._adopter.tell_failed(there, f"{verdict.message[:MOST_WORDS]} {again}".strip())
+        verdict = replace(ended, message=ended.message[:MAX_SENTENCE])
         if not job.vanished:
             try:
                 await stopping.record(self._kube, job, verdict, self._names)

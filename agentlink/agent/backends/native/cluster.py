@@ -34,7 +34,16 @@ from agentlink.agent.figures import FIGURES
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.reflector import Reflector
 from agentlink.agent.kube.resources import JOBS, NAMESPACES, NODES, PODS, JsonObject
-from agentlink.protocol import AssignedPod, Assignment, Namespaces, NodeReport, UsageFigure, Verdict
+from agentlink.protocol import (
+    ENDED,
+    AssignedPod,
+    Assignment,
+    Namespaces,
+    NodeReport,
+    Phase,
+    UsageFigure,
+    Verdict,
+)
 from chamber.logs import bind as bind_to_log
 
 
@@ -177,6 +186,7 @@ class NativeCluster:
             seen = self._care.see(attempt)
             if seen is not None:
                 found.append(seen)
+        self._spaces.end([seen.attempt for seen in found if seen.phase in ENDED or seen.phase is Phase.GONE])
         return self._version, found[::-1]
 
     async def changed(self, since: int) -> None:

@@ -92,7 +92,8 @@ class JobFacts:
     version: str
     plan: JobPlan
     adopted: bool
-    created_at: datetime
+    begun_at: datetime
+    """When it was made; of an adopted one, when it was unsuspended: its controller owes it no pods before."""
     started_at: datetime | None = None
     completed_at: datetime | None = None
     deleting: bool = False
@@ -133,9 +134,12 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
     metadata, spec, status = body["metadata"], body["spec"], body.get("status", {})
     annotations = metadata.get("annotations", {})
     plan = JobPlan.read(annotations.get(names.plan, ""))
-    created_at = time(metadata["creationTimestamp"])
+    created_at, started_at = time(metadata["creationTimestamp"]), time(status.get("startTime"))
     if plan is None or created_at is None:
         return None
+    begun_at = created_at
+    if adopted:  # an agent before 0.2 did not write when it unsuspended one
+        begun_at = _written_time(annotations.get(names.begun, "")) or started_at or created_at
     conditions = {each["type"]: each for each in status.get("conditions", ()) if each["status"] == "True"}
     failed = conditions.get("Failed") or conditions.get("FailureTarget")
     return JobFacts(
@@ -145,8 +149,8 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
         version=metadata["resourceVersion"],
         plan=plan,
         adopted=adopted,
-        created_at=created_at,
-        started_at=time(status.get("startTime")),
+        begun_at=begun_at,
+        started_at=started_at,
         completed_at=time(status.get("completionTime")),
         deleting="deletionTimestamp" in metadata,
         suspended=bool(spec.get("suspend")),
@@ -284,6 +288,15 @@ def _said(body: JsonObject) -> Said:
 def time(text: str | None) -> datetime | None:
     """Return a time as the API server writes it."""
     return datetime.fromisoformat(text) if text else None
+
+
+def _written_time(text: str) -> datetime | None:
+    """Return the time that an annotation holds, which anybody may have changed; None where it holds none."""
+    try:
+        written = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return written if written.tzinfo is not None else None
 
 
 def indexes(text: str) -> Iterable[int]:

@@ -123,6 +123,11 @@ class Names:
         return self._of("let-go")
 
     @property
+    def begun(self) -> str:
+        """Return the annotation of an adopted Job that says when Chamber unsuspended it."""
+        return self._of("begun-at")
+
+    @property
     def devices(self) -> str:
         """Return the annotation with the indexes of a pod's planned devices."""
         return self._of("devices")

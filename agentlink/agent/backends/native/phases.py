@@ -140,7 +140,7 @@ def observation(attempt: Attempt, unmounted: Mapping[int, str] = NOTHING_TOLD) -
     if succeeded:
         verdict = None
     phase = Phase.SUCCEEDED if succeeded else Phase.FAILED if verdict else _phase(attempt, pods)
-    created_at = min(job.created_at for job in attempt.jobs)
+    created_at = min(job.begun_at for job in attempt.jobs)
     return Observation(
         workload=plan.workload,
         attempt=plan.attempt,

@@ -6,9 +6,10 @@ seems to be. None is ever deleted. Pods in it are held to the Pod Security level
 label says so: a namespace without either gets the first, and is not kept where the agent may not label it.
 
 The quota on GPUs is what the plan has in the namespace. Pods count from when they are created, gated ones too, until
-they are gone, so it is raised before an attempt's pods are made and lowered when they went: who creates pods with GPUs
-himself finds it full. Those that are there count as what their Job has them ask for, also where their node has left
-the cluster, which gives them up a minute or two later.
+they are gone, so it is raised before an attempt's pods are made and lowered half a second after they went: who creates
+pods with GPUs himself finds it full. Of an attempt that is over only pods that are there count, none that it had. Those
+that are there count as what their Job has them ask for, also where their node has left the cluster, which gives them up
+a minute or two later.
 """
 
 import asyncio

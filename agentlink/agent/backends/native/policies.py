@@ -64,10 +64,13 @@ def warning(does: Eviction, *, has_budget: bool, other: str = "") -> str:
 def how_to_run_again(does: Eviction, namespace: str, name: str) -> str:
     """Return what to do about a Job that an evicted or deleted pod ends, or may end."""
     ends = "That may end the Job" if does is Eviction.MAY_END else "That ends the Job"
-    return (
-        f"{ends}, which allows no failure (backoffLimit 0). To run it again, delete it first: kubectl delete job "
-        f"{name} -n {namespace}. Then create it again, suspended."
-    )
+    return f"{ends}, which allows no failure (backoffLimit 0). {to_run_again(namespace, name)}"
+
+
+def to_run_again(namespace: str, name: str) -> str:
+    """Return what to do about a Job that has ended."""
+    delete = f"kubectl delete job {name} -n {namespace}"
+    return f"To run it again, delete it first: {delete}. Then create it again, suspended."
 
 
 def problems(spec: JsonObject) -> Iterator[str]:

@@ -22,12 +22,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from agentlink.agent.backends.native import disruptions, images, refusals
+from agentlink.agent.backends.native import disruptions, images, policies, refusals
 from agentlink.agent.backends.native.facts import NEVER_RAN, JobFacts, PodFacts
 from agentlink.agent.backends.native.phases import Attempt, Slot
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.agent.backends.native.refusals import sentence as _sentence
-from agentlink.protocol import PodState
+from agentlink.protocol import DISPLACING, PodState
 
 Passed = Callable[[datetime | None, float], bool]
 
@@ -52,6 +52,11 @@ NEVER_MADE_SECONDS = 300.0
 one that is only behind gets as long as it needs.
 """
 
+ENDED_SECONDS = 5.0
+"""How long the controller of an adopted Job may take to end it for a pod that it lost."""
+
+JOB_ENDED = "job-ended"
+"""An adopted Job has ended in the cluster: it cannot be tried again."""
 IN_TIME = frozenset(
     {"image-not-pulled", "registry-unreachable", "container-not-made", "unschedulable", "not-created"}
     | {"time-limit"}
@@ -117,7 +122,7 @@ def judge(
     those that take no new pods, `unready`: those that are not ready, `emptied`: by whom those are being emptied that
     are, `drains`: from when the attempt is to leave those that an operator has drained. `replaced`: pods, by uid, that
     were made in the place of others, with these where they are still known. `refusal`: why the cluster does not make
-    pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that were made
+    pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that began
     later, None where it has not. `unmounted`: why pods, by index, do not get their volumes.
     """
     waits: list[float] = []
@@ -152,7 +157,7 @@ def judge(
 
 def asks_why_unmade(attempt: Attempt, *, now: datetime) -> bool:
     """Return whether pods should be there by now and are not: then the cluster may say why."""
-    return any((now - slot.job.created_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
+    return any((now - slot.job.begun_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
 
 
 def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
@@ -166,6 +171,34 @@ def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
         if creating and (now - since).total_seconds() >= ASK_UNMOUNTED_SECONDS:
             return slot
     return None
+
+
+def may_end_its_job(attempt: Attempt, verdict: Verdict) -> bool:
+    """Return whether an adopted Job may be about to end for a pod that it lost, though its attempt is to be tried
+    again: one that allows no failure ends with the first, unless it ignores evictions.
+    """
+    job = attempt.jobs[0]
+    if not (job.adopted and _is_tried_again(verdict)) or job.failed or job.suspended or job.deleting:
+        return False
+    pods = (slot.pod for slot in attempt.wanted if slot.pod is not None)
+    lost = (pod for pod in pods if pod.phase == "Failed" or pod.disrupted or pod.deleted_at is not None)
+    return any(not (pod.disrupted and job.eviction is policies.Eviction.SPARED) for pod in lost)
+
+
+def with_its_job(attempt: Attempt, verdict: Verdict) -> Verdict:
+    """Return the verdict on an attempt that is to be tried again, where its adopted Job has ended and cannot run."""
+    job = attempt.jobs[0]
+    if not (job.adopted and job.failed and _is_tried_again(verdict)):
+        return verdict
+    text = (
+        f"Its Job {job.key} has ended in the cluster and cannot run again, for it allows no failure (backoffLimit 0): "
+        f"{verdict.message}"
+    )
+    return Verdict(JOB_ENDED, text, verdict.at)
+
+
+def _is_tried_again(verdict: Verdict) -> bool:
+    return verdict.refused or verdict.code in DISPLACING
 
 
 def lacks_a_cause(attempt: Attempt, *, now: datetime) -> bool:
@@ -408,10 +441,13 @@ def _of_unmade(
         return None
     code = refusals.code_of(refusal) if refusal else refusals.NOT_CREATED
     patience = PLAN_QUOTA_SECONDS if code == refusals.PLAN_QUOTA else UNMADE_SECONDS
-    refused = passed(max(slot.job.created_at for slot in unmade), patience) and bool(refusal)
-    begun = [slot.job.started_at or overtaken for slot in unmade]
-    since = max((at for at in begun if at is not None), default=None)
-    if not refused and not passed(since if all(begun) else None, NEVER_MADE_SECONDS):
+    refused = passed(max(slot.job.begun_at for slot in unmade), patience) and bool(refusal)
+    since: datetime | None = None
+    if overtaken is not None or all(slot.job.started_at for slot in unmade):
+        # A start that is told of an adopted Job may be that of an earlier attempt.
+        seen = (slot.job.started_at or overtaken for slot in unmade)
+        since = max(*(slot.job.begun_at for slot in unmade), *filter(None, seen))
+    if not refused and not passed(since, NEVER_MADE_SECONDS):
         return None
     pods = "a pod" if len(unmade) == 1 else f"{len(unmade)} pods"
     said = f": {_sentence(refusal)}" if refusal else "; it does not say why."

@@ -118,6 +118,8 @@ class Spaces:
         self._recount: asyncio.TimerHandle | None = None
         self._leaving: set[UUID] = set()
         """Attempts of which quotas last counted pods that are not expected."""
+        self._over: set[UUID] = set()
+        """Attempts of which no pod comes any more, though the server may not have heard of that."""
         self._told: dict[str, Verdict] = {}
         self._work: Work[_Namespace | _Job | _Quotas | events.Event] = Work(self._do)
         self._places: Reflector[Place] = Reflector(
@@ -166,12 +168,20 @@ class Spaces:
     async def expect(self, assignments: Collection[Assignment]) -> None:
         """Take in which attempts may have pods: their Jobs run, and quotas leave room for them and for nothing else."""
         first, self._expected = self._expected is None, {each.attempt: each for each in assignments}
+        self._over &= self._expected.keys()
         if self._spaces:
             self._work.add(_Quotas())
         if first:
             for space in self._spaces.values():
                 for key in space.jobs.items:
                     self._work.add(_Job(key))
+
+    def end(self, attempts: Collection[UUID]) -> None:
+        """Take in which attempts are over: only pods of theirs that are there are counted, none that are to come."""
+        ended = set(attempts) - self._over
+        self._over |= ended
+        if self._spaces and self._expected is not None and not ended.isdisjoint(self._expected):
+            self._work.add(_Quotas())
 
     def has_room(self, assignment: Assignment) -> bool:
         """Return whether the quota of an attempt's namespace lets its pods in by now, or never will by waiting."""
@@ -280,9 +290,11 @@ class Spaces:
             staying = {(pod.attempt, pod.planned.index) for pod in counted if not pod.leaving}
             self._leaving = {pod.attempt for pod in counted if pod.leaving}
             for assignment in self._expected.values():
+                room[assignment.namespace][assignment.attempt] = len(assignment.pods)
+                if assignment.attempt in self._over:
+                    continue
                 wanted = {(assignment.attempt, pod.index): pod for pod in assignment.pods}
                 coming[assignment.namespace] += [pod for key, pod in wanted.items() if key not in staying]
-                room[assignment.namespace][assignment.attempt] = len(assignment.pods)
                 staying -= wanted.keys()
             self._leaving |= {attempt for attempt, _ in staying}
             kept = {
@@ -334,9 +346,8 @@ class Spaces:
             await self._kube.patch(JOBS, entry.name, change, entry.namespace)
 
     def _of_kueue(self, entry: JobEntry) -> UnmanagedEntry:
-        return UnmanagedEntry(
-            JOBS, entry.namespace, entry.name, entry.uid, for_kueue(entry.queue, self._names)
-        )
+        why = for_kueue(entry.queue, self._names, suspended=entry.suspended)
+        return UnmanagedEntry(JOBS, entry.namespace, entry.name, entry.uid, why)
 
     def _tell_unmanaged(self, found: UnmanagedEntry) -> None:
         """Say on an object that Chamber does not run it, once."""

@@ -54,12 +54,16 @@ class UnmanagedEntry:
         return Unmanaged(kind=self.resource.kind, name=self.name, why=self.why)
 
 
-def for_kueue(queue: str, names: Names) -> str:
-    """Return why a Job that Kueue is to admit is not run, as a sentence."""
-    return (
-        f"It is for Kueue's queue {queue[:63]}, and Chamber plans the GPUs of this namespace: take the label {QUEUE} "
-        f'off, and have it suspended, with the label {names.adopt}: "true".'
-    )
+def for_kueue(queue: str, names: Names, *, suspended: bool, adopts: bool = False) -> str:
+    """Return why a Job that Kueue is to admit is not run, as a sentence, with what is still to be done to it.
+
+    `adopts`: it asks to be adopted; Chamber suspends such Jobs by itself.
+    """
+    steps = f"remove the label {QUEUE}"
+    if not adopts:
+        suspend = "" if suspended else "suspend it, "
+        steps = f'{suspend}{steps}, and give it the label {names.adopt}: "true"'
+    return f"It is for Kueue's queue {queue[:63]}, and Chamber plans the GPUs of this namespace: {steps}."
 
 
 class UnmanagedKinds:

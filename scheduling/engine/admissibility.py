@@ -1,0 +1,57 @@
+"""Which workloads could join a queue at all: nodes, guarantees and ceilings alone, nobody else there (section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from scheduling.engine.ask import Asks
+from scheduling.engine.books import Books
+from scheduling.engine.fleets import Fleets
+from scheduling.engine.intake import Intake, Out
+from scheduling.engine.quiet import Paths
+from scheduling.engine.soundness import sound_teams
+from scheduling.engine.tree import Tree
+from scheduling.engine.types import Node, Pool, Team, Topology, Workload
+
+ANYWHERE = Topology()
+NO_NODES: list[Node] = []
+
+
+class Admissibility:
+    """Tells why workloads can join no queue of these pools, whatever comes free. Indexed once for many questions."""
+
+    def __init__(
+        self,
+        pools: Sequence[Pool],
+        teams: Sequence[Team],
+        nodes: Collection[Node],
+        *,
+        like: Sequence[Workload],
+    ) -> None:
+        """Index the nodes by the labels, and where need be the topology, by which workloads like these choose."""
+        self._tree = Tree(sound_teams(teams, ()))
+        self._keys = frozenset(key for each in like for key, _ in each.node_selector)
+        self._topological = any(each.topology != ANYWHERE for each in like)
+        of_pool: dict[str, list[Node]] = {}
+        for node in nodes:
+            of_pool.setdefault(node.pool, []).append(node)
+        asks, paths = Asks(), Paths(self._tree)
+        books = {}
+        for pool in pools:
+            fleets = Fleets(
+                pool, of_pool.get(pool.id, NO_NODES), sorted(self._keys), topological=self._topological
+            )
+            books[pool.id] = Books(fleets, paths, asks, [])
+        self._intake = Intake(books, self._tree, asks)
+
+    def knows(self, workload: Workload) -> bool:
+        """Whether its team is there, and nodes are indexed by what it chooses them by."""
+        chosen_by = {key for key, _ in workload.node_selector}
+        placed = self._topological or workload.topology == ANYWHERE
+        return placed and chosen_by <= self._keys and workload.team in self._tree.leaf_of
+
+    def obstacles(self, workloads: Sequence[Workload], now: int) -> dict[str, Out]:
+        """Why those of these that it knows can join no queue, by id."""
+        out: dict[str, Out] = {}
+        self._intake.sort([each for each in workloads if self.knows(each)], now, {}, out)
+        return out
