@@ -72,7 +72,7 @@ class User(AbstractUser):
         yield from map(self._session_hash, settings.SECRET_KEY_FALLBACKS)
 
     def _session_hash(self, secret: str | bytes | None) -> str:
-        # Of the first generation as Django makes it: the sessions of before go on.
+        # Of the first generation as Django makes it.
         generation = f"#{self.session_generation}" if self.session_generation else ""
         salt = "django.contrib.auth.models.AbstractBaseUser.get_session_auth_hash"
         return salted_hmac(salt, self.password + generation, secret=secret, algorithm="sha256").hexdigest()

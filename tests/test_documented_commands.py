@@ -20,7 +20,7 @@ from rig.deployment import ROOT, Deployment
 from tests.documented import AS_CHAMBER, Block, Machine, blocks, commands, run, script
 from tests.proxies import certificate
 
-OPERATIONS, CLI = "docs/operations.md", "docs/cli.md"
+OPERATIONS, CLI, PEOPLE = "docs/operations.md", "docs/cli.md", "docs/people.md"
 DOCKER = "needs a Docker daemon; tests/test_deployment.py runs the file's commands as processes"
 KUBERNETES = "needs a cluster that keeps what is installed; tests/test_chart.py renders and runs the chart"
 SERVICES = "needs systemd as process 1; tests/test_deployment_rolling.py replaces the processes one by one"
@@ -78,6 +78,10 @@ WITH_A_SERVER = [
     " -- python train.py --epochs 3",
     f"{CLI}: chamber submit -f workloads.yaml --priority high",
     f"{CLI}: chamber list --status pending -o name | xargs --no-run-if-empty chamber cancel",
+    f'{PEOPLE}: chamber people add ada --name "Ada Lovelace" --team nlp --role researcher --no-mail',
+    f'{PEOPLE}: curl -s $URL/api/v1/people/ -H "Authorization: Bearer $TOKEN"'
+    " -H 'Content-Type: application/json' \\\n"
+    """    -d '{"username": "bob", "name": "Bob Noyce", "team": "nlp", "role": "viewer", "mail": false}'""",
 ]
 BY_ITSELF = [
     "README.md: .venv/bin/chamber simulate my-organisation.yaml",
@@ -340,7 +344,9 @@ def by_chamber(block: Block) -> Block:
 def test_what_the_pages_say_of_the_command_line_works(
     team: Deployment, shell: dict[str, str], tmp_path: Path
 ) -> None:
-    readme, api, login, submit, several, listing = (by_chamber(BY_NAME[name]) for name in WITH_A_SERVER)
+    readme, api, login, submit, several, listing, people, by_api = (
+        by_chamber(BY_NAME[name]) for name in WITH_A_SERVER
+    )
     signed_in = f"--url {team.web_url} --username rosa --password-stdin <<< chamber-demo"
 
     def here(block: Block, **replaced: str) -> str:
@@ -376,6 +382,11 @@ def test_what_the_pages_say_of_the_command_line_works(
     (tmp_path / "workloads.yaml").write_text(file)
     assert len(here(several).split()) == 2
     here(listing)
+    replacing(login, {"--url https://chamber.example.org": signed_in.replace("rosa", "lena")})
+    assert here(people).count("/welcome/") == 2
+    with team.api("lena") as lead:
+        shell["TOKEN"] = lead.headers["Authorization"].removeprefix("Bearer ")
+    assert "/welcome/" in here(by_api)
 
 
 ORGANISATION = """
