@@ -5,6 +5,8 @@ Locks are those of ADR 5: the tree first, which also keeps two admins from disab
 
 import re
 import secrets
+import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -20,7 +22,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chamber import live, sessions
-from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
 from chamber.models import AccountLink, LinkPurpose, User
 from chamber.people.reading import is_invited, people, people_for
 from chamber.tokens import revoke_all
@@ -40,7 +42,7 @@ from workloads.models.workload import OPEN
 LINKS_LAST = {LinkPurpose.INVITATION: timedelta(days=7), LinkPurpose.RESET: timedelta(days=1)}
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?", re.ASCII)
 LONGEST_NAME = 150
-GONE = "This link is of no use any more: it was used, replaced by a newer one, or is too old. Ask for another one."
+GONE = "This link was used, replaced by a newer one, or is too old. Ask for another one."
 
 
 class Leaving(StrEnum):
@@ -82,6 +84,7 @@ def invite(
             _require(by)
         else:
             require_grant(by, team, role)  # before anything is told of who has an account
+        _refuse_wrong(username, name, email)
         if mailed and not email.strip():
             raise Refusal("Give an e-mail address to mail the link to.", field="email")
         first, last = _name(name)
@@ -391,6 +394,21 @@ def _keep_an_org_admin(user: User) -> None:
         raise Conflict(message, code="last-org-admin")
 
 
+def _refuse_wrong(username: str, name: str, email: str) -> None:
+    """Refuse what an account cannot have, every such value at once."""
+    problems: list[Refusal] = []
+    readers: tuple[Callable[[str], object], ...] = (_username, _name, _email)
+    for read, text in zip(readers, (username, name, email), strict=True):
+        try:
+            read(text)
+        except Refusal as refusal:
+            problems.append(refusal)
+    if len(problems) > 1:
+        raise refusal_of({name: text for each in problems for name, text in each.fields.items()})
+    if problems:
+        raise problems[0]
+
+
 def _username(text: str) -> str:
     name = text.strip()
     if not NAME.fullmatch(name):
@@ -447,6 +465,11 @@ def _read_email(text: str) -> str:
         validate_email(email)
     except ValidationError:
         raise Refusal(f"{email[:80]!r} is no e-mail address.", field="email") from None
+    if not email.isprintable() or unicodedata.normalize("NFKC", email) != email:
+        raise Refusal(
+            f"{email[:80]!r} has characters that cannot be seen or that stand for others; give the address without.",
+            field="email",
+        )
     if len(email) > 254:
         raise Refusal(
             f"The e-mail address has {len(email)} characters; at most 254 are allowed.", field="email"

@@ -282,6 +282,22 @@ def test_a_session_that_ended_reloads_the_page(site: Site) -> None:
     assert len(site.fetched("/")) == 2
 
 
+def test_a_page_whose_form_is_on_its_way_waits_for_its_answer_though_its_session_has_ended(
+    site: Site,
+) -> None:
+    site.page.clock.install()
+    site.pages["/save/"] = lambda _: {"status": 204}  # with which the page stays
+    page = site.open(part("old") + '<form method="post" action="/save/"><button>Save</button></form>')
+    expect(page.locator("#live-status")).to_have_text("Live")
+    page.click("main form button")
+    site.until_fetched("/save/", 1)
+    site.sockets[-1].close(code=4401)
+    expect(page.locator("#live-status")).to_contain_text("Not live")
+    page.clock.run_for(5_000)
+    page.evaluate("fetch('/save/')")  # after what a reload would have asked for
+    assert len(site.fetched("/")) == 1
+
+
 def test_a_destructive_form_posts_only_after_confirmation(site: Site) -> None:
     site.pages["/cancel/"] = lambda _: {"body": "cancelled"}
     page = site.open(

@@ -36,6 +36,16 @@ document.addEventListener("submit", ({ target: form }) => {
   form.append(token);
 });
 
+let submitted = false;
+addEventListener("submit", (event) => { submitted ||= !event.defaultPrevented; });
+addEventListener("pageshow", () => { submitted = false; });
+
+/** Load the page again, which then is the one to sign in; not while a form is on its way: its answer comes next, and may
+ * hold the cookie of a new session, as that of a changed password does. */
+export function reloadSignedOut() {
+  if (!submitted) location.reload();
+}
+
 document.addEventListener("click", async (event) => {
   const target = event.target.closest("[data-answer], [data-open], [data-copy]");
   if (!target) return;

@@ -1,6 +1,6 @@
 // Keeps marked parts of a page true. <section id="..." data-live="topic topic" data-live-url="/part/"> is fetched
 // again when the socket announces another version of a topic; without a socket, every 15 s. See docs/look.md.
-import { prepare } from "./forms.js";
+import { prepare, reloadSignedOut } from "./forms.js";
 import { morph } from "./morph.js";
 import { freshen } from "./times.js";
 
@@ -14,6 +14,7 @@ const RETURN_MS = 5000; // after a restart of the server its viewers return over
 const SUMMARY_GAP_MS = 15000;
 const RESTARTING = 1012;
 const SIGNED_OUT = 4401;
+const SIGNED_OUT_MS = 1000; // another tab may just be given the cookie of a new session
 
 const indicator = document.getElementById("live-status");
 const summary = document.getElementById("live-summary");
@@ -171,9 +172,9 @@ function connect() {
     heard(JSON.parse(data));
   });
   opened.addEventListener("close", ({ code }) => {
-    if (code === SIGNED_OUT) return location.reload();
     lostAt ??= new Date();
     show();
+    if (code === SIGNED_OUT) return setTimeout(reloadSignedOut, SIGNED_OUT_MS);
     // Full jitter: after a restart of the server its viewers do not return in one moment.
     const bound = Math.min(LAST_RETRY_MS, code === RESTARTING ? RETURN_MS : FIRST_RETRY_MS * 2 ** failures++);
     setTimeout(connect, FIRST_RETRY_MS / 2 + Math.random() * bound);

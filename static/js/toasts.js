@@ -1,4 +1,5 @@
 // Short messages in the corner: from the server's messages, from `HX-Trigger: {"toast": ...}`, and from failures.
+import { reloadSignedOut } from "./forms.js";
 
 const LIFETIME_MS = 6000;
 const FAILURES = {
@@ -58,6 +59,6 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const landed = new URL(event.detail.xhr.responseURL || location.href, location.href);
   if (landed.pathname === document.body.dataset.signIn && location.pathname !== landed.pathname) {
     event.detail.shouldSwap = false;
-    location.reload();
+    reloadSignedOut();
   }
 });

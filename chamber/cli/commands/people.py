@@ -148,7 +148,7 @@ def enable(username: str) -> None:
 )
 @output_option
 def reset(username: str, mail: bool | None, form: Form) -> None:
-    """Make a link by which somebody sets a password; an older one is of no use any more."""
+    """Make a link by which somebody sets a password; an older one ends."""
     with connect() as client:
         show([client.post(_of(username, "link"), {"mail": mail})], form, LINKS, name="url")
 

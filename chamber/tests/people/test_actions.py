@@ -74,7 +74,7 @@ def test_an_invited_person_cannot_sign_in_before_the_link_is_used_and_can_after(
 def test_a_link_is_good_once(olga: User) -> None:
     made = actions.invite(by=actor(olga), username="ada")
     actions.use_link(secret=made.secret, password=PHRASE)
-    with pytest.raises(Refusal, match="of no use any more") as refused:
+    with pytest.raises(Refusal, match="This link was used") as refused:
         actions.use_link(secret=made.secret, password="another glade rotor 7")
     assert refused.value.status == 410
     assert User.objects.get(username="ada").check_password(PHRASE)
@@ -153,6 +153,10 @@ def test_a_lead_gets_a_link_only_of_the_invited_whose_every_role_the_lead_could_
         ({"username": "OLGA"}, "username", "is no user name"),
         ({"username": "olga"}, "username", "already"),
         ({"username": "ada", "email": "nowhere"}, "email", "'nowhere' is no e-mail address"),
+        ({"username": "ada", "email": "a@\u2100.de"}, "email", "that stand for others"),
+        ({"username": "ada", "email": '"a\x01b"@x.org'}, "email", "cannot be seen"),
+        ({"username": "Ada L", "email": "nowhere"}, "email", "'nowhere' is no e-mail address"),
+        ({"username": "Ada L", "email": "nowhere"}, "username", "'Ada L' is no user name"),
         ({"username": "ada", "email": "OLGA@example.org"}, "email", "already"),
         ({"username": "ada", "name": "Ada\u202eaeg"}, "name", "U+202E"),
         ({"username": "ada", "name": "x" * 151}, "name", "at most 150"),
