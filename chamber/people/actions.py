@@ -53,6 +53,14 @@ class Leaving(StrEnum):
     HAND_OVER = "hand-over"
 
 
+SETTLED = {
+    Leaving.LEAVE: "left as they are",
+    Leaving.CANCEL: "cancelled",
+    Leaving.HAND_OVER: "handed over",
+}
+"""How the trail tells what became of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """A link that was just made, with its secret, which nobody can read again."""
@@ -143,9 +151,8 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
         purpose = LinkPurpose.INVITATION if invited else LinkPurpose.RESET
         made = _new_link(user, purpose, by=by, mailed_to=user.email if mailed else "")
         act = "invited" if invited else "reset-begun"
-        audit.record(
-            by=by, action=f"person.{act}", target=user, after={"email": made.link.mailed_to or "none"}
-        )
+        link = f"mailed to {made.link.mailed_to}" if mailed else "shown"
+        audit.record(by=by, action=f"person.{act}", target=user, after={"link": link})
     return made
 
 
@@ -236,7 +243,9 @@ def disable(
         ended = {"sessions": _end_sessions(user), **_end_what_lets_in(user)}
         user.links_made.filter(used_at=None, mailed_to="").delete()  # they have read those
         done = _settle(by, user, workloads, heir)
-        after = {**ended, "workloads": f"{workloads}: {done}"} | ({"to": heir.username} if heir else {})
+        after = {**ended, "workloads": f"{done} {SETTLED[workloads]}"} | (
+            {"to": heir.username} if heir else {}
+        )
         audit.record(by=by, action="person.disabled", target=user, after=after)
         live.announce("teams")
     return {**ended, "workloads": done}
