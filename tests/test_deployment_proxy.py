@@ -60,6 +60,7 @@ def test_a_person_signs_in_over_tls_with_cookies_that_only_tls_carries(ports: tu
         cookies = answer.headers.get_list("set-cookie")
         assert [cookie for cookie in cookies if "sessionid" in cookie and "Secure" in cookie]
         page = client.get("/")
+        assert client.get("/welcome/nothing/").status_code == 410
     assert page.status_code == 200
     assert "max-age=" in page.headers["strict-transport-security"]
 
