@@ -34,7 +34,7 @@ class DeviceCell:
 
 @dataclass(frozen=True, slots=True)
 class NodeCell:
-    """One node with its devices; `state` is ready, cordoned or down."""
+    """One node with its devices; `state` is ready, cordoned, drained or down."""
 
     name: str
     state: str
@@ -135,7 +135,8 @@ def _node_cell(
     node: Node, devices: Sequence[_Seen], placed: dict[UUID, list[_Held]], visible: set[UUID]
 ) -> NodeCell:
     down = not node.ready or not node.cluster.connected or node.gone_at is not None
-    state = "down" if down else "cordoned" if node.cordoned else "ready"
+    closed = "drained" if node.drained else "cordoned" if node.cordoned else "ready"
+    state = "down" if down else closed
     cells = tuple(_device_cell(device, placed.get(device.pk, []), visible, down=down) for device in devices)
     return NodeCell(node.name, state, _counted(devices), cells)
 

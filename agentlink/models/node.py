@@ -32,6 +32,9 @@ class Node(models.Model):
     )
     ready = models.BooleanField(default=True)
     cordoned = models.BooleanField(default=False)
+    drained = models.BooleanField(
+        default=False, db_default=False, help_text="Cordoned because annotations have Chamber drain it."
+    )
     cpu_milli = models.PositiveBigIntegerField(null=True)
     memory_mib = models.PositiveBigIntegerField(null=True)
     labels = models.JSONField(default=dict)
