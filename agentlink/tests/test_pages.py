@@ -231,7 +231,7 @@ def test_operators_choose_nodes_to_see_what_draining_them_would_do(
 ) -> None:
     make_node(make_cluster("east"), "n0", pool=pool)
     page = signed_in(client, org, Role.OPERATOR).get("/pools/main/").content.decode()
-    assert "<option>east/n0</option>" in page
+    assert '<option value="east/n0">n0 in east</option>' in page
     assert 'hx-post="/scheduling/what-if/drain/"' in page
     assert "what-if/drain" not in signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
 
