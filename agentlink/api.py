@@ -130,6 +130,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
             "pool",
             "ready",
             "cordoned",
+            "drained",
             "cpu_milli",
             "memory_mib",
             "labels",

@@ -1,5 +1,6 @@
 """The commands that start a cluster's agent, as the page shows them to whoever connects a cluster."""
 
+import os
 from ipaddress import ip_address
 from shlex import quote
 from urllib.parse import urlsplit
@@ -10,22 +11,36 @@ from agentlink.models import Backend, Cluster
 
 RELEASE = "chamber-agent"
 """As what the commands install the chart, and where: not the server's name, should that be in the same cluster."""
+AUTHORITIES = "chamber-authorities"
+"""The ConfigMap in which the agent finds the authority that signed the server's certificate."""
 
 
 def commands(cluster: Cluster, *, server: str) -> str:
     """Return what starts the cluster's agent when its token lies in the file `NAME.token`.
 
-    For Kubernetes these are two commands in Chamber's own folder. They may be run again, with another token too: a
-    running agent takes it up.
+    For Kubernetes these are commands in Chamber's own folder. They may be run again, with another token too: a
+    running agent takes it up. Where `CHAMBER_CA` names an authority to this server, they give it to the agent.
     """
+    authority = os.environ.get("CHAMBER_CA", "") if server.startswith("https:") else ""
     if cluster.backend == Backend.SIMULATED:
-        return f"chamber agent --url {quote(server)} --token-file {cluster.name}.token --simulate nodes.json"
+        trust = f"CHAMBER_CA={quote(authority)} " if authority else ""
+        return f"{trust}chamber agent --url {quote(server)} --token-file {cluster.name}.token --simulate nodes.json"
     values = {"agent.enabled": "true", "agent.url": server, "agent.cluster": cluster.name} | _image()
+    if authority:
+        values["authorities.configMap"] = AUTHORITIES
     given = "".join(f" \\\n  --set {quote(f'{name}={value}')}" for name, value in values.items())
     return (
         f"helm upgrade --install {RELEASE} deploy/chart --namespace {RELEASE} --create-namespace{given}\n"
         f"kubectl create secret generic chamber-agent-token --namespace {RELEASE} \\\n"
         f"  --from-file=token={cluster.name}.token --dry-run=client --output yaml | kubectl apply --filename -"
+    ) + (_trusted(authority) if authority else "")
+
+
+def _trusted(authority: str) -> str:
+    """Return the command that brings the authority's certificate into the cluster."""
+    return (
+        f"\nkubectl create configmap {AUTHORITIES} --namespace {RELEASE} \\\n"
+        f"  --from-file={quote(f'ca.crt={authority}')} --dry-run=client --output yaml | kubectl apply --filename -"
     )
 
 

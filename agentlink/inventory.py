@@ -25,6 +25,7 @@ from teams.models import Pool
 PLAIN = (
     "ready",
     "cordoned",
+    "drained",
     "cpu_milli",
     "memory_mib",
     "labels",

@@ -1,7 +1,7 @@
 """Nodes and their devices as the pages draw them: a cell per device, coloured by who has it."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -10,10 +10,11 @@ from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from agentlink.models import Cluster, Device, Hold, Node, Placement, Slicing
-from agentlink.models.node import CUT, WHOLE_DEVICE_MILLI
+from agentlink.models.node import CUT, UNAVAILABLE_MILLI, WHOLE_DEVICE_MILLI
+from teams.capacity import Capacity, capacities
 from teams.models import Pool
-from teams.values import devices_text, gpus
-from workloads.models import Workload
+from teams.values import gpus
+from workloads.models import Attempt, Workload
 from workloads.models.workload import RESERVED_FROM
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class DeviceCell:
 
 @dataclass(frozen=True, slots=True)
 class NodeCell:
-    """One node with its devices; `state` is ready, cordoned or down."""
+    """One node with its devices; `state` is ready, cordoned, drained or down."""
 
     name: str
     state: str
@@ -41,20 +42,22 @@ class NodeCell:
     devices: tuple[DeviceCell, ...]
 
 
+NO_CAPACITY = Capacity()
+
+
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
     """A pool in numbers, in milli-GPUs; `largest_free_milli` is the most that one node has free in whole GPUs.
 
-    `gpus` and `slices` are devices of the capacity, `slices_milli` is what these slices count as. `gpu_types` are those
+    `unavailable_milli` of all its devices nobody can get now, `idle_milli` newcomers could take. `gpu_types` are those
     of GPUs, `slice_types` those of slices, each with its share of a GPU.
     """
 
     nodes: int = 0
-    gpus: int = 0
-    slices: int = 0
-    slices_milli: int = 0
-    capacity_milli: int = 0
-    allocated_milli: int = 0
+    capacity: Capacity = NO_CAPACITY
+    in_use_milli: int = 0
+    unavailable_milli: int = 0
+    idle_milli: int = 0
     largest_free_milli: int = 0
     gpu_types: tuple[str, ...] = ()
     slice_types: tuple[tuple[str, int], ...] = ()
@@ -63,11 +66,6 @@ class PoolFigures:
     def mixed(self) -> bool:
         """Return whether its devices are of several types."""
         return len(self.gpu_types) + len(self.slice_types) > 1
-
-    @property
-    def devices(self) -> str:
-        """Return the capacity in devices: "24 GPUs and 9 slices worth 1.859 GPUs"."""
-        return devices_text(self.gpus, self.slices, self.slices_milli)
 
 
 class _Seen(NamedTuple):
@@ -137,7 +135,8 @@ def _node_cell(
     node: Node, devices: Sequence[_Seen], placed: dict[UUID, list[_Held]], visible: set[UUID]
 ) -> NodeCell:
     down = not node.ready or not node.cluster.connected or node.gone_at is not None
-    state = "down" if down else "cordoned" if node.cordoned else "ready"
+    closed = "drained" if node.drained else "cordoned" if node.cordoned else "ready"
+    state = "down" if down else closed
     cells = tuple(_device_cell(device, placed.get(device.pk, []), visible, down=down) for device in devices)
     return NodeCell(node.name, state, _counted(devices), cells)
 
@@ -198,52 +197,59 @@ def with_counts(clusters: QuerySet[Cluster]) -> QuerySet[Cluster]:
     )
 
 
-def pool_figures(pools: Iterable[Pool]) -> dict[UUID, PoolFigures]:
-    """Return each pool in numbers (2 queries, added up by the database). Devices of nodes that are down, cordoned or
-    foreign are not capacity.
-    """
+def pool_figures(pools: Collection[Pool]) -> dict[UUID, PoolFigures]:
+    """Return each pool in numbers (4 queries, added up by the database)."""
     ids = [pool.pk for pool in pools]
     present = Device.objects.filter(node__pool__in=ids, node__gone_at__isnull=True).order_by()
-    usable = Q(foreign=False, node__ready=True, node__cordoned=False, node__cluster__connected=True)
     sums = present.values_list("node__pool", "gpu_type", "slicing", "share_milli").annotate(
-        usable=Count("id", filter=usable), allocated=Sum("allocated_milli")
+        devices=Count("id"), unavailable=Sum(UNAVAILABLE_MILLI)
     )
     by_pool: dict[UUID, list[_Kind]] = {}
     for pool_id, *row in sums:
         by_pool.setdefault(pool_id, []).append(_Kind._make(row))
+    running = Attempt.objects.filter(pool__in=ids, released_at__isnull=True, ended_at__isnull=True).order_by()
+    in_use = dict(running.values_list("pool").annotate(milli=Sum("gpus_milli")))
     free = Device.objects.filter(
         node=OuterRef("pk"), foreign=False, occupied_milli=0, allocated_milli=0, slicing=Slicing.WHOLE
     )
     block = Subquery(free.order_by().values("node").values_list(Count("id")))
     takes = Q(ready=True, cordoned=False, cluster__connected=True)
     nodes = Node.objects.present().filter(pool__in=ids).order_by().annotate(block=block).values_list("pool")
+    counted = nodes.annotate(n=Count("id"), largest=Max("block", filter=takes))
+    blocks = {pool_id: (count, largest or 0) for pool_id, count, largest in counted}
     return {
-        pool_id: _figures(by_pool.get(pool_id, ()), nodes=count, largest_free=largest or 0)
-        for pool_id, count, largest in nodes.annotate(n=Count("id"), largest=Max("block", filter=takes))
+        pool_id: _figures(
+            by_pool.get(pool_id, ()), capacity, blocks.get(pool_id, (0, 0)), in_use.get(pool_id, 0)
+        )
+        for pool_id, capacity in capacities(pools).items()
     }
 
 
 class _Kind(NamedTuple):
-    """The devices of a pool that are alike: how many there are to be used, and what is allocated of all."""
+    """The devices of a pool that are alike: how many there are, and what of all nobody can get now."""
 
     gpu_type: str
     slicing: str
     share_milli: int
-    usable: int
-    allocated_milli: int
+    devices: int
+    unavailable_milli: int
 
 
-def _figures(kinds: Sequence[_Kind], *, nodes: int, largest_free: int) -> PoolFigures:
-    cut = [kind for kind in kinds if kind.slicing != Slicing.WHOLE]
-    whole = [kind for kind in kinds if kind.slicing == Slicing.WHOLE]
+def _figures(
+    kinds: Sequence[_Kind], capacity: Capacity, blocks: tuple[int, int], in_use_milli: int
+) -> PoolFigures:
+    nodes, largest_free = blocks
+    there = sum(kind.devices * kind.share_milli for kind in kinds)
+    unavailable = sum(kind.unavailable_milli for kind in kinds)
+    whole = {kind.gpu_type for kind in kinds if kind.slicing == Slicing.WHOLE}
+    cut = {(kind.gpu_type, kind.share_milli) for kind in kinds if kind.slicing != Slicing.WHOLE}
     return PoolFigures(
         nodes=nodes,
-        gpus=sum(kind.usable for kind in whole),
-        slices=sum(kind.usable for kind in cut),
-        slices_milli=sum(kind.usable * kind.share_milli for kind in cut),
-        capacity_milli=sum(kind.usable * kind.share_milli for kind in kinds),
-        allocated_milli=sum(kind.allocated_milli for kind in kinds),
+        capacity=capacity,
+        in_use_milli=in_use_milli,
+        unavailable_milli=unavailable,
+        idle_milli=max(0, there - unavailable - in_use_milli),
         largest_free_milli=largest_free * WHOLE_DEVICE_MILLI,
-        gpu_types=tuple(sorted({kind.gpu_type for kind in whole if kind.gpu_type})),
-        slice_types=tuple(sorted({(kind.gpu_type, kind.share_milli) for kind in cut if kind.gpu_type})),
+        gpu_types=tuple(sorted(whole - {""})),
+        slice_types=tuple(sorted((name, share) for name, share in cut if name)),
     )

@@ -67,10 +67,7 @@ def pool(request: HttpRequest, slug: str) -> HttpResponse:
         "may_manage_pools": may_anywhere(request.user, Permission.MANAGE_POOLS),
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
         # A callable: only the whole page, not its live part, asks for them.
-        "drainable": lambda: [
-            f"{cluster}/{name}"
-            for cluster, name in nodes.values_list("cluster__name", "name")[:MOST_NODES_LISTED]
-        ],
+        "drainable": lambda: nodes.values_list("cluster__name", "name")[:MOST_NODES_LISTED],
     }
     return page(request, "agentlink/pool.html", context, fragment="agentlink/_pool.html", watched=watched)
 

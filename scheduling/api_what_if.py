@@ -89,6 +89,8 @@ class PoolStateShape(serializers.Serializer[Any]):
     """A pool once things have settled."""
 
     capacity = GpusField(source="capacity_milli")
+    slices = serializers.IntegerField(help_text="How many devices of the capacity are slices of GPUs.")
+    slice_gpus = GpusField(source="slices_milli", help_text="What these slices count as, in GPUs.")
     in_use = GpusField(source="in_use_milli")
     oversubscribed = serializers.BooleanField()
 

@@ -39,6 +39,7 @@ def fingerprint() -> tuple[Any, ...]:
             Count("pool"),
             _number(ready=True),
             _number(cordoned=True),
+            _number(drained=True),
             _number(cluster__connected=True),
         ),
         *_sums(

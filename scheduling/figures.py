@@ -15,7 +15,7 @@ from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from agentlink.models import Device, Placement
-from agentlink.models.node import SLICES, Slicing
+from agentlink.models.node import SLICES, UNAVAILABLE_MILLI, Slicing
 from agentlink.models.placement import Hold
 from scheduling import memory, newcomers
 from scheduling.engine import types as engine
@@ -377,17 +377,9 @@ def _slices_in_use(pool: Pool) -> dict[str, tuple[int, int]]:
 
 def _devices() -> PoolSums:
     """Return what `PoolBar` says of each pool's devices (1 query)."""
-    down = Q(foreign=True) | Q(node__ready=False) | Q(node__cordoned=True) | Q(node__cluster__connected=False)
-    unavailable = Case(
-        When(down, then=F("share_milli") - F("allocated_milli")),
-        # What those who stop have not given back yet, and nobody was promised.
-        When(occupied_milli__gt=F("allocated_milli"), then=F("occupied_milli") - F("allocated_milli")),
-        default=0,
-        output_field=IntegerField(),
-    )
     present = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
     rows = present.values_list("node__pool").annotate(
-        capacity=Sum("share_milli"), unavailable=Sum(unavailable), **SLICES
+        capacity=Sum("share_milli"), unavailable=Sum(UNAVAILABLE_MILLI), **SLICES
     )
     return {
         pool: {

@@ -16,7 +16,7 @@ from scheduling.engine import types as engine
 from scheduling.picture import UNREADABLE, LeftAside, Place, unread
 
 PLAIN = (
-    "name", "cluster__connected", "cpu_milli", "memory_mib", "partition", "ready", "cordoned", "sharing",
+    "name", "cluster__connected", "cpu_milli", "memory_mib", "partition", "ready", "cordoned", "drained", "sharing",
 )  # fmt: skip
 DEVICE = ("index", "gpu_type", "memory_mib", "foreign", "slicing", "share_milli")
 ID = len(str(UUID(int=0)))

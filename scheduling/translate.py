@@ -133,6 +133,7 @@ def node(row: Row, devices: Sequence[Row]) -> engine.Node:
         partition=row["partition"] or None,
         ready=row["ready"],
         cordoned=row["cordoned"],
+        drained=row["drained"],
         sharing=row["sharing"],
     )
 

@@ -8,24 +8,51 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce
 
 from teams.models import Pool
 from teams.picture import Picture
-from teams.values import gpus
+from teams.values import amount_text, gpus
 
 
-def capacity_milli(pools: Iterable[Pool] | None = None) -> dict[UUID, int]:
-    """Return each pool's capacity in milli-GPUs (one query).
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A pool's capacity in milli-GPUs; so many of its devices are `slices`, which count `slices_milli` of it."""
+
+    milli: int = 0
+    slices: int = 0
+    slices_milli: int = 0
+
+    @property
+    def devices(self) -> str:
+        """GPUs and slices: "24 GPUs and 9 slices worth 1.859 GPUs"."""
+        return amount_text(self.milli, self.slices, self.slices_milli)
+
+
+def capacities(pools: Iterable[Pool] | None = None) -> dict[UUID, Capacity]:
+    """Return each pool's capacity (one query).
 
     Counted are devices of nodes that are ready, not cordoned and still reported, slices by their share, but for those
-    that pods use which Chamber does not manage.
+    that pods use which Chamber does not manage. Nodes of a cluster that is silent count: it takes nothing new, and
+    keeps what it holds.
     """
     rows = Pool.objects.all() if pools is None else Pool.objects.filter(pk__in=[pool.pk for pool in pools])
     usable = Q(nodes__ready=True, nodes__cordoned=False, nodes__gone_at=None, nodes__devices__foreign=False)
-    counted = rows.annotate(milli=Coalesce(Sum("nodes__devices__share_milli", filter=usable), 0))
-    return dict(counted.values_list("pk", "milli"))
+    cut = usable & ~Q(nodes__devices__slicing="whole")
+    share = "nodes__devices__share_milli"
+    counted = rows.order_by().annotate(
+        milli=Coalesce(Sum(share, filter=usable), 0),
+        slices=Count("nodes__devices", filter=cut),
+        slices_milli=Coalesce(Sum(share, filter=cut), 0),
+    )
+    found = counted.values_list("pk", "milli", "slices", "slices_milli")
+    return {key: Capacity(*numbers) for key, *numbers in found}
+
+
+def capacity_milli(pools: Iterable[Pool] | None = None) -> dict[UUID, int]:
+    """Return each pool's capacity in milli-GPUs (one query)."""
+    return {key: capacity.milli for key, capacity in capacities(pools).items()}
 
 
 def guaranteed_milli(picture: Picture) -> dict[UUID, int]:

@@ -239,6 +239,11 @@ def test_an_admin_sees_what_an_edit_would_do_before_it_is_saved(
     expect(row).to_contain_text("16")
     expect(page.get_by_label("Burst limit")).to_have_value("0")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.goto("/teams/training/edit/?pool=main")
+    page.get_by_label("Reservation").fill("15")
+    page.get_by_role("button", name="See the effect").click()
+    expect(page.get_by_role("columnheader", name="Would hold") if width > 640 else effect).to_be_visible()
+    assert effect.evaluate("table => table.scrollWidth <= table.clientWidth"), "no column is cut"
     with demo.api("olga") as api:
         assert api.get("teams/training/").json()["burst_limit_percent"] is None
 

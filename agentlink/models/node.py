@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from django.db import models
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Case, Count, F, IntegerField, Q, Sum, When
 from django.db.models.functions import Coalesce
 
 from agentlink.models.cluster import Cluster
@@ -32,6 +32,9 @@ class Node(models.Model):
     )
     ready = models.BooleanField(default=True)
     cordoned = models.BooleanField(default=False)
+    drained = models.BooleanField(
+        default=False, db_default=False, help_text="Cordoned because annotations have Chamber drain it."
+    )
     cpu_milli = models.PositiveBigIntegerField(null=True)
     memory_mib = models.PositiveBigIntegerField(null=True)
     labels = models.JSONField(default=dict)
@@ -122,6 +125,18 @@ class Device(models.Model):
         return f"{self.node}:{self.index}"
 
 
+OUT_OF_SERVICE = (
+    Q(foreign=True) | Q(node__ready=False) | Q(node__cordoned=True) | Q(node__cluster__connected=False)
+)
+"""Devices that take nothing new."""
+UNAVAILABLE_MILLI = Case(
+    When(OUT_OF_SERVICE, then=F("share_milli") - F("allocated_milli")),
+    # What those who stop have not given back yet, and nobody was promised.
+    When(occupied_milli__gt=F("allocated_milli"), then=F("occupied_milli") - F("allocated_milli")),
+    default=0,
+    output_field=IntegerField(),
+)
+"""What of a device is not allocated, and nobody can get now."""
 CUT = ~Q(slicing=Slicing.WHOLE)
 SLICES: dict[str, Any] = {
     "slices": Count("id", filter=CUT),

@@ -215,11 +215,13 @@ def _each_once(devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:
 
 
 class NodeReport(_Part):
-    """A machine. None = not bounded. `problem`: what an operator asked of it and cannot be done, with why."""
+    """A machine. None = not bounded. `cordoned`: takes nothing new, by whomever; `drained`: because an operator has
+    Chamber drain it. `problem`: what an operator asked of it and cannot be done, with why."""
 
     name: Name
     ready: bool = True
     cordoned: bool = False
+    drained: bool = False
     cpu_milli: Count | None = None
     memory_mib: Count | None = None
     labels: dict[Name, Annotated[str, Field(max_length=253), AfterValidator(_plain)]] = {}

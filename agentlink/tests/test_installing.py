@@ -45,6 +45,17 @@ def test_the_agent_gets_the_image_that_the_server_runs(image: str, told: set[str
     assert set_by(commands(EAST, server=SERVER)) == always | told
 
 
+def test_the_agent_gets_the_authority_that_the_server_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAMBER_CA", "/etc/our ca.crt")
+    text = commands(EAST, server=SERVER)
+    assert "authorities.configMap=chamber-authorities" in set_by(text)
+    assert "kubectl create configmap chamber-authorities --namespace chamber-agent" in text
+    assert "--from-file='ca.crt=/etc/our ca.crt'" in text
+    simulated = Cluster(name="east", backend=Backend.SIMULATED)
+    assert commands(simulated, server=SERVER).startswith("CHAMBER_CA='/etc/our ca.crt' chamber agent --url")
+    assert "CHAMBER_CA" not in commands(simulated, server="http://10.0.0.7:8000"), "nothing signs it"
+
+
 def test_an_address_can_say_nothing_to_the_shell() -> None:
     text = commands(EAST, server="https://x.test;reboot")
     assert "agent.url=https://x.test;reboot" in set_by(text)

@@ -80,8 +80,8 @@ def test_a_device_that_vanishes_or_changes_while_in_use_keeps_what_is_on_it(plac
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("ready", False), ("cordoned", True), ("cpu_milli", 4000), ("memory_mib", 512), ("labels", {"zone": "b"}),
-     ("taints", ("a=b:NoSchedule",)), ("partition", "big"), ("sharing", False)],
+    [("ready", False), ("cordoned", True), ("drained", True), ("cpu_milli", 4000), ("memory_mib", 512),
+     ("labels", {"zone": "b"}), ("taints", ("a=b:NoSchedule",)), ("partition", "big"), ("sharing", False)],
 )  # fmt: skip
 def test_what_a_node_reports_is_stored(place: Place, field: str, value: object) -> None:
     take(place.cluster, [node.model_copy(update={field: value}) for node in nodes(1)])

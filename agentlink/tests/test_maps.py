@@ -7,6 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 from agentlink.maps import PoolFigures, pool_figures
 from agentlink.models import Device, Node
 from agentlink.tests.factories import make_cluster, make_node, place
+from teams.capacity import Capacity
 from teams.tests.factories import make_org, make_pool, make_user
 from workloads.tests.factories import admit, make_workload
 
@@ -17,7 +18,7 @@ def test_a_pool_in_numbers_counts_what_can_be_used_and_what_is_given() -> None:
     pool, cluster, org = make_pool("Main"), make_cluster(), make_org()
     busy = make_node(cluster, "busy", gpus=4, pool=pool)
     make_node(cluster, "idle", gpus=2, pool=pool)
-    attempt = admit(make_workload(org, make_user()), pool)
+    attempt = admit(make_workload(org, make_user(), pods=3), pool)
     for index in range(3):
         place(attempt, busy, index)
     Node.objects.filter(pk=make_node(cluster, "cordoned", gpus=8, pool=pool).pk).update(cordoned=True)
@@ -28,9 +29,10 @@ def test_a_pool_in_numbers_counts_what_can_be_used_and_what_is_given() -> None:
     assert pool_figures([pool]) == {
         pool.pk: PoolFigures(
             nodes=3,
-            gpus=6,
-            capacity_milli=6000,
-            allocated_milli=3000,
+            capacity=Capacity(milli=6000),
+            in_use_milli=3000,
+            unavailable_milli=8000,
+            idle_milli=3000,
             largest_free_milli=2000,
             gpu_types=("a100", "h100"),
         )
@@ -44,20 +46,21 @@ def test_slices_count_by_their_share_and_are_no_block_of_gpus() -> None:
     cut.devices.update(slicing="mig", share_milli=143)
     cut.devices.filter(index=8).update(foreign=True)
     found = pool_figures([pool])[pool.pk]
-    assert (found.gpus, found.slices, found.slices_milli) == (2, 8, 1144)
-    assert (found.capacity_milli, found.largest_free_milli) == (3144, 2000)
+    assert found.capacity == Capacity(milli=3144, slices=8, slices_milli=1144)
+    assert found.largest_free_milli == 2000
     assert (found.gpu_types, found.slice_types) == (("H100",), (("mig-1g.10gb", 143),))
-    assert found.devices == "2 GPUs and 8 slices worth 1.144 GPUs"
+    assert found.capacity.devices == "2 GPUs and 8 slices worth 1.144 GPUs"
     assert found.mixed
     Node.objects.filter(name="whole").update(cordoned=True)
-    assert pool_figures([pool])[pool.pk].devices == "8 slices worth 1.144 GPUs"
+    assert pool_figures([pool])[pool.pk].capacity.devices == "8 slices worth 1.144 GPUs"
+    Node.objects.update(cordoned=True)
+    assert pool_figures([pool])[pool.pk].capacity == Capacity()
 
 
-def test_all_pools_are_told_of_in_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_all_pools_are_told_of_in_four_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     cluster, pools = make_cluster(), [make_pool("Main"), make_pool("Other"), make_pool("Empty")]
     for number in range(6):
         make_node(cluster, f"n{number}", gpus=number, pool=pools[number % 2])
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(4):
         found = pool_figures(pools)
-    assert [found[pool.pk].gpus for pool in pools[:2]] == [6, 9]
-    assert pools[2].pk not in found
+    assert [found[pool.pk].capacity.milli for pool in pools] == [6000, 9000, 0]

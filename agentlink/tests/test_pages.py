@@ -136,7 +136,7 @@ def test_the_map_takes_the_same_queries_for_two_nodes_and_forty(
     signed_in(client, org, Role.VIEWER)
     for index in range(40):
         place(admit(make_workload(org, make_user()), pool), make_node(cluster, f"n{index}", pool=pool), 0)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(14):
         assert client.get("/pools/main/").status_code == 200
 
 
@@ -163,11 +163,11 @@ def test_one_gpu_and_one_core_are_no_plural(client: Client, org: Team, pool: Poo
     Pool.objects.update(policy={"cpu_per_gpu": 1, "memory_mib_per_gpu": 0})
     node = make_node(make_cluster(), "n", gpus=1, pool=pool)
     page = client.get("/pools/main/").content.decode()
-    assert page.count("<dd>1 <small>GPU</small></dd>") == 2, "available, and most free on one node"
+    assert page.count("<dd>1 <small>GPU</small></dd>") == 3, "capacity, idle, and most free on one node"
     assert "<dd>0 <small>GPUs</small></dd>" in page
     assert "1 CPU core, no memory" in page
     place(admit(make_workload(org, make_user()), pool), node, 0)
-    assert "<dt>Allocated</dt><dd>1 <small>GPU</small></dd>" in client.get("/pools/main/").content.decode()
+    assert "<dt>In use</dt><dd>1 <small>GPU</small></dd>" in client.get("/pools/main/").content.decode()
 
 
 def test_outsiders_find_no_pool_and_no_cluster(client: Client, pool: Pool) -> None:
@@ -231,7 +231,7 @@ def test_operators_choose_nodes_to_see_what_draining_them_would_do(
 ) -> None:
     make_node(make_cluster("east"), "n0", pool=pool)
     page = signed_in(client, org, Role.OPERATOR).get("/pools/main/").content.decode()
-    assert "<option>east/n0</option>" in page
+    assert '<option value="east/n0">n0 in east</option>' in page
     assert 'hx-post="/scheduling/what-if/drain/"' in page
     assert "what-if/drain" not in signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
 

@@ -31,7 +31,7 @@ CHECKS = (
     Check("web", processes.web, Needs.TABLES),
     Check("live", processes.live, Needs.TABLES),
     Check("address", address.web),
-    Check("sockets", address.live),
+    Check("sockets", address.live, Needs.DATABASE),  # whose lack keeps sockets shut, too
     Check("certificate", address.certificate),
     Check("clusters", processes.clusters, Needs.TABLES),
     Check("agents", processes.agents, Needs.TABLES),

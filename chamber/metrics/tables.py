@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, CharField, Count, F, IntegerField, Q, Sum, When
+from django.db.models import Case, CharField, Count, F, Sum, When
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -20,7 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.samples import Sample
 
 from agentlink.models import Cluster, Device, Slicing
-from agentlink.models.node import CUT, WHOLE_DEVICE_MILLI
+from agentlink.models.node import CUT, OUT_OF_SERVICE, UNAVAILABLE_MILLI, WHOLE_DEVICE_MILLI
 from chamber import marks
 from chamber.metrics import storage
 from chamber.models import Mark
@@ -228,14 +228,6 @@ class _Devices:
 
 def _devices() -> dict[str, _Devices]:
     """Return the devices by pool (2 queries; added up by the database, a few rows for each pool)."""
-    down = Q(foreign=True) | Q(node__ready=False) | Q(node__cordoned=True) | Q(node__cluster__connected=False)
-    unavailable = Case(
-        When(down, then=F("share_milli") - F("allocated_milli")),
-        # What those who stop have not given back yet, and nobody was promised.
-        When(occupied_milli__gt=F("allocated_milli"), then=F("occupied_milli") - F("allocated_milli")),
-        default=0,
-        output_field=IntegerField(),
-    )
     present = Device.objects.filter(node__gone_at__isnull=True, node__pool__isnull=False).order_by()
     # GPUs in one row, whatever their type.
     cut = Case(When(CUT, then=F("gpu_type")), default=None, output_field=CharField())
@@ -245,7 +237,7 @@ def _devices() -> dict[str, _Devices]:
         devices=Count("id"),
         capacity=Sum("share_milli"),
         allocated=Sum("allocated_milli"),
-        unavailable=Sum(unavailable),
+        unavailable=Sum(UNAVAILABLE_MILLI),
     ):
         its = found[pool.hex]
         its.capacity_milli += capacity
@@ -256,7 +248,7 @@ def _devices() -> dict[str, _Devices]:
         else:
             count, milli = its.slices.get(gpu_type, (0, 0))
             its.slices[gpu_type] = (count + devices, milli + capacity)
-    whole = present.filter(~down, allocated_milli=0, occupied_milli=0, slicing=Slicing.WHOLE)
+    whole = present.filter(~OUT_OF_SERVICE, allocated_milli=0, occupied_milli=0, slicing=Slicing.WHOLE)
     # Counted by node, and each count that there is told once.
     blocks = whole.values("node__pool", "node").annotate(block=Count("id")).values_list("node__pool", "block")
     for pool, block in blocks.distinct():

@@ -43,7 +43,7 @@ MOST_NAMED = 3
 MOST_IN_COMMAND = 8
 """A command names so many nodes; for more it stands for each."""
 DRAIN_ANNOTATIONS = ("chamber.internal/drain-elastic-at", "chamber.internal/drain-reserved-at")
-"""By these an operator has a node drained; the inventory tells it as cordoned."""
+"""By these an operator has Chamber drain a node."""
 FOR_NODES = "ask an operator for nodes that could take it"
 ELSEWHERE = {
     "Choose another pool, or ask": "Ask",
@@ -166,11 +166,14 @@ def _besides_closed(found: Reason, nodes: Sequence[Node]) -> Reason:
 
 def _bring_back(nodes: Sequence[Node]) -> str:
     """Who has nodes take workloads again, and how."""
-    cordoned = [node.name for node in nodes if node.cordoned]
+    drained = [node.name for node in nodes if node.drained]
+    cordoned = [node.name for node in nodes if node.cordoned and not node.drained]
     unready = [node.name for node in nodes if not node.ready]
     acts = []
     if cordoned:
-        acts.append(f"end the maintenance ({_uncordon(cordoned)})")
+        acts.append(f"end the maintenance ({_for_each('uncordon', cordoned)})")
+    if drained:
+        acts.append(f"end the drain ({_for_each('annotate node', drained, DRAIN_ANNOTATIONS)})")
     if unready:
         acts.append(f"look after {_first_names(unready)}")
     if any(not node.cluster_online for node in nodes):
@@ -178,16 +181,15 @@ def _bring_back(nodes: Sequence[Node]) -> str:
     return f"Ask an operator to {' and to '.join(acts)}"
 
 
-def _uncordon(names: Sequence[str]) -> str:
-    """The commands that have nodes take new pods again, to be pasted as they are."""
+def _for_each(verb: str, names: Sequence[str], without: Sequence[str] = ()) -> str:
+    """The command that has nodes take new pods again, ``without`` these annotations, to be pasted as it is."""
     few = len(names) <= MOST_IN_COMMAND
-    which, each = (" ".join(names), "") if few else ("NODE", "for each ")
-    annotations = " ".join(f"{name}-" for name in DRAIN_ANNOTATIONS)
-    return f"{each}kubectl uncordon {which}, or, if drained by annotation, kubectl annotate node {which} {annotations}"
+    which, each = (names, "") if few else (["NODE"], "for each ")
+    return f"{each}kubectl {' '.join([verb, *which, *[f'{name}-' for name in without]])}"
 
 
 def _by_state(nodes: Sequence[Node]) -> str:
-    """The nodes by what keeps them out of service: `cordoned or drained: n0 and n1; not ready: n2`."""
+    """The nodes by what keeps them out of service: `cordoned: n0 and n1; not ready: n2`."""
     states: dict[str, list[str]] = {}
     for node in nodes:
         states.setdefault(_states(node), []).append(node.name)
@@ -197,7 +199,8 @@ def _by_state(nodes: Sequence[Node]) -> str:
 def _states(node: Node) -> str:
     """All that keeps a node out of service: to mend one of several changes nothing."""
     why = (
-        (node.cordoned, "cordoned or drained"),
+        (node.drained, "drained"),
+        (node.cordoned and not node.drained, "cordoned"),
         (not node.ready, "not ready"),
         (not node.cluster_online, "cluster disconnected"),
     )

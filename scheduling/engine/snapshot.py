@@ -170,8 +170,8 @@ class Node:
 
     ``cpu_milli`` and ``memory_mib`` are what workloads may use, ``None`` for unlimited. One that is not ready, is
     cordoned, or belongs to a disconnected cluster (``cluster_online`` false) takes nothing new but keeps what it
-    holds; the first two are not capacity either. ``sharing`` false: whole GPUs only. ``partition``: only for
-    workloads that name the same.
+    holds; the first two are not capacity either. ``drained``: it is cordoned because Chamber drains it. ``sharing``
+    false: whole GPUs only. ``partition``: only for workloads that name the same.
     """
 
     id: str
@@ -188,6 +188,7 @@ class Node:
     ready: bool = True
     cordoned: bool = False
     sharing: bool = True
+    drained: bool = False
 
 
 # --- Teams --------------------------------------------------------------------------------------------------------

@@ -78,6 +78,21 @@ def test_slices_are_told_apart_from_gpus(acme: Acme) -> None:
     assert sorted((row["gpus"], row["slices"]) for row in told["workloads"]) == [(0.429, 3), (2, 0)]
 
 
+def test_slices_of_cordoned_nodes_leave_the_pool_as_gpus_do(acme: Acme) -> None:
+    for name in ("n2", "n3"):
+        cut = Device.objects.filter(node__name=name)
+        cut.update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
+    Device.objects.filter(node__name="n2", index=0).update(foreign=True)
+
+    told = ask(acme.admin, {"nodes": [{"cluster": "east", "node": "n3", "cordoned": True}]})
+
+    (pool,) = told["pools"]
+    states = [
+        (state["capacity"], state["slices"], state["slice_gpus"]) for state in (pool["before"], pool["after"])
+    ]
+    assert states == [(5.001, 7, 1.001), (4.429, 3, 0.429)]
+
+
 def test_a_preemption_names_for_whom_and_by_which_rule(full: Acme) -> None:
     told = ask(full.admin, share(reservation=1))
 
@@ -131,6 +146,7 @@ def test_a_cordoned_node_takes_its_gpus_out_of_the_pool(acme: Acme) -> None:
     (pool,) = told["pools"]
     assert (pool["before"]["capacity"], pool["after"]["capacity"]) == (12, 8)
     assert (pool["before"]["in_use"], pool["after"]["in_use"]) == (12, 8)
+    assert pool["before"]["slices"] == 0
     (count,) = told["counts"]
     assert (count["change"], count["workloads"]) == ("no-longer-starts", 1)
     assert Workload.objects.filter(pk__in=[row.pk for row in waiting], status="pending").count() == 3

@@ -158,7 +158,7 @@ def test_pages_say_since_when_nothing_was_decided(acme: Acme, client: Client) ->
     ):
         assert sentence in body(client, name), name
     overview = body(client, "chamber:overview")
-    assert "25 workloads wait, as may what is submitted now" in overview
+    assert "25 workloads are pending; what is submitted now may wait too" in overview
     assert "Nothing waits" not in overview
     assert "Not decided yet" in overview
     assert "25 waiting" in overview

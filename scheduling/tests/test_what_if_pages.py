@@ -9,6 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from agentlink.models import Device
 from chamber.models import User
 from scheduling import recent
 from scheduling.cycle import run_cycle
@@ -188,6 +189,7 @@ def test_a_policy_tells_whom_it_spares(acme: Acme, client: Client) -> None:
 def test_a_drain_says_who_leaves_and_who_is_waited_for_and_has_nothing_to_save(
     acme: Acme, client: Client
 ) -> None:
+    Device.objects.filter(node__name="n3").update(slicing="mig", share_milli=143, gpu_type="mig-1g.10gb")
     workloads = [
         make_workload(acme.research, acme.owner, slug="burst"),
         make_workload(acme.research, acme.owner, slug="firm", priority=100),
@@ -200,6 +202,10 @@ def test_a_drain_says_who_leaves_and_who_is_waited_for_and_has_nothing_to_save(
 
     assert "Is waited for: 1 workload of Research" in shown
     assert "Its node is drained. It waits again." in shown
+    assert (
+        "Main: 2 of 8.572 in use (8 GPUs and 4 slices worth 0.572 GPUs) without, 1 of 0 GPUs in use with"
+        in shown
+    )
     assert ">Save<" not in shown
     assert "Choose a node." in none
 

@@ -143,7 +143,12 @@ def work_out(draft: Draft, picture: Picture) -> Answer:
     after = oracle.future(snapshot, picture.now)
     return Answer(
         effect=between(
-            before, after, picture.snapshot, draft.newcomers, draining=draft.draining(picture.snapshot)
+            before,
+            after,
+            picture.snapshot,
+            snapshot,
+            newcomers=draft.newcomers,
+            draining=draft.draining(picture.snapshot),
         ),
         names=Names.of(snapshot),
         notes=draft.notes,

@@ -8,6 +8,7 @@ from enum import StrEnum
 from scheduling.engine import types as engine
 from scheduling.whatif.draining import Draining
 from scheduling.whatif.future import Future
+from teams.values import amount_text
 
 MOST_NAMED = 100
 """So many workloads of each change are told one by one; all are counted."""
@@ -82,12 +83,28 @@ class TeamEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolState:
+    """A pool in milli-GPUs; so many devices of its capacity are `slices`, which count `slices_milli` of it."""
+
+    capacity_milli: int
+    in_use_milli: int
+    oversubscribed: bool
+    slices: int = 0
+    slices_milli: int = 0
+
+    @property
+    def devices(self) -> str:
+        """The capacity in devices: "24 GPUs and 9 slices worth 1.859 GPUs"."""
+        return amount_text(self.capacity_milli, self.slices, self.slices_milli)
+
+
+@dataclass(frozen=True, slots=True)
 class PoolEffect:
     """A pool whose figures differ, before and after the cycles."""
 
     pool: str
-    before: engine.PoolFigures
-    after: engine.PoolFigures
+    before: PoolState
+    after: PoolState
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +136,13 @@ def between(
     before: Future,
     after: Future,
     snapshot: engine.Snapshot,
+    tried: engine.Snapshot,
+    *,
     newcomers: Iterable[engine.Workload] = (),
     draining: Draining = NOTHING_DRAINED,
 ) -> Effect:
-    """Return what the second future has otherwise than the first, which began with this snapshot."""
+    """Return what the second future, which began with what is `tried`, has otherwise than the first, which began with
+    this snapshot."""
     fates = _Fates(after)
     rows = sorted(
         _workloads(_Fates(before), fates, snapshot.workloads, draining, _Slices(snapshot)), key=_order
@@ -132,7 +152,7 @@ def between(
     told = {each.id: fates.starts.get(each.id) or fates.waits.get(each.id) for each in newcomers}
     return Effect(
         teams=tuple(_teams(before, after)),
-        pools=tuple(_pools(before, after)),
+        pools=tuple(_pools(before, after, snapshot, tried)),
         workloads=tuple(_first_of_each(rows)),
         counts=tuple(_counts(rows)),
         findings=findings,
@@ -380,13 +400,32 @@ def _limits(row: engine.TeamFigures) -> tuple[int | None, ...]:
     return row.guarantee_milli, row.ceiling_milli, row.entitlement_milli
 
 
-def _pools(before: Future, after: Future) -> Iterator[PoolEffect]:
-    old = {row.pool: row for row in before.plans[-1].pools}
-    for new in after.plans[-1].pools:
-        was = old.get(new.pool)
-        if was is not None and _size(was) != _size(new):
-            yield PoolEffect(new.pool, was, new)
+def _pools(
+    before: Future, after: Future, snapshot: engine.Snapshot, tried: engine.Snapshot
+) -> Iterator[PoolEffect]:
+    old, new = _states(before, snapshot), _states(after, tried)
+    for pool, state in new.items():
+        if pool in old and old[pool] != state:
+            yield PoolEffect(pool, old[pool], state)
 
 
-def _size(row: engine.PoolFigures) -> tuple[int, int, bool]:
-    return row.capacity_milli, row.in_use_milli, row.oversubscribed
+def _states(future: Future, snapshot: engine.Snapshot) -> dict[str, PoolState]:
+    """Return the pools once things have settled, by id."""
+    cut: dict[str, list[int]] = defaultdict(list)
+    for node in snapshot.nodes:
+        if node.ready and not node.cordoned:
+            cut[node.pool] += [
+                device.share_milli
+                for device in node.devices
+                if device.slicing is not engine.Slicing.WHOLE and not device.foreign
+            ]
+    return {
+        row.pool: PoolState(
+            row.capacity_milli,
+            row.in_use_milli,
+            row.oversubscribed,
+            len(cut[row.pool]),
+            sum(cut[row.pool]),
+        )
+        for row in future.plans[-1].pools
+    }

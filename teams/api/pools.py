@@ -15,14 +15,15 @@ from teams.api import shapes
 from teams.api.requests import actor, one_page, person, pool_for, values_of, versioned
 from teams.api.shapes import in_gpus
 from teams.api.teams import IF_MATCH
-from teams.capacity import capacity_milli, guaranteed_milli, oversubscribed
+from teams.capacity import capacities, guaranteed_milli, oversubscribed
 from teams.models import Pool
 from teams.picture import Picture
 
 
 def _bodies(pools: list[Pool]) -> list[dict[str, Any]]:
-    picture, capacity = Picture.load(), capacity_milli(pools)
-    guaranteed, warnings = guaranteed_milli(picture), oversubscribed(picture, capacity)
+    picture, capacity = Picture.load(), capacities(pools)
+    guaranteed = guaranteed_milli(picture)
+    warnings = oversubscribed(picture, {key: has.milli for key, has in capacity.items()})
     return [
         {
             "id": pool.pk,
@@ -34,7 +35,9 @@ def _bodies(pools: list[Pool]) -> list[dict[str, Any]]:
             "policy": pool.rules.model_dump(mode="json"),
             "paused": pool.paused,
             "version": pool.version,
-            "capacity": in_gpus(capacity[pool.pk]),
+            "capacity": in_gpus(capacity[pool.pk].milli),
+            "slices": capacity[pool.pk].slices,
+            "slice_gpus": in_gpus(capacity[pool.pk].slices_milli),
             "guaranteed": in_gpus(guaranteed[pool.pk]),
             "warning": warnings.get(pool.pk),
         }

@@ -427,7 +427,13 @@ class PoolShape(serializers.Serializer[Any]):
     policy = PolicyShape()
     paused = serializers.BooleanField()
     version = serializers.IntegerField()
-    capacity = GpusField()
+    capacity = GpusField(
+        help_text="Devices of nodes that are ready and not cordoned, a slice by its share of a GPU."
+    )
+    slices = serializers.IntegerField(
+        help_text="How many devices of the capacity are slices: of MIG, or replicas."
+    )
+    slice_gpus = GpusField(help_text="What the slices count as, in GPUs.")
     guaranteed = GpusField()
     warning = serializers.CharField(allow_null=True)
 

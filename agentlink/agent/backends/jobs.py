@@ -36,6 +36,7 @@ class Job(BaseModel):
     """One attempt's pods; times in seconds by the cluster's own clock.
 
     `calendar_ahead_seconds` is what the calendar showed more when the attempt came: told times are that much later.
+    `is_past`: its end was acknowledged, and is told again only to a server that has forgotten it.
     """
 
     assignment: Assignment
@@ -51,6 +52,7 @@ class Job(BaseModel):
     stopping_at: float | None = None
     ended_at: float | None = None
     calendar_ahead_seconds: float = 0.0
+    is_past: bool = False
 
     @property
     def is_over(self) -> bool:

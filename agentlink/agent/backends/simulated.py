@@ -4,6 +4,7 @@ workload always takes the same time.
 What a command says is played: `sleep N` runs N seconds, `exit K` ends with K. Others run for 30 to 180 seconds, less
 where their time limit is shorter. The cluster refuses what no real one could take (a node that is down or cordoned, a
 device beyond itself), and goes on while no agent is looking; with a `state_file` also over restarts of the process.
+What ended by itself does not run again, though a server that was restored has forgotten the end and asks for it.
 
 Pods live by the machine's monotonic clock, which nobody can set. Only the times that are told to the server come from
 the calendar clock, and are wrong where that is.
@@ -12,7 +13,7 @@ the calendar clock, and are wrong where that is.
 import asyncio
 import heapq
 import time
-from collections import OrderedDict, defaultdict
+from collections import ChainMap, OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from agentlink.agent.backends.script import Script
 from agentlink.agent.backends.statefile import StateFile
 from agentlink.agent.memory import Memory
 from agentlink.protocol import (
+    ENDED,
     LIVING,
     AssignedPod,
     Assignment,
@@ -40,6 +42,8 @@ from agentlink.protocol.profiles import GPU_MILLI
 
 LOOK_AGAIN_SECONDS = 5.0
 LOOK_FOR_LINES_SECONDS = 0.2
+MOST_PAST = 1000
+"""So many attempts are remembered, the latest, that ended by themselves and were forgotten."""
 
 
 class SimulatedCluster:
@@ -62,6 +66,7 @@ class SimulatedCluster:
         self._nodes_version = 1
         self._bound, self._bound_at = Namespaces(version=0), 0
         self._jobs: dict[UUID, Job] = {}
+        self._past: OrderedDict[UUID, Job] = OrderedDict()
         self._changed_at: OrderedDict[UUID, int] = OrderedDict()
         self._heap: list[tuple[float, str, UUID]] = []
         self._used: dict[tuple[str, int], int] = defaultdict(int)
@@ -118,6 +123,11 @@ class SimulatedCluster:
         job = self._jobs.get(assignment.attempt)
         if job is not None and (job.is_over or job.phase is Phase.STOPPING):
             return
+        if assignment.attempt in self._past:  # the server was restored: what has ended does not run again
+            self._jobs[assignment.attempt] = past = self._past.pop(assignment.attempt)
+            past.is_past = False
+            self._touch(assignment.attempt)
+            return
         problem = self._problem(assignment, pods)
         if job is None:
             job = Job(assignment=assignment, calendar_ahead_seconds=self._calendar() - now)
@@ -151,6 +161,12 @@ class SimulatedCluster:
             del self._jobs[attempt]
             self._changed_at.pop(attempt, None)
             self._unsaved.add(attempt)
+            if job.phase in ENDED:
+                job.is_past = True
+                self._past[attempt] = job
+            if len(self._past) > MOST_PAST:
+                oldest, _ = self._past.popitem(last=False)
+                self._unsaved.add(oldest)
 
     async def logs(
         self, attempt: UUID, pod: int, *, follow: bool, tail_bytes: int, after: str = ""
@@ -286,8 +302,9 @@ class SimulatedCluster:
     def save(self) -> None:
         """Store what changed, and what the agent learned, in the state file, where there is one."""
         if self._state_file is not None and (self._unsaved or self._state_file.is_behind):
-            changed = {attempt: self._jobs.get(attempt) for attempt in self._unsaved}
-            self._state_file.write(changed, self._jobs)
+            known = ChainMap(self._jobs, self._past)
+            changed = {attempt: known.get(attempt) for attempt in self._unsaved}
+            self._state_file.write(changed, known)
         self._unsaved = set()
 
     # Inside
@@ -439,7 +456,8 @@ class SimulatedCluster:
 
     def _load(self, jobs: dict[UUID, Job]) -> None:
         """Go on with these jobs."""
-        self._jobs = jobs
+        self._jobs = {attempt: job for attempt, job in jobs.items() if not job.is_past}
+        self._past.update((attempt, job) for attempt, job in jobs.items() if job.is_past)
         # The machine's clock began anew with the machine: no pod waits until that runs as long as it did before.
         last = max((job.last_at() for job in jobs.values()), default=0.0)
         self._ahead_seconds = max(0.0, last - self._monotonic())

@@ -22,7 +22,8 @@ class Api:
 
 
 @pytest.mark.parametrize(
-    ("reason", "times"), [("Ended", 2), ("NotStarted", 2), ("EndsByEviction", 1), ("NotRun", 1)]
+    ("reason", "times"),
+    [("Ended", 2), ("NotStarted", 2), ("EndsByEviction", 1), ("NotRun", 1), ("Adopted", 1)],
 )
 async def test_what_happened_is_said_each_time_and_advice_once(
     monkeypatch: pytest.MonkeyPatch, reason: str, times: int

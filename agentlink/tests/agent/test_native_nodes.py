@@ -161,6 +161,10 @@ def test_a_node_that_is_to_be_drained_takes_nothing_new(
     annotations = {key: text for key, text in said.items() if text is not None}
     facts = read_node({"metadata": {"name": "n", "annotations": annotations}}, PATTERNS)
     assert (facts.drain, facts.cordoned) == (drain, drain is not None)
+    told = report(facts, [], set(), [], partition_label="", sharing=True)
+    assert (told.cordoned, told.drained) == (drain is not None, drain is not None)
+    cordoned = read_node({"metadata": {"name": "n"}, "spec": {"unschedulable": True}}, PATTERNS)
+    assert not report(cordoned, [], set(), [], partition_label="", sharing=True).drained
 
 
 UNREADABLE = ("drain-elastic-at", "drain-reserved-at")

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agentlink.agent.backends import played
+from agentlink.agent.backends import played, simulated
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.protocol import (
@@ -227,6 +227,39 @@ async def test_a_cluster_with_a_state_file_goes_on_where_it_was(tmp_path: Path, 
     assert again.used_milli() == {("n1", 0): 1000}
     file.write_text("nonsense")
     assert (await SimulatedCluster(nodes(2), state_file=file).observe(-1))[1] == []
+
+
+async def test_what_has_ended_does_not_run_again_for_a_server_that_forgot_it(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "east.json"
+    first = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    ended, failed = await create(first, job("sleep 10")), await create(first, job("exit 3", on=(("n2", 0),)))
+    stopped = await create(first, job("sleep 10", on=(("n2", 1),)))
+    clock.now += 1
+    await first.stop(stopped.attempt, None)
+    clock.now += 300
+    told = {each.attempt: await seen(first, each) for each in (ended, failed)}
+    for each in (ended, failed, stopped):
+        await first.forget(each.attempt)
+    first.save()
+
+    again = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    assert (await again.observe(-1))[1] == [], "the server knew of them"
+    for each in (ended, failed, stopped):
+        await again.create(each, each.pods)
+
+    assert {each.attempt: await seen(again, each) for each in (ended, failed)} == told
+    assert (await seen(again, stopped)).phase is Phase.STARTING, "nothing of it had ended by itself"
+    assert again.used_milli() == {("n2", 1): 1000}
+    monkeypatch.setattr(simulated, "MOST_PAST", 1)
+    for each in (ended, failed):
+        await again.forget(each.attempt)
+    again.save()
+    last = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    for each in (ended, failed):
+        await last.create(each, each.pods)
+    assert [(await seen(last, each)).phase for each in (ended, failed)] == [Phase.STARTING, Phase.FAILED]
 
 
 async def test_what_its_agent_remembers_is_in_the_state_file(tmp_path: Path, clock: Clock) -> None:

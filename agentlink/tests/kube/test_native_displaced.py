@@ -256,13 +256,13 @@ async def test_a_drain_that_a_node_is_annotated_with_takes_each_class_at_its_tim
             namespace, node, **{"drain-elastic-at": "now", "drain-reserved-at": "2099-01-01T00:00:00Z"}
         )
         await check(elastic, "drained", f"on {node} was asked to end: an operator drains its node.")
-        await until(lambda: Node.objects.get(name=node).cordoned)
+        await until(lambda: Node.objects.filter(name=node, cordoned=True, drained=True).exists())
         for attempt in reserved:
             assert await in_database(partial(is_status, attempt, Status.RUNNING))
         await annotate(namespace, node, **{"drain-reserved-at": "now"})
         await check(reserved, "drained", f"on {node} was asked to end: an operator drains its node.")
         await annotate(namespace, node, **{"drain-elastic-at": None, "drain-reserved-at": None})
-        await until(lambda: not Node.objects.get(name=node).cordoned)
+        await until(lambda: Node.objects.filter(name=node, cordoned=False, drained=False).exists())
 
 
 async def said_of(namespace: Namespace, node: str) -> str:

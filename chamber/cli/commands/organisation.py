@@ -94,7 +94,7 @@ POOLS = [
     Column("Pool", lambda pool: pool["slug"]),
     Column("Name", lambda pool: pool["name"], wide=True),
     Column("Capacity", lambda pool: pool["capacity"], number=True),
-    Column("Slices", lambda pool: _slices(pool["figures"]), number=True),
+    Column("Slices", _slices, number=True),
     Column("Guaranteed", lambda pool: pool["guaranteed"], number=True),
     Column("Reserved", lambda pool: pool["figures"]["reserved"], number=True, wide=True),
     Column("Elastic", lambda pool: pool["figures"]["elastic"], number=True, wide=True),

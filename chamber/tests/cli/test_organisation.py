@@ -3,11 +3,14 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
+from agentlink.models import Cluster, Node
 from agentlink.tests.factories import make_node
 from chamber.models import User
 from chamber.tests.cli.conftest import Run
@@ -15,6 +18,7 @@ from scheduling import cycle, decide, memory, usage
 from scheduling.tests.factories import make_cluster, make_nodes
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_pool, make_team, member, set_share
+from workloads import known
 from workloads.models import Status
 from workloads.tests.factories import make_workload
 
@@ -126,8 +130,51 @@ def test_slices_are_counted_beside_the_capacity(run: Run, ada: User, become: Cal
         7,
         1.001,
     )
+    assert (pool["capacity"], pool["slices"], pool["slice_gpus"]) == (9.001, 7, 1.001)
     _, row = table(run("pools").stdout)
     assert row[1:4] == ["9.001", "7", "(1.001)"]
+
+    Node.objects.update(cordoned=True)
+    (pool,) = json.loads(run("pools", "-o", "json").stdout)
+    assert (pool["capacity"], pool["slices"], pool["slice_gpus"]) == (0, 0, 0)
+    (cells,) = csv.DictReader(io.StringIO(run("pools", "-o", "csv").stdout))
+    assert (cells["Capacity"], cells["Slices"]) == ("0", "")
+
+
+def test_slices_in_use_are_counted_beside_the_use_of_a_team(
+    run: Run, *, nlp: Team, pool: Pool, ada: User, become: Callable[..., str], schedule: Callable[[], object]
+) -> None:
+    node = make_node(make_cluster("cut"), "cut", gpus=7, pool=pool, gpu_type="mig-1g.10gb")
+    node.devices.update(slicing="mig", share_milli=143)
+    make_workload(nlp, ada, pods=3, gpu_milli=1000, gpu_types=["mig-1g.10gb"])
+    known.forget()
+    schedule()
+    become(ada)
+
+    (row,) = csv.DictReader(io.StringIO(run("teams", "-o", "csv").stdout))
+
+    assert (row["In use"], row["Slices"]) == ("0.429", "3 (0.429)")
+
+
+@pytest.mark.usefixtures("busy")
+def test_pools_say_of_a_silent_cluster_what_the_page_says(
+    run: Run, client: Client, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+    client.force_login(ada)
+    Cluster.objects.update(connected=False)
+
+    (told,) = csv.DictReader(io.StringIO(run("pools", "-o", "csv").stdout))
+
+    page = client.get("/pools/").content.decode()
+    shown = {
+        label: re.search(rf'data-label="{label}[^"]*">([\d.]+)', page)
+        for label in ("Capacity", "In use", "Idle", "Unavailable")
+    }
+    assert {label: found and found[1] for label, found in shown.items()} == {
+        label: told[label] for label in shown
+    }
+    assert (told["Capacity"], told["Idle"]) == ("8", "0")
 
 
 @pytest.mark.usefixtures("busy")

@@ -1,6 +1,7 @@
 """The order of the checks: what cannot be looked at is left out, and a check that fails is a finding."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from chamber.doctor.examination import CHECKS, examine
 from chamber.doctor.finding import Check, Finding, Needs
@@ -38,6 +39,13 @@ def test_what_needs_something_that_is_wrong_is_left_out() -> None:
 def test_of_beat_and_scheduler_nothing_is_said_while_their_queue_cannot_be_read() -> None:
     needed = {check.name: {check.needs, check.also} for check in CHECKS}
     assert all(Needs.REDIS in needed[name] for name in ("duties", "scheduler"))
+
+
+def test_of_sockets_nothing_is_said_while_the_database_is_what_keeps_them_shut() -> None:
+    checks = [check for check in CHECKS if check.name in {"database", "sockets"}]
+    result = examine([replace(check, look=wrong if check.gives else broken) for check in checks])
+    assert [name for name, _ in result.findings] == ["database"]
+    assert result.lacks == {"sockets": Needs.DATABASE}
 
 
 def test_a_check_that_fails_says_so_and_the_others_go_on() -> None:

@@ -138,8 +138,10 @@ def nodes_of(plan: Plan, workload: str) -> list[str]:
 
 
 def uncordon(names: str) -> str:
-    """The commands that have nodes take new pods again."""
-    return (
-        f"kubectl uncordon {names}, or, if drained by annotation, kubectl annotate node {names} "
-        "chamber.internal/drain-elastic-at- chamber.internal/drain-reserved-at-"
-    )
+    """The command that has cordoned nodes take new pods again."""
+    return f"kubectl uncordon {names}"
+
+
+def end_drain(names: str) -> str:
+    """The command that has nodes take new pods again that Chamber drains."""
+    return f"kubectl annotate node {names} chamber.internal/drain-elastic-at- chamber.internal/drain-reserved-at-"

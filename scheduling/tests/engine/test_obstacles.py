@@ -283,7 +283,7 @@ OUT = "Nodes that could take it are out of service "
             2,
             {"cordoned": True},
             ReasonCode.NO_MATCHING_NODES,
-            f"{OUT}(cordoned or drained: n1; cordoned or drained and cluster disconnected: n0). "
+            f"{OUT}(cordoned: n1; cordoned and cluster disconnected: n0). "
             "Without them: The pool main has no node that takes workloads.",
         ),
     ],
@@ -304,7 +304,7 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
         (
             {"pods": 3, "gpus": 8},
             ReasonCode.LARGER_THAN_POOL,
-            f"{OUT}(cordoned or drained: n1; not ready: n2). Without them: It needs 3 pods of 8 GPUs at once, "
+            f"{OUT}(cordoned: n1; not ready: n2). Without them: It needs 3 pods of 8 GPUs at once, "
             "but the pool main has room for 1 of them even when empty.",
             f"Ask an operator to end the maintenance ({uncordon('n1')}) and to look after n2, or "
             "ask for fewer pods, or a smaller minimum of pods.",
@@ -324,7 +324,7 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
         (
             {"gpu_types": ("A100",)},
             ReasonCode.NO_MATCHING_GPU_TYPE,
-            f"{OUT}(cordoned or drained: a0, a1, a2 and 1 more). Without them: It asks for A100, but the nodes of "
+            f"{OUT}(cordoned: a0, a1, a2 and 1 more). Without them: It asks for A100, but the nodes of "
             "the pool main that take workloads have H100.",
             f"Ask an operator to end the maintenance ({uncordon('a0 a1 a2 a3')}), or "
             "ask for another GPU type or another pool.",
@@ -384,14 +384,14 @@ HALF: dict[str, Any] = {"request": Share(500), "gpu_types": ("H100",)}
 @pytest.mark.parametrize(
     ("nodes", "wanted", "which"),
     [
-        (IN_RACKS, {"gpus": 8, "pods": 2, "topology": Topology(required="rack")}, "cordoned or drained: n1"),
-        (IN_RACKS, {"gpus": 8, "pods": 3}, "cordoned or drained: n1, n2 and n3"),
-        (IN_CLUSTERS, {"gpus": 8, "pods": 2}, "cordoned or drained: n1"),
-        (BESIDE_OTHERS, HALF, "cordoned or drained: n0"),
+        (IN_RACKS, {"gpus": 8, "pods": 2, "topology": Topology(required="rack")}, "cordoned: n1"),
+        (IN_RACKS, {"gpus": 8, "pods": 3}, "cordoned: n1, n2 and n3"),
+        (IN_CLUSTERS, {"gpus": 8, "pods": 2}, "cordoned: n1"),
+        (BESIDE_OTHERS, HALF, "cordoned: n0"),
         (
             [node("n0", cordoned=True, cluster_online=False), node("n1", 1)],
             {"gpus": 8},
-            "cordoned or drained and cluster disconnected: n0",
+            "cordoned and cluster disconnected: n0",
         ),
         (
             [node("n0", ready=False, cluster_online=False), node("n1", 1), node("n2", 4, cordoned=True)],
@@ -401,7 +401,7 @@ HALF: dict[str, Any] = {"request": Share(500), "gpu_types": ("H100",)}
         (
             [node("n0", cordoned=True, ready=False), node("n1", 1), node("n2", cordoned=True)],
             {"gpus": 8},
-            "cordoned or drained: n2; cordoned or drained and not ready: n0",
+            "cordoned: n2; cordoned and not ready: n0",
         ),
     ],
 )
@@ -439,7 +439,7 @@ def test_only_nodes_with_which_it_would_start_are_named_with_all_that_keeps_them
             {"maximum": 16},
             {"cordoned": True},
             ReasonCode.LARGER_THAN_POOL,
-            f"{OUT}(cordoned or drained: n1). Without them: It needs 2 pods of 8 GPUs at once, "
+            f"{OUT}(cordoned: n1). Without them: It needs 2 pods of 8 GPUs at once, "
             "but the pool main has room for 1 of them even when empty.",
         ),
     ],

@@ -30,6 +30,7 @@ from scheduling.engine.types import (
 )
 from scheduling.tests.engine.build import (
     NOW,
+    end_drain,
     node,
     placed,
     plan,
@@ -129,7 +130,7 @@ def test_a_gpu_type_the_pool_has_not() -> None:
     [
         (
             [node("n0", cordoned=True, labels={"k": "v"}), node("n1", gpu_type="A100")],
-            "Nodes that could take it are out of service (cordoned or drained: n0). Without them: It asks for H100, "
+            "Nodes that could take it are out of service (cordoned: n0). Without them: It asks for H100, "
             "but the nodes of the pool main that take workloads have A100.",
         ),
         (
@@ -142,7 +143,7 @@ def test_a_gpu_type_the_pool_has_not() -> None:
         ),
         (
             [node("n0", cordoned=True, labels={"k": "v"})],
-            "Nodes that could take it are out of service (cordoned or drained: n0). Without them: The pool main has no "
+            "Nodes that could take it are out of service (cordoned: n0). Without them: The pool main has no "
             "node that takes workloads.",
         ),
         (
@@ -289,7 +290,7 @@ def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_
         "waiting-for-gpus",
         "wait",  # for others to end will do, too
         "It asks for 1 GPU, but none is free in the pool main. Nodes that would take it are out of service "
-        "(cordoned or drained: n1; not ready: n3).",
+        "(cordoned: n1; not ready: n3).",
         f"Ask an operator to end the maintenance ({uncordon('n1')}) and to look after n3, or wait until GPUs come "
         "free.",
     )
@@ -311,8 +312,19 @@ def test_free_slices_are_no_free_gpus_and_cordoned_nodes_that_would_take_it_are_
 def test_commands_for_nodes_that_are_to_come_back_can_be_pasted(count: int, commands: str) -> None:
     nodes = [node(f"n{at}", cordoned=True) for at in range(count)]
     reason = why(nodes, A, waiting("w", "a", 8))
-    assert f"(cordoned or drained: n0, n1, n2 and {count - 3} more)" in reason.message
+    assert f"(cordoned: n0, n1, n2 and {count - 3} more)" in reason.message
     assert reason.next_step == f"Ask an operator to end the maintenance ({commands}), or choose another pool."
+
+
+def test_a_node_that_chamber_drains_is_told_apart_from_one_that_is_only_cordoned() -> None:
+    """`kubectl drain` leaves no mark but that of `kubectl cordon`."""
+    nodes = [node("n0", cordoned=True), node("n1", cordoned=True, drained=True, ready=False)]
+    reason = why(nodes, A, waiting("w", "a", 8))
+    assert "(cordoned: n0; drained and not ready: n1)" in reason.message
+    assert reason.next_step == (
+        f"Ask an operator to end the maintenance ({uncordon('n0')}) and to end the drain ({end_drain('n1')}) and to "
+        "look after n1, or choose another pool."
+    )
 
 
 def test_the_annotations_that_drain_a_node_are_named_as_the_agent_reads_them() -> None:
@@ -323,7 +335,7 @@ def test_nodes_out_of_service_are_named_to_a_gang_only_where_it_would_start_with
     busy = [placed("x", "a", on="n0:0")]
     nodes = [node("n0", 2), node("n1", 1, cordoned=True), node("n2", 1, cordoned=True, gpu_type="A100")]
     both = why(nodes, A, *busy, waiting("w", "a", 1, pods=2, gpu_types=("H100",)))
-    assert both.message.endswith("Nodes that would take it are out of service (cordoned or drained: n1).")
+    assert both.message.endswith("Nodes that would take it are out of service (cordoned: n1).")
     split = [node("n0", 2, cluster="east"), node("n1", 1, cordoned=True, cluster="west")]
     apart = why(split, A, *busy, waiting("w", "a", 1, pods=2))
     assert "out of service" not in apart.message  # a gang never spans clusters

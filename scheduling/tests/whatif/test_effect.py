@@ -45,7 +45,7 @@ def full_of(of: str, **fields: Any) -> list[Workload]:
 def effect(before: Snapshot, draft: Draft) -> Effect:
     oracle, after = Oracle(before), draft.on(before)
     futures = oracle.future(before, NOW), oracle.future(after, NOW)
-    return between(*futures, before, draft.newcomers, draining=draft.draining(before))
+    return between(*futures, before, after, newcomers=draft.newcomers, draining=draft.draining(before))
 
 
 def reserving(team_name: str, gpus: int) -> Draft:

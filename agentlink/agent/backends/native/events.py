@@ -11,7 +11,7 @@ from agentlink.agent.kube.resources import EVENTS, JOBS, NODES, Resource
 
 logger = logging.getLogger(__name__)
 
-ADVICE = frozenset({"EndsByEviction", "NotChambers", "NotRun", "DrainNotRead"})
+ADVICE = frozenset({"Adopted", "NotAdopted", "EndsByEviction", "NotChambers", "NotRun", "DrainNotRead"})
 """Reasons of events that tell how something stands, at each start and to each new agent: not what happened."""
 OF_NODES = "default"
 """Where Kubernetes keeps events about what lies in no namespace."""

@@ -190,6 +190,7 @@ def report(
         name=node.name,
         ready=node.ready,
         cordoned=node.cordoned,
+        drained=node.drain is not None,
         cpu_milli=None if node.cpu_milli is None else max(0, node.cpu_milli - cpu_milli),
         memory_mib=None if node.memory_mib is None else max(0, node.memory_mib - memory_mib),
         labels=dict(node.labels),
