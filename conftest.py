@@ -17,6 +17,7 @@ from django.db import connection
 from xdist.remote import Producer
 
 from chamber import live
+from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
@@ -44,6 +45,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("chamber")
 
 REQUIRED = {part for part in os.environ.get("CHAMBER_TEST_REQUIRE", "").split(",") if part}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Read all tests without collecting garbage, and never walk over them again."""
+    with without_collecting():
+        result = yield
+    keep_what_is_loaded()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
