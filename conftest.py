@@ -49,7 +49,14 @@ REQUIRED = {part for part in os.environ.get("CHAMBER_TEST_REQUIRE", "").split(",
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Read all tests without collecting garbage, and never walk over them again."""
+    """Read all tests without collecting garbage, and never walk over them again. Of several processes each begins with
+    another folder: what one has compiled the others need not.
+    """
+    config = session.config
+    if hasattr(config, "workerinput"):
+        number = int(config.workerinput["workerid"].removeprefix("gw"))
+        first = number * len(config.args) // config.workerinput["workercount"]
+        config.args = [*config.args[first:], *config.args[:first]]
     with without_collecting():
         result = yield
     keep_what_is_loaded()
@@ -63,6 +70,8 @@ def pytest_collection_modifyitems(
     """Mark what uses the database. Of what is chosen, leave out what is about the other database, and skip by name
     what needs a part that this machine lacks, unless CHAMBER_TEST_REQUIRE names it.
     """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.nodeid.partition("::")[0])  # the same in each process
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db"}:
