@@ -101,7 +101,8 @@ def completed(unreadable: Unreadable, by: Actor) -> Refusal:
     more = _named(unreadable, setting)
     if any(more):
         more = _named(unreadable, setting.looked_at_again())
-    return refusal([{**named, **told} for named, told in zip(more, unreadable.wrong, strict=True)])
+    wrong = [{**named, **told} for named, told in zip(more, unreadable.wrong, strict=True)]
+    return refusal(wrong, unreadable.beside)
 
 
 def _named(unreadable: Unreadable, setting: Setting) -> list[dict[str, str]]:

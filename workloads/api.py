@@ -21,9 +21,9 @@ from teams.models import Team
 from workloads import actions, listing, warnings, watch
 from workloads.admissible import completed
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, Unreadable, parse_many
+from workloads.requests import DRY_RUN, Unreadable, parse_all
 from workloads.shapes import SUBMISSION, AttemptShape, EventShape, SubmittedShape, WorkloadShape
-from workloads.submission import submit
+from workloads.submission import prepare, submit
 
 FILTERS = [
     OpenApiParameter("team", str, description="Slug; the teams below it are included."),
@@ -100,13 +100,19 @@ class Workloads(APIView):
 
     @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: SubmittedShape})
     def post(self, request: Request) -> Response:
-        """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none."""
+        """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none.
+
+        With `"dry_run": true` beside `workloads` all is checked and nothing submitted: 200 with an empty list.
+        """
         body: Any = request.data
-        several = isinstance(body, dict) and set(body) == {"workloads"}
+        several = isinstance(body, dict) and "workloads" in body
         try:
-            asked = parse_many(body["workloads"]) if several else [SubmissionRequest.parse(body)]
+            asked = parse_all(body, may_be_dry=True)
         except Unreadable as unreadable:
             raise completed(unreadable, actor(request)) from unreadable
+        if several and body.get(DRY_RUN, False):
+            prepare(by=actor(request), requests=asked)
+            return Response({"workloads": []})
         made = submit(
             by=actor(request),
             requests=asked,

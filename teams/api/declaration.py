@@ -88,8 +88,10 @@ def _readable(request: Request) -> tuple[dict[str, Any], "_Unreadable"]:
     asked = shapes.Declaration(data=request.data)
     if asked.is_valid():
         return dict(asked.validated_data), _Unreadable({}, request.data)
+    if not isinstance(request.data, Mapping):
+        raise serializers.ValidationError(asked.errors)
     wrong = _Unreadable(asked.errors, request.data)
-    for body in wrong.remainders() if wrong.is_only_of_entries else ():
+    for body in wrong.remainders():
         rest = shapes.Declaration(data=body)
         if rest.is_valid():
             return dict(rest.validated_data), wrong
@@ -101,39 +103,40 @@ class _Unreadable:
 
     def __init__(self, errors: Mapping[str, Any], body: Any) -> None:
         self._errors, self._body = errors, body
-
-    @property
-    def is_only_of_entries(self) -> bool:
-        """Return whether the rest of the body can be read without the values that are wrong."""
-        return all(
-            isinstance(found, dict) and "non_field_errors" not in found
-            for key, found in self._errors.items()
-            if key != "priority_classes"
-        ) and self._errors.keys() <= {*shapes.Declaration.NAMED_BY, "priority_classes"}
+        self._entries: dict[str, dict[int, Any]] = {
+            key: found
+            for key, found in errors.items()
+            if key in shapes.Declaration.NAMED_BY
+            and isinstance(found, dict)
+            and "non_field_errors" not in found
+        }
+        """What is wrong with entries of lists; a list that is wrong as a whole is left out as a whole."""
 
     def remainders(self) -> Iterator[dict[str, Any]]:
         """Yield the body without the values that are wrong, and then without the entries that have some."""
-        lists = {key: found for key, found in self._errors.items() if key != "priority_classes"}
         rest = {key: value for key, value in self._body.items() if key not in self._errors}
-        yield rest | {key: _without(self._body[key], found) for key, found in lists.items()}
+        yield rest | {key: _without(self._body[key], found) for key, found in self._entries.items()}
         yield rest | {
             key: [entry for index, entry in enumerate(self._body[key]) if index not in found]
-            for key, found in lists.items()
+            for key, found in self._entries.items()
         }
 
     def names(self) -> set[str]:
         """Return the pools and teams of which something is wrong: as `pools.main`, `teams.nlp`."""
-        return {
-            _place_of(key, index, self._body[key][index])
-            for key, found in self._errors.items()
-            if key != "priority_classes"
-            for index in found
-        }
+        found: set[str] = set()
+        for key in self._errors.keys() & shapes.Declaration.NAMED_BY.keys():
+            entries = self._body[key] if isinstance(self._body[key], list) else []
+            wrong = self._entries.get(key, range(len(entries)))
+            found |= {_place_of(key, index, entries[index]) for index in wrong}
+        return found
 
     def by_place(self) -> dict[str, str]:
         """Return the sentences: `teams.nlp.shares.main.reservation`, `pools.main.policy.queueing`."""
         told: dict[str, str] = {}
         for key, found in self._errors.items():
+            if key not in self._entries and key != "priority_classes":
+                told |= by_place(found, key)
+                continue
             if key == "priority_classes":
                 table = found.get("priorities", found) if isinstance(found, dict) else found
                 # The field of the API is no word of the file.
