@@ -12,6 +12,7 @@ from chamber.cli import manifests
 from chamber.cli.client import Json
 from chamber.cli.output import Row
 from chamber.cli.status import Exit, Failure
+from chamber.words import nearest
 
 T = TypeVar("T")
 
@@ -230,9 +231,16 @@ def compare(
             continue
         for pool_slug in team["shares"].keys() - known if "pools" not in declared.nameless else ():
             text = f"There is no pool {pool_slug!r}, in which {team['slug']} is to have a share."
-            plan.problems[f"teams.{team['slug']}.shares.{pool_slug}"] = text
+            place = f"teams.{team['slug']}.shares.{pool_slug}"
+            plan.problems[place] = text + nearest(pool_slug, known)
         there = {pool: share for pool, share in team["shares"].items() if pool in known}
-        _compare_team(plan, {**team, "shares": there}, teams.get(team["slug"]))
+        now = teams.get(team["slug"])
+        if now is None and not team.get("parent"):
+            slug, near = team["slug"], nearest(team["slug"], teams)
+            text = f"There is no team {slug!r}, or not for you; to make it, name its parent.{near}"
+            plan.problems[f"teams.{slug}"] = text
+            continue
+        _compare_team(plan, {**team, "shares": there}, now)
     _compare_classes(plan, declared.priority_classes, classes or {})
     return plan
 
@@ -276,11 +284,6 @@ def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
 def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:
     slug = team["slug"]
     if now is None:
-        if not team.get("parent"):
-            plan.problems[f"teams.{slug}"] = (
-                f"There is no team {slug!r}, or not for you; to make it, name its parent."
-            )
-            return
         made = {key: value for key, value in team.items() if key != "shares"}
         plan.new_teams.append({"name": slug, **made})
         plan.note("team", slug, "", None, f"new, below {team['parent']}")

@@ -159,7 +159,7 @@ def _given(flags: dict[str, Any]) -> Json:
 def _pair(text: str, flag: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign:
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint=flag)
+        raise click.UsageError(f"{flag} is {text!r}; it must be NAME=VALUE.")
     return name, value
 
 
