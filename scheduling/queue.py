@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from chamber.errors import NotVisible
+from chamber.errors import one_of
 from scheduling import memory, newcomers, silence
 from scheduling.explain import Explanation, called, explain_many, label
 from scheduling.memory import LastCycle
@@ -81,12 +81,7 @@ def pool_for(user: "User | AnonymousUser", slug: str | None) -> Pool | None:
     Raises `NotVisible` where there is no such pool for this user, and for who belongs to no team at all.
     """
     pools = Pool.objects.visible_to(user)
-    if slug is None:
-        return pools.first()
-    pool = pools.filter(slug=slug).first()
-    if pool is None:
-        raise NotVisible(f"There is no pool {slug!r}.")
-    return pool
+    return pools.first() if slug is None else one_of(pools, "pool", field="pool", slug=slug)
 
 
 def queues_of(workload: Workload) -> list[str]:

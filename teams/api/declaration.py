@@ -288,7 +288,7 @@ class _Changes:
             if slug in new or self._is_missing(slug):
                 continue
             with self._told(f"team {slug}", f"teams.{slug}"):
-                team = team_among(self._teams, slug)
+                team = team_among(self._request, self._teams, slug)
                 if team.version != version:
                     raise StaleVersion(
                         f"Somebody changed {team.name} since you read it: you edited version {version}, and "
@@ -342,7 +342,7 @@ class _Changes:
                 self._failed.add(place)
                 continue
             with self._told(what, place):
-                above = team_among(self._teams, parent, field="parent")
+                above = team_among(self._request, self._teams, parent, field="parent")
                 if not problems:
                     team = actions.insert_below(self._by, above, changes, taken=taken)
                     self._teams[team.slug] = team
@@ -358,8 +358,8 @@ class _Changes:
             if any(self._is_missing(name) for name in (slug, above)):
                 continue
             with self._told(f"team {slug}", f"teams.{slug}"):
-                team = team_among(self._teams, slug)
-                parent = team_among(self._teams, above, field="parent")
+                team = team_among(self._request, self._teams, slug)
+                parent = team_among(self._request, self._teams, above, field="parent")
                 actions.require_move(self._by, team, parent)
                 moves.append((team, parent))
         if moves and not self.not_allowed and not self.refused:
@@ -392,8 +392,8 @@ class _Changes:
             ]
             with self._told(what, in_file=_of_teams):
                 # A team that was moved with the one above it has another version by now.
-                team = team_among(self._teams, slug)
-                edit = edit_of({**each, "version": team.version}, self._teams, pools)
+                team = team_among(self._request, self._teams, slug)
+                edit = edit_of(self._request, {**each, "version": team.version}, self._teams, pools)
                 edits.append(edit)
                 actions.require_edit(self._by, team, team.parent, edit.keys())
         saved: list[actions.TeamEdit] = []
