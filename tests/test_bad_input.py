@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from importlib import import_module
 from typing import Any
 
@@ -16,12 +17,13 @@ from drf_spectacular.generators import SchemaGenerator
 from rest_framework import serializers
 from rest_framework.test import APIClient
 
+from agentlink.tests.factories import make_cluster
 from chamber.bodies import Body, by_place
 from chamber.cli import main as cli
 from chamber.forms import Form, Sentences
 from chamber.invalid import shown
 from teams.models import Role
-from teams.tests.factories import make_org, make_pool, member
+from teams.tests.factories import make_org, make_pool, make_team, member
 
 APPS = ("chamber", "teams", "workloads", "scheduling", "agentlink")
 
@@ -230,6 +232,43 @@ def test_the_errors_of_a_problem_are_one_sentence_a_place_at_every_door(db: None
             assert all(isinstance(text, str) and text.endswith((".", "?")) for text in errors.values()), (
                 errors
             )
+
+
+NEAR = {
+    "/api/v1/teams/nlpp/": "nlp",
+    "/api/v1/pools/mian/": "main",
+    "/api/v1/clusters/eastt/": "east",
+    "/api/v1/clusters/eastt/namespaces/": "east",
+    "/api/v1/queue/?pool=mian": "main",
+    "/api/v1/nodes/?cluster=eastt": "east",
+    "/api/v1/audit/?team=nlpp": "nlp",
+    "/teams/nlpp/": "nlp",
+    "/pools/mian/": "main",
+    "/clusters/eastt/": "east",
+    "/queue/mian/": "main",
+}
+
+
+def test_a_wrong_name_is_told_with_the_nearest_of_those_that_one_may_see(db: None) -> None:
+    org, _, _ = make_org("Acme"), make_pool("Main"), make_cluster("east")
+    nlp = make_team(org, "NLP")
+    make_team(org, "Vision")
+    client = APIClient()
+    client.force_login(member(org, Role.ORG_ADMIN, "olga"))
+    for path, near in NEAR.items():
+        answer = client.get(path)
+        assert answer.status_code == 404, path
+        assert f"Did you mean '{near}'?" in unescape(answer.content.decode()), path
+    client.force_login(member(nlp, Role.RESEARCHER, "ada"))
+    for path in (
+        "/api/v1/teams/visionn/",
+        "/teams/visionn/",
+        "/api/v1/workloads/?team=visionn",
+        "/workloads/?team=visionn",
+    ):
+        text = unescape(client.get(path).content.decode())
+        assert "There is no team 'visionn', or not for you." in text, path
+        assert "Did you mean" not in text, path
 
 
 FREE_TEXT = {"search", "cursor", "target_id"}
