@@ -104,7 +104,7 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
     came = since.of_pool(key)
     waits = [row for row in _waits(last, pool) if row not in since.gone] if last else []
     waits += [str(row.id) for row in came]
-    first = int(cursor) if cursor.isdecimal() else 0
+    first = int(cursor) if is_cursor(cursor) else 0
     shown = [UUID(key) for key in waits[first : first + PAGE]]
     found = Workload.objects.filter(pk__in=shown, status=Status.PENDING).select_related("team", "owner")
     by_id = {row.pk: row for row in found}
@@ -121,6 +121,11 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
         before=str(max(0, first - PAGE)) if first else None,
         after=str(first + PAGE) if first + PAGE < len(waits) else None,
     )
+
+
+def is_cursor(text: str) -> bool:
+    """Return whether this may be the cursor of a queue."""
+    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _waits(last: LastCycle, pool: Pool) -> list[str]:
