@@ -33,7 +33,7 @@ from teams.api.requests import (
 from teams.api.rules import typed_rules
 from teams.api.teams import edit_of
 from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed
-from teams.models import Pool, PoolPolicy, Team, TeamPolicy, TeamRules
+from teams.models import Pool, Team, TeamPolicy, TeamRules
 from teams.picture import Picture, lock_tree
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
@@ -436,8 +436,7 @@ def _require_values(each: Mapping[str, Any]) -> None:
 
 def _of_pool(slug: str, key: str) -> str:
     """Return where a file says a pool's value that an action calls `key`."""
-    inner = f"policy.{key}" if key.partition(".")[0] in PoolPolicy.model_fields else key
-    return f"pools.{slug}.{inner}"
+    return f"pools.{slug}.{key}"
 
 
 def _of_teams(key: str) -> str:
