@@ -2,12 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from django.db.models import QuerySet
+from django.contrib.auth import get_user_model
+from django.db.models import Q, QuerySet
 
 from teams.models import Binding, Team
 
 if TYPE_CHECKING:
     from chamber.models import User
+
+
+def people_of_teams_seen_by(reader: "User") -> "QuerySet[User]":
+    """Return whose user names somebody may know by the teams that they see: their own, and those of members."""
+    seen = Binding.objects.filter(team__in=Team.objects.visible_to(reader).order_by().values("pk"))
+    members = Q(pk__in=seen.values("user")) | Q(groups__in=seen.values("group"))
+    people: QuerySet[User] = get_user_model()._default_manager.filter(Q(pk=reader.pk) | members)
+    return people.distinct()
 
 
 def members_of(team: Team, reader: "User") -> QuerySet[Binding]:
