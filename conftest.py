@@ -17,6 +17,7 @@ from django.db import connection
 from xdist.remote import Producer
 
 from chamber import live, sessions
+from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
@@ -47,12 +48,30 @@ REQUIRED = {part for part in os.environ.get("CHAMBER_TEST_REQUIRE", "").split(",
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Read all tests without collecting garbage, and never walk over them again. Of several processes each begins with
+    another folder: what one has compiled the others need not.
+    """
+    config = session.config
+    if hasattr(config, "workerinput"):
+        number = int(config.workerinput["workerid"].removeprefix("gw"))
+        first = number * len(config.args) // config.workerinput["workercount"]
+        config.args = [*config.args[first:], *config.args[:first]]
+    with without_collecting():
+        result = yield
+    keep_what_is_loaded()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
     """Mark what uses the database. Of what is chosen, leave out what is about the other database, and skip by name
     what needs a part that this machine lacks, unless CHAMBER_TEST_REQUIRE names it.
     """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.nodeid.partition("::")[0])  # the same in each process
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db"}:

@@ -246,8 +246,11 @@ class NodeList(generics.ListAPIView[Node]):
         asked = self.request.query_params
         if name := asked.get("cluster"):
             found = found.filter(
-                cluster=one_of(Cluster.objects.visible_to(self.request.user), "cluster", name=name)
+                cluster=one_of(
+                    Cluster.objects.visible_to(self.request.user), "cluster", field="cluster", name=name
+                )
             )
         if slug := asked.get("pool"):
-            found = found.filter(pool=one_of(Pool.objects.visible_to(self.request.user), "pool", slug=slug))
+            pools = Pool.objects.visible_to(self.request.user)
+            found = found.filter(pool=one_of(pools, "pool", field="pool", slug=slug))
         return found.prefetch_related(Prefetch("devices", Device.objects.order_by("index")))

@@ -10,11 +10,10 @@ from rest_framework.views import APIView
 
 from agentlink import spaces
 from agentlink.models import BoundNamespace, Cluster
-from chamber.errors import NotVisible, one_of
+from chamber.errors import one_of
 from teams.actors import Actor, Via
 from teams.api.shapes import StrictSerializer
 from teams.models import Team
-from teams.permissions import Permission, may
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -92,9 +91,8 @@ class NamespaceList(APIView):
         cluster = _cluster(request, name)
         body = NewNamespaceSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        team = Team.objects.filter(slug=body.validated_data["team"]).first()
-        if team is None or not may(request.user, Permission.VIEW_TEAM, team):
-            raise NotVisible(f"There is no team {body.validated_data['team']!r}.", field="team")
+        seen = Team.objects.visible_to(request.user)
+        team = one_of(seen, "team", field="team", slug=body.validated_data["team"])
         bound = spaces.bind_namespace(
             by=_actor(request), cluster=cluster, team=team, namespace=body.validated_data["namespace"]
         )

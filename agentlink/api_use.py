@@ -109,9 +109,9 @@ class Usage(APIView):
             )
         rows = Workload.objects.visible_to(person(request)).filter(status__in=ADMITTED, attempt__isnull=False)
         if slug := asked.get("team"):
-            rows = rows.of_teams(Team.objects.within(team_for(request, slug)))
+            rows = rows.of_teams(Team.objects.within(team_for(request, slug, field="team")))
         if slug := asked.get("pool"):
-            rows = rows.filter(pool=pool_for(request, slug))
+            rows = rows.filter(pool=pool_for(request, slug, field="pool"))
         rows = rows.select_related("team", "owner", "pool", "attempt__gpu_use").order_by(*SORTS[sort], "pk")
         context = {"known_since": now - FIGURES_HOLD}
         return one_page([HolderShape(row, context=context).data for row in rows[: int(limit)]])

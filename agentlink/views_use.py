@@ -8,9 +8,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from agentlink.models import Assignment, Device, GpuUse, GpuUseSample, Hold, Placement, Slicing
-from agentlink.use_chart import Chart, Sample, Window, chart, windows_of
+from agentlink.use_chart import BY_KEY, Chart, Sample, Window, chart, windows_of
 from chamber import live
-from chamber.errors import NotVisible
+from chamber.errors import NotVisible, Refusal
 from chamber.http import page
 from chamber.words import count
 from teams.values import devices_text
@@ -28,7 +28,10 @@ def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
     topic = f"workload:{workload.pk}"
     life = life_of(workload, now)
     windows = windows_of(*life) if life else []
-    asked = [window for window in windows if window.key == request.GET.get("within")]
+    within = request.GET.get("within", "")
+    asked = [window for window in windows if window.key == within]
+    if within and within not in BY_KEY:
+        raise Refusal(f"within is {within[:40]!r}; allowed are {', '.join(BY_KEY)}.", field="within")
     drawn = chart_of(workload, [*windows, *asked][-1], now) if windows else None
     context = {
         "workload": workload,

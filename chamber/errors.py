@@ -11,13 +11,19 @@ A message is a sentence with the offending value and what is allowed.
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from chamber.words import nearest
 
 if TYPE_CHECKING:
     from django.db.models import Model, QuerySet
 
 M = TypeVar("M", bound="Model")
+
+MOST_SHOWN = 80
+FEW = frozenset({"team", "pool", "cluster"})
+"""Things that are so few that a wrong name of one is compared with all of them."""
+MOST_COMPARED = 5000
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal is an answer, not a fault
@@ -84,14 +90,18 @@ def refusal_of(problems: dict[str, str], *, code: str | None = None) -> Refusal:
 
 def no_such(noun: str, name: object, *, field: str | None = None, known: Iterable[str] = ()) -> NotVisible:
     """Return that there is none of this name, with the nearest of those that the asker may know."""
-    near = get_close_matches(str(name), list(known), n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return NotVisible(f"There is no {noun} {str(name)[:80]!r}, or not for you.{hint}", field=field)
+    text = str(name)[:MOST_SHOWN]
+    return NotVisible(f"There is no {noun} {text!r}, or not for you.{nearest(text, known)}", field=field)
 
 
-def one_of(rows: "QuerySet[M]", noun: str, **wanted: Any) -> M:
-    """Return the row of these that is so; raise `NotVisible` with what was looked for where there is none."""
+def one_of(rows: "QuerySet[M]", noun: str, *, field: str | None = None, **wanted: Any) -> M:
+    """Return the row of these that is so; raise `NotVisible` with what was looked for where there is none.
+
+    `rows` are those that the asker may see: of `FEW` the nearest name is told (another query).
+    """
     found = rows.filter(**wanted).first()
     if found is None:
-        raise no_such(noun, list(wanted.values())[-1])
+        key, name = list(wanted.items())[-1]
+        known = rows.order_by().values_list(key, flat=True)[:MOST_COMPARED] if noun in FEW else ()
+        raise no_such(noun, name, field=field, known=known)
     return found

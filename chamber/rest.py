@@ -3,20 +3,23 @@
 import base64
 import json
 import logging
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any
 
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404
 from rest_framework import exceptions
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.pagination import CursorPagination
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chamber import logs
+from chamber import invalid, logs
 from chamber.bodies import by_place
-from chamber.errors import Conflict, Refusal, StaleVersion, TooLarge
+from chamber.errors import Conflict, NotVisible, Refusal, StaleVersion, TooLarge
+from chamber.invalid import shown
 from chamber.transactions import is_unavailable
 from chamber.words import placed
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FORGERY = "CSRF Failed"
+"""How the framework's sentence begins about a session's request without its token."""
 MAX_BODY_BYTES = 1024 * 1024
 
 
@@ -75,8 +80,11 @@ def problem(
     return Response(body, status=status, content_type="application/problem+json")
 
 
-def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001 - DRF's signature
-    """Turn whatever a view raised into a problem; None (a 500) for what is our own fault."""
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Turn whatever a view raised into a problem; None (a 500) for what is our own fault.
+
+    Its `errors` are one sentence a place, whatever raised it: `edits[0].shares[1].pool`.
+    """
     if isinstance(error, Refusal):
         title = HTTPStatus(error.status).phrase
         answer = problem(error.status, title, error.message, code=error.code, fields=error.fields)
@@ -86,7 +94,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     if isinstance(error, Http404):
         error = exceptions.NotFound("There is no such thing, or not for you.")
     elif isinstance(error, PermissionDenied):
-        error = exceptions.PermissionDenied()
+        error = exceptions.PermissionDenied("Your role does not let you do this.")
     elif is_unavailable(error):
         logger.error("The database did not answer in time.", exc_info=error)
         error = _Busy()
@@ -94,10 +102,13 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         return None
     title = HTTPStatus(error.status_code).phrase
     if isinstance(error, exceptions.ValidationError):
-        fields = error.detail if isinstance(error.detail, dict) else {"body": error.detail}
-        answer = problem(422, HTTPStatus(422).phrase, _first_sentence(fields), code="invalid", fields=fields)
+        fields = by_place(error.detail if isinstance(error.detail, dict) else {"body": error.detail})
+        place, text = next(iter(fields.items()))
+        fields = {place or "body": text for place, text in fields.items()}
+        answer = problem(422, HTTPStatus(422).phrase, placed(place, text), code="invalid", fields=fields)
     else:
-        answer = problem(error.status_code, title, str(error.detail), code=str(error.default_code))
+        detail = _own_sentence(error, context) or str(error.detail)
+        answer = problem(error.status_code, title, detail, code=str(error.default_code))
     for header, attribute in (("WWW-Authenticate", "auth_header"), ("Retry-After", "wait")):
         value = getattr(error, attribute, None)
         if value:
@@ -107,10 +118,44 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     return answer
 
 
-def _first_sentence(errors: Any) -> str:
-    """Return the first sentence of nested validation errors with the place it is about."""
-    place, text = next(iter(by_place(errors).items()))
-    return placed(place, text)
+def _own_sentence(error: exceptions.APIException, context: dict[str, Any]) -> str:
+    """Return what to say of a request that the framework refused before the view; "" for what we refused."""
+    request, view = context.get("request"), context.get("view")
+    told = ""
+    if request is None or view is None:
+        return told
+    if isinstance(error, exceptions.NotAuthenticated):
+        kind = request.headers.get("Authorization", "").partition(" ")[0]
+        given = f"Authorization is of the kind {shown(kind)}" if kind else "Nobody is signed in"
+        told = f"{given}; send `Authorization: Bearer` with a token of `POST /api/v1/login/` or of the page Tokens."
+    elif isinstance(error, exceptions.MethodNotAllowed):
+        told = invalid.not_among("this address", request.method, view.allowed_methods)
+    elif isinstance(error, exceptions.NotAcceptable):
+        told = invalid.not_among("Accept", request.headers.get("Accept"), _media_types(view.renderer_classes))
+    elif isinstance(error, exceptions.UnsupportedMediaType):
+        told = invalid.not_among("Content-Type", request.content_type, _media_types(view.parser_classes))
+    elif isinstance(error, exceptions.PermissionDenied) and str(error.detail).startswith(FORGERY):
+        told = (
+            "The session's token against forgery is missing or wrong: send it as X-CSRFToken, or use a token."
+        )
+    return told
+
+
+def _media_types(classes: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(each.media_type for each in classes))
+
+
+class Negotiation(DefaultContentNegotiation):
+    """Chooses a form of the answer; a `?format=` that there is not is refused with those that there are."""
+
+    def filter_renderers(self, renderers: Iterable[Any], format: str) -> list[Any]:  # noqa: A002 - DRF's signature
+        """Return the renderers of this format."""
+        known = list(renderers)
+        found = [renderer for renderer in known if renderer.format == format]
+        if not found:
+            text = invalid.not_among("format", format, [renderer.format for renderer in known])
+            raise Refusal(text, field="format")
+        return found
 
 
 class _Busy(exceptions.APIException):
@@ -130,16 +175,39 @@ class NewestFirst(CursorPagination):
     page_size_query_param = "limit"
     max_page_size = 500
 
+    def get_page_size(self, request: Request) -> int | None:
+        """Return how many rows were asked for; refuse what is no number of rows."""
+        return limit_of(request, most=self.max_page_size, otherwise=self.page_size)
+
     def paginate_queryset(
         self, queryset: Any, request: Request, view: "APIView | None" = None
     ) -> list[Any] | None:
-        """Return a page; 404 where the cursor names a place that no row can have."""
+        """Return a page; 404 where the cursor is none, or names a place that no row can have."""
         try:
             return super().paginate_queryset(queryset, request, view)
-        except (ValidationError, ValueError, OverflowError) as error:
+        except (ValidationError, ValueError, OverflowError, exceptions.NotFound) as error:
             if self.cursor_query_param not in request.query_params:
                 raise
-            raise exceptions.NotFound(self.invalid_cursor_message) from error
+            text = "cursor is none of this list and order: begin without one."
+            raise NotVisible(text, field="cursor") from error
+
+
+def limit_of(request: Request, *, most: int, otherwise: int) -> int:
+    """Return `?limit=`, at most `most`, or `otherwise` without one; raise a `Refusal` where it is no number of rows."""
+    text = request.query_params.get("limit")
+    if text is None:
+        return otherwise
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= 1):
+        raise Refusal(f"limit is {text[:40]!r}; 1 to {most} are allowed.", field="limit")
+    return min(int(text), most)
+
+
+def flag_of(request: Request, name: str) -> bool:
+    """Return a parameter that is true or false, false without it; raise a `Refusal` for anything else."""
+    text = request.query_params.get(name, "").lower()
+    if text not in {"", "0", "1", "true", "false"}:
+        raise Refusal(f"{name} is {text[:40]!r}; it must be true or false.", field=name)
+    return text in {"1", "true"}
 
 
 def etag(version: int) -> str:

@@ -251,6 +251,7 @@ REST_FRAMEWORK: dict[str, object] = {
         "rest_framework.renderers.BrowsableAPIRenderer",
     ],
     "DEFAULT_PARSER_CLASSES": ["chamber.rest.BoundedJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "chamber.rest.Negotiation",
     "DEFAULT_PAGINATION_CLASS": "chamber.rest.NewestFirst",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_VERSIONING_CLASS": None,

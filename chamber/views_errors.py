@@ -22,6 +22,8 @@ BUSY = "The database did not answer in time; nothing was done. Try again in a mo
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Say why a request was not taken: 413 where its form is too large, else 400."""
+    if request.path.startswith("/api/"):
+        return _problem(400, "The request cannot be read; nothing was done.", "bad-request")
     if isinstance(exception, RequestDataTooBig):
         most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // (1024 * 1024)
         refusal: Refusal = TooLarge(

@@ -1,10 +1,18 @@
 """Numbers and times in sentences: counts whose noun agrees, times that say their date and zone where they must."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 IRREGULAR = {"it": "them", "is": "are", "has": "have", "was": "were"}
 ACRONYM = re.compile(r"\b(cpu|gpu)(s?)\b", re.IGNORECASE)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the nearest of those that are known, to stand after a sentence; "" for none."""
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def plural(number: float, noun: str, several: str = "") -> str:

@@ -11,13 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chamber.errors import NotVisible
+from chamber.errors import NotVisible, Refusal
 from chamber.rest import NewestFirst
 from scheduling import silence
 from scheduling.explain import Explanation, explain
 from scheduling.figures import TeamBar, pool_bars, team_bars
 from scheduling.models import Cycle
-from scheduling.queue import QueueRow, pool_for, read_queue
+from scheduling.queue import QueueRow, is_cursor, pool_for, read_queue
 from teams.api.requests import one_page, person
 from teams.api.shapes import GpusField
 from teams.permissions import Permission, may_anywhere
@@ -172,7 +172,10 @@ class Queue(APIView):
                 "There is no pool yet, or not for you: an operator makes one on the page Pools, or with "
                 "`chamber apply -f FILE`."
             )
-        queue = read_queue(person(request), pool, cursor=request.query_params.get("cursor", ""))
+        cursor = request.query_params.get("cursor", "")
+        if cursor and not is_cursor(cursor):
+            raise Refusal("cursor is none of this list: begin without one.", field="cursor")
+        queue = read_queue(person(request), pool, cursor=cursor)
         return Response(
             {
                 "pool": pool.slug,

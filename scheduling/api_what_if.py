@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber import invalid
 from chamber.errors import NotVisible, Refusal
 from scheduling.api import POOL
 from scheduling.queue import pool_for as queue_pool
@@ -23,11 +24,22 @@ from scheduling.whatif.effect import Change
 from scheduling.whatif.told import tell
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
 from teams.actors import Actor
-from teams.api.requests import actor, milli_keys, person, pool_for, values_of
+from teams.api.requests import (
+    actor,
+    milli_keys,
+    person,
+    pool_among,
+    pool_for,
+    pools_for,
+    team_among,
+    teams_for,
+    values_of,
+)
 from teams.api.shapes import GpusField, PolicyShape, ShareInDraft, StrictSerializer, TeamInDraft
 from teams.models import Pool, Team
 from teams.picture import Picture
-from workloads.requests import SubmissionRequest
+from workloads.admissible import completed
+from workloads.requests import SubmissionRequest, Unreadable
 
 WAIT_SECONDS = 10.0
 AGAIN_SECONDS = 2
@@ -263,24 +275,64 @@ def _key(request: Request) -> tuple[object, str]:
 def _draft(request: Request, values: dict[str, Any]) -> Draft:
     """Return the draft that the body describes; raise what of it would be refused."""
     by = actor(request)
-    drafts = []
+    drafts: list[Draft] = []
+    told = _Together()
+    with told:
+        _refuse_twice("pools", [each["pool"] for each in values.get("pools", [])])
     if teams := values.get("teams"):
-        drafts.append(asking.of_teams(by=by, edits=_edits(request, teams)))
-    pools = values.get("pools", [])
-    _refuse_twice("pools", [each["pool"] for each in pools])
-    for each in pools:
-        pool = pool_for(request, each.pop("pool"))
-        if "policy" in each:
-            each["policy"] = {**pool.rules.model_dump(mode="json"), **each["policy"]}
-        changes = cast("PoolChanges", each)
-        drafts.append(asking.of_pool(by=by, pool=pool, version=pool.version, changes=changes))
+        edits = _edits(request, teams, told)
+        with told:
+            _refuse_twice("teams", [each["team"] for each in teams])
+            drafts.append(asking.of_teams(by=by, edits=edits))
+    for index, each in enumerate(values.get("pools", [])):
+        with told:
+            pool = pool_for(request, each.pop("pool"), field=f"pools[{index}].pool")
+            if "policy" in each:
+                each["policy"] = {**pool.rules.model_dump(mode="json"), **each["policy"]}
+            changes = cast("PoolChanges", each)
+            drafts.append(asking.of_pool(by=by, pool=pool, version=pool.version, changes=changes))
     if nodes := values.get("nodes"):
         keys = [(each["cluster"], each["node"]) for each in nodes]
-        _refuse_twice("nodes", [" ".join(key) for key in keys])
-        drafts.append(_nodes(by, dict(zip(keys, nodes, strict=True))))
+        with told:
+            _refuse_twice("nodes", [" ".join(key) for key in keys])
+            drafts.append(_nodes(by, dict(zip(keys, nodes, strict=True))))
     if "workload" in values:
-        drafts.append(asking.of_workload(by=by, request=SubmissionRequest.parse(values["workload"])))
+        with told:
+            drafts.append(asking.of_workload(by=by, request=_submission(by, values["workload"])))
+    told.require_none()
     return asking.together(drafts)
+
+
+class _Together:
+    """Collects what parts of a draft are refused with, so that all is told at once."""
+
+    def __init__(self) -> None:
+        self._refused: list[Refusal] = []
+
+    def __enter__(self) -> None:
+        """Begin with a part."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Note the refusal of a part; anything else goes on."""
+        if isinstance(error, Refusal):
+            self._refused.append(error)
+        return isinstance(error, Refusal)
+
+    def require_none(self) -> None:
+        """Raise all that was refused as one: of the kind of the first, with a sentence for each place."""
+        if not self._refused:
+            return
+        first = self._refused[0]
+        first.message = invalid.together([each.message for each in self._refused])
+        first.fields = {place: text for each in self._refused for place, text in each.fields.items()}
+        raise first
+
+
+def _submission(by: Actor, given: object) -> SubmissionRequest:
+    try:
+        return SubmissionRequest.parse(given)
+    except Unreadable as unreadable:
+        raise completed(unreadable, by) from unreadable
 
 
 def _nodes(by: Actor, nodes: dict[tuple[str, str], dict[str, Any]]) -> Draft:
@@ -301,15 +353,20 @@ def _refuse_twice(field: str, names: Sequence[str]) -> None:
             )
 
 
-def _edits(request: Request, rows: list[dict[str, Any]]) -> list[TeamEdit]:
-    slugs = [row["team"] for row in rows]
-    _refuse_twice("teams", slugs)
-    teams = {team.slug: team for team in Team.objects.visible_to(person(request)).filter(slug__in=slugs)}
-    for slug in slugs:
-        if slug not in teams:
-            raise NotVisible(f"There is no team {slug!r}, or not for you.", field="teams")
-    picture, pools = Picture.load(), {pool.slug: pool for pool in Pool.objects.all()}
-    return [_edit(teams[row["team"]], row, picture, pools) for row in rows]
+def _edits(request: Request, rows: list[dict[str, Any]], told: _Together) -> list[TeamEdit]:
+    """Return the edits of those teams and pools that are there; note in `told` which are not."""
+    teams = teams_for(request, [row["team"] for row in rows])
+    picture, pools, edits = Picture.load(), pools_for(request), []
+    for index, row in enumerate(rows):
+        slug = row["team"]
+        for number, share in enumerate(row.get("shares", [])):
+            with told:
+                pool_among(pools, share["pool"], field=f"teams[{index}].shares[{number}].pool")
+        row["shares"] = [share for share in row.get("shares", []) if share["pool"] in pools]
+        with told:
+            team = team_among(request, teams, slug, field=f"teams[{index}].team")
+            edits.append(_edit(team, row, picture, pools))
+    return edits
 
 
 def _edit(team: Team, row: dict[str, Any], picture: Picture, pools: dict[str, Pool]) -> TeamEdit:
@@ -319,9 +376,7 @@ def _edit(team: Team, row: dict[str, Any], picture: Picture, pools: dict[str, Po
     version = values.pop("version", team.version)
     shares = []
     for share in row.get("shares", []):
-        pool = pools.get(share["pool"])
-        if pool is None:
-            raise NotVisible(f"There is no pool {share['pool']!r}.", field=f"{team.slug}.shares")
+        pool = pools[share["pool"]]
         given = {key: value for key, value in share.items() if key not in {"pool", "version"}}
         changes = milli_keys(given, "reservation", "maximum")
         stored = picture.quota(pool.pk, team.pk).version

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from chamber.errors import NotVisible
+from chamber.errors import one_of
 from scheduling import memory, newcomers, silence
 from scheduling.explain import Explanation, called, explain_many, label
 from scheduling.memory import LastCycle
@@ -81,12 +81,7 @@ def pool_for(user: "User | AnonymousUser", slug: str | None) -> Pool | None:
     Raises `NotVisible` where there is no such pool for this user, and for who belongs to no team at all.
     """
     pools = Pool.objects.visible_to(user)
-    if slug is None:
-        return pools.first()
-    pool = pools.filter(slug=slug).first()
-    if pool is None:
-        raise NotVisible(f"There is no pool {slug!r}.")
-    return pool
+    return pools.first() if slug is None else one_of(pools, "pool", field="pool", slug=slug)
 
 
 def queues_of(workload: Workload) -> list[str]:
@@ -109,7 +104,7 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
     came = since.of_pool(key)
     waits = [row for row in _waits(last, pool) if row not in since.gone] if last else []
     waits += [str(row.id) for row in came]
-    first = int(cursor) if cursor.isdecimal() else 0
+    first = int(cursor) if is_cursor(cursor) else 0
     shown = [UUID(key) for key in waits[first : first + PAGE]]
     found = Workload.objects.filter(pk__in=shown, status=Status.PENDING).select_related("team", "owner")
     by_id = {row.pk: row for row in found}
@@ -126,6 +121,11 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
         before=str(max(0, first - PAGE)) if first else None,
         after=str(first + PAGE) if first + PAGE < len(waits) else None,
     )
+
+
+def is_cursor(text: str) -> bool:
+    """Return whether this may be the cursor of a queue."""
+    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _waits(last: LastCycle, pool: Pool) -> list[str]:

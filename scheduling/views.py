@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from chamber.errors import NotVisible, Refusal
+from chamber.errors import NotVisible, Refusal, one_of
 from chamber.http import Watched, page
 from scheduling import explain as explaining
 from scheduling import figures
@@ -98,9 +98,7 @@ def team_figures(request: HttpRequest) -> HttpResponse:
 def _teams_of(request: HttpRequest) -> list[Team]:
     """Return the teams that have a row on the page that asks."""
     under = request.GET.get("under")
-    top = Team.objects.visible_to(request.user).filter(slug=under).first() if under else None
-    if under and top is None:
-        raise NotVisible(f"There is no team {under!r} that you may see.")
+    top = one_of(Team.objects.visible_to(request.user), "team", field="under", slug=under) if under else None
     return teams_of_table(cast("User", request.user), under=top)
 
 

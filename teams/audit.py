@@ -12,6 +12,18 @@ from teams.models import AuditEvent, Team
 
 MAX_NAME = 120
 
+ACTIONS = frozenset({
+    *("cluster.created", "cluster.declared-lost", "cluster.deleted", "cluster.released"),
+    *("cluster.restore-recognised", "cluster.token-created", "cluster.token-revoked"),
+    *("group.created", "group.deleted", "group.person-added", "group.person-removed"),
+    *("member.added", "member.removed", "member.role-changed"),
+    *("namespace.bound", "namespace.unbound"),
+    *("pool.created", "pool.deleted", "pool.edited"),
+    *("team.archived", "team.created", "team.deleted", "team.edited", "team.moved", "team.renamed"),
+    *("team.restored", "team.rules-changed", "team.share-changed"),
+})  # fmt: skip
+"""What is done, whichever app does it: what the trail may be searched for before it was done once."""
+
 
 def record(
     *,

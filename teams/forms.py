@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, cast
 
 from django import forms
@@ -33,7 +34,7 @@ from teams.models import (
     TeamRules,
 )
 from teams.tree import Quota
-from teams.values import ShareChanges, TeamChanges
+from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
 NO_LIMIT = "no limit"
 
@@ -51,6 +52,14 @@ def show_refusal(form: forms.Form, refusal: Refusal, names: Mapping[str, str] | 
     for key, sentence in refusal.fields.items():
         name = (names or {}).get(key, key.rpartition(".")[2])
         form.add_error(name if name in form.fields else None, sentence)
+
+
+def _refuse(
+    form: forms.Form, problems: Mapping[str, str], names: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Put sentences beside the fields that they are about; `names` are those that the form calls otherwise."""
+    for key, sentence in problems.items():
+        form.add_error(names.get(key, key), sentence)
 
 
 class RowForm(Form):
@@ -86,6 +95,12 @@ class RowForm(Form):
             if not limits:
                 del self.fields[name]
 
+    def clean(self) -> dict[str, Any]:
+        """Refuse values that can be in no team and no share, together with those that cannot be read."""
+        _refuse(self, team_problems(self.team_changes()))
+        _refuse(self, share_problems(self.share_changes()), {"maximum": "pool_maximum"})
+        return self.cleaned_data
+
     def differs(self) -> bool:
         """Return whether anything entered is not what is stored now."""
         return any(self.cleaned_data[name] != self.initial[name] for name in self.fields)
@@ -108,7 +123,7 @@ class RowForm(Form):
         return TeamEdit(team=team, version=values["version"], changes=self.team_changes(), shares=(share,))
 
     def _present(self, names: Mapping[str, str]) -> dict[str, Any]:
-        return {key: self.cleaned_data[name] for key, name in names.items() if name in self.fields}
+        return {key: self.cleaned_data[name] for key, name in names.items() if name in self.cleaned_data}
 
 
 class OrganisationForm(Form):
@@ -136,6 +151,12 @@ class TeamForm(Form):
         super().__init__(data, **options)
         cast("forms.ChoiceField", self.fields["parent"]).choices = list(parents)
 
+    def clean(self) -> dict[str, Any]:
+        """Refuse values that can be in no team; an empty short name is made of the name."""
+        given = {key: value for key, value in self.cleaned_data.items() if key != "slug" or value}
+        _refuse(self, team_problems(cast("TeamChanges", given)))
+        return self.cleaned_data
+
 
 class IdentityForm(Form):
     """A team's names."""
@@ -147,6 +168,11 @@ class IdentityForm(Form):
     def __init__(self, data: Any = None, *, team: Team) -> None:
         initial = {"version": team.version, "name": team.name, "slug": team.slug}
         super().__init__(data, initial=initial, auto_id="identity-%s")
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse values that can be in no team."""
+        _refuse(self, team_problems(cast("TeamChanges", self.cleaned_data)))
+        return self.cleaned_data
 
 
 class MoveForm(Form):

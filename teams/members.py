@@ -20,6 +20,14 @@ def org_admins() -> "QuerySet[User]":
     return get_user_model().objects.filter(holders, is_active=True).exclude(invited).distinct()
 
 
+def people_of_teams_seen_by(reader: "User") -> "QuerySet[User]":
+    """Return whose user names somebody may know by the teams that they see: their own, and those of members."""
+    seen = Binding.objects.filter(team__in=Team.objects.visible_to(reader).order_by().values("pk"))
+    members = Q(pk__in=seen.values("user")) | Q(groups__in=seen.values("group"))
+    people: QuerySet[User] = get_user_model()._default_manager.filter(Q(pk=reader.pk) | members)
+    return people.distinct()
+
+
 def members_of(team: Team, reader: "User") -> QuerySet[Binding]:
     """Return the bindings that reach the team, its own first, then upwards as far as the reader may see."""
     above = Team.objects.visible_to(reader).filter(pk__in=team.ancestor_ids())

@@ -12,9 +12,12 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from chamber.errors import Refusal
+from chamber.errors import MOST_COMPARED, NotVisible, Refusal, no_such, one_of
 from chamber.rest import decode_cursor, encode_cursor
+from chamber.words import nearest
 from teams.actors import Via
+from teams.audit import ACTIONS
+from teams.members import people_of_teams_seen_by
 from teams.models import AuditEvent, Team
 from teams.querysets import AuditEventQuerySet
 
@@ -66,26 +69,71 @@ class Filters:
         return urlencode({name: value for name, value in given.items() if value})
 
     def apply(self, rows: AuditEventQuerySet, user: "User") -> AuditEventQuerySet:
-        """Keep what matches; a `Refusal` where a value is none, or the team is not for this user."""
-        if self.team:
-            team = Team.objects.visible_to(user).filter(slug=self.team).first()
-            if team is None:
-                raise Refusal(f"There is no team {self.team!r}, or not for you.", field="team")
-            rows = rows.about(team)
-        if self.actor:
-            rows = rows.filter(actor=self.actor)
-        if self.action:
-            # A kind of thing, such as team, or one act, such as team.moved.
-            rows = rows.filter(Q(action=self.action) | Q(action__startswith=f"{self.action}."))
-        if self.via:
-            if self.via not in set(Via):
-                raise Refusal(f"via is {self.via!r}; allowed are {', '.join(Via)}.", field="via")
-            rows = rows.filter(via=self.via)
-        if self.since:
-            rows = rows.filter(at__gte=_moment(self.since, "since"))
-        if self.until:
-            rows = rows.filter(at__lt=_moment(self.until, "until", ends=True))
-        return rows
+        """Keep what matches; one `Refusal` of all values that are none, `NotVisible` where all that is wrong is a team
+        or person that this user does not know.
+        """
+        seen, refused = rows, []
+        steps = (self._of_team, self._of_actor, self._of_action, self._of_via, self._since, self._until)
+        for step in steps:
+            try:
+                rows = step(rows, seen, user)
+            except Refusal as refusal:
+                refused.append(refusal)
+        if not refused:
+            return rows
+        kind = NotVisible if all(isinstance(each, NotVisible) for each in refused) else Refusal
+        fields = {field: text for each in refused for field, text in each.fields.items()}
+        raise kind(" ".join(each.message for each in refused), fields=fields)
+
+    def _of_team(
+        self, rows: AuditEventQuerySet, _seen: AuditEventQuerySet, user: "User"
+    ) -> AuditEventQuerySet:
+        if not self.team:
+            return rows
+        return rows.about(one_of(Team.objects.visible_to(user), "team", field="team", slug=self.team))
+
+    def _of_actor(
+        self, rows: AuditEventQuerySet, seen: AuditEventQuerySet, user: "User"
+    ) -> AuditEventQuerySet:
+        if not self.actor:
+            return rows
+        people = people_of_teams_seen_by(user)
+        if not seen.filter(actor=self.actor).exists() and not people.filter(username=self.actor).exists():
+            done = seen.order_by().values_list("actor", flat=True).distinct()[:MOST_COMPARED]
+            known = [*done, *people.values_list("username", flat=True)[:MOST_COMPARED]]
+            raise no_such("user", self.actor, field="actor", known=known)
+        return rows.filter(actor=self.actor)
+
+    def _of_action(
+        self, rows: AuditEventQuerySet, seen: AuditEventQuerySet, _user: "User"
+    ) -> AuditEventQuerySet:
+        if not self.action:
+            return rows
+        # A kind of thing, such as team, or one act, such as team.moved.
+        wanted = Q(action=self.action) | Q(action__startswith=f"{self.action}.")
+        kinds = sorted({action.partition(".")[0] for action in ACTIONS})
+        if self.action not in {*ACTIONS, *kinds} and not seen.filter(wanted).exists():
+            of_kind = sorted(name for name in ACTIONS if name.startswith(f"{self.action.partition('.')[0]}."))
+            text = f"action is {self.action!r}; allowed are {', '.join(of_kind or kinds)}"
+            raise Refusal(f"{text}.{nearest(self.action, [*kinds, *ACTIONS])}", field="action")
+        return rows.filter(wanted)
+
+    def _of_via(
+        self, rows: AuditEventQuerySet, _seen: AuditEventQuerySet, _user: "User"
+    ) -> AuditEventQuerySet:
+        if self.via and self.via not in set(Via):
+            raise Refusal(f"via is {self.via!r}; allowed are {', '.join(Via)}.", field="via")
+        return rows.filter(via=self.via) if self.via else rows
+
+    def _since(
+        self, rows: AuditEventQuerySet, _seen: AuditEventQuerySet, _user: "User"
+    ) -> AuditEventQuerySet:
+        return rows.filter(at__gte=_moment(self.since, "since")) if self.since else rows
+
+    def _until(
+        self, rows: AuditEventQuerySet, _seen: AuditEventQuerySet, _user: "User"
+    ) -> AuditEventQuerySet:
+        return rows.filter(at__lt=_moment(self.until, "until", ends=True)) if self.until else rows
 
 
 def _moment(text: str, field: str, *, ends: bool = False) -> datetime:

@@ -42,8 +42,8 @@ def test_after_a_restore_the_agent_that_is_ahead_and_the_server_converge(
     program("pg_dump", "--format=custom", "--file", str(dump), team.database.url)
     with team.api("rosa") as api:
         assert api.post(f"workloads/{ended}/cancel/").status_code == 200
-    for _ in range(5):
-        becomes(team, submit(team), "completed")
+    for short in [submit(team) for _ in range(5)]:
+        becomes(team, short, "completed")
     lost = submit(team, name="lost", command=["sleep", "900"])
     becomes(team, lost, "running")
 

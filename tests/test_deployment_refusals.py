@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,26 +39,46 @@ CANNOT_BE_HAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+MOST_AT_ONCE = 5 * len(CANNOT_BE_HAD)
+"""A web part, its three requests, and a migration for each."""
+
+
 def test_a_database_that_cannot_be_had_is_said_and_503(team: Deployment) -> None:
     # At once: each of them mostly waits for its database.
-    with ThreadPoolExecutor(len(CANNOT_BE_HAD)) as threads:
-        for looked in [threads.submit(look, team, url(team, **parts), said) for parts, said in CANNOT_BE_HAD]:
+    with ThreadPoolExecutor(MOST_AT_ONCE) as threads:
+        looks = []
+        for parts, said in CANNOT_BE_HAD:
+            database = url(team, **parts)
+            looks.append(threads.submit(look, team, database, said, threads))
+            looks.append(threads.submit(migration_is_refused, database, said))
+        for looked in looks:
             looked.result()
 
 
-def look(team: Deployment, database: str, said: str) -> None:
-    """Look what a web part and `chamber migrate` say of a database that cannot be had."""
+def look(team: Deployment, database: str, said: str, threads: ThreadPoolExecutor) -> None:
+    """Look what a web part says of a database that cannot be had."""
     with started(team, "web", CHAMBER_DATABASE=database) as web:
         assert httpx.get(f"{web.url}/livez", timeout=60).status_code == 200
-        ready = httpx.get(f"{web.url}/readyz", timeout=60)
+
+        def asked(path: str, **headers: str) -> "Future[httpx.Response]":
+            return threads.submit(httpx.get, web.url + path, headers=headers, timeout=60)
+
+        asked_at_once = (
+            asked("/readyz"),
+            asked("/api/v1/me/", Authorization="Bearer x"),
+            asked("/", Cookie="sessionid=" + "x" * 32),
+        )
+        ready, answer, page = (one.result() for one in asked_at_once)
         assert ready.status_code == 503
-        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=60)
         assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
         assert int(answer.headers["retry-after"]) > 0
-        page = httpx.get(f"{web.url}/", cookies={"sessionid": "x" * 32}, timeout=60)
         assert (page.status_code, "text/html" in page.headers["content-type"]) == (503, True)
         assert says(web, "The database does not answer: ")
         assert any(said in line for line in told(web))
+
+
+def migration_is_refused(database: str, said: str) -> None:
+    """Look what `chamber migrate` says of it."""
     assert said in refused(1, "migrate", CHAMBER_DATABASE=database)
 
 

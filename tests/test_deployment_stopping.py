@@ -18,7 +18,15 @@ from websockets.exceptions import ConnectionClosed
 
 from agentlink.views_sync import WAIT_SECONDS
 from rig.deployment import Deployment, Service
-from tests.deployment_fixtures import CLUSTER, becomes, held, status_of, submit, waits_for_a_lock
+from tests.deployment_fixtures import (
+    CLUSTER,
+    becomes,
+    held,
+    status_of,
+    submit,
+    turn_is_over,
+    waits_for_a_lock,
+)
 from tests.waiting import until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.usefixtures("mended")]
@@ -77,6 +85,7 @@ def test_a_cycle_that_does_not_end_is_given_up_when_the_grace_is_over(team: Depl
         assert time.monotonic() - began > 2.5
     assert "did not end within 3 s" in scheduler.printed()
     del scheduler.environment["CHAMBER_GRACE_SECONDS"]
+    turn_is_over(team)
     scheduler.start()
     becomes(team, slug, "completed")
 

@@ -2,14 +2,13 @@
 allow it.
 """
 
-import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 from uuid import UUID
 
-from chamber.errors import NotAllowed, NotVisible, Refusal
-from chamber.words import count
+from chamber.errors import MOST_COMPARED, NotAllowed, NotVisible, Refusal
+from chamber.words import count, nearest
 from teams import rules
 from teams.actors import Actor
 from teams.durations import duration_text
@@ -32,7 +31,7 @@ class Setting:
     """
 
     teams: dict[str, Team]
-    unknown: frozenset[str]
+    unknown: dict[str, str]
     rules: dict[str, EffectiveRules]
     limits: dict[str, PriorityLimits]
     needed: dict[str, UUID]
@@ -41,9 +40,9 @@ class Setting:
     @classmethod
     def read(cls, by: Actor, requests: Sequence[SubmissionRequest]) -> Self:
         """Return the setting of these requests; raise `NotAllowed` for a team. `unknown` are teams that are not there,
-        or not for the actor.
+        or not for the actor, each with a hint at the nearest that is.
 
-        Five queries at most, however many teams.
+        Five queries at most, however many teams; one more where some are unknown.
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
@@ -51,7 +50,7 @@ class Setting:
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         return cls(
             teams=teams,
-            unknown=frozenset(slugs - teams.keys()),
+            unknown=_hints(by, slugs - teams.keys()),
             rules=of_teams,
             limits={
                 slug: rules.limits_for(roles_on(by.user, team), of_teams[slug])
@@ -84,6 +83,13 @@ def _teams(by: Actor, slugs: Collection[str]) -> dict[str, Team]:
     return seen
 
 
+def _hints(by: Actor, unknown: Collection[str]) -> dict[str, str]:
+    if not unknown or by.user is None:
+        return dict.fromkeys(unknown, "")
+    seen = list(Team.objects.visible_to(by.user).order_by().values_list("slug", flat=True)[:MOST_COMPARED])
+    return {slug: nearest(slug, seen) for slug in unknown}
+
+
 def refusal_by(wrong: Sequence[dict[str, str]], setting: Setting) -> Refusal:
     """Return one refusal of all mistakes: `NotVisible` where a team is unknown."""
     told = refusal(wrong)
@@ -101,7 +107,8 @@ def completed(unreadable: Unreadable, by: Actor) -> Refusal:
     more = _named(unreadable, setting)
     if any(more):
         more = _named(unreadable, setting.looked_at_again())
-    return refusal([{**named, **told} for named, told in zip(more, unreadable.wrong, strict=True)])
+    wrong = [{**named, **told} for named, told in zip(more, unreadable.wrong, strict=True)]
+    return refusal(wrong, unreadable.beside)
 
 
 def _named(unreadable: Unreadable, setting: Setting) -> list[dict[str, str]]:
@@ -129,7 +136,7 @@ def _of_names(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
     """Return a sentence for each field that names what is not there, or that the team's rules forbid by itself."""
     team = setting.teams.get(request.team)
     found = {
-        "team": _of_team(request, team),
+        "team": _of_team(request, team, setting),
         "priority": _priority(request, team, setting) if team else "",
         "pools": _unknown(request.pools, setting.pools.by_slug, "pool"),
         "gpu_types": _unknown(request.gpu_types, setting.pools.gpu_types, "GPU type")
@@ -141,18 +148,17 @@ def _of_names(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
     return {name: sentence for name, sentence in found.items() if sentence}
 
 
-def _of_team(request: SubmissionRequest, team: Team | None) -> str:
+def _of_team(request: SubmissionRequest, team: Team | None, setting: Setting) -> str:
     if team is None:
-        return f"There is no team {request.team!r}."
+        return f"There is no team {request.team!r}.{setting.unknown.get(request.team, '')}"
     return f"{team.name} was archived and takes nothing new." if team.is_archived else ""
 
 
 def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:
     for name in named:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             allowed = ", ".join(sorted(known)[:10]) or "none"
-            hint = f" Did you mean {near[0]!r}?" if near else f" There are: {allowed}."
+            hint = nearest(name, known) or f" There are: {allowed}."
             return f"There is no {noun} {name!r}.{hint}"
     return ""
 

@@ -15,16 +15,16 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber.errors import NotVisible, Refusal
-from chamber.rest import etag
+from chamber.rest import etag, limit_of
 from chamber.standing import Standing
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
 from workloads import actions, listing, warnings, watch
 from workloads.admissible import completed
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, Unreadable, parse_many
+from workloads.requests import DRY_RUN, Unreadable, parse_all
 from workloads.shapes import SUBMISSION, AttemptShape, EventShape, SubmittedShape, WorkloadShape
-from workloads.submission import submit
+from workloads.submission import prepare, submit
 
 FILTERS = [
     OpenApiParameter("team", str, description="Slug; the teams below it are included."),
@@ -80,9 +80,8 @@ class Workloads(APIView):
     @extend_schema(parameters=FILTERS, responses=WorkloadShape(many=True))
     def get(self, request: Request) -> Response:
         """List workloads by cursor, newest first unless `sort` says otherwise."""
-        filters = listing.Filters.read_strictly(request.query_params)
-        filters.require_known(person(request))
-        size = _limit(request.query_params.get("limit"))
+        filters = listing.Filters.read_strictly(request.query_params, person(request))
+        size = _limit(request)
         rows = Workload.objects.visible_to(person(request))
         rows = rows.select_related(*SHOWN)
         rows = filters.apply(rows, user=person(request), now=timezone.now())
@@ -101,13 +100,19 @@ class Workloads(APIView):
 
     @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: SubmittedShape})
     def post(self, request: Request) -> Response:
-        """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none."""
+        """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none.
+
+        With `"dry_run": true` beside `workloads` all is checked and nothing submitted: 200 with an empty list.
+        """
         body: Any = request.data
-        several = isinstance(body, dict) and set(body) == {"workloads"}
+        several = isinstance(body, dict) and "workloads" in body
         try:
-            asked = parse_many(body["workloads"]) if several else [SubmissionRequest.parse(body)]
+            asked = parse_all(body, may_be_dry=True)
         except Unreadable as unreadable:
             raise completed(unreadable, actor(request)) from unreadable
+        if several and body.get(DRY_RUN, False):
+            prepare(by=actor(request), requests=asked)
+            return Response({"workloads": []})
         made = submit(
             by=actor(request),
             requests=asked,
@@ -121,12 +126,8 @@ class Workloads(APIView):
         return Response({"workloads": answer} if several else answer[0], status=201)
 
 
-def _limit(text: str | None) -> int:
-    if text is None:
-        return listing.PAGE_SIZE
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) >= 1):
-        raise Refusal(f"limit is {text[:40]!r}; 1 to {listing.LARGEST_PAGE} are allowed.", field="limit")
-    return min(int(text), listing.LARGEST_PAGE)
+def _limit(request: Request) -> int:
+    return limit_of(request, most=listing.LARGEST_PAGE, otherwise=listing.PAGE_SIZE)
 
 
 def _address(request: Request, cursor: str | None) -> str | None:
@@ -173,7 +174,7 @@ class Events(APIView):
     def get(self, request: Request, slug: str) -> Response:
         """List the events in their order, page by page; `next` continues after the last one."""
         workload = workload_for(request, slug)
-        size = _limit(request.query_params.get("limit"))
+        size = _limit(request)
         after = request.query_params.get("after", "0")
         if not (after.isascii() and after.isdigit() and len(after) < 12):
             raise Refusal(f"after is {after[:40]!r}; it must be the sequence of an event.", field="after")

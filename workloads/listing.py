@@ -10,9 +10,10 @@ from django.db.models import Exists, OuterRef, Q
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 
-from chamber.errors import Refusal, no_such
+from chamber.errors import MOST_COMPARED, NotVisible, no_such, refusal_of
 from chamber.rest import decode_cursor, encode_cursor
-from teams.models import Binding, Pool, Team
+from teams.members import people_of_teams_seen_by
+from teams.models import Pool, Team
 from workloads.models import JobClass, Status, Workload
 from workloads.models.workload import OPEN, RESERVED_FROM
 from workloads.querysets import WorkloadQuerySet
@@ -71,7 +72,7 @@ _PARAMETERS = (
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What somebody asked to see; unknown values are left out, so that every address shows something."""
+    """What somebody asked to see, without values that cannot be: `problems` tells of them."""
 
     team: str = ""
     status: tuple[str, ...] = ()
@@ -97,47 +98,45 @@ class Filters:
         )
 
     @classmethod
-    def read_strictly(cls, query: QueryDict) -> Self:
-        """Return the filters of an API's address; raise a `Refusal` for a value that is not among the
-        allowed.
+    def read_strictly(cls, query: QueryDict, user: "User") -> Self:
+        """Return the filters of an API's address; raise one `Refusal` of all names and values that cannot be:
+        `NotVisible` where all that is wrong is a name of something that this user may not know.
         """
-        for name in query:
-            if name not in _PARAMETERS:
-                raise Refusal(
-                    f"There is no filter {name[:40]!r}; there are {', '.join(_PARAMETERS)}.", field=name
-                )
+        unknown = {
+            name: f"There is no filter {name[:40]!r}; there are {', '.join(_PARAMETERS)}."
+            for name in query
+            if name not in _PARAMETERS
+        }
         query = query.copy()
         query.setdefault("q", query.get("search", ""))
-        allowed: dict[str, Iterable[str]] = {
-            "status": dict(STATUS_CHOICES),
-            "class": dict(CLASS_CHOICES),
-            "job_class": JobClass.values,
-            "within": WITHIN,
-            "sort": _ORDERS,
-        }
-        for name, values in allowed.items():
-            for given in query.getlist(name):
-                if given and given not in values:
-                    raise Refusal(f"{name} is {given[:40]!r}; allowed are {', '.join(values)}.", field=name)
-        return cls.read(query)
+        filters = cls.read(query)
+        wrong, nowhere = unknown | _not_allowed(query), filters._unknown_to(user)
+        if wrong:
+            raise refusal_of(wrong | nowhere)
+        if nowhere:
+            raise NotVisible(" ".join(nowhere.values()), fields=nowhere)
+        return filters
 
-    def require_known(self, user: "User") -> None:
-        """Raise `NotVisible` where the team, owner or pool is none that this user may know (a query each)."""
-        teams = Team.objects.visible_to(user)
-        if self.team and not teams.filter(slug=self.team).exists():
-            raise no_such("team", self.team, field="team", known=teams.values_list("slug", flat=True))
-        pools = Pool.objects.visible_to(user)
-        if self.pool and not pools.filter(slug=self.pool).exists():
-            raise no_such("pool", self.pool, field="pool", known=pools.values_list("slug", flat=True))
+    def problems(self, query: QueryDict, user: "User") -> dict[str, str]:
+        """Return a sentence for each filter of the address whose value cannot be, or is none that this user may know
+        (a query for each team, owner and pool).
+        """
+        return _not_allowed(query) | self._unknown_to(user)
+
+    def _unknown_to(self, user: "User") -> dict[str, str]:
+        found = {}
+        teams, pools = Team.objects.visible_to(user), Pool.objects.visible_to(user)
+        for noun, name, rows in (("team", self.team, teams), ("pool", self.pool, pools)):
+            if name and not rows.filter(slug=name).exists():
+                known = rows.order_by().values_list("slug", flat=True)
+                found[noun] = no_such(noun, name, known=known[:MOST_COMPARED]).message
         if self.owner not in {"", MINE, user.username}:
-            self._require_owner(user)
-
-    def _require_owner(self, user: "User") -> None:
-        """Of others than these nobody learns whether they have an account, and they are no hint either."""
-        known = _people_known_to(user)
-        if not known.filter(username=self.owner).exists():
-            names = known.values_list("username", flat=True).order_by("username")
-            raise no_such("user", self.owner, field="owner", known=names)
+            # Of others than these nobody learns whether they have an account, and they are no hint either.
+            people = _people_known_to(user)
+            if not people.filter(username=self.owner).exists():
+                names = people.values_list("username", flat=True).order_by("username")
+                found["owner"] = no_such("user", self.owner, known=names).message
+        return found
 
     @property
     def any(self) -> bool:
@@ -189,10 +188,26 @@ def _people_known_to(user: "User") -> "QuerySet[User]":
     workloads that they may see. Each account is looked up for itself.
     """
     people = get_user_model()._default_manager
-    seen = Binding.objects.filter(team__in=Team.objects.visible_to(user).order_by().values("pk"))
-    members = Q(pk__in=seen.values("user")) | Q(groups__in=seen.values("group"))
+    members = Q(pk__in=people_of_teams_seen_by(user).values("pk"))
     theirs = Workload.objects.visible_to(user).order_by().filter(owner=OuterRef("pk"))
     return people.filter(Q(pk=user.pk) | members | Exists(theirs)).distinct()
+
+
+def _not_allowed(query: QueryDict) -> dict[str, str]:
+    """Return a sentence for each filter of fixed choices that is none of them."""
+    allowed: dict[str, Iterable[str]] = {
+        "status": dict(STATUS_CHOICES),
+        "class": dict(CLASS_CHOICES),
+        "job_class": JobClass.values,
+        "within": WITHIN,
+        "sort": _ORDERS,
+    }
+    return {
+        name: f"{name} is {given[:40]!r}; allowed are {', '.join(values)}."
+        for name, values in allowed.items()
+        for given in query.getlist(name)
+        if given and given not in values
+    }
 
 
 def _known(value: str, allowed: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Submissions as YAML: read with the line of each mistake, and written back from a workload."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -11,7 +11,7 @@ from teams.durations import duration_text
 from workloads import quantities
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, Unreadable, parse_many
+from workloads.requests import SubmissionRequest, Unreadable, parse_all
 
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 20
@@ -33,14 +33,16 @@ def parse(
     if size > MOST_BYTES:
         raise TooLarge(f"The manifest has {size:,} bytes; at most {MOST_BYTES:,} are taken.", field=FIELD)
     root = _root(text)
-    content = _content(root)
-    several = isinstance(content, Mapping) and set(content) == {"workloads"}
+    twice = list(_given_twice(root))
     try:
-        return parse_many(content["workloads"]) if several else [SubmissionRequest.parse(content)]
+        asked = parse_all(_content(root))
     except Unreadable as refusal:
-        raise _with_lines(complete(refusal), root) from refusal
+        raise _with_lines(complete(refusal), root, twice) from refusal
     except Refusal as refusal:
-        raise _with_lines(refusal, root) from refusal
+        raise _with_lines(refusal, root, twice) from refusal
+    if twice:
+        raise _of_lines(twice)
+    return asked
 
 
 def _root(text: str) -> yaml.Node:
@@ -79,7 +81,6 @@ def _line(event: yaml.Event) -> int:
 
 
 def _content(root: yaml.Node) -> Any:
-    _refuse_twice(root)
     loader = yaml.SafeLoader("")
     try:
         return loader.construct_document(root)
@@ -87,11 +88,6 @@ def _content(root: yaml.Node) -> Any:
         mark = getattr(error, "problem_mark", None) or root.start_mark
         what = getattr(error, "problem", None) or str(error)
         raise Refusal(f"Line {mark.line + 1} cannot be read: {what}.", field=FIELD) from error
-
-
-def _refuse_twice(root: yaml.Node) -> None:
-    if told := list(_given_twice(root)):
-        raise _of_lines(told)
 
 
 def _given_twice(node: yaml.Node) -> Iterator[str]:
@@ -108,12 +104,12 @@ def _given_twice(node: yaml.Node) -> Iterator[str]:
             yield from _given_twice(item)
 
 
-def _with_lines(refusal: Refusal, root: yaml.Node) -> Refusal:
+def _with_lines(refusal: Refusal, root: yaml.Node, told_before: Sequence[str] = ()) -> Refusal:
     """Return the refusal as one about the manifest, each sentence with the line of its key where there is
-    one.
+    one, after those that were `told_before`.
     """
     lines = _lines(root, "")
-    told = []
+    told = list(told_before)
     for place, sentence in refusal.fields.items():
         # A list of one is refused like a single workload: without an index.
         inner = f"workloads[0].{place}"

@@ -3,7 +3,8 @@
 import difflib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Self
 
 from pydantic import (
@@ -29,6 +30,8 @@ from teams.rules import TIERS
 from workloads import metadata, quantities
 from workloads.models import JobClass, OnPreemption
 
+DRY_RUN = "dry_run"
+"""What may stand beside several workloads: check them, and submit nothing."""
 MOST_IN_ONE_REQUEST = 1000
 MOST_PRIORITY = 1_000_000
 MOST_CHARACTERS = 32_768
@@ -102,14 +105,21 @@ Seconds = Annotated[int, BeforeValidator(_seconds)]
 
 
 class Unreadable(Refusal):
-    """Submissions of which something cannot be read. `wrong` has the sentences of each, `rest` what of it can be."""
+    """Submissions of which something cannot be read. `wrong` has the sentences of each, `rest` what of it can be, and
+    `beside` the sentences about what stands beside their list.
+    """
 
     code = "invalid"
 
-    def __init__(self, wrong: "Sequence[dict[str, str]]", rest: "Sequence[SubmissionRequest | None]") -> None:
-        told = refusal(wrong)
+    def __init__(
+        self,
+        wrong: "Sequence[dict[str, str]]",
+        rest: "Sequence[SubmissionRequest | None]",
+        beside: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        told = refusal(wrong, beside)
         super().__init__(told.message, fields=told.fields)
-        self.wrong, self.rest = wrong, rest
+        self.wrong, self.rest, self.beside = wrong, rest, beside
 
 
 class SubmissionRequest(BaseModel):
@@ -298,15 +308,34 @@ class SubmissionRequest(BaseModel):
         return request
 
 
-def parse_many(items: object) -> list[SubmissionRequest]:
-    """Return all requests of a list; raise `Unreadable` that addresses every mistake by its index."""
+def parse_all(content: object, *, may_be_dry: bool = False) -> list[SubmissionRequest]:
+    """Return what a body or a manifest asks for: one workload, or several under `workloads`.
+
+    Nothing may stand beside them but `dry_run`, where it `may_be_dry`. Raises `Unreadable` that addresses every mistake
+    by its index.
+    """
+    if not isinstance(content, Mapping) or "workloads" not in content:
+        return [SubmissionRequest.parse(content)]
+    known = ("workloads", DRY_RUN) if may_be_dry else ("workloads",)
+    beside = {
+        str(key): f"There is no {key!r} beside workloads; known are {', '.join(known)}."
+        for key in content
+        if key not in known
+    }
+    if may_be_dry and not isinstance(content.get(DRY_RUN, False), bool):
+        beside[DRY_RUN] = invalid.told("bool_type", DRY_RUN, content[DRY_RUN])
+    return _parse_many(content["workloads"], beside)
+
+
+def _parse_many(items: object, beside: Mapping[str, str]) -> list[SubmissionRequest]:
     if not isinstance(items, list) or not items:
-        raise Refusal("workloads must be a list with at least one workload.", field="workloads")
+        text = f"workloads is {invalid.shown(items)}; it must be a list with at least one workload."
+        raise refusal([{"workloads": text}], beside)
     if len(items) > MOST_IN_ONE_REQUEST:
-        raise Refusal(
-            f"One request holds {len(items):,} workloads; at most {MOST_IN_ONE_REQUEST:,} are taken at once.",
-            field="workloads",
+        text = (
+            f"One request holds {len(items):,} workloads; at most {MOST_IN_ONE_REQUEST:,} are taken at once."
         )
+        raise refusal([{"workloads": text}], beside)
     parsed: list[SubmissionRequest] = []
     rest: list[SubmissionRequest | None] = []
     wrong: list[dict[str, str]] = []
@@ -318,23 +347,19 @@ def parse_many(items: object) -> list[SubmissionRequest]:
         except Unreadable as found:
             rest += found.rest
             wrong += found.wrong
-    if any(wrong):
-        raise Unreadable(wrong, rest)
+    if any(wrong) or beside:
+        raise Unreadable(wrong, rest, beside)
     return parsed
 
 
-def refusal(wrong: Sequence[dict[str, str]]) -> Refusal:
+def refusal(wrong: Sequence[dict[str, str]], beside: Mapping[str, str] = MappingProxyType({})) -> Refusal:
     """Return one refusal of all mistakes; fields are `workloads[3].gpus` where there are several."""
-    if len(wrong) == 1:
-        fields = wrong[0]
-    else:
-        fields = {
-            f"workloads[{index}].{name}": text
-            for index, named in enumerate(wrong)
-            for name, text in named.items()
-        }
+    fields = dict(beside)
+    for index, named in enumerate(wrong):
+        before = "" if len(wrong) == 1 else f"workloads[{index}]."
+        fields |= {f"{before}{name}": text for name, text in named.items()}
     place, first = next(iter(fields.items()))
-    message = first if len(wrong) == 1 else f"{place}: {first}"
+    message = f"{place}: {first}" if place.startswith("workloads[") else first
     return Refusal(message, fields=fields, code="invalid")
 
 

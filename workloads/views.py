@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from chamber.errors import Conflict, NotAllowed, Refusal, no_such, one_of
-from chamber.http import Watched, page
+from chamber.http import Watched, page, wants_fragment
 from chamber.words import count
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
@@ -53,16 +53,21 @@ def _found(request: HttpRequest, slug: str) -> Workload:
 
 @require_GET
 def workload_list(request: HttpRequest) -> HttpResponse:
-    """Show the workloads that match the address, a page at a time; live."""
+    """Show the workloads that match the address, a page at a time; live.
+
+    None, with a sentence for each filter, where the address asks for what cannot be: to leave it out would show others.
+    """
     filters = listing.Filters.read(request.GET)
+    wrong = filters.problems(request.GET, _user(request))
     watched = Watched.now("workloads", only=_user(request).pk if filters.owner == listing.MINE else None)
     now = timezone.now()
     rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool")
-    rows = filters.apply(rows.with_idleness(now), user=_user(request), now=now)
+    rows = rows.none() if wrong else filters.apply(rows.with_idleness(now), user=_user(request), now=now)
     shown = listing.page_of(rows, sort=filters.sort, cursor=request.GET.get("cursor"))
     context = {
         "page": shown,
         "filters": filters,
+        "wrong": wrong,
         "default_sort": listing.DEFAULT_SORT,
         "status_choices": listing.STATUS_CHOICES,
         "class_choices": listing.CLASS_CHOICES,
@@ -75,7 +80,15 @@ def workload_list(request: HttpRequest) -> HttpResponse:
         "pools": Pool.objects.visible_to(request.user),
         "may_submit": may_anywhere(request.user, Permission.SUBMIT),
     }
-    return page(request, "workloads/list.html", context, fragment="workloads/_list.html", watched=watched)
+    status = 422 if wrong and not wants_fragment(request) else 200
+    return page(
+        request,
+        "workloads/list.html",
+        context,
+        fragment="workloads/_list.html",
+        status=status,
+        watched=watched,
+    )
 
 
 def _options(teams: TeamQuerySet, chosen: str) -> SafeString:

@@ -20,6 +20,7 @@ from agentlink.logs.sources import Source, source_of
 from agentlink.logs.texts import Note
 from agentlink.protocol.logs import Ask
 from chamber.errors import NotVisible, Refusal
+from chamber.rest import flag_of
 from chamber.standing import Allowed, Standing
 from teams.api.requests import person
 from workloads.models import Workload
@@ -104,7 +105,7 @@ class Logs(APIView):
         content = _content(
             source,
             person(request).pk,
-            follow=_flag(request, "follow"),
+            follow=flag_of(request, "follow"),
             tail=_number(request, "tail", MOST_LINES),
             after=_cursor(request.headers.get("Last-Event-ID") or request.query_params.get("after", "")),
             allowed=Standing.of(request).allowed(seen(workload.pk)),
@@ -160,13 +161,6 @@ def _number(request: Request, name: str, most: int) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) <= most):
         raise Refusal(f"{name} is {text[:40]!r}; it must be a number from 0 to {most:,}.", field=name)
     return int(text)
-
-
-def _flag(request: Request, name: str) -> bool:
-    text = request.query_params.get(name, "")
-    if text.lower() not in {"", "0", "1", "true", "false"}:
-        raise Refusal(f"{name} is {text[:40]!r}; it must be true or false.", field=name)
-    return text.lower() in {"1", "true"}
 
 
 def _cursor(text: str) -> str:

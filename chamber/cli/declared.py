@@ -3,15 +3,18 @@
 What a file does not name stays as it is: a team, a pool, or one of their values. Nothing is ever taken away.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, TypeVar
 
 from chamber.cli import manifests
 from chamber.cli.client import Json
 from chamber.cli.output import Row
 from chamber.cli.status import Exit, Failure
+from chamber.words import nearest
+
+T = TypeVar("T")
 
 POOL_KEYS = ("name", "order", "node_selector", "topology", "policy", "paused")
 LIMIT_KEYS = ("name", "bursting_priority", "burst_limit_percent", "maximum")
@@ -30,20 +33,23 @@ KINDS = ("pools", "teams", "priority_classes")
 class Declared:
     """What a file says; its teams so that each comes after its parent, whatever their order in the file.
 
-    A priority of None takes the PriorityClass out of the table.
+    A priority of None takes the PriorityClass out of the table. `nameless` are the kinds of which something has no slug
+    that can be read: what the file then says of others of the kind may be about it.
     """
 
     pools: tuple[Json, ...]
     teams: tuple[Json, ...]
     priority_classes: Mapping[str, int | None] = field(default_factory=dict)
     file: manifests.File = field(default_factory=lambda: manifests.File("the file"))
+    nameless: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class Plan:
     """What is to be done, as bodies of the API by slug, and each difference as a row to be shown.
 
-    `problems` are sentences, by their places in the file, about what is left out: it names what is not there.
+    `problems` are sentences, by their places in the file, about what is left out: it names what is not there, or its
+    form is wrong.
     """
 
     new_pools: list[Json] = field(default_factory=list)
@@ -66,55 +72,59 @@ class Plan:
 
 
 def read(path: str) -> Declared:
-    """Return what a file (`-`: standard input) declares under each of `KINDS`; a `Failure` where it cannot be."""
-    reading = _Reading(manifests.load(path))
-    for number, document in enumerate(reading.file.documents):
+    """Return what a file (`-`: standard input) declares under each of `KINDS`, without what is wrong with its form.
+
+    That is among the `problems` of its file. Raises a `Failure` where nothing is left.
+    """
+    loaded = manifests.load(path)
+    reading = _Reading(loaded)
+    for number, document in enumerate(loaded.documents):
         if document is not None:
             reading.take(document, f"documents[{number}]")
-    reading.require_sound()
     teams = reading.parents_first()
-    reading.require_sound()
-    return Declared(tuple(reading.pools.values()), tuple(teams), reading.classes, reading.placed_file())
+    if not reading.pools and not reading.teams and not reading.classes:
+        if reading.file.problems:
+            raise reading.file.failure(reading.file.problems)
+        raise Failure(f"{loaded.name} declares no pools and no teams, nor priority_classes.", Exit.USAGE)
+    return Declared(
+        tuple(reading.pools.values()),
+        tuple(teams),
+        reading.classes,
+        reading.file,
+        nameless=frozenset(reading.nameless),
+    )
 
 
 class _Reading:
-    """What was read of a file so far, and what is wrong with it: all of it is told at once."""
+    """What was read of a file so far. `file` has what is wrong with its form, by the places of what it declares,
+    whatever document they are in.
+    """
 
-    def __init__(self, file: manifests.File) -> None:
-        self.file = file
+    def __init__(self, loaded: manifests.File) -> None:
+        self._loaded = loaded
+        self.file = manifests.File(loaded.name, loaded.documents)
         self.pools: dict[str, Json] = {}
         self.teams: dict[str, Json] = {}
         self.classes: dict[str, int | None] = {}
-        self._problems: dict[str, str] = {}
-        self._lines: dict[str, int] = {}
+        self.nameless: set[str] = set()
 
     def take(self, document: Any, place: str) -> None:
         """Add what a document declares."""
-        for at, line in self.file.lines.items():
-            if at.startswith(place):
-                self._lines.setdefault(at.removeprefix(place).removeprefix("."), line)
-        if not isinstance(document, dict) or not set(document) <= set(KINDS):
+        for at, line in _below(self._loaded.lines, place):
+            self.file.lines.setdefault(at, line)
+        for at, text in _below(self._loaded.problems, place):
+            self._wrong(at, text)
+        if not isinstance(document, dict):
             text = "give pools and teams, each a list, and priority_classes, a mapping"
-            self._wrong("", f"{text}; not {document!r:.60}.", key=place)
+            self._wrong("", f"{text}; not {document!r:.60}.")
             return
+        self._refuse_unknown(document, KINDS, "")
         self._take_items("pools", "pool", document.get("pools"), POOL_KEYS, self.pools)
         self._take_items("teams", "team", document.get("teams"), TEAM_KEYS, self.teams)
         self._take_classes(document.get("priority_classes"))
 
-    def require_sound(self) -> None:
-        """Raise all that is wrong."""
-        if self._problems:
-            raise self.placed_file().failure(self._problems)
-        if not self.pools and not self.teams and not self.classes:
-            text = f"{self.file.name} declares no pools and no teams, nor priority_classes."
-            raise Failure(text, Exit.USAGE)
-
-    def placed_file(self) -> manifests.File:
-        """Return the file with the lines by the places of what it declares, whatever document they are in."""
-        return manifests.File(self.file.name, self.file.documents, self._lines)
-
     def parents_first(self) -> list[Json]:
-        """Return the teams so that each comes after its parent."""
+        """Return the teams so that each comes after its parent; none where no order does."""
         sorter = TopologicalSorter({slug: [str(team.get("parent"))] for slug, team in self.teams.items()})
         try:
             return [self.teams[slug] for slug in sorter.static_order() if slug in self.teams]
@@ -123,55 +133,60 @@ class _Reading:
             self._wrong(f"teams.{error.args[1][0]}", f"no team can be below itself, as in {circle}.")
             return []
 
-    def _wrong(self, place: str, text: str, *, key: str = "") -> None:
-        """Note a sentence about a place; its line is that of the `key`, where it is another."""
-        at = key or place
-        while at in self._problems:
-            at += " "
-        self._problems[at] = text if at == place else f"{place}: {text}" if place else text
+    def _wrong(self, place: str, text: str) -> None:
+        """Note a sentence about a place; of the first only, where there are several."""
+        self.file.problems.setdefault(place, text)
 
     def _take_items(
-        self, kind: str, noun: str, value: Any, keys: Iterable[str], found: dict[str, Json]
+        self, kind: str, noun: str, value: Any, keys: tuple[str, ...], found: dict[str, Json]
     ) -> None:
         if value is None:
             return
         if not isinstance(value, list):
             self._wrong(kind, f"{kind} must be a list, not {value!r:.60}.")
+            self.nameless.add(kind)
             return
         for index, item in enumerate(value):
             if not isinstance(item, dict) or not isinstance(item.get("slug"), str):
                 self._wrong(f"{kind}[{index}]", f"each of {kind} is a mapping with a slug, not {item!r:.60}.")
+                self.nameless.add(kind)
                 continue
             slug = item["slug"]
             place = f"{kind}.{slug}"
             if slug in found:
-                self._wrong(place, f"the {noun} {slug} comes twice.", key=f"{kind}[{index}]")
+                self._wrong(f"{kind}[{index}]", f"the {noun} {slug} comes twice.")
                 continue
-            self._refuse_unknown(item, ("slug", *keys), place)
-            found[slug] = dict(item)
+            found[slug] = self._refuse_unknown(item, ("slug", *keys), place)
             if kind == "teams":
                 found[slug]["shares"] = self._shares(item, place)
             elif not isinstance(item.get("policy") or {}, dict):
-                self._wrong(
-                    f"{place}.policy", f"{place}.policy must be a mapping, not {item['policy']!r:.60}."
-                )
+                self._wrong(f"{place}.policy", f"policy must be a mapping, not {item['policy']!r:.60}.")
+                del found[slug]["policy"]
 
-    def _refuse_unknown(self, item: Mapping[str, Any], keys: Iterable[str], place: str) -> None:
-        known = tuple(keys)
+    def _refuse_unknown(self, item: Mapping[str, Any], known: tuple[str, ...], place: str) -> Json:
+        """Return what of a mapping is known."""
         for key in item:
             if key not in known:
                 text = f"there is no {key!r} here; known are {', '.join(known)}."
-                self._wrong(place, text, key=f"{place}.{key}")
+                self._wrong(f"{place}.{key}".lstrip("."), text)
+        return {key: value for key, value in item.items() if key in known}
 
     def _shares(self, team: Json, place: str) -> dict[str, Json]:
         shares = team.get("shares") or {}
-        at = f"{place}.shares"
-        if not isinstance(shares, dict) or not all(isinstance(share, dict) for share in shares.values()):
-            self._wrong(at, f"{at} must be a mapping from pools to mappings, not {shares!r:.60}.")
+        if not isinstance(shares, dict):
+            text = f"shares must be a mapping from pools to mappings, not {shares!r:.60}."
+            self._wrong(f"{place}.shares", text)
             return {}
+        found = {}
         for pool, share in shares.items():
-            self._refuse_unknown(share, SHARE_KEYS, f"{at}.{pool}")
-        return {str(pool): share for pool, share in shares.items()}
+            at = f"{place}.shares.{pool}"
+            if isinstance(share, dict):
+                found[str(pool)] = self._refuse_unknown(share, SHARE_KEYS, at)
+            else:
+                self._wrong(
+                    at, f"{pool} must be a mapping with {' and '.join(SHARE_KEYS)}, not {share!r:.60}."
+                )
+        return found
 
     def _take_classes(self, value: Any) -> None:
         kind = "priority_classes"
@@ -185,9 +200,17 @@ class _Reading:
             if str(key) in self.classes:
                 self._wrong(place, f"the PriorityClass {key} comes twice.")
             if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
-                text = f"{place} must be a priority, or null to take it out; not {priority!r:.60}."
+                text = f"{key} must be a priority, or null to take it out; not {priority!r:.60}."
                 self._wrong(place, text)
+                continue
             self.classes[str(key)] = priority
+
+
+def _below(values: Mapping[str, T], place: str) -> Iterator[tuple[str, T]]:
+    """Yield what is at a place or below it, by where it is there."""
+    for at, value in values.items():
+        if at == place or at.startswith((f"{place}.", f"{place}[")):
+            yield at.removeprefix(place).removeprefix("."), value
 
 
 def compare(
@@ -198,16 +221,26 @@ def compare(
     classes: Mapping[str, int] | None = None,
 ) -> Plan:
     """Return what must be done so that `pools` and `teams`, by slug, and PriorityClasses are as declared."""
-    plan = Plan()
+    plan = Plan(problems=dict(declared.file.problems))
     for pool in declared.pools:
         _compare_pool(plan, pool, pools.get(pool["slug"]))
     known = {*pools, *(pool["slug"] for pool in declared.pools)}
+    above = {None, *teams, *(team["slug"] for team in declared.teams)}
     for team in declared.teams:
-        for pool_slug in team["shares"].keys() - known:
+        if "teams" in declared.nameless and team.get("parent") not in above:
+            continue
+        for pool_slug in team["shares"].keys() - known if "pools" not in declared.nameless else ():
             text = f"There is no pool {pool_slug!r}, in which {team['slug']} is to have a share."
-            plan.problems[f"teams.{team['slug']}.shares.{pool_slug}"] = text
+            place = f"teams.{team['slug']}.shares.{pool_slug}"
+            plan.problems[place] = text + nearest(pool_slug, known)
         there = {pool: share for pool, share in team["shares"].items() if pool in known}
-        _compare_team(plan, {**team, "shares": there}, teams.get(team["slug"]))
+        now = teams.get(team["slug"])
+        if now is None and not team.get("parent"):
+            slug, near = team["slug"], nearest(team["slug"], teams)
+            text = f"There is no team {slug!r}, or not for you; to make it, name its parent.{near}"
+            plan.problems[f"teams.{slug}"] = text
+            continue
+        _compare_team(plan, {**team, "shares": there}, now)
     _compare_classes(plan, declared.priority_classes, classes or {})
     return plan
 
@@ -251,11 +284,6 @@ def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
 def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:
     slug = team["slug"]
     if now is None:
-        if not team.get("parent"):
-            plan.problems[f"teams.{slug}"] = (
-                f"There is no team {slug!r}, or not for you; to make it, name its parent."
-            )
-            return
         made = {key: value for key, value in team.items() if key != "shares"}
         plan.new_teams.append({"name": slug, **made})
         plan.note("team", slug, "", None, f"new, below {team['parent']}")

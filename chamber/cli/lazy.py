@@ -1,12 +1,13 @@
 """A group of commands that imports a command's module only when that command is run."""
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 
 from chamber.cli.status import Exit
+from chamber.cli.usage import in_our_words, with_values_told
+from chamber.words import nearest
 
 Sections = dict[str, dict[str, tuple[str, str]]]
 
@@ -30,12 +31,21 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = place.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
+        with_values_told(command)
         return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read what stands before the command; what is wrong with it is said in our words."""
+        with in_our_words(click.Context(self, parent=parent, info_name=info_name)):
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends it without a word, with the status that shells have for it."""
         try:
-            return super().invoke(ctx)
+            with in_our_words(ctx):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             ctx.exit(Exit.INTERRUPTED)
 
@@ -44,9 +54,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a name that is not one is refused with the nearest that is."""
         if args and args[0] not in self.places and not args[0].startswith("-"):
-            near = get_close_matches(args[0], self.places, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"There is no command {args[0]!r}.{hint}")
+            ctx.fail(f"There is no command {args[0]!r}.{nearest(args[0], self.places)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

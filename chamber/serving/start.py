@@ -7,8 +7,10 @@ by itself (a server that is away, migrations under way) is said once, and the pr
 import logging
 import os
 import socket
+from importlib import import_module
 
 from chamber.cli.status import Exit
+from chamber.collecting import without_collecting
 from chamber.serving.secret import weakness
 
 logger = logging.getLogger(__name__)
@@ -60,6 +62,16 @@ def load() -> None:
         django.setup()
     except SystemExit as stop:
         raise CannotStart(str(stop), Exit.USAGE) from stop
+
+
+def load_pages() -> None:
+    """Load what answers requests, once for all processes that are forked off: the first request of each would wait for
+    it, and all sockets of the live part with it.
+    """
+    from django.conf import settings
+
+    with without_collecting():
+        import_module(settings.ROOT_URLCONF)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -52,6 +52,31 @@ def share(pool: str = "main", **changes: Any) -> dict[str, Any]:
     return {"teams": [{"team": "production", "shares": [{"pool": pool, **changes}]}]}
 
 
+def test_what_is_not_there_is_told_at_once_with_the_nearest_that_is(full: Acme) -> None:
+    body = {
+        "teams": [
+            {"team": "productoin"},
+            {"team": "production", "shares": [{"pool": "mian", "reservation": 1}]},
+        ],
+        "pools": [{"pool": "nowhere", "paused": True}],
+        "nodes": [{"cluster": "east", "node": "n99", "cordoned": True}],
+        "workload": {"name": "x", "team": "mars", "image": "x:1", "pods": 0},
+    }
+    errors = ask(full.admin, body, 404)["errors"]
+    assert (
+        errors["teams[0].team"] == "There is no team 'productoin', or not for you. Did you mean 'production'?"
+    )
+    assert (
+        errors["teams[1].shares[0].pool"] == "There is no pool 'mian', or not for you. Did you mean 'main'?"
+    )
+    assert errors["pools[0].pool"] == "There is no pool 'nowhere', or not for you."
+    assert errors["nodes"] == "There is no node 'n99' in a cluster 'east'."
+    assert {errors["team"], errors["pods"]} == {
+        "There is no team 'mars'.",
+        "pods is 0; at least 1 is allowed.",
+    }
+
+
 def test_a_reservation_tells_figures_starts_and_preemptions(full: Acme) -> None:
     told = ask(full.admin, share(reservation=2))
 

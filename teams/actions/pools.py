@@ -138,7 +138,7 @@ def _problems(values: PoolChanges) -> dict[str, str]:
         try:
             PoolPolicy.model_validate(values["policy"])
         except ValidationError as error:
-            found |= policy_problems(error)
+            found |= {f"policy.{key}": text for key, text in policy_problems(error).items()}
     return found
 
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from django.apps import apps
 from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -13,10 +14,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber.errors import MOST_SHOWN, Refusal
 from chamber.rest import NewestFirst
 from chamber.standing import Standing
+from chamber.words import nearest
 from teams.api import shapes
-from teams.api.requests import person, team_for
+from teams.api.requests import person
 from teams.models import AuditEvent
 from teams.querysets import AuditEventQuerySet
 from teams.trail import Filters
@@ -41,10 +44,11 @@ PARAMETERS = [
 def _asked(request: Request) -> AuditEventQuerySet:
     """Return what the asker may read, by the filters of the address."""
     asked, user = request.query_params, person(request)
-    filters = Filters.read(asked)
-    if filters.team:
-        team_for(request, filters.team)
-    events = filters.apply(AuditEvent.objects.visible_to(user), user)
+    kinds = {str(model._meta.model_name) for model in apps.get_models()}
+    if (kind := asked.get("target_kind", "")) and kind not in kinds:
+        text = f"target_kind is {kind[:MOST_SHOWN]!r}; it must be the kind of a row, such as team, pool or cluster."
+        raise Refusal(text + nearest(kind, kinds), field="target_kind")
+    events = Filters.read(asked).apply(AuditEvent.objects.visible_to(user), user)
     return events.filter(**{name: asked[name].replace("\x00", "") for name in TARGET if asked.get(name)})
 
 

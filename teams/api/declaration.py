@@ -33,7 +33,7 @@ from teams.api.requests import (
 from teams.api.rules import typed_rules
 from teams.api.teams import edit_of
 from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed
-from teams.models import Pool, PoolPolicy, Team, TeamPolicy, TeamRules
+from teams.models import Pool, Team, TeamPolicy, TeamRules
 from teams.picture import Picture, lock_tree
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
@@ -88,8 +88,10 @@ def _readable(request: Request) -> tuple[dict[str, Any], "_Unreadable"]:
     asked = shapes.Declaration(data=request.data)
     if asked.is_valid():
         return dict(asked.validated_data), _Unreadable({}, request.data)
+    if not isinstance(request.data, Mapping):
+        raise serializers.ValidationError(asked.errors)
     wrong = _Unreadable(asked.errors, request.data)
-    for body in wrong.remainders() if wrong.is_only_of_entries else ():
+    for body in wrong.remainders():
         rest = shapes.Declaration(data=body)
         if rest.is_valid():
             return dict(rest.validated_data), wrong
@@ -101,39 +103,40 @@ class _Unreadable:
 
     def __init__(self, errors: Mapping[str, Any], body: Any) -> None:
         self._errors, self._body = errors, body
-
-    @property
-    def is_only_of_entries(self) -> bool:
-        """Return whether the rest of the body can be read without the values that are wrong."""
-        return all(
-            isinstance(found, dict) and "non_field_errors" not in found
-            for key, found in self._errors.items()
-            if key != "priority_classes"
-        ) and self._errors.keys() <= {*shapes.Declaration.NAMED_BY, "priority_classes"}
+        self._entries: dict[str, dict[int, Any]] = {
+            key: found
+            for key, found in errors.items()
+            if key in shapes.Declaration.NAMED_BY
+            and isinstance(found, dict)
+            and "non_field_errors" not in found
+        }
+        """What is wrong with entries of lists; a list that is wrong as a whole is left out as a whole."""
 
     def remainders(self) -> Iterator[dict[str, Any]]:
         """Yield the body without the values that are wrong, and then without the entries that have some."""
-        lists = {key: found for key, found in self._errors.items() if key != "priority_classes"}
         rest = {key: value for key, value in self._body.items() if key not in self._errors}
-        yield rest | {key: _without(self._body[key], found) for key, found in lists.items()}
+        yield rest | {key: _without(self._body[key], found) for key, found in self._entries.items()}
         yield rest | {
             key: [entry for index, entry in enumerate(self._body[key]) if index not in found]
-            for key, found in lists.items()
+            for key, found in self._entries.items()
         }
 
     def names(self) -> set[str]:
         """Return the pools and teams of which something is wrong: as `pools.main`, `teams.nlp`."""
-        return {
-            _place_of(key, index, self._body[key][index])
-            for key, found in self._errors.items()
-            if key != "priority_classes"
-            for index in found
-        }
+        found: set[str] = set()
+        for key in self._errors.keys() & shapes.Declaration.NAMED_BY.keys():
+            entries = self._body[key] if isinstance(self._body[key], list) else []
+            wrong = self._entries.get(key, range(len(entries)))
+            found |= {_place_of(key, index, entries[index]) for index in wrong}
+        return found
 
     def by_place(self) -> dict[str, str]:
         """Return the sentences: `teams.nlp.shares.main.reservation`, `pools.main.policy.queueing`."""
         told: dict[str, str] = {}
         for key, found in self._errors.items():
+            if key not in self._entries and key != "priority_classes":
+                told |= by_place(found, key)
+                continue
             if key == "priority_classes":
                 table = found.get("priorities", found) if isinstance(found, dict) else found
                 # The field of the API is no word of the file.
@@ -285,7 +288,7 @@ class _Changes:
             if slug in new or self._is_missing(slug):
                 continue
             with self._told(f"team {slug}", f"teams.{slug}"):
-                team = team_among(self._teams, slug)
+                team = team_among(self._request, self._teams, slug)
                 if team.version != version:
                     raise StaleVersion(
                         f"Somebody changed {team.name} since you read it: you edited version {version}, and "
@@ -339,7 +342,7 @@ class _Changes:
                 self._failed.add(place)
                 continue
             with self._told(what, place):
-                above = team_among(self._teams, parent, field="parent")
+                above = team_among(self._request, self._teams, parent, field="parent")
                 if not problems:
                     team = actions.insert_below(self._by, above, changes, taken=taken)
                     self._teams[team.slug] = team
@@ -355,8 +358,8 @@ class _Changes:
             if any(self._is_missing(name) for name in (slug, above)):
                 continue
             with self._told(f"team {slug}", f"teams.{slug}"):
-                team = team_among(self._teams, slug)
-                parent = team_among(self._teams, above, field="parent")
+                team = team_among(self._request, self._teams, slug)
+                parent = team_among(self._request, self._teams, above, field="parent")
                 actions.require_move(self._by, team, parent)
                 moves.append((team, parent))
         if moves and not self.not_allowed and not self.refused:
@@ -389,8 +392,8 @@ class _Changes:
             ]
             with self._told(what, in_file=_of_teams):
                 # A team that was moved with the one above it has another version by now.
-                team = team_among(self._teams, slug)
-                edit = edit_of({**each, "version": team.version}, self._teams, pools)
+                team = team_among(self._request, self._teams, slug)
+                edit = edit_of(self._request, {**each, "version": team.version}, self._teams, pools)
                 edits.append(edit)
                 actions.require_edit(self._by, team, team.parent, edit.keys())
         saved: list[actions.TeamEdit] = []
@@ -433,8 +436,7 @@ def _require_values(each: Mapping[str, Any]) -> None:
 
 def _of_pool(slug: str, key: str) -> str:
     """Return where a file says a pool's value that an action calls `key`."""
-    inner = f"policy.{key}" if key.partition(".")[0] in PoolPolicy.model_fields else key
-    return f"pools.{slug}.{inner}"
+    return f"pools.{slug}.{key}"
 
 
 def _of_teams(key: str) -> str:

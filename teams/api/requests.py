@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chamber.errors import NotVisible
+from chamber.errors import no_such, one_of
 from chamber.rest import etag
 from teams.actors import Actor, Via
 from teams.api.shapes import StrictSerializer
@@ -34,10 +34,8 @@ def actor(request: Request) -> Actor:
 
 def team_for(request: Request, slug: str, *, field: str | None = None) -> Team:
     """Return the team with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
-    found = Team.objects.visible_to(person(request)).select_related("parent").filter(slug=slug).first()
-    if found is None:
-        raise NotVisible(f"There is no team {slug!r}, or not for you.", field=field)
-    return found
+    rows = Team.objects.visible_to(person(request)).select_related("parent")
+    return one_of(rows, "team", field=field, slug=slug)
 
 
 def teams_for(request: Request, slugs: Iterable[str]) -> dict[str, Team]:
@@ -46,11 +44,9 @@ def teams_for(request: Request, slugs: Iterable[str]) -> dict[str, Team]:
     return {team.slug: team for team in found}
 
 
-def team_among(teams: Mapping[str, Team], slug: str, *, field: str | None = None) -> Team:
+def team_among(request: Request, teams: Mapping[str, Team], slug: str, *, field: str | None = None) -> Team:
     """Return one of the teams that `teams_for` found; raise `NotVisible` otherwise."""
-    if slug not in teams:
-        raise NotVisible(f"There is no team {slug!r}, or not for you.", field=field)
-    return teams[slug]
+    return teams[slug] if slug in teams else team_for(request, slug, field=field)
 
 
 def pools_for(request: Request) -> dict[str, Pool]:
@@ -58,19 +54,16 @@ def pools_for(request: Request) -> dict[str, Pool]:
     return {pool.slug: pool for pool in Pool.objects.visible_to(person(request))}
 
 
-def pool_among(pools: Mapping[str, Pool], slug: str) -> Pool:
+def pool_among(pools: Mapping[str, Pool], slug: str, *, field: str | None = None) -> Pool:
     """Return one of the pools that `pools_for` found; raise `NotVisible` otherwise."""
     if slug not in pools:
-        raise NotVisible(f"There is no pool {slug!r}, or not for you.")
+        raise no_such("pool", slug, field=field, known=pools)
     return pools[slug]
 
 
-def pool_for(request: Request, slug: str) -> Pool:
+def pool_for(request: Request, slug: str, *, field: str | None = None) -> Pool:
     """Return the pool with this slug; raise `NotVisible` where there is none for the asker."""
-    found = Pool.objects.visible_to(person(request)).filter(slug=slug).first()
-    if found is None:
-        raise NotVisible(f"There is no pool {slug!r}, or not for you.")
-    return found
+    return one_of(Pool.objects.visible_to(person(request)), "pool", field=field, slug=slug)
 
 
 def values_of(request: Request, shape: type[StrictSerializer]) -> dict[str, Any]:

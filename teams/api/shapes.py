@@ -368,28 +368,48 @@ class Declaration(StrictSerializer):
     })  # fmt: skip
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the validated values; refuse a list that is too long before its entries are looked at."""
+        """Return the validated values; refuse a list that is too long without looking at its entries, and what is named
+        twice in one list: no order of the two would be the right one.
+        """
+        problems: dict[str, Any] = {}
         if isinstance(data, Mapping):
-            counts = {key: len(data[key]) for key in self.NAMED_BY if isinstance(data.get(key), list)}
-            problems = {
-                key: [f"There are {count:,} entries; at most {MAX_DECLARED} are taken in one request."]
-                for key, count in counts.items()
-                if count > MAX_DECLARED
-            }
-            if problems:
-                raise serializers.ValidationError(problems)
-        return super().to_internal_value(data)
-
-    def validate(self, attrs: Any) -> Any:
-        """Refuse what is named twice in one list: no order of the two would be the right one."""
-        problems = {}
-        for key, name in self.NAMED_BY.items():
-            counts = Counter(each[name] for each in attrs[key] if name in each)
-            if twice := [slug for slug, count in counts.items() if count > 1]:
-                problems[key] = [f"{slug!r} comes {counts[slug]} times; name it once." for slug in twice[:5]]
+            lists = {key: data[key] for key in self.NAMED_BY if isinstance(data.get(key), list)}
+            for key, entries in lists.items():
+                if len(entries) > MAX_DECLARED:
+                    text = f"There are {len(entries):,} entries; at most {MAX_DECLARED} are taken in one request."
+                    problems[key] = [text]
+                elif twice := _named_twice(entries, self.NAMED_BY[key]):
+                    problems[key] = twice
+            data = {key: value for key, value in data.items() if not isinstance(problems.get(key), list)}
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not isinstance(error.detail, dict):
+                raise
+            for key, found in error.detail.items():
+                problems[key] = _merged(problems[key], found) if key in problems else found
         if problems:
             raise serializers.ValidationError(problems)
-        return attrs
+        return values
+
+
+def _named_twice(entries: list[Any], name: str) -> dict[int, Any]:
+    """Return a sentence for each entry that names what one before it names."""
+    names = [each.get(name) if isinstance(each, Mapping) else None for each in entries]
+    counts = Counter(each for each in names if isinstance(each, str))
+    return {
+        index: {"non_field_errors": [f"{slug!r} comes {counts[slug]} times; name it once."]}
+        for index, slug in enumerate(names)
+        if isinstance(slug, str) and slug in names[:index]
+    }
+
+
+def _merged(before: dict[int, Any], found: Any) -> Any:
+    """Return what is wrong with entries of one list, found in two ways; `found` may be about the list as a whole."""
+    if not isinstance(found, dict):
+        return found
+    more = {index: {**errors, **before.get(index, {})} for index, errors in found.items()}
+    return {**before, **more}
 
 
 class NodesMovedShape(serializers.Serializer[Any]):

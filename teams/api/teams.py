@@ -10,8 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chamber.errors import NotVisible
-from chamber.rest import require_version
+from chamber.rest import flag_of, require_version
 from teams import actions
 from teams.actions import ShareEdit, TeamEdit
 from teams.api import shapes
@@ -20,6 +19,7 @@ from teams.api.requests import (
     milli_keys,
     one_page,
     person,
+    pool_among,
     pools_for,
     team_among,
     team_for,
@@ -89,7 +89,7 @@ class Teams(APIView):
     )
     def get(self, request: Request) -> Response:
         """Return the teams you may see, parents before children; six queries whatever their number."""
-        with_archived = request.query_params.get("archived") in {"1", "true"}
+        with_archived = flag_of(request, "archived")
         picture = Picture.load()
         whole = Tree.load(archived=True) if with_archived else Tree(picture.nodes)
         seen = whole.under(paths_where(person(request), Permission.VIEW_TEAM))
@@ -169,7 +169,7 @@ class TeamEdits(APIView):
         """Save all edits as one audited change, or none; each names the versions it was made on."""
         asked = values_of(request, shapes.Draft)["edits"]
         teams, pools = teams_for(request, [values["team"] for values in asked]), pools_for(request)
-        edits = [edit_of(values, teams, pools) for values in asked]
+        edits = [edit_of(request, values, teams, pools) for values in asked]
         actions.set_many(by=actor(request), edits=edits)
         picture = Picture.load()
         stored = Team.objects.in_bulk([edit.team.pk for edit in edits])
@@ -178,15 +178,15 @@ class TeamEdits(APIView):
         return one_page([team_body(stored[edit.team.pk], picture, slugs) for edit in edits])
 
 
-def edit_of(values: dict[str, Any], teams: Mapping[str, Team], pools: Mapping[str, Pool]) -> TeamEdit:
+def edit_of(
+    request: Request, values: dict[str, Any], teams: Mapping[str, Team], pools: Mapping[str, Pool]
+) -> TeamEdit:
     """Return an edit of a draft as the action takes it; raise `NotVisible` for a team or pool that is not there."""
     values = milli_keys(values, "maximum")
-    team, version = team_among(teams, values.pop("team")), values.pop("version")
+    team, version = team_among(request, teams, values.pop("team")), values.pop("version")
     shares = []
     for share in values.pop("shares", []):
-        pool = pools.get(named := share.pop("pool"))
-        if pool is None:
-            raise NotVisible(f"There is no pool {named!r}.", field=f"{team.slug}.shares")
+        pool = pool_among(pools, share.pop("pool"), field=f"{team.slug}.shares")
         changes = cast("ShareChanges", milli_keys(share, "reservation", "maximum"))
         number = cast("dict[str, Any]", changes).pop("version")
         shares.append(ShareEdit(pool=pool, version=number, changes=changes))

@@ -259,13 +259,46 @@ def test_lists_are_bounded_and_name_each_thing_once(acme: Acme, api: Api, kind: 
     name = entry.get("slug") or entry.get("pool") or entry["team"]
     assert (twice.status_code, twice.json()["detail"]) == (
         422,
-        f"{kind}: '{name}' comes 2 times; name it once.",
+        f"{'pools' if 'pool' in kind else 'teams'}.{name}: '{name}' comes 2 times; name it once.",
     )
     many = client.post(URL, {kind: [entry] * 501, "dry_run": True}, format="json")
     assert (many.status_code, many.json()["detail"]) == (
         422,
         f"{kind}: There are 501 entries; at most 500 are taken in one request.",
     )
+
+
+def test_what_is_wrong_with_the_body_hides_nothing_that_is_wrong_in_its_lists(acme: Acme, api: Api) -> None:
+    body = {
+        "dry_run": "maybe",
+        "frobs": 1,
+        "pools": {"main": 3},
+        "moves": [{"team": "vision", "parent": "nlp", "version": 1}] * 501,
+        "new_teams": [
+            {"name": "Lab", "slug": "lab", "parent": "acme"},
+            {"name": "Lab", "slug": "lab", "parent": "acme", "maximum": "x"},
+        ],
+        "edits": [
+            {"team": "nlp", "version": 1, "bursting_priority": 30},
+            {"team": "vision", "version": 1, "shares": [{"pool": "main", "version": 0, "reservation": "x"}]},
+        ],
+        "priority_classes": 3,
+    }
+    before = _stored()
+    answer = api(acme.org_admin).post(URL, body, format="json")
+    assert answer.status_code == 422
+    assert set(answer.json()["errors"]) == {
+        "dry_run",
+        "frobs",
+        "pools",
+        "moves",
+        "teams.lab",
+        "teams.lab.maximum",
+        "teams.nlp.bursting_priority",
+        "teams.vision.shares.main.reservation",
+        "priority_classes",
+    }
+    assert _stored() == before
 
 
 def test_a_new_team_without_a_slug_is_called_by_its_name(acme: Acme, api: Api) -> None:

@@ -38,11 +38,11 @@ def test_an_operator_makes_and_changes_pools(acme: Acme, api: Api) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"policy": {"queueing": "lifo"}}, "policy"),
-        ({"policy": {"colour": "red"}}, "policy"),
-        ({"policy": {"max_preemptions": -1}}, "max_preemptions"),
+        ({"policy": {"queueing": "lifo"}}, "policy.queueing"),
+        ({"policy": {"colour": "red"}}, "policy.colour"),
+        ({"policy": {"max_preemptions": -1}}, "policy.max_preemptions"),
         ({"order": -1}, "order"),
-        ({"node_selector": {"gpu": ["a"]}}, "node_selector"),
+        ({"node_selector": {"gpu": ["a"]}}, "node_selector.gpu"),
         ({"selector": {}}, "selector"),
     ],
 )

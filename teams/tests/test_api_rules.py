@@ -28,7 +28,10 @@ def test_replaces_the_own_rules(acme: Acme, api: Api) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"researcher_priority": {"elastic_max": 100, "reserved_max": None}}, "researcher_priority"),
+        (
+            {"researcher_priority": {"elastic_max": 100, "reserved_max": None}},
+            "researcher_priority.elastic_max",
+        ),
         ({"researcher_priority": {"elastic_max": 90, "reserved_max": None}}, "researcher_priority"),
         ({"largest": 4}, "largest"),
         ({"longest_time_limit_seconds": 0}, "longest_time_limit_seconds"),

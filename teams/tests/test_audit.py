@@ -1,9 +1,12 @@
 """The audit trail: what is written, how it reads, and who may read it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from teams.actors import Actor, Via
-from teams.audit import record
+from teams.audit import ACTIONS, record
 from teams.models import AuditEvent, Role
 from teams.tests.conftest import Acme
 from teams.tests.factories import actor, bind
@@ -75,3 +78,19 @@ def test_is_read_where_the_role_reaches(acme: Acme) -> None:
     assert [event.target_name for event in AuditEvent.objects.visible_to(acme.admin)] == ["NLP"]
     for user in (acme.lead, acme.researcher, acme.outsider):
         assert not AuditEvent.objects.visible_to(user).exists()
+
+
+def test_every_act_that_the_project_records_is_one_that_may_be_asked_for() -> None:
+    root = Path(__file__).parents[2]
+    found: set[str] = set()
+    for app in ("teams", "workloads", "scheduling", "agentlink"):
+        for path in (root / app).rglob("*.py"):
+            if "tests" not in path.parts:
+                kinds = "team|pool|cluster|namespace|group|member"
+                found |= set(
+                    re.findall(
+                        rf'(?:action=|ACTION = |RECOGNISED = )"((?:{kinds})\.[a-z-]+)"', path.read_text()
+                    )
+                )
+    assert len(found) > 15
+    assert found <= ACTIONS

@@ -59,6 +59,21 @@ def test_without_scripts_leads_back_to_the_tree(acme: Acme, sign_in: SignIn) -> 
     assert response.headers["Location"] == "/teams/?pool=main"
 
 
+def test_all_that_is_wrong_in_a_row_is_told_at_once(acme: Acme, sign_in: SignIn) -> None:
+    wrong = _values(
+        reservation="many", pool_maximum="-1", bursting_priority="11", burst_limit_percent="-5", maximum="x"
+    )
+    html = sign_in(acme.admin).post(URL, wrong, headers=HTMX).content.decode()
+    for told in (
+        "Reservation is &#x27;many&#x27;; it must be a number.",
+        "Maximum here is &#x27;-1&#x27;; at least 0 is allowed.",
+        "A bursting priority is a whole number from 1 to 10, not 11.",
+        "A burst limit is from 0 (no bursting) to 1,000,000 %, or empty for none; not -5 %.",
+        "Maximum is &#x27;x&#x27;; it must be a number.",
+    ):
+        assert told in html, told
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

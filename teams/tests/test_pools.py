@@ -44,13 +44,13 @@ def test_the_same_policy_is_no_change(acme: Acme) -> None:
     [
         (
             {"policy": {"queueing": "lifo"}},
-            "queueing",
+            "policy.queueing",
             "'lifo' is not allowed for queueing; allowed are 'strict-fifo'",
         ),
-        ({"policy": {"queuing": "backfill"}}, "queuing", "A policy has no 'queuing'"),
+        ({"policy": {"queuing": "backfill"}}, "policy.queuing", "A policy has no 'queuing'"),
         (
             {"policy": {"min_runtime_seconds": -1}},
-            "min_runtime_seconds",
+            "policy.min_runtime_seconds",
             "min_runtime_seconds is -1; at least 0 is allowed.",
         ),
         ({"name": ""}, "name", "1 to 100 characters"),

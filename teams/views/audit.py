@@ -47,7 +47,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "doors": list(Via),
         "team_choices": _team_options(user, filters.team),
     }
-    return page(request, "teams/audit.html", context, status=wrong.status if wrong else 200)
+    return page(request, "teams/audit.html", context, status=422 if wrong else 200)
 
 
 @require_safe

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import reverse
 
-from chamber.errors import NotVisible
+from chamber.errors import NotVisible, one_of
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.tree import Node, Tree
@@ -28,21 +28,13 @@ def actor(request: HttpRequest) -> Actor:
 
 def team_for(request: HttpRequest, slug: str) -> Team:
     """Return the team with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
-    found = Team.objects.visible_to(person(request)).select_related("parent").filter(slug=slug).first()
-    if found is None:
-        raise NotVisible(f"There is no team {slug!r} that you may see.")
-    return found
+    return one_of(Team.objects.visible_to(person(request)).select_related("parent"), "team", slug=slug)
 
 
 def pool_for(request: HttpRequest, slug: str | None) -> Pool | None:
     """Return the pool with this slug, the first one without a slug; None where there are no pools."""
     pools = Pool.objects.visible_to(person(request))
-    if not slug:
-        return pools.first()
-    found = pools.filter(slug=slug).first()
-    if found is None:
-        raise NotVisible(f"There is no pool {slug!r} that you may see.")
-    return found
+    return one_of(pools, "pool", slug=slug) if slug else pools.first()
 
 
 def choices_below(paths: list[str], tree: Tree) -> list[tuple[Node, str]]:

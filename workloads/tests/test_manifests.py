@@ -61,6 +61,11 @@ def test_every_mistake_is_told_on_a_line_of_its_own() -> None:
             "Line 5: cpu is 'many'; it must be a number.",
             "Line 6: There is no field 'gpuss'; did you mean 'gpus'?",
         ],
+        "workloads:\n- {name: a, team: n, image: x, pods: 0}\nteam: n\nteam: n\n": [
+            "Line 2: pods is 0; at least 1 is allowed.",
+            "Line 4 gives 'team' again.",
+            "Line 4: There is no 'team' beside workloads; known are workloads.",
+        ],
         "workloads:\n- {name: a, team: n, image: x, pods: 0}\n- {name: b,\n   team: n, hold: maybe}\n": [
             "Line 2: pods is 0; at least 1 is allowed.",
             "Line 3: image is missing.",

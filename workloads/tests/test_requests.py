@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chamber.errors import Refusal
-from workloads.requests import SubmissionRequest, parse_many
+from workloads.requests import SubmissionRequest, Unreadable, parse_all
 
 GOOD = {"name": "bert", "team": "nlp", "image": "registry.example/train:1"}
 
@@ -147,13 +147,26 @@ def test_a_gang_starts_with_all_its_pods() -> None:
 
 def test_mistakes_of_several_are_addressed_by_index() -> None:
     with pytest.raises(Refusal) as refused:
-        parse_many([GOOD, GOOD | {"pods": 0}, GOOD | {"gpus": 1.25}])
+        parse_all({"workloads": [GOOD, GOOD | {"pods": 0}, GOOD | {"gpus": 1.25}]})
     assert set(refused.value.fields) == {"workloads[1].pods", "workloads[2].gpus"}
     assert refused.value.message.startswith("workloads[1].pods: ")
+
+
+def test_nothing_stands_beside_several_but_a_dry_run_of_the_api() -> None:
+    body = {"workloads": [GOOD | {"pods": 0}], "team": "nlp", "dry_run": "yes"}
+    with pytest.raises(Unreadable) as refused:
+        parse_all(body, may_be_dry=True)
+    assert refused.value.fields == {
+        "team": "There is no 'team' beside workloads; known are workloads, dry_run.",
+        "dry_run": "dry_run is 'yes'; it must be true or false.",
+        "pods": "pods is 0; at least 1 is allowed.",
+    }
+    with pytest.raises(Unreadable, match="There is no 'dry_run' beside workloads"):
+        parse_all({"workloads": [GOOD], "dry_run": True})
 
 
 @pytest.mark.parametrize("items", [[], {}, "x", None, [GOOD] * 1001])
 def test_a_list_is_bounded_and_not_empty(items: object) -> None:
     with pytest.raises(Refusal) as refused:
-        parse_many(items)
+        parse_all({"workloads": items})
     assert list(refused.value.fields) == ["workloads"]

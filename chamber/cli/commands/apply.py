@@ -55,7 +55,7 @@ def diff(file: str, check: bool, form: Form) -> None:
     above have to give or what the pool's nodes have; whoever may make it learns that.
     """
     wanted = declared.read(file)
-    with connect() as client:
+    with wanted.file.told_at_least(), connect() as client:
         plan, now = _plan(client, wanted)
         _send(client, wanted.file, plan, now, dry_run=True)
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
@@ -73,7 +73,7 @@ def apply(file: str, form: Form) -> None:
     or nothing.
     """
     wanted = declared.read(file)
-    with connect() as client:
+    with wanted.file.told_at_least(), connect() as client:
         plan, now = _plan(client, wanted)
         _send(client, wanted.file, plan, now, dry_run=False)
     show(plan.changes, form, CHANGES, name="name", empty="Nothing differs.")
@@ -115,13 +115,14 @@ def _send(client: Client, file: File, plan: Plan, now: Present, *, dry_run: bool
     try:
         answer = client.post("declared/", _body(plan, now, dry_run=dry_run or bool(plan.problems)))
     except Failure as failure:
-        fields = {**plan.problems, **failure.fields}
+        fields = {**failure.fields, **plan.problems}
         _tell_rights(filter(None, [fields.pop("not_allowed", "")]))
         if not fields:
             raise
-        raise file.failure(fields, Exit(failure.exit_code), http_status=failure.http_status) from failure
+        status = Exit.USAGE if file.problems else Exit(failure.exit_code)
+        raise file.failure(fields, status, http_status=failure.http_status) from failure
     if plan.problems:
-        raise file.failure(plan.problems, Exit.NOT_FOUND)
+        raise file.failure(plan.problems, Exit.USAGE if file.problems else Exit.NOT_FOUND)
     for move in answer["nodes"]:
         plan.note("nodes", f"{move['nodes']:,}", "pool", move["before"], move["after"])
     not_allowed = answer.get("not_allowed", [])

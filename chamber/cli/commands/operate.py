@@ -285,7 +285,7 @@ def agent(
     if stop_workloads or timeout is not None:
         raise click.UsageError("--stop-workloads and --timeout are for --release.")
     if token_file is None:
-        raise click.UsageError("Missing option '--token-file'.")
+        raise click.UsageError("--token-file is missing.")
     common |= {"url": config.server(url), "token_file": token_file, "transport": transport}
     if simulate is not None:
         status = command.main(**common, simulate=simulate, state_file=state_file)

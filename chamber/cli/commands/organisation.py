@@ -7,6 +7,7 @@ import click
 from chamber.cli.client import Client, Json, connect
 from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, text
 from chamber.cli.status import Exit, Failure
+from chamber.words import nearest
 
 NO_TEAM = "You belong to no team: ask an admin of one to add you."
 NO_POOL = "There is no pool yet: an operator makes one on the page Pools, or with `chamber apply -f FILE`."
@@ -63,7 +64,8 @@ def _pools(client: Client, wanted: str | None) -> list[str]:
     if wanted is None:
         return slugs
     if wanted not in slugs:
-        raise Failure(f"There is no pool {wanted!r}; there are {', '.join(slugs) or 'none'}.", Exit.NOT_FOUND)
+        told = nearest(wanted, slugs) or f" There are {', '.join(slugs) or 'none'}."
+        raise Failure(f"There is no pool {wanted!r}.{told}", Exit.NOT_FOUND)
     return [wanted]
 
 

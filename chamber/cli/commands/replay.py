@@ -26,9 +26,7 @@ def replay(cycle: str, verify: bool, as_json: bool) -> None:
     breaks no rule. 1: it is not, or does. 3: there is no such cycle. 6: its snapshot was not kept or cannot be read.
     """
     if cycle != NEWEST and not (cycle.isascii() and cycle.isdecimal() and len(cycle) <= 18):
-        raise click.BadParameter(
-            f"{cycle!r} is no number of a cycle; {NEWEST!r} is the newest.", param_hint="CYCLE"
-        )
+        raise click.UsageError(f"CYCLE is {cycle!r}; it must be the number of a cycle, or {NEWEST!r}.")
     found = _replay(None if cycle == NEWEST else int(cycle), verify=verify)
     if as_json:
         click.echo(json.dumps(_as_json(found), indent=2, ensure_ascii=False))

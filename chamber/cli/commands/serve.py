@@ -74,6 +74,7 @@ def serve(part: str, host: str, port: int, workers: int, grace_seconds: int) -> 
 
     with _refusals(), start.listen(host, port) as listener:
         start.prepare(shares_work=part != "all")
+        start.load_pages()
         if part == "web":
             from chamber.serving import web
 

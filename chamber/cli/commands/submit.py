@@ -89,7 +89,7 @@ def submit(file: str | None, idempotency_key: str | None, wait: bool, form: Form
     With -f, flags change every workload of the file. Several are taken all or none.
     """
     asked = asked_for(file, flags)
-    with connect() as client:
+    with asked.told_at_least(), connect() as client:
         made = send(client, asked, idempotency_key or str(uuid.uuid4()))
         show(made, Form.NAME if form is Form.TABLE else form, WORKLOADS)
         if wait:
@@ -105,14 +105,19 @@ def asked_for(file: str | None, flags: dict[str, Any]) -> manifests.File:
         return manifests.File("", [_by_flags(given)])
     found = manifests.read(file)
     found.documents = [_with(document, given) for document in found.documents]
-    found.lines = {
-        place: line for place, line in found.lines.items() if place.rpartition(".")[2] not in given
-    }
+    for values in (found.lines, found.problems):
+        for place in [place for place in values if place.rpartition(".")[2] in given]:
+            del values[place]
     return found
 
 
 def send(client: Client, asked: manifests.File, key: str) -> list[Json]:
-    """Submit, and return what was made; where it may have arrived, the failure says how to be sure."""
+    """Submit, and return what was made; where it may have arrived, the failure says how to be sure.
+
+    Of a file with mistakes the rest is only checked, so that all is told at once.
+    """
+    if asked.problems:
+        raise _mistakes(client, asked)
     workloads = asked.documents
     body = workloads[0] if len(workloads) == 1 else {"workloads": workloads}
     try:
@@ -130,6 +135,17 @@ def send(client: Client, asked: manifests.File, key: str) -> list[Json]:
     return made
 
 
+def _mistakes(client: Client, asked: manifests.File) -> Failure:
+    """Return what is wrong with a file, as found here and by the server."""
+    try:
+        client.post("workloads/", {"dry_run": True, "workloads": asked.documents})
+    except Failure as failure:
+        # An older server knows no dry run, and takes all of it for one workload.
+        if "dry_run" not in failure.fields:
+            return asked.refused(failure)
+    return asked.failure(asked.problems)
+
+
 def _given(flags: dict[str, Any]) -> Json:
     """Return what the flags say, in the words of the API."""
     asked = {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}
@@ -143,7 +159,7 @@ def _given(flags: dict[str, Any]) -> Json:
 def _pair(text: str, flag: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign:
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint=flag)
+        raise click.UsageError(f"{flag} is {text!r}; it must be NAME=VALUE.")
     return name, value
 
 

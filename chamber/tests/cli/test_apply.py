@@ -194,7 +194,10 @@ def test_what_differs_can_be_asked_for_by_a_script(run: Run, olga: User, become:
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("teams: [{slug: nlp, burst: 3}]", (2, "nlp: there is no 'burst' here; known are slug, parent,")),
+        (
+            "teams: [{slug: nlp, burst: 3}]",
+            (2, "nlp.burst: there is no 'burst' here; known are slug, parent,"),
+        ),
         ("teams: [{name: NLP}]", (2, "is a mapping with a slug")),
         ("teams: {nlp: 3}", (2, "teams must be a list")),
         ("teams: [{slug: nlp}, {slug: nlp}]", (2, "the team nlp comes twice")),
@@ -204,9 +207,16 @@ def test_what_differs_can_be_asked_for_by_a_script(run: Run, olga: User, become:
             (2, "the PriorityClass a comes twice"),
         ),
         ("teams: [{slug: nlp, shares: [main]}]", (2, "nlp.shares must be a mapping")),
-        ("teams: [{slug: nlp, shares: {main: {gpus: 3}}}]", (2, "nlp.shares.main: there is no 'gpus' here")),
+        (
+            "teams: [{slug: nlp, shares: {main: {gpus: 3}}}]",
+            (2, "nlp.shares.main.gpus: there is no 'gpus' here"),
+        ),
         ("pools: [{slug: main, policy: [strict]}]", (2, "main.policy must be a mapping, not ['strict']")),
-        ("workloads: []", (2, "give pools and teams, each a list")),
+        (
+            "workloads: []",
+            (2, "line 1: workloads: there is no 'workloads' here; known are pools, teams, prio"),
+        ),
+        ("- nlp", (2, "give pools and teams, each a list")),
         ("", (2, "declares no pools and no teams")),
         ("teams: [", (2, "line 1")),
         ("teams: [{slug: nlp, shares: {elsewhere: {reservation: 1}}}]", (3, "There is no pool 'elsewhere'")),
@@ -466,17 +476,55 @@ def test_a_new_pool_and_a_new_team_are_shown_with_what_the_file_says_of_them(run
     }
 
 
-@pytest.mark.usefixtures("as_olga")
-def test_mistakes_of_a_file_s_form_are_told_at_once_with_their_lines(run: Run) -> None:
-    text = "teams:\n  - slug: nlp\n    burst: 3\n  - name: x\n---\npools:\n  main: 3\npriority_classes:\n  a: high\n"
-    result = run("diff", "-f", "-", stdin=text)
-    assert result.exit_code == 2
-    assert [line.partition(": ")[0] for line in result.stderr.splitlines()] == [
-        "Error",
-        "  line 3",
-        "  line 4",
-        "  line 6",
-        "  line 9",
+FORM = """\
+teams:
+  - slug: nlp
+    burst: 3
+    burst: 4
+    maximum: .inf
+    bursting_priority: 30
+    shares: {elsewhere: {reservation: 1}, main: 3, spare: {gpus: 2}}
+  - name: x
+  - {slug: deep, parent: without-a-name}
+---
+workloads: []
+pools:
+  main: 3
+priority_classes:
+  a: high
+  b: 1000001
+  c: 2030-01-31
+"""
+FORM_TOLD = [
+    "  line 4: teams.nlp.burst is given again.",
+    "  line 5: teams.nlp.maximum is .inf; it must be a number that ends.",
+    "  line 6: teams.nlp.bursting_priority: A bursting priority is a whole number from 1 to 10, not 30.",
+    "  line 7: teams.nlp.shares.main must be a mapping with reservation and maximum, not 3.",
+    "  line 7: teams.nlp.shares.spare.gpus: there is no 'gpus' here; known are reservation, maximum.",
+    "  line 8: teams[1]: each of teams is a mapping with a slug, not {'name': 'x'}.",
+    "  line 11: workloads: there is no 'workloads' here; known are pools, teams, priority_classes.",
+    "  line 12: pools must be a list, not {'main': 3}.",
+    "  line 15: priority_classes.a must be a priority, or null to take it out; not 'high'.",
+    "  line 16: priority_classes.b is 1000001; at most 1,000,000 is allowed.",
+    "  line 17: priority_classes.c is the date 2030-01-31; put quotes around it.",
+]
+
+
+@pytest.mark.usefixtures("shared", "as_olga")
+def test_mistakes_of_a_file_s_form_are_told_at_once_with_what_else_is_wrong(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("diff", "apply"):
+        result = run(command, "-f", "-", stdin=FORM)
+        assert result.exit_code == 2
+        assert result.stderr.splitlines() == [
+            f"Error: standard input has {len(FORM_TOLD)} mistakes:",
+            *FORM_TOLD,
+        ]
+    monkeypatch.delenv("CHAMBER_TOKEN")
+    signed_out = run("diff", "-f", "-", stdin=FORM).stderr
+    assert signed_out.splitlines()[1:] == [
+        line for line in FORM_TOLD if "1,000,000" not in line and " 30." not in line
     ]
 
 

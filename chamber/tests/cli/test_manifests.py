@@ -13,7 +13,10 @@ from chamber.cli.status import Failure
 def read(tmp_path: Path, content: str) -> list[dict[str, object]]:
     file = tmp_path / "workloads.yaml"
     file.write_text(content)
-    return manifests.read(str(file)).documents
+    found = manifests.read(str(file))
+    if found.problems:
+        raise found.failure(found.problems)
+    return found.documents
 
 
 @pytest.mark.parametrize(
@@ -34,8 +37,8 @@ def test_one_workload_or_several(tmp_path: Path, content: str, names: list[str])
     [
         ("name: [", "line 1: "),
         ("a: &a [1]\nb: *a", "line 2: aliases are not taken, write it out."),
-        ("name: a\nteam: nlp\nname: b", "line 3: 'name' is given again."),
-        ("a: {b: {c: 1, 'c': 2}}", "line 1: 'c' is given again."),
+        ("name: a\nteam: nlp\nname: b", "line 3: name is given again."),
+        ("a: {b: {c: 1, 'c': 2}}", "line 1: a.b.c is given again."),
         ("- a", "is not a workload"),
         ("workloads: 3", "workloads must be a list"),
         ("", "holds no workload."),
@@ -46,9 +49,9 @@ def test_one_workload_or_several(tmp_path: Path, content: str, names: list[str])
         ("team: nlp\n\ngpus: .inf", "line 3: gpus is .inf; it must be a number that ends."),
         (
             "workloads: [{name: a}]\n---\ngpus: -.inf\ncpu: .nan",
-            "  line 4: cpu is .nan; it must be a number that",
+            "  line 4: workloads[1].cpu is .nan; it must be a number that",
         ),
-        ("environment: {2030-01-31: a}", "line 1: environment: the name 2030-01-31 is no text; put quotes"),
+        ("environment: {2030-01-31: a}", "the name 2030-01-31 is no text; put quotes"),
         ("name: !!binary aGk=", "name is b'hi'; it must be text, a number, a list or a mapping."),
         ("name: a\n---\n- b\n", "line 3: workloads[1]: ['b'] is not a workload"),
     ],

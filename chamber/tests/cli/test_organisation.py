@@ -93,9 +93,11 @@ def test_an_unknown_pool_is_named_with_those_there_are(
     become(ada)
 
     result = run("teams", "--pool", "mian")
+    far = run("teams", "--pool", "elsewhere")
 
-    assert result.exit_code == 3
-    assert result.stderr == "Error: There is no pool 'mian'; there are main.\n"
+    assert result.exit_code == far.exit_code == 3
+    assert result.stderr == "Error: There is no pool 'mian'. Did you mean 'main'?\n"
+    assert far.stderr == "Error: There is no pool 'elsewhere'. There are main.\n"
 
 
 @pytest.mark.usefixtures("busy")

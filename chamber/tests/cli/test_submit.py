@@ -116,14 +116,16 @@ def test_of_a_file_with_a_mistake_nothing_is_taken(run: Run, tmp_path: Path) -> 
     [
         (("--gpus", "1.25"), 6, "The nearest legal values are 1 and 2."),
         (("--pods", "0"), 6, "pods is 0; at least 1 is allowed."),
-        (("--pods", "many"), 2, "'many' is not a valid integer"),
+        (("--pods", "many"), 2, "--pods is 'many'; it must be a whole number."),
         (("--priority", "80"), 6, "Priority 80 is outside your range in NLP"),
         (("--team", "nobody"), 3, "'nobody'"),
-        (("--team", "vision"), 3, "'vision'"),
+        (("--team", "nlpp"), 3, "There is no team 'nlpp'. Did you mean 'nlp'?"),
+        (("--team", "vision"), 3, "There is no team 'vision'.\n"),
+        (("--team", "visionn"), 3, "There is no team 'visionn'.\n"),
         (("--pool", "mian"), 6, "There is no pool 'mian'. Did you mean 'main'?"),
         (("--time-limit", "soon"), 6, "'soon'"),
-        (("--env", "A"), 2, "'A' is not NAME=VALUE."),
-        (("--label", "A"), 2, "'A' is not NAME=VALUE."),
+        (("--env", "A"), 2, "--env is 'A'; it must be NAME=VALUE."),
+        (("--label", "A"), 2, "--label is 'A'; it must be NAME=VALUE."),
         (
             ("--label", "kubernetes.io/arch=x"),
             6,
@@ -255,6 +257,38 @@ def test_mistakes_of_a_file_are_told_with_their_lines_and_keys_as_written(
         "  line 12: workloads[2].image is missing.",
         "  line 14: workloads[2].pods is 0; at least 1 is allowed.",
     ]
+
+
+def test_what_cannot_be_read_of_a_file_is_told_with_what_the_server_finds_in_the_rest(
+    run: Run, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+    text = (
+        "name: 2030-01-31\nteam: nlp\nimage: x\npods: .nan\ngpus: 1.25\nfrobs: 1\n---\n"
+        "- b\n---\n"
+        "team: elsewhere\nworkloads:\n- {name: c, team: nowhere, image: x}\n"
+    )
+    result = run("submit", "-f", "-", stdin=text)
+    assert (result.exit_code, Workload.objects.count()) == (2, 0)
+    told = result.stderr.splitlines()
+    assert [line.partition(";")[0] for line in told] == [
+        "Error: standard input has 7 mistakes:",
+        "  line 1: workloads[0].name is the date 2030-01-31",
+        "  line 4: workloads[0].pods is .nan",
+        "  line 5: workloads[0].gpus: A pod cannot have 1.25 GPUs: a part of a GPU is 0.25, 0.5 or 0.75, more than one "
+        "are whole. The nearest legal values are 1 and 2.",
+        "  line 6: workloads[0].frobs: There is no field 'frobs'.",
+        "  line 8: workloads[1]: ['b'] is not a workload, which is a mapping.",
+        "  line 10: team: there is no 'team' beside workloads, which are all of a document.",
+        "  line 12: workloads[2].team: There is no team 'nowhere'.",
+    ]
+    alone = run("submit", "-f", "-", stdin="name: a\nteam: nlp\nimage: x\nwhen: 2030-01-31\npods: 0\n")
+    assert [line.partition(": ")[2] for line in alone.stderr.splitlines()[1:]] == [
+        "when is the date 2030-01-31; put quotes around it.",
+        "pods is 0; at least 1 is allowed.",
+    ]
+    fine_but_for_that = run("submit", "-f", "-", stdin="name: 2030-01-31\nteam: nlp\nimage: x\n")
+    assert (fine_but_for_that.exit_code, Workload.objects.count()) == (2, 0)
 
 
 def test_a_single_workload_s_mistake_has_its_line_but_not_that_of_what_a_flag_says(
