@@ -11,7 +11,8 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from agentlink.spaces import OWNERS_BEGIN
-from chamber.errors import NotAllowed, no_such
+from chamber.errors import NotAllowed, Refusal, no_such
+from chamber.invalid import not_among
 from chamber.models import AccountLink, User
 from teams.models import Binding, Team
 from teams.permissions import Permission, may_anywhere, paths_where
@@ -102,7 +103,9 @@ def person_for(reader: User, username: str) -> Shown:
 
 
 def matching(rows: QuerySet[User], *, text: str = "", state: str = "") -> QuerySet[User]:
-    """Keep those in whose names or address `text` stands, and who are in a state."""
+    """Keep those in whose names or address `text` stands, and who are in a state; refuse a state that there is not."""
+    if state and state not in set(State):
+        raise Refusal(not_among("state", state, [each.value for each in State]), field="state")
     for word in text.replace("\x00", "").split()[:5]:
         rows = rows.filter(
             Q(username__icontains=word)
@@ -110,7 +113,7 @@ def matching(rows: QuerySet[User], *, text: str = "", state: str = "") -> QueryS
             | Q(last_name__icontains=word)
             | Q(email__icontains=word)
         )
-    return rows.filter(STATES[State(state)]) if state in set(State) else rows
+    return rows.filter(STATES[State(state)]) if state else rows
 
 
 def shown(rows: Iterable[User], reader: User) -> list[Shown]:

@@ -50,8 +50,12 @@ def people(request: HttpRequest) -> HttpResponse:
         if made is not None:
             url, form = deliver(made, request), _invite_form(request, fresh=True)
     text, state = request.GET.get("q", "")[:100], request.GET.get("state", "")
-    rows = reading.matching(rows, text=text, state=state).order_by("username")
-    shown = Paginator(rows, PAGE_ROWS).get_page(request.GET.get("page"))
+    wrong: Refusal | None = None
+    try:
+        rows = reading.matching(rows, text=text, state=state)
+    except Refusal as refusal:
+        wrong, rows = refusal, rows.none()
+    shown = Paginator(rows.order_by("username"), PAGE_ROWS).get_page(request.GET.get("page"))
     found = reading.shown(shown.object_list, reader)
     context = {
         "people": found,
@@ -60,12 +64,13 @@ def people(request: HttpRequest) -> HttpResponse:
         "q": text,
         "state": state,
         "states": STATE_NAMES,
+        "wrong": wrong,
         "form": form,
         "made": made,
         "url": url,
         **_powers(request),
     }
-    status = 422 if form is not None and form.errors else 200
+    status = 422 if wrong or (form is not None and form.errors) else 200
     return _once(page(request, "people/list.html", context, status=status), url)
 
 

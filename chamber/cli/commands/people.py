@@ -47,7 +47,7 @@ def people() -> None:
 @output_option
 def list_(text: str | None, state: str | None, form: Form) -> None:
     """List people whom you may see; TEXT stands in a name or the address."""
-    asked = {name: value for name, value in (("q", text), ("state", state)) if value}
+    asked = {name: value for name, value in (("search", text), ("state", state)) if value}
     with connect() as client:
         show(list(client.rows("people/", asked)), form, PEOPLE, name="username", empty="There is nobody.")
 

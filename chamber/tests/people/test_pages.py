@@ -142,6 +142,9 @@ def test_people_are_found_by_name_address_and_state(page: Client, acme: Team) ->
     ):  # fmt: skip
         text = page.get(f"/people/?{query}").content.decode()
         assert {name for name in ("ada", "bob", "cleo", "olga") if f"/people/{name}/" in text} == found, query
+    wrong = page.get("/people/?state=gone")
+    assert wrong.status_code == 422
+    assert "&#x27;gone&#x27; is not allowed for state; allowed are" in wrong.content.decode()
 
 
 def test_disabling_on_the_page_says_why_not_beside_the_field(page: Client, acme: Team) -> None:
