@@ -20,13 +20,13 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from agentlink import spaces
-from agentlink.inventory import CLUSTER_LABEL
 from agentlink.models import AdoptedJob, BoundNamespace, Cluster, Device
 from agentlink.protocol import Discovered, DiscoveredJob, Report, Verdict
 from chamber import live, logs
 from chamber.errors import Refusal
 from chamber.transactions import keep
 from teams.actors import Actor
+from teams.models import CLUSTER_LABEL
 from teams.permissions import Permission, may
 from teams.rules import TIERS, EffectiveRules, effective_rules_by_team, kubectl_limits
 from workloads import lifecycle

@@ -267,7 +267,9 @@ class Deployment:
     def add_agent(self, name: str, reported: Sequence[Node], *, start: bool = True) -> Service:
         """Connect a cluster and start its agent, which simulates these nodes; its pods outlive the agent."""
         with self.api("otto") as api:
-            answer = api.post("clusters/", json={"name": name, "backend": "simulated"})
+            pools = [pool["slug"] for pool in api.get("pools/").raise_for_status().json()["results"]]
+            body = {"name": name, "backend": "simulated", "pools": pools}
+            answer = api.post("clusters/", json=body)
         if answer.status_code != 201:
             raise DeploymentFailed(f"The cluster {name} could not be connected: {answer.text}")
         files = {

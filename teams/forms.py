@@ -321,6 +321,10 @@ class PoolForm(Form):
     node_selector = LabelsField(
         label="Node labels", help_text="One name=value a line, all must match; empty picks every node."
     )
+    clusters = LinesField(
+        label="Clusters",
+        help_text="Names of the clusters that may serve it, one a line. Nodes of others are in no pool by its labels.",
+    )
     topology = LinesField(label="Topology levels", help_text="One label name a line, outermost first.")
     paused = forms.BooleanField(label="Paused: nothing new is admitted", required=False)
     queueing = forms.ChoiceField(
@@ -402,7 +406,16 @@ class PoolForm(Form):
     def __init__(self, data: Any = None, *, pool: Pool) -> None:
         initial: dict[str, Any] = {
             name: getattr(pool, name)
-            for name in ("version", "name", "slug", "order", "node_selector", "topology", "paused")
+            for name in (
+                "version",
+                "name",
+                "slug",
+                "order",
+                "node_selector",
+                "clusters",
+                "topology",
+                "paused",
+            )
         }
         super().__init__(data, initial=initial | pool.rules.model_dump(mode="json"))
 

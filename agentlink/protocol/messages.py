@@ -267,7 +267,8 @@ class Hello(_Message):
     """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins.
 
     `epoch` is the latest that agents of the cluster were told; None: this agent remembers none. A `farewell` is the
-    last conversation about a cluster: it takes no work, and the cluster does not count as connected by it.
+    last conversation about a cluster: it takes no work, and the cluster does not count as connected by it. `at` is when
+    it was said, by the agent's clock: what was said before the hello of a live agent does not win over it.
     """
 
     type: Literal["hello"] = "hello"
@@ -278,6 +279,7 @@ class Hello(_Message):
     gpus: Count
     epoch: Epoch | None = None
     farewell: bool = False
+    at: AwareDatetime | None = None
 
 
 class Heartbeat(_Message):
@@ -503,7 +505,8 @@ class Taken(_Part):
 
 class Ack(_Message):
     """What the server took: reports, the generation of a whole inventory, that the cluster was released; after a hello
-    or a heartbeat that has an epoch, the present one.
+    or a heartbeat that has an epoch, the present one. With an inventory, `unbound` says which pools would have some of
+    its nodes, were the cluster bound to them.
     """
 
     type: Literal["ack"] = "ack"
@@ -511,6 +514,7 @@ class Ack(_Message):
     inventory: Count | None = None
     epoch: Annotated[Epoch | None, SINCE_0_2] = None
     released: Annotated[bool, SINCE_0_2] = False
+    unbound: Annotated[Sentence, SINCE_0_2] = ""
 
 
 class ErrorCode(StrEnum):

@@ -13,13 +13,13 @@ from chamber.cli.client import Json
 from chamber.cli.output import Row
 from chamber.cli.status import Exit, Failure
 
-POOL_KEYS = ("name", "order", "node_selector", "topology", "policy", "paused")
+POOL_KEYS = ("name", "order", "node_selector", "clusters", "topology", "policy", "paused")
 LIMIT_KEYS = ("name", "bursting_priority", "burst_limit_percent", "maximum")
 TEAM_KEYS = ("parent", *LIMIT_KEYS, "shares")
 SHARE_KEYS = ("reservation", "maximum")
 NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
 NEW_TEAM: Json = {"version": 1, "pools": []}
-NODE_KEYS = ("order", "node_selector")
+NODE_KEYS = ("order", "node_selector", "clusters")
 """By which it goes which pool a node is in."""
 
 

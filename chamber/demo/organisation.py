@@ -94,11 +94,19 @@ def make_organisation() -> None:
             "slug": "main",
             "order": 1,
             "node_selector": {"pool": "main"},
+            "clusters": ["east", "west"],
             "topology": ["zone"],
         },
     )
     actions.create_pool(
-        by=SETUP, values={"name": "Shared", "slug": "shared", "order": 2, "node_selector": {"pool": "shared"}}
+        by=SETUP,
+        values={
+            "name": "Shared",
+            "slug": "shared",
+            "order": 2,
+            "node_selector": {"pool": "shared"},
+            "clusters": ["lab"],
+        },
     )
     actions.set_many(by=SETUP, edits=[_reservation(teams[name], main, gpus) for name, _, _, gpus in TEAMS])
 

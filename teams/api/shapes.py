@@ -311,6 +311,12 @@ class PoolPatch(StrictSerializer):
     slug = serializers.CharField(max_length=200, required=False)
     order = serializers.IntegerField(required=False)
     node_selector = serializers.DictField(child=serializers.CharField(max_length=253), required=False)
+    clusters = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        required=False,
+        help_text="Names of the clusters that may serve it, whatever labels others give their nodes. Of a new pool "
+        "that says none: the cluster that its selector names; of the first pool, all that there are.",
+    )
     topology = serializers.ListField(
         child=serializers.CharField(max_length=253), required=False, max_length=8
     )
@@ -406,7 +412,8 @@ class DeclaredShape(serializers.Serializer[Any]):
     dry_run = serializers.BooleanField()
     nodes = NodesMovedShape(many=True)
     warnings = serializers.ListField(
-        child=serializers.CharField(), help_text="Pools of which more is guaranteed than their nodes have."
+        child=serializers.CharField(),
+        help_text="Pools of which more is guaranteed than their nodes have, or that no cluster may serve.",
     )
     not_allowed = serializers.ListField(
         child=serializers.CharField(),
@@ -423,6 +430,7 @@ class PoolShape(serializers.Serializer[Any]):
     name = serializers.CharField()
     order = serializers.IntegerField()
     node_selector = serializers.DictField(child=serializers.CharField())
+    clusters = serializers.ListField(child=serializers.CharField())
     topology = serializers.ListField(child=serializers.CharField())
     policy = PolicyShape()
     paused = serializers.BooleanField()

@@ -5,6 +5,7 @@ from teams.models.binding import Binding, Role
 from teams.models.horizon import Horizon
 from teams.models.policy import VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
 from teams.models.pool import (
+    CLUSTER_LABEL,
     ElasticPreemption,
     Fairness,
     Placement,
@@ -17,6 +18,7 @@ from teams.models.pool import (
 from teams.models.team import Team
 
 __all__ = [
+    "CLUSTER_LABEL",
     "VOLUME_KINDS",
     "AuditEvent",
     "Binding",
