@@ -20,6 +20,8 @@ MAX_FIGURES = 500
 """Figures in one `usage`, for the same reason."""
 MOST_EPOCHS = 2**52
 MAX_SENTENCE = 2000
+MAX_NAMED = 100
+"""Secrets, or ConfigMaps, that the pods of one Job name."""
 MAX_DEVICES = 8192
 """GPUs of one figure: as many as fit a message."""
 SINCE_0_2 = Since("0.2.0")
@@ -326,7 +328,8 @@ class DiscoveredJob(_Part):
     """A Job that somebody created in a bound namespace and asks to have adopted, as it is now.
 
     Quantities are per pod. `priority` is what its label says, as it is written there, `priority_class` what its pods
-    name; `who` what an annotation says, which anybody could have written. `problems` say why it cannot be adopted,
+    name; `who` what an annotation says, which anybody could have written. `secrets` and `config_maps` are the names of
+    those that its pods read, by variables or by volumes. `problems` say why it cannot be adopted,
     whoever asks. `revision` is a digest of all that its people wrote.
     """
 
@@ -349,6 +352,8 @@ class DiscoveredJob(_Part):
     who: Sentence = ""
     service_account: Name = "default"
     volumes: tuple[Word, ...] = ()
+    secrets: Annotated[tuple[Name, ...], Field(max_length=MAX_NAMED)] = ()
+    config_maps: Annotated[tuple[Name, ...], Field(max_length=MAX_NAMED)] = ()
     problems: tuple[Sentence, ...] = ()
     finished: bool = False
     revision: Code = ""

@@ -261,6 +261,20 @@ class RulesShape(StrictSerializer):
     volumes = serializers.ListField(
         child=serializers.ChoiceField(choices=sorted(VOLUME_KINDS)), required=False, allow_null=True
     )
+    secrets = serializers.ListField(
+        child=serializers.CharField(max_length=253),
+        required=False,
+        allow_null=True,
+        max_length=200,
+        help_text="Secrets that Jobs made with kubectl may read, by variables or volumes; `*` is all. Built in: none.",
+    )
+    config_maps = serializers.ListField(
+        child=serializers.CharField(max_length=253),
+        required=False,
+        allow_null=True,
+        max_length=200,
+        help_text="ConfigMaps that they may read; `*` is all. Built in: all.",
+    )
     priority_classes = serializers.DictField(
         child=serializers.IntegerField(min_value=0, max_value=1_000_000),
         required=False,

@@ -3,7 +3,7 @@
 from teams.models.audit import AuditEvent
 from teams.models.binding import Binding, Role
 from teams.models.horizon import Horizon
-from teams.models.policy import VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
+from teams.models.policy import ANY, VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
 from teams.models.pool import (
     CLUSTER_LABEL,
     ElasticPreemption,
@@ -18,6 +18,7 @@ from teams.models.pool import (
 from teams.models.team import Team
 
 __all__ = [
+    "ANY",
     "CLUSTER_LABEL",
     "VOLUME_KINDS",
     "AuditEvent",
