@@ -84,7 +84,7 @@ DATABASES = {
     )
 }
 # Redis carries announcements and bells between processes, and what may be lost; without it, one process is all.
-REDIS = stores.redis_url(env.text("CHAMBER_REDIS", ""))
+REDIS = stores.redis_url(env.text("CHAMBER_REDIS", ""), env.text("CHAMBER_REDIS_PASSWORD", ""))
 CACHES = stores.caches(REDIS)
 CHANNEL_LAYERS = stores.channel_layers(REDIS)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -189,6 +189,9 @@ CELERY_TASK_PUBLISH_RETRY_POLICY = {
 CELERY_TASK_ROUTES = {"scheduling.tasks.run_cycle": {"queue": "scheduling"}}
 CELERY_TASK_DEFAULT_QUEUE = "celery"
 CELERY_TASK_QUEUES = stores.queues("scheduling", "celery")
+# What is in Redis is JSON: whoever can write there may not have a worker run code.
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_BACKEND = None
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
