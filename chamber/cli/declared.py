@@ -235,7 +235,7 @@ def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
         return
     body: Json = {}
     for key in POOL_KEYS:
-        if key in pool and key != "policy" and pool[key] != now[key]:
+        if key in pool and key != "policy" and not _is_same(key, pool[key], now[key]):
             body[key] = pool[key]
             plan.note("pool", slug, key, now[key], pool[key])
     policy = pool.get("policy") or {}
@@ -246,6 +246,13 @@ def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
         body["policy"] = differing
     if body:
         plan.pools[slug] = body
+
+
+def _is_same(key: str, wanted: Any, now: Any) -> bool:
+    """Return whether a value is as it is to be; clusters in whatever order."""
+    if key == "clusters" and isinstance(wanted, list):
+        return sorted(map(str, wanted)) == sorted(now)
+    return bool(wanted == now)
 
 
 def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:

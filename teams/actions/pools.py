@@ -147,6 +147,8 @@ def _checked(changes: PoolChanges, stored: Pool | None) -> PoolChanges:
         raise refusal_of(problems)
     if "policy" in values:
         values["policy"] = PoolPolicy.model_validate(values["policy"]).model_dump(mode="json")
+    if "clusters" in values:
+        values["clusters"] = sorted(values["clusters"])
     return values
 
 

@@ -151,6 +151,7 @@ def test_nodes_that_another_pool_picks_are_counted(run: Run, pool: Pool, command
     assert moved == [{"kind": "nodes", "name": "2", "field": "pool", "before": "main", "after": "spare"}]
     assert "Warning:" not in result.stderr
     assert Pool.objects.filter(slug="spare").exists() == (command == "apply")
+    assert run("diff", "-f", "-", stdin="pools: [{slug: main, clusters: [west, lab, east]}]").stdout == ""
 
 
 @pytest.mark.usefixtures("shared", "as_olga")
