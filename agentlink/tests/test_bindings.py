@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from django.apps import apps
@@ -11,6 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from agentlink import actions, inventory, protocol, removal
+from agentlink.agent.runner import _Conversation
 from agentlink.models import Backend, Cluster, Node
 from agentlink.protocol import Ack, ErrorCode
 from agentlink.session import Answer
@@ -192,3 +194,12 @@ def test_an_upgrade_binds_clusters_to_what_they_serve(place: Place) -> None:
     import_module("agentlink.migrations.0019_clusters_are_bound_to_pools").bind(apps, None)
     clusters = dict(Pool.objects.values_list("pk", "clusters"))
     assert clusters == {place.pool.pk: ["east", "west"], named.pk: ["lab"], empty.pk: []}
+
+
+def test_an_agent_logs_what_its_labels_claim_once_while_they_claim_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    conversation = cast("_Conversation", SimpleNamespace(_unbound=""))
+    for told in (CLAIM, CLAIM, "", CLAIM):
+        _Conversation._tell_unbound(conversation, told)
+    assert [record.getMessage() for record in caplog.records] == [CLAIM, CLAIM]
