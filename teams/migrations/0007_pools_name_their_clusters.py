@@ -11,6 +11,7 @@ class Migration(migrations.Migration):
             name="clusters",
             field=models.JSONField(
                 blank=True,
+                db_default=models.Value([], models.JSONField()),
                 default=list,
                 help_text="Names of the clusters that may serve it; of no other it has nodes.",
             ),

@@ -95,6 +95,7 @@ class Pool(models.Model):
     )
     clusters = models.JSONField(
         default=list,
+        db_default=models.Value([], models.JSONField()),
         blank=True,
         help_text="Names of the clusters that may serve it; of no other it has nodes.",
     )
