@@ -76,8 +76,9 @@ def test_every_documented_setting_is_reached_by_a_value() -> None:
     assert {"CHAMBER_DATABASE", "CHAMBER_IDLE_MINUTES", "CHAMBER_GRACE_SECONDS"} <= explained
     database = {"url": "postgresql://chamber@db/chamber", "passwordKey": "password"}
     mail = {"urlKey": "mail_url", "from": "gpus@example.org"}
+    bell = {"url": "redis://redis:6379/0", "passwordKey": "bell"}
     values = server_with(
-        settings=SETTINGS, database=database, mail=mail, publicUrl="https://gpus.example.org"
+        settings=SETTINGS, database=database, redis=bell, mail=mail, publicUrl="https://gpus.example.org"
     )
     made = containers(rendered(values))["web"]
     given = {said["name"].removesuffix("_FILE"): said.get("value") for said in made["env"]}

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from agentlink import epochs, protocol
+from agentlink import bindings, epochs, protocol
 from agentlink.models import AgentToken, Assignment, Cluster
 from agentlink.models.cluster import RESTORED_SHOWN_FOR
 from chamber import __version__, marks
@@ -133,6 +133,7 @@ def clusters() -> Iterator[Finding | Fact]:
     """Look whether the clusters' agents are in touch, and speak this version's protocol."""
     now = _now()
     with_token = set(AgentToken.objects.filter(revoked_at__isnull=True).values_list("cluster", flat=True))
+    refused = bindings.refused()
     for cluster in Cluster.objects.order_by("name"):
         if cluster.last_seen_at is None:
             step = (
@@ -148,6 +149,8 @@ def clusters() -> Iterator[Finding | Fact]:
                 f"The clock of the agent of the cluster {cluster.name} is {cluster.clock_problem}.",
                 "Have all machines keep the time by NTP: the times that it reports are as wrong.",
             )
+        for text in refused.get(cluster.pk, []):
+            yield Finding(text, "Bind the cluster to that pool, or take the labels off its nodes.")
         if cluster.refusal_now:
             yield Finding(
                 f"An agent that comes with a token of the cluster {cluster.name} is refused: {cluster.refusal_now}",
