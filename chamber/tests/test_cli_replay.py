@@ -104,7 +104,7 @@ def test_what_is_no_number_is_a_mistake_of_usage(run: Run, word: str) -> None:
     result = run("--", word)
 
     assert result.exit_code == 2
-    assert "is no number of a cycle" in result.stderr
+    assert "it must be the number of a cycle" in result.stderr
 
 
 def test_settings_that_cannot_be_used_are_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
