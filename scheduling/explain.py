@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster, Node
 from chamber.words import clock_time, code_in_words
-from scheduling import memory, silence
+from scheduling import growing, memory, silence
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
@@ -155,15 +155,21 @@ def explain_many(
 ) -> dict[UUID, Explanation]:
     """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
 
-    A Pending or Queued one has one always, any other open one where its cluster is silent. Whether the reader may see
+    A Pending or Queued one has one always, any other open one where its cluster is silent, or it runs with fewer pods
+    than it asks for. Whether the reader may see
     the workloads is the caller's business. Those with GPUs take a query more, those whose pods begin another, those
     after one that did not complete another.
     """
     reader = Reader(user, last.names if last else None)
     silent, starting, unknown = _silent_clusters(workloads), _starting(workloads), silence.look()
+    partly = {
+        key: Explanation(growing.CODE, sentence, "wait", next_step=growing.NEXT_STEP)
+        for key, sentence in growing.sentences(workloads, last, unknown).items()
+    }
     found = {
         workload.pk: silent.get(workload.pk)
         or starting.get(workload.pk)
+        or partly.get(workload.pk)
         or _told(workload, _of(workload, last, reader), unknown)
         for workload in workloads
     }

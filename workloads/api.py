@@ -49,7 +49,7 @@ SHOWN = ("team", "owner", "pool", "attempt", "adopted_job__cluster")
 
 def workload_for(request: Request, slug: str) -> Workload:
     """Return the workload with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
-    rows = Workload.objects.visible_to(person(request)).select_related(*SHOWN)
+    rows = Workload.objects.visible_to(person(request)).select_related(*SHOWN).with_placed_pods()
     found = rows.filter(slug=slug).first()
     if found is None:
         raise NotVisible(f"There is no workload {slug!r}, or not for you.")
@@ -83,7 +83,7 @@ class Workloads(APIView):
         filters.require_known(person(request))
         size = _limit(request.query_params.get("limit"))
         rows = Workload.objects.visible_to(person(request))
-        rows = rows.select_related(*SHOWN)
+        rows = rows.select_related(*SHOWN).with_placed_pods()
         rows = filters.apply(rows, user=person(request), now=timezone.now())
         cursor = request.query_params.get("cursor")
         if cursor and not listing.is_cursor(cursor, sort=filters.sort):

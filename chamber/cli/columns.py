@@ -11,8 +11,21 @@ def _status(workload: Row) -> str:
     return str(workload["status"]).capitalize() + held
 
 
+def _partly(workload: Row) -> str:
+    """Return how many of its pods have GPUs where others wait: `3 of 30`; else nothing."""
+    placed = workload.get("placed_pods")
+    return "" if placed in {None, workload["pods"]} else f"{placed} of {workload['pods']}"
+
+
 def _gpus(workload: Row) -> str:
-    """Return what all pods ask for together, as `2 x 4`; memory of a GPU, or slices, where these are asked for."""
+    """Return what all pods ask for together, as `2 x 4`; memory of a GPU, or slices, where these are asked for. Of one
+    that runs with fewer pods, what these hold: `3 (of 30 x 1)`.
+    """
+    held = f"{text(workload['held_gpus'])} (of {{}})" if _partly(workload) else "{}"
+    return held.format(_asked(workload))
+
+
+def _asked(workload: Row) -> str:
     if slices := workload.get("slices"):
         return f"{slices} slice{'' if slices == 1 else 's'} ({text(workload['total_gpus'])})"
     one = f"{workload['gpu_memory_mib']} MiB" if workload["gpu_memory_mib"] else text(workload["gpus"])
@@ -36,6 +49,7 @@ WORKLOADS = [
 
 WORKLOAD = [
     *(Column(column.heading, column.value) for column in WORKLOADS),
+    Column("Pods", lambda w: _partly(w) or w["pods"]),
     Column("Min pods", lambda w: None if w["min_pods"] == w["pods"] else w["min_pods"]),
     Column("GPU types", lambda w: w["gpu_types"]),
     Column("Time limit", lambda w: w["time_limit_seconds"] and duration(w["time_limit_seconds"])),
