@@ -22,7 +22,14 @@ from workloads import actions, listing, warnings, watch
 from workloads.admissible import completed
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest, Unreadable, parse_many
-from workloads.shapes import SUBMISSION, AttemptShape, EventShape, SubmittedShape, WorkloadShape
+from workloads.shapes import (
+    SUBMISSION,
+    AttemptShape,
+    EventShape,
+    OneWorkloadShape,
+    SubmittedShape,
+    WorkloadShape,
+)
 from workloads.submission import submit
 
 FILTERS = [
@@ -115,7 +122,8 @@ class Workloads(APIView):
         )
         told = warnings.of(made)
         answer = [
-            {**one, "warnings": told[workload.pk]} for workload, one in zip(made, shown(made), strict=True)
+            {**one, "depends_on": each.depends_on, "warnings": told[workload.pk]}
+            for workload, each, one in zip(made, asked, shown(made), strict=True)
         ]
         return Response({"workloads": answer} if several else answer[0], status=201)
 
@@ -139,11 +147,14 @@ def _address(request: Request, cursor: str | None) -> str | None:
 class OneWorkload(APIView):
     """One workload."""
 
-    @extend_schema(responses=WorkloadShape)
+    @extend_schema(responses=OneWorkloadShape)
     def get(self, request: Request, slug: str) -> Response:
         """Return the workload, with the ETag of its version."""
         workload = workload_for(request, slug)
-        return Response(shown([workload])[0], headers={"ETag": etag(workload.version)})
+        needed = Workload.objects.visible_to(person(request)).filter(needed_by__workload=workload)
+        slugs = list(needed.order_by("-submitted_at").values_list("slug", flat=True))
+        body = {**shown([workload])[0], "depends_on": slugs}
+        return Response(body, headers={"ETag": etag(workload.version)})
 
 
 class Attempts(APIView):

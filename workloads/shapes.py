@@ -151,7 +151,22 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         return workload.attempt.number if workload.attempt is not None else None
 
 
-class SubmittedShape(WorkloadShape):
+class OneWorkloadShape(WorkloadShape):
+    """A workload by itself."""
+
+    depends_on = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Those that it starts after, as far as you may see them.",
+    )
+
+    class Meta:
+        model = Workload
+        fields = (*WorkloadShape.Meta.fields, "depends_on")
+        read_only_fields = fields
+
+
+class SubmittedShape(OneWorkloadShape):
     """A workload that was just submitted."""
 
     warnings = serializers.ListField(
@@ -162,7 +177,7 @@ class SubmittedShape(WorkloadShape):
 
     class Meta:
         model = Workload
-        fields = (*WorkloadShape.Meta.fields, "warnings")
+        fields = (*OneWorkloadShape.Meta.fields, "warnings")
         read_only_fields = fields
 
 

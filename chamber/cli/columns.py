@@ -61,6 +61,39 @@ WORKLOAD = [
 ]
 
 
+def _pairs(name: str, sign: str = "=") -> Callable[[Row], object]:
+    return lambda w: [f"{key}{sign}{value}" for key, value in w[name].items()]
+
+
+def _per_pod(w: Row) -> str:
+    """Return CPU and memory of each pod: `8 CPUs, 65536 MiB`."""
+    cpu = f"{text(w['cpu'])} CPU{'' if w['cpu'] == 1 else 's'}" if w["cpu"] else ""
+    return ", ".join(filter(None, [cpu, f"{w['memory_mib']} MiB" if w["memory_mib"] else ""]))
+
+
+DESCRIBED = [
+    *WORKLOAD,
+    Column("Pods ask for", _per_pod),
+    Column("Shared memory", lambda w: w["shm_mib"] and f"{w['shm_mib']} MiB"),
+    Column("Pools", lambda w: w["pools"]),
+    Column("Partition", lambda w: w["partition"]),
+    Column("Node selector", _pairs("node_selector")),
+    Column("Tolerations", lambda w: w["tolerations"]),
+    Column("Topology required", lambda w: w["topology_required"]),
+    Column("Topology preferred", lambda w: w["topology_preferred"]),
+    Column("Environment", lambda w: list(w["environment"])),
+    Column("Labels", _pairs("labels")),
+    Column("Annotations", _pairs("annotations", ": ")),
+    Column("Starts after", lambda w: w.get("depends_on")),
+    Column("Grace period", lambda w: duration(w["grace_seconds"])),
+    Column("On preemption", lambda w: w["on_preemption"].capitalize()),
+    Column("Requeues allowed", lambda w: w["max_requeues"]),
+    Column("Retries", lambda w: w["max_retries"]),
+    Column("If impossible", lambda w: "It fails" if w["fail_if_impossible"] else "It waits"),
+]
+"""All that was asked for; of the environment the names, for values may be secrets."""
+
+
 def _percent(name: str) -> Callable[[Row], object]:
     return lambda use: None if use[name] is None else f"{use[name]} %"
 
