@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster, Node
 from chamber.words import clock_time, code_in_words
-from scheduling import memory, silence
+from scheduling import growing, memory, silence
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
@@ -82,6 +82,8 @@ OF_NODES = frozenset(
     }
 )
 """Reasons that say that the nodes of a pool will not do."""
+AFTER_OTHERS = engine.ReasonCode.WAITING_FOR_DEPENDENCY.value
+OF_DEPENDENCIES = frozenset({AFTER_OTHERS, dependencies.FAILED})
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
 PODS_BEGIN = "pods-being-created"
 EMPTYING = "waiting-for-victims"
@@ -134,7 +136,7 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
 
 def _advised(workload: Workload, explanation: Explanation, user: "User | AnonymousUser") -> Explanation:
     """Return the explanation with advice that this reader can follow, or that says who can."""
-    if explanation.code == dependencies.FAILED and workload.is_open:  # told for this reader already
+    if explanation.code in OF_DEPENDENCIES and workload.is_open:  # told for this reader already
         return explanation
     if advice.is_for(explanation.next_step, workload, user):
         return explanation
@@ -155,19 +157,25 @@ def explain_many(
 ) -> dict[UUID, Explanation]:
     """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
 
-    A Pending or Queued one has one always, any other open one where its cluster is silent. Whether the reader may see
+    A Pending or Queued one has one always, any other open one where its cluster is silent, or it runs with fewer pods
+    than it asks for. Whether the reader may see
     the workloads is the caller's business. Those with GPUs take a query more, those whose pods begin another, those
-    after one that did not complete another.
+    after others that have not completed another.
     """
     reader = Reader(user, last.names if last else None)
     silent, starting, unknown = _silent_clusters(workloads), _starting(workloads), silence.look()
+    partly = {
+        key: Explanation(growing.CODE, sentence, "wait", next_step=growing.NEXT_STEP)
+        for key, sentence in growing.sentences(workloads, last, unknown).items()
+    }
     found = {
         workload.pk: silent.get(workload.pk)
         or starting.get(workload.pk)
+        or partly.get(workload.pk)
         or _told(workload, _of(workload, last, reader), unknown)
         for workload in workloads
     }
-    _name_dependencies({workload.pk: workload for workload in workloads}, found, user)
+    _name_dependencies({workload.pk: workload for workload in workloads}, found, last, user)
     if last is not None:
         pools = {key: wait.pool for key in found if (wait := last.waits.get(str(key))) is not None}
         _name_released(found, pools)
@@ -178,32 +186,90 @@ def explain_many(
 def _name_dependencies(
     workloads: Mapping[UUID, Workload],
     found: dict[UUID, Explanation | None],
+    last: LastCycle | None,
     user: "User | AnonymousUser",
 ) -> None:
-    """Put in what those wait for that start after one which did not complete, and what the reader can do about that (1
+    """Put in what those wait for that start after others, how these stand, and what the reader can do about that (1
     query, none without any).
     """
-    stuck = {
+    after = {
         key: told
         for key, told in found.items()
-        if told is not None and told.code == dependencies.FAILED and workloads[key].is_open
+        if told is not None and told.code in OF_DEPENDENCIES and workloads[key].is_open
     }
-    for key, needed in dependencies.failed(stuck).items():
-        names, waiting = [called(row, user) for row in needed], workloads[key]
-        own = [row.slug for row in needed if is_controlled_by(user, row)]
-        step = f"{dependencies.requeue(own, others=len(needed) - len(own))}."
-        if is_controlled_by(user, waiting):
-            step += (
-                f" Or cancel this one (chamber cancel {waiting.slug}) and submit it without the dependency: Clone on "
-                "its page."
-            )
-        found[key] = replace(
-            stuck[key],
-            sentence=stuck[key].sentence.replace(
-                reasons.DID_NOT_COMPLETE, dependencies.sentence(needed, names)
-            ),
-            next_step=step,
-        )
+    for key, needed in dependencies.unmet(after).items():
+        told, failed = after[key], [row for row in needed if not row.is_open]
+        if told.code == AFTER_OTHERS:
+            found[key] = _after_open(workloads[key], told, needed, last, user)
+        elif failed:
+            found[key] = _after_failed(workloads[key], told, failed, user)
+
+
+def _after_failed(
+    waiting: Workload, told: Explanation, failed: Sequence[Workload], user: "User | AnonymousUser"
+) -> Explanation:
+    """Return why one waits that starts after these, which ended otherwise than Completed."""
+    named = dependencies.sentence(failed, [called(row, user) for row in failed])
+    own = [row.slug for row in failed if is_controlled_by(user, row)]
+    step = f"{dependencies.requeue(own, others=len(failed) - len(own))}.{_or_without(waiting, user)}"
+    return replace(told, sentence=told.sentence.replace(reasons.DID_NOT_COMPLETE, named), next_step=step)
+
+
+def _after_open(
+    waiting: Workload,
+    told: Explanation,
+    needed: Sequence[Workload],
+    last: LastCycle | None,
+    user: "User | AnonymousUser",
+) -> Explanation:
+    """Return why one waits that starts after these, which have not ended; advice where some do not start by
+    themselves.
+    """
+    states = [_state(row, last) for row in needed]
+    named = dependencies.sentence(needed, [called(row, user) for row in needed], states)
+    held = [row for row in needed if row.held and row.status == Status.PENDING]
+    stuck = [row for row in needed if row not in held and _reason_stays(row, last)]
+    told = replace(told, sentence=told.sentence.replace(reasons.WAITS_FOR_OTHERS, named))
+    if told.next_step == CALL_AN_OPERATOR or not (held or stuck):
+        return told
+    own = [row.slug for row in held if is_controlled_by(user, row)]
+    seen = [row.slug for row in stuck if may(user, Permission.VIEW_WORKLOADS, row.team)]
+    steps = [
+        dependencies.release(own, others=len(held) - len(own)),
+        dependencies.look_after(seen, others=len(stuck) - len(seen)),
+    ]
+    step = f"{'. '.join(filter(None, steps))}.{_or_without(waiting, user)}"
+    return replace(told, kind="change", next_step=step)
+
+
+def _state(needed: Workload, last: LastCycle | None) -> str:
+    """Return how one stands that others start after: its status, and what keeps it that time does not mend."""
+    status = needed.get_status_display()
+    if needed.status != Status.PENDING:
+        return status
+    if needed.held:
+        return f"{status}, on hold"
+    reason = _reason_stays(needed, last)
+    return f"{status}, {label_inside(reason)}" if reason else status
+
+
+def _reason_stays(needed: Workload, last: LastCycle | None) -> str:
+    """Return the code of what keeps one from starting that time alone does not mend: somebody has to change something,
+    or it starts after others itself; else empty.
+    """
+    if needed.status != Status.PENDING:
+        return ""
+    wait = last.waits.get(str(needed.pk)) if last is not None else None
+    code = wait.reason.code.value if wait is not None else needed.reason_code
+    return code if code == AFTER_OTHERS or kind_of(code) != engine.ReasonKind.WAIT.value else ""
+
+
+def _or_without(waiting: Workload, user: "User | AnonymousUser") -> str:
+    """Return the other way for those who control one that starts after others."""
+    if not is_controlled_by(user, waiting):
+        return ""
+    cancel = f"cancel this one (chamber cancel {waiting.slug})"
+    return f" Or {cancel} and submit it without the dependency: Clone on its page."
 
 
 def _name_released(found: dict[UUID, Explanation | None], pools: Mapping[UUID, str | None]) -> None:

@@ -53,7 +53,8 @@ ELSEWHERE = {
 }
 """What advises to choose another pool, and what to do instead where no pool would do."""
 DID_NOT_COMPLETE = "A workload it depends on did not complete."
-"""Said of any; who may know which it is, is told its name in place of this."""
+WAITS_FOR_OTHERS = "It waits for workloads it depends on to complete."
+"""Both are said of any; who may know which it is, is told its name in place of this."""
 
 
 def kind_of(code: ReasonCode) -> ReasonKind:
@@ -87,7 +88,7 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
     if workload.dependency is Dependency.WAITING:
         return reason(
             ReasonCode.WAITING_FOR_DEPENDENCY,
-            "It waits for workloads it depends on to complete.",
+            WAITS_FOR_OTHERS,
             "Nothing to do; it joins the queue when they have completed.",
         )
     if workload.dependency is Dependency.FAILED:

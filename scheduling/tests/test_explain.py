@@ -225,6 +225,56 @@ def test_one_whose_dependency_failed_is_told_which_and_what_can_be_done(
     assert reason.code == "waiting-for-dependency"
 
 
+def test_one_that_starts_after_others_is_told_how_these_stand_and_what_helps(acme: Acme) -> None:
+    def after(*needed: Workload) -> Workload:
+        row = make_workload(acme.research, acme.owner)
+        Dependency.objects.bulk_create(Dependency(workload=row, needs=each) for each in needed)
+        return row
+
+    runs, held = (make_workload(acme.research, acme.owner, held=hold) for hold in (False, True))
+    never = make_workload(acme.production, acme.outsider, partition="zz", slug="secret")
+    plain, stuck = after(runs), after(runs, held, never)
+    behind = after(stuck)
+    run_cycle()
+    run_pods([runs])
+
+    told = explain(plain, acme.owner)
+    assert told is not None
+    assert (told.code, told.kind) == ("waiting-for-dependency", "wait")
+    assert told.sentence == f"It starts only after {runs.slug} (Running) has completed."
+    assert told.next_step == "Nothing to do; it joins the queue when they have completed."
+
+    told = explain(stuck, acme.owner)
+    assert told is not None
+    assert (told.code, told.kind) == ("waiting-for-dependency", "change")
+    foreign = "an elastic workload of Production (priority 50) (Pending, no matching nodes)"
+    assert told.sentence == (
+        f"It starts only after {runs.slug} (Running), {held.slug} (Pending, on hold) and {foreign} have completed."
+    )
+    release = f"Release {held.slug} (chamber release {held.slug})."
+    without = f" Or cancel this one (chamber cancel {stuck.slug}) and submit it without the dependency: Clone on its "
+    without += "page."
+    assert told.next_step == (
+        f"{release} Ask the owner of the one of another team what keeps it from starting.{without}"
+    )
+
+    for_mate, for_admin = explain(stuck, acme.mate), explain(stuck, acme.admin)
+    assert for_mate is not None
+    assert for_admin is not None
+    assert for_mate.next_step.startswith(
+        "Ask the owner of the one on hold to release it. Ask the owner of the one"
+    )
+    assert "secret (Pending, no matching nodes)" in for_admin.sentence
+    assert "See what keeps secret from starting (chamber why secret)." in for_admin.next_step
+
+    told = explain(behind, acme.owner)
+    assert told is not None
+    assert (
+        told.sentence == f"It starts only after {stuck.slug} (Pending, waiting for dependency) has completed."
+    )
+    assert told.next_step.startswith(f"See what keeps {stuck.slug} from starting (chamber why {stuck.slug}).")
+
+
 def test_the_next_step_of_one_whose_dependencies_failed_is_the_readers_to_do(acme: Acme) -> None:
     mates = make_workload(acme.research, acme.mate, max_retries=0)
     waits, ends = (
