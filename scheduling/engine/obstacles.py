@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, DeviceProfile
@@ -20,6 +21,7 @@ from scheduling.engine.types import (
     Node,
     Pool,
     Reason,
+    ReasonCode,
     ReasonKind,
     Share,
     Slicing,
@@ -30,13 +32,22 @@ WHOLE_ONLY = "they give out whole GPUs only"
 """Said of nodes that share none."""
 
 
+class Example(NamedTuple):
+    """So many pods of so many whole GPUs each."""
+
+    pods: int
+    gpus: int
+
+
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """What keeps a workload out of a pool. ``back_milli``: only nodes that are out of service do; with them back its
-    minimum of pods would take so many milli-GPUs."""
+    minimum of pods would take so many milli-GPUs. ``examples``: as many GPUs in smaller pods, for which there would be
+    nodes; ``None`` where smaller pods are no remedy."""
 
     reason: Reason
     back_milli: int | None = None
+    examples: tuple[Example, ...] | None = None
 
     @property
     def is_for_others(self) -> bool:
@@ -53,16 +64,32 @@ def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Obstacle | None:
     fleet, everything = fleets.in_service, fleets.everything
     found = _of_fleet(fleet, ask, min_pods)
     if found is None or fleet is everything:
-        return None if found is None else Obstacle(found)
+        return None if found is None else Obstacle(found, None, _in_smaller_pods(fleet, ask, min_pods, found))
     never = _of_fleet(everything, ask, min_pods)
     if never is not None:
-        return Obstacle(never)
+        return Obstacle(never, None, _in_smaller_pods(everything, ask, min_pods, never))
     if _of_fleet(fleets.connected, ask, min_pods) is None:
         milli = min_pods * fleets.connected.pod_milli(ask)
         return Obstacle(reasons.cluster_offline(fleet.pool, milli or None), milli)
     missed = [node for node in everything.unshared.takers(ask, min_pods) if not fleet.service.counts(node)]
     reason = reasons.out_of_service(found, missed, none_left=not fleet.kinds)
-    return Obstacle(reason, min_pods * everything.pod_milli(ask))
+    examples = _in_smaller_pods(fleet, ask, min_pods, found)
+    return Obstacle(reason, min_pods * everything.pod_milli(ask), examples)
+
+
+def _in_smaller_pods(fleet: Fleet, ask: Ask, min_pods: int, found: Reason) -> tuple[Example, ...] | None:
+    """As many GPUs in smaller pods that fit into the empty pool, the largest first; ``None`` where a pod does not ask
+    for more GPUs than the largest nodes have."""
+    asked, most = found.asked_milli or 0, found.limit_milli or 0
+    if found.code is not ReasonCode.LARGER_THAN_ANY_NODE or not asked > most >= GPU_MILLI or not ask.whole:
+        return None
+    fitting = []
+    for size in range(most // GPU_MILLI, 0, -1):
+        pods = min_pods * -(-ask.whole // size)
+        smaller = replace(ask, request=Share(size * GPU_MILLI), whole=size, together=pods > 1)
+        if _of_fleet(fleet, smaller, pods) is None:
+            fitting.append(Example(pods, size))
+    return tuple(fitting)
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -86,7 +113,7 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         )
     # What others share now is closed to it only as long as they run.
     fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
-    return _too_large_a_pod(fleet, ask, min_pods) if fits_none else _too_many_pods(fleet, ask, min_pods)
+    return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
 def _has_type(kind: Kind, ask: Ask) -> bool:
@@ -133,7 +160,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
     return found or ["no one node meets its labels, partition, taints and sharing together"]
 
 
-def _too_large_a_pod(fleet: Fleet, ask: Ask, min_pods: int) -> Reason:
+def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     """One pod fits on no empty node: say what there is too little of.
 
     The numbers are given where it is GPUs, or their memory, as parts of the GPU that has most.
@@ -161,8 +188,7 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask, min_pods: int) -> Reason:
         largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
-        step = f"{reasons.LESS_PER_POD}{_in_smaller_pods(asked, most, min_pods)}."
-        return reasons.larger_than_any_node(pool, text, asked, most, next_step=step)
+        return reasons.larger_than_any_node(pool, text, asked, most)
     rooms = [empty_room(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
@@ -174,13 +200,6 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask, min_pods: int) -> Reason:
     else:
         text = "A pod asks for more CPU and memory together than any one node with GPUs for it has."
     return reasons.larger_than_any_node(pool, text, asked, None)
-
-
-def _in_smaller_pods(asked: int, most: int, pods: int) -> str:
-    """An example of what the largest nodes hold, for so many pods that each ask for more; "" where they have no GPU."""
-    if most < GPU_MILLI:
-        return ""
-    return f", for example --pods {pods * -(-asked // most)} --gpus {in_gpus(most)}"
 
 
 def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:

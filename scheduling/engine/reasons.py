@@ -38,6 +38,7 @@ CHANGE = frozenset(
 
 
 LESS_PER_POD = "Ask for less per pod, and for more pods if need be"
+LESS_IN_ALL = "Ask for less per pod and in all"
 MOST_NAMED = 3
 """So many nodes of each state are named; the others are counted."""
 MOST_IN_COMMAND = 8
@@ -46,6 +47,7 @@ DRAIN_ANNOTATIONS = ("chamber.internal/drain-elastic-at", "chamber.internal/drai
 """By these an operator has a node drained; the inventory tells it as cordoned."""
 FOR_NODES = "ask an operator for nodes that could take it"
 ELSEWHERE = {
+    ", or choose another one": "",
     "Choose another pool, or ask": "Ask",
     "Choose another pool.": f"A{FOR_NODES[1:]}.",
     "or choose another pool": f"or {FOR_NODES}",
@@ -116,13 +118,19 @@ def pool_paused(pool: Pool) -> Reason:
     )
 
 
-def paused_and_impossible(paused: Reason, found: Reason) -> Reason:
-    """The pool starts nothing, and could not start it either if it were resumed: ``found``."""
-    return replace(
-        paused,
-        message=f"{paused.message} Nor could it start there if the pool were resumed: {found.message}",
-        next_step=f"{found.next_step} Then ask an admin to resume the pool, or choose another one.",
-    )
+def impossible_and_paused(found: Reason, pool: Pool) -> Reason:
+    """The pool could never start it (``found``), whether it is resumed or not."""
+    return replace(found, message=f"{found.message} The pool {pool.name} is paused, too.")
+
+
+def in_smaller_pods(found: Reason, example: tuple[int, int] | None) -> Reason:
+    """The reason with so many pods of so many GPUs as an example of less per pod; ``None``: it asks for too much in
+    all, too."""
+    if example is None:
+        return replace(found, next_step=found.next_step.replace(LESS_PER_POD, LESS_IN_ALL))
+    pods, size = example
+    step = f"{found.next_step.removesuffix('.')}, for example --pods {pods} --gpus {size}."
+    return replace(found, next_step=step)
 
 
 def cluster_offline(pool: Pool, asked: int | None) -> Reason:
@@ -305,10 +313,15 @@ def in_no_pool(found: Reason, *, named: bool) -> Reason:
     """What keeps it out of one of several pools, where others keep it out as well: those that it names, or all."""
     if named:
         return replace(found, message=f"{found.message} No other pool that it names can start it either.")
+    return nowhere_else(replace(found, message=f"{found.message} No other pool can start it either."))
+
+
+def nowhere_else(found: Reason) -> Reason:
+    """What keeps a workload out of a pool that may use all of them: there is no other one to choose."""
     step = found.next_step
     for elsewhere, instead in ELSEWHERE.items():
         step = step.replace(elsewhere, instead)
-    return replace(found, message=f"{found.message} No other pool can start it either.", next_step=step)
+    return replace(found, next_step=step)
 
 
 def larger_than_any_node(

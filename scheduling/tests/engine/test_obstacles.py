@@ -93,12 +93,13 @@ def test_the_first_code_that_matches_wins() -> None:
         {"dependency": Dependency.FAILED},
         {"dependency": Dependency.NONE},
         {"backing_off_until": None},
-        {},
         {"gpu_types": ()},
         {"node_selector": ()},
         {"request": Share(8000)},
         {"pods": 2, "min_pods": 2},
         {"topology": Topology()},
+        {"request": Share(1000)},
+        {},
     ]
     for fields in steps:
         world = changed(world, **fields) if fields else replace(world, pools=(pool(),))
@@ -108,13 +109,14 @@ def test_the_first_code_that_matches_wins() -> None:
         "waiting-for-dependency",
         "dependency-failed",
         "backing-off",
-        "pool-paused",
         "no-matching-gpu-type",
         "no-matching-nodes",
         "larger-than-any-node",
         "larger-than-pool",
         "topology-impossible",
         "exceeds-reservation",
+        "pool-paused",
+        "waiting-for-reservation",
     ]
 
 
@@ -319,7 +321,13 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
             {"gpus": 64},
             ReasonCode.LARGER_THAN_ANY_NODE,
             "A pod asks for 64 GPUs, but the largest node it may use has 8.",
-            "Ask for less per pod, and for more pods if need be, for example --pods 8 --gpus 8.",
+            "Ask for less per pod and in all.",
+        ),
+        (
+            {"gpus": 24},
+            ReasonCode.LARGER_THAN_ANY_NODE,
+            "A pod asks for 24 GPUs, but the largest node it may use has 8.",
+            "Ask for less per pod, and for more pods if need be, for example --pods 3 --gpus 8.",
         ),
         (
             {"gpu_types": ("A100",)},
