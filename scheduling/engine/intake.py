@@ -207,7 +207,8 @@ class Intake:
             if obstacle.back_milli is None:
                 return self._with_example(obstacle, fit, workload, leaf)
             milli = obstacle.back_milli
-        limit = of_quota(self._tree, fit.charges, leaf, workload, milli)
+        pool = self._books[fit.pool_id].pool
+        limit = of_quota(self._tree, fit.charges, leaf, workload, milli, pool=pool)
         if limit is not None:
             return Obstacle(limit)
         return None if obstacle is None else self._with_example(obstacle, fit, workload, leaf)

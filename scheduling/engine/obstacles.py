@@ -195,6 +195,8 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     if cpu < ask.cpu_milli:
         what = f"{in_gpus(ask.cpu_milli)} CPU{'' if ask.cpu_milli == 1000 else 's'}"
         text = f"A pod asks for {what}, but the largest node with GPUs for it has {in_gpus(cpu)}."
+        if memory < ask.memory_mib:
+            text += f" It also asks for {ask.memory_mib} MiB of memory, of which no such node has more than {memory}."
     elif memory < ask.memory_mib:
         text = f"A pod asks for {ask.memory_mib} MiB of memory, but the largest node with GPUs for it has {memory}."
     else:
@@ -244,6 +246,8 @@ def _more_than_a_slice(fleet: Fleet, ask: Ask, most: int) -> Reason | None:
 def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     """The nodes that let the ask in have no GPUs, or only such (``taken``) as others use."""
     asked = _part_of_largest(ask.request.mib, taken) if isinstance(ask.request, Memory) else ask.request.milli
+    if isinstance(ask.request, Memory) and asked is not None and asked > GPU_MILLI:
+        asked = None
     others = any(
         not device.foreign
         for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
@@ -286,6 +290,7 @@ def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason |
     asked = _part_of_largest(mib, usable)
     if asked is not None and asked <= GPU_MILLI:
         return None
+    # As parts of a GPU it would be told as GPUs asked for, more than one: nobody did.
     text = f"A pod asks for {mib} MiB of GPU memory, but "
     if asked is None:
         text += "of no GPU it may use is it known how much it has."
@@ -295,7 +300,7 @@ def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason |
     has = "has" if len(known) == len(usable) else "is known to have"
     text += f"no GPU it may use {has} more than {max(known)}."
     step = "Ask for less GPU memory, or for several GPUs per pod."
-    return reasons.larger_than_any_node(pool, text, asked, GPU_MILLI, next_step=step)
+    return reasons.larger_than_any_node(pool, text, None, None, next_step=step)
 
 
 def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
@@ -332,11 +337,13 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
 
 
-def of_quota(tree: Tree, charges: Charges, leaf: int, workload: Workload, milli: int) -> Reason | None:
-    """What its team's guarantees and ceilings will never allow."""
+def of_quota(
+    tree: Tree, charges: Charges, leaf: int, workload: Workload, milli: int, *, pool: Pool
+) -> Reason | None:
+    """What its team's guarantees and ceilings in a pool will never allow."""
+    ceilings = charges.ceilings_forever(leaf, milli, reserved=workload.reserved)
     if workload.reserved:
         limit = charges.limit(leaf)
         if milli > limit:
-            return reasons.exceeds_reservation(tree, leaf, milli, limit)
-    ceilings = charges.ceilings_forever(leaf, milli, reserved=workload.reserved)
+            return reasons.exceeds_reservation(tree, leaf, milli, limit, pool=pool, ceilings=ceilings)
     return reasons.exceeds_ceilings(tree, ceilings, milli) if ceilings else None

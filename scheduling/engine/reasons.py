@@ -407,13 +407,23 @@ def no_such_level(pool: Pool, level: str, asked: int, levels: Sequence[str]) -> 
     )
 
 
-def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason:
-    """Larger than all guarantees it could be charged to."""
+def exceeds_reservation(
+    tree: Tree, leaf: int, asked: int, limit: int, *, pool: Pool, ceilings: Sequence[Ceiling]
+) -> Reason:
+    """Larger than all guarantees it could be charged to; the ceilings that it exceeds besides are named."""
+    has = "have" if _above(tree, leaf) else "has"
+    which = f"{in_gpus(limit)} that {'is' if limit == GPU_MILLI else 'are'}" if limit else "none that is"
+    step = "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation."
+    if not limit:
+        step = "Run it as elastic (priority below 100), or ask an admin for a reservation."
+    if ceilings:
+        less = "for less, or ask " if limit else ""
+        step = f"Ask {less}an admin for a larger reservation and to raise the other limits."
     return reason(
         ReasonCode.EXCEEDS_RESERVATION,
-        f"It asks for {gpus(asked)} reserved, but {_guarantors(tree, leaf)} {'have' if _above(tree, leaf) else 'has'} "
-        f"{in_gpus(limit)} that {'is' if limit == GPU_MILLI else 'are'} not handed to other teams.",
-        "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation.",
+        f"It asks for {gpus(asked)} reserved, but in the pool {pool.name} {_guarantors(tree, leaf)} {has} {which} not "
+        f"handed to other teams.{_also_more_than(tree, ceilings)}",
+        step,
         asked=asked,
         available=limit,
         limit=limit,
@@ -429,7 +439,7 @@ def exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Rea
     name, team = tree.team_name(first.branch), tree.team_id(first.branch)
     lowest = min(ceiling.limit for ceiling in ceilings)
     numbers = {"asked": asked, "available": lowest, "limit": lowest}
-    also = "".join(f" It is also more than {_whose(tree, each)} ({gpus(each.limit)})." for each in others)
+    also = _also_more_than(tree, others)
     if not first.by_maximum and tree.teams[first.branch].burst_limit_percent == 0:
         return reason(
             ReasonCode.BURSTING_DISABLED,
@@ -448,6 +458,11 @@ def exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Rea
         level=team,
         **numbers,
     )
+
+
+def _also_more_than(tree: Tree, ceilings: Sequence[Ceiling]) -> str:
+    """The ceilings that it exceeds besides what was told before, a sentence each."""
+    return "".join(f" It is also more than {_whose(tree, each)} ({gpus(each.limit)})." for each in ceilings)
 
 
 def _whose(tree: Tree, ceiling: Ceiling) -> str:
@@ -567,7 +582,7 @@ def waiting_for_victims(asked: int) -> Reason:
     """Its GPUs are chosen and are being emptied."""
     return reason(
         ReasonCode.WAITING_FOR_VICTIMS,
-        f"Workloads are still stopping on its {gpus(asked)}; it starts as soon as they are gone.",
+        f"It has {gpus(asked)}; it starts as soon as the workloads that are still stopping there are gone.",
         "Nothing to do.",
         asked=asked,
         available=0,

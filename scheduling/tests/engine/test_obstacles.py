@@ -211,7 +211,7 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
             [node("n0", 1)],
             Memory(163_840),
             0,
-            ("163840 MiB of GPU memory, but no GPU it may use has more than 81920.", 2000, 1000),
+            ("163840 MiB of GPU memory, but no GPU it may use has more than 81920.", None, None),
         ),
         (
             [node("n0", 1, gpu_memory_mib=None), node("n1", 1, foreign=1)],
@@ -222,6 +222,12 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
                 None,
                 None,
             ),
+        ),
+        (
+            [node("n0", 1, foreign=1)],
+            Memory(163_840),
+            0,
+            ("163840 MiB of GPU memory, but all GPUs it may use are used without Chamber.", None, 0),
         ),
         (
             [node("n0", 4, cpu_milli=500)],
@@ -441,7 +447,7 @@ def test_only_nodes_with_which_it_would_start_are_named_with_all_that_keeps_them
             {"reserved": 4},
             {"ready": False},
             ReasonCode.EXCEEDS_RESERVATION,
-            "It asks for 16 GPUs reserved, but a has 4 that are not handed to other teams.",
+            "It asks for 16 GPUs reserved, but in the pool main a has 4 that are not handed to other teams.",
         ),
         (
             {"maximum": 16},

@@ -316,7 +316,52 @@ def test_numbers_agree_with_their_nouns() -> None:
     later = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 1800))
     assert later.message == "Its last attempt ended early; the next one is due in 2 seconds."
     one = why([node("n0")], (team("a", reserved=1),), waiting("w", "a", 2, priority=100))
-    assert "a has 1 that is not handed to other teams." in one.message
+    assert "in the pool main a has 1 that is not handed to other teams." in one.message
+
+
+@pytest.mark.parametrize(
+    ("gpus", "limits", "sentence", "step"),
+    [
+        (
+            24,
+            {"reserved": 16, "maximum": 20},
+            "It asks for 24 GPUs reserved, but in the pool main a has 16 that are not handed to other teams. "
+            "It is also more than the maximum of a allows (20 GPUs).",
+            "Ask for less, or ask an admin for a larger reservation and to raise the other limits.",
+        ),
+        (
+            1,
+            {},
+            "It asks for 1 GPU reserved, but in the pool main a has none that is not handed to other teams.",
+            "Run it as elastic (priority below 100), or ask an admin for a reservation.",
+        ),
+    ],
+)
+def test_all_limits_of_reserved_work_are_named_with_the_pool_and_a_step_that_helps(
+    gpus: int, limits: dict[str, Any], sentence: str, step: str
+) -> None:
+    w = waiting("w", "a", 1, pods=gpus, priority=100)
+    reason = why([node(f"n{at}") for at in range(4)], (team("a", **limits),), w)
+    assert (reason.code, reason.message, reason.next_step) == ("exceeds-reservation", sentence, step)
+
+
+def test_of_gpus_that_are_emptied_no_more_is_said_than_that_something_stops_there() -> None:
+    """Of its 16 GPUs 8 are idle."""
+    run = placed("run", "a", 8, on="n1:0,1,2,3,4,5,6,7")
+    w = waiting("w", "a", 8, pods=2, priority=100)
+    (start,) = plan([node("n0"), node("n1")], (team("a", reserved=16),), [run, w]).starts
+    assert start.reason is not None
+    assert start.reason.message == (
+        "It has 16 GPUs; it starts as soon as the workloads that are still stopping there are gone."
+    )
+
+
+def test_too_much_cpu_and_too_much_memory_are_told_at_once() -> None:
+    w = waiting("w", "a", cpu_milli=97_000, memory_mib=2_000_000)
+    assert why([node("n0", cpu_milli=96_000, memory_mib=1_000_000)], A, w).message == (
+        "A pod asks for 97 CPUs, but the largest node with GPUs for it has 96. It also asks for 2000000 MiB of memory, "
+        "of which no such node has more than 1000000."
+    )
 
 
 def test_gpus_that_it_cannot_use_are_not_counted_as_free_for_it() -> None:
