@@ -472,14 +472,16 @@ def _whose(tree: Tree, ceiling: Ceiling) -> str:
     )
 
 
-def waiting_for_reservation(tree: Tree, charges: Charges, leaf: int, asked: int, available: int) -> Reason:
+def waiting_for_reservation(
+    tree: Tree, charges: Charges, leaf: int, asked: int, available: int, *, pool: Pool
+) -> Reason:
     """Its guarantees are in use."""
     limit = charges.limit(leaf)
     whose = "charged to these teams" if _above(tree, leaf) else "of the team"
     return reason(
         ReasonCode.WAITING_FOR_RESERVATION,
         f"It asks for {gpus(asked)} reserved, but of the {in_gpus(limit)} guaranteed to {_guarantors(tree, leaf)} "
-        f"{none_or_only(available)} left.",
+        f"in the pool {pool.name} {none_or_only(available)} left.",
         f"Wait for a reserved workload {whose} to end, or run it as elastic (priority below 100).",
         asked=asked,
         available=available,

@@ -675,7 +675,8 @@ def test_guarantees_of_teams_above_are_named_where_they_count() -> None:
     rows = [placed("x", "b", 3, on="n0:0,1,2", priority=100), waiting("w", "a", 2, priority=100)]
     reason = why([node("n0")], teams, *rows)
     assert (reason.message, reason.next_step) == (
-        "It asks for 2 GPUs reserved, but of the 3 guaranteed to a and the teams above it only 1 is left.",
+        "It asks for 2 GPUs reserved, but of the 3 guaranteed to a and the teams above it in the pool main "
+        "only 1 is left.",
         "Wait for a reserved workload charged to these teams to end, or run it as elastic (priority below 100).",
     )
 
