@@ -89,7 +89,7 @@ PODS_BEGIN = "pods-being-created"
 EMPTYING = "waiting-for-victims"
 STOPPING = Explanation(
     code=EMPTYING,
-    sentence="Workloads are still stopping on its GPUs; it starts as soon as they are gone.",
+    sentence="It has its GPUs; it starts as soon as the workloads that are still stopping there are gone.",
     kind="wait",
     next_step="Nothing to do.",
 )

@@ -573,12 +573,12 @@ def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_
 
 def test_what_no_node_can_hold_is_taken_with_the_reason_as_a_warning(acme: Acme, client: Client) -> None:
     known.forget()
-    [small] = make_nodes(acme.cluster, acme.pool, 1, gpus=2)
-    small.devices.update(gpu_type="A100")
+    for small in make_nodes(acme.cluster, acme.pool, 2, gpus=2):
+        small.devices.update(gpu_type="A100")
     client.force_login(acme.owner)
     body = {"name": "big", "team": "research", "image": "i", "gpus": 5, "pods": 2, "command": ["x"]}
     for changed, largest, example in (
-        ({}, 4, "--pods 4 --gpus 4"),
+        ({}, 4, "--pods 6 --gpus 2"),
         ({"gpu_types": ["A100"], "pods": 1, "gpus": 3}, 2, "--pods 2 --gpus 2"),
         ({"pods": 2, "min_pods": 1}, 4, "--pods 2 --gpus 4"),
     ):

@@ -47,7 +47,7 @@ def warnings_of(client: Client, acme: Acme, *bodies: dict[str, Any]) -> list[lis
             {"pods": 3, "gpus": 4, "priority": 100},
             "Research and the teams above it have 8",
         ),
-        ({"priority": 100, "pools": ["side"]}, "Research and the teams above it have 0"),
+        ({"priority": 100, "pools": ["side"]}, "in the pool Side Research and the teams above it have none"),
         ({"pods": 4, "gpus": 3}, "It needs 4 pods of 3 GPUs at once"),
         ({"topology_required": "rakc"}, "rakc"),
         ({"partition": "zz"}, "none is of the partition zz"),
