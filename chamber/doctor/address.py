@@ -105,11 +105,16 @@ def _holds_until(host: str, port: int) -> datetime:
 def _not_ready(address: str, answer: httpx.Response) -> Finding:
     """Return why the web part is not ready in its own words, or that something else answers; never a proxy's page."""
     told = f"{address} answers {answer.status_code}"
-    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE and answer.headers.get(
-        "content-type", ""
-    ).startswith("text/plain"):
+    if answer.headers.get("content-type", "").startswith("text/plain"):
         words = " ".join(answer.text[:200].split())
-        return Finding(f"{told}: {words}", "The web part runs, and serves again once that is put right.")
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return Finding(f"{told}: {words}", "The web part runs, and serves again once that is put right.")
+        if answer.status_code == httpx.codes.BAD_REQUEST and "CHAMBER_HOSTS" in words:
+            return Finding(
+                f"{told}: {words}",
+                f"Add {urlsplit(address).hostname} to CHAMBER_HOSTS and restart web and live, or have the proxy in "
+                "front pass the name on that was asked for (Host).",
+            )
     return Finding(
         f"{told} {answer.reason_phrase}".rstrip() + ".",
         "Start `chamber serve --part web`, or have the proxy in front pass requests on to it.",

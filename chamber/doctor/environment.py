@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.http.request import validate_host
 
 from chamber import env
 from chamber.doctor.database import on_postgresql
@@ -79,15 +80,10 @@ def hosts() -> Iterator[Finding]:
 def origins() -> Iterator[Finding]:
     """Look whether forms are taken from where they are shown."""
     for origin in settings.CSRF_TRUSTED_ORIGINS:
-        parts = urlsplit(origin)
-        if not parts.scheme or not parts.hostname:
+        host = urlsplit(origin).hostname or ""
+        if not validate_host(host.removeprefix("*."), settings.ALLOWED_HOSTS):
             yield Finding(
-                f"CHAMBER_ORIGINS has {origin!r}, which is no origin.",
-                "Write it with its scheme, such as https://chamber.example.org.",
-            )
-        elif parts.hostname.lstrip("*.") not in {host.lstrip(".") for host in settings.ALLOWED_HOSTS}:
-            yield Finding(
-                f"CHAMBER_ORIGINS names {parts.hostname}, which CHAMBER_HOSTS does not.",
+                f"CHAMBER_ORIGINS names {host}, which CHAMBER_HOSTS does not.",
                 "Name it in both, or in neither.",
             )
     if settings.TLS and not settings.TRUSTED_PROXIES and not settings.CSRF_TRUSTED_ORIGINS:

@@ -12,10 +12,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from django.core.exceptions import DisallowedHost
+from django.test import RequestFactory
 from pytest_django.fixtures import Settings
 from websockets.http11 import Request, Response
 from websockets.sync.server import Server, ServerConnection, serve
 
+from chamber import views_errors
 from chamber.doctor import address
 from chamber.doctor.finding import Fact, Finding
 from rig import servers
@@ -34,7 +37,12 @@ def named(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Named:
 
 @contextmanager
 def answering(
-    *, status: int = 200, page: str = "", sockets: bool = True, secure: ssl.SSLContext | None = None
+    *,
+    status: int = 200,
+    page: str = "",
+    text: str = "The database does not answer.\n",
+    sockets: bool = True,
+    secure: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
     """Answer on a port of this machine: /readyz with this status, or a proxy's page, all else with a socket or 404."""
 
@@ -45,7 +53,7 @@ def answering(
             response.headers["Content-Type"] = "text/html"
             return response
         if request.path == "/readyz":
-            return connection.respond(status, "The database does not answer.\n" if status != 200 else "ok\n")
+            return connection.respond(status, text if status != 200 else "ok\n")
         return None if sockets else connection.respond(404, "")
 
     server: Server = serve(lambda _: None, "127.0.0.1", 0, process_request=answer, ssl=secure)
@@ -105,6 +113,21 @@ def test_a_web_part_that_is_not_ready_says_why(named: Named) -> None:
     assert isinstance(found, Finding)
     assert found.problem == f"http://127.0.0.1:{port} answers 503: The database does not answer."
     assert found.advice == "The web part runs, and serves again once that is put right."
+
+
+def test_a_server_that_has_another_name_is_told_which_setting_names_it(
+    named: Named, rf: RequestFactory, settings: Settings
+) -> None:
+    settings.ALLOWED_HOSTS = ["gpus.example.org"]
+    refused = views_errors.bad_request(rf.get("/readyz", headers={"host": "127.0.0.1"}), DisallowedHost())
+    with answering(status=refused.status_code, text=refused.content.decode()) as port:
+        named(f"http://127.0.0.1:{port}")
+        [found] = address.web()
+    assert isinstance(found, Finding)
+    assert "answers 400: This server does not answer under the name '127.0.0.1'." in found.problem
+    assert found.advice.startswith(
+        "Add 127.0.0.1 to CHAMBER_HOSTS and restart web and live, or have the proxy"
+    )
 
 
 def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) -> None:
