@@ -15,10 +15,12 @@ from chamber.serving.secret import weakness
 
 OF_COMMANDS = frozenset(
     {
+        "CHAMBER_BACKUPS_KEPT",
         "CHAMBER_CA",
         "CHAMBER_CLUSTER",
         "CHAMBER_DEMO_URL",
         "CHAMBER_DEVICE_CLASSES",
+        "CHAMBER_ENVIRONMENT",
         "CHAMBER_EXPORTERS",
         "CHAMBER_DISRUPTION_BUDGETS",
         "CHAMBER_DO_NOT_DISRUPT",
@@ -44,7 +46,7 @@ OF_COMMANDS = frozenset(
         "CHAMBER_WORKLOAD_NAMESPACE",
     }
 )
-"""Names that single commands read, besides those of the settings."""
+"""Names that single commands and the scripts of a deployment read, besides those of the settings."""
 
 
 def secret() -> Iterator[Finding]:
