@@ -122,6 +122,11 @@ def _not_ready(address: str, answer: httpx.Response) -> Finding:
 
 
 def _unreached(address: str, error: httpx.HTTPError) -> Finding:
+    if isinstance(error, httpx.ReadTimeout):
+        return Finding(
+            f"{address} is reached from here, and does not answer within {PATIENCE_SECONDS:g} s.",
+            "Look into the log of the web part, and of the proxy in front.",
+        )
     return Finding(
         f"{address} cannot be reached from here: {first_line(error)}",
         "Start `chamber serve --part web` and the proxy in front, or correct that address: CHAMBER_URL, else "

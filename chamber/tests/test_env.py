@@ -69,9 +69,9 @@ def test_a_number_that_need_not_be_given_is_none_or_within_its_bounds(
         ),
         (
             env.origins,
-            "https://gpus.example.org, https://*.example.org, http://10.0.0.7:8252, https://[2001:db8::7]:8443, http://web",
+            "https://gpus.example.org, https://*.example.org, http://10.0.0.7:8252, https://[2001:db8::7]:1",
             ["gpus.example.org", "https://gpus.example.org/", "https://gpus.example.org/path", "ftp://gpus.example.org",
-             "https://", "https://a@gpus.example.org", "https://gpus.example.org:port", "HTTPS://gpus.example.org", "*"],
+             "https://", "https://a@gpus.example.org", "https://gpus.example.org:port", "HTTPS://g.example.org", "*"],
         ),
     ],
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """What the doctor says of the address that people use: who answers there, and how long its certificate holds."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -146,6 +147,18 @@ def test_nobody_answers_at_the_address(named: Named) -> None:
     assert isinstance(live, Finding)
     assert "cannot be reached from here" in web.problem
     assert live.problem.endswith("Open pages and agents are not reached.")
+
+
+def test_who_is_reached_and_says_nothing_is_not_told_to_be_started(
+    named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(address, "PATIENCE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        named(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        [found] = address.web()
+    assert isinstance(found, Finding)
+    assert "is reached from here, and does not answer within 0.2 s." in found.problem
+    assert "Start" not in found.advice
 
 
 def test_a_proxy_that_passes_no_sockets_on(named: Named) -> None:
