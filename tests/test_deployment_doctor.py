@@ -49,13 +49,15 @@ def well(team: Deployment) -> None:
 def found_after(team: Deployment, statement: str, check: str) -> str:
     """Have what was marked lately be five minutes old, as silence counts from 30 seconds; return what is found then.
 
-    A process that was stopped may have left something under way that marks once more.
+    A process that was stopped may have left something under way that marks once more, and beat and workers are not
+    judged while Redis has just come back.
     """
 
     def found() -> str | None:
         with psycopg.connect(team.database.url, autocommit=True) as connection:
             connection.execute(statement.encode())
-        return findings(team).get(check)
+        told = findings(team).get(check)
+        return None if told is not None and "Redis runs for" in told else told
 
     return until(found, every=PAUSE_SECONDS)
 

@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
+from chamber.doctor import processes
 from chamber.doctor.finding import Fact, Finding
 from chamber.serving.outages import first_line
 from chamber.words import count
@@ -115,10 +116,10 @@ def _not_ready(address: str, answer: httpx.Response) -> Finding:
                 f"Add {urlsplit(address).hostname} to CHAMBER_HOSTS and restart web and live, or have the proxy in "
                 "front pass the name on that was asked for (Host).",
             )
-    return Finding(
-        f"{told} {answer.reason_phrase}".rstrip() + ".",
-        "Start `chamber serve --part web`, or have the proxy in front pass requests on to it.",
-    )
+    start = "Start `chamber serve --part web`, or have the proxy in front pass requests on to it."
+    if processes.runs("web"):
+        start = "The web part runs: have the proxy in front pass requests on to it."
+    return Finding(f"{told} {answer.reason_phrase}".rstrip() + ".", start)
 
 
 def _unreached(address: str, error: httpx.HTTPError) -> Finding:
@@ -127,8 +128,10 @@ def _unreached(address: str, error: httpx.HTTPError) -> Finding:
             f"{address} is reached from here, and does not answer within {PATIENCE_SECONDS:g} s.",
             "Look into the log of the web part, and of the proxy in front.",
         )
+    start = "Start `chamber serve --part web` and the proxy in front"
+    if processes.runs("web"):
+        start = "The web part runs: start the proxy in front"
     return Finding(
         f"{address} cannot be reached from here: {first_line(error)}",
-        "Start `chamber serve --part web` and the proxy in front, or correct that address: CHAMBER_URL, else "
-        "CHAMBER_ORIGINS, else CHAMBER_HOSTS.",
+        f"{start}, or correct that address: CHAMBER_URL, else CHAMBER_ORIGINS, else CHAMBER_HOSTS.",
     )

@@ -15,11 +15,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from django.core.exceptions import DisallowedHost
 from django.test import RequestFactory
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 from websockets.http11 import Request, Response
 from websockets.sync.server import Server, ServerConnection, serve
 
-from chamber import views_errors
+from chamber import marks, views_errors
 from chamber.doctor import address
 from chamber.doctor.finding import Fact, Finding
 from rig import servers
@@ -131,6 +132,7 @@ def test_a_server_that_has_another_name_is_told_which_setting_names_it(
     )
 
 
+@pytest.mark.django_db
 def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) -> None:
     with answering(status=502, page="<html><h1>502 Bad Gateway</h1></html>") as port:
         named(f"http://127.0.0.1:{port}")
@@ -140,6 +142,7 @@ def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) 
     assert found.advice.startswith("Start `chamber serve --part web`")
 
 
+@pytest.mark.django_db
 def test_nobody_answers_at_the_address(named: Named) -> None:
     named(f"http://127.0.0.1:{servers.free_port()}")
     [web], [live] = address.web(), address.live()
@@ -159,6 +162,19 @@ def test_who_is_reached_and_says_nothing_is_not_told_to_be_started(
     assert isinstance(found, Finding)
     assert "is reached from here, and does not answer within 0.2 s." in found.problem
     assert "Start" not in found.advice
+
+
+@pytest.mark.django_db
+def test_a_web_part_that_runs_is_not_told_to_be_started(named: Named) -> None:
+    marks.part_lives("web", now=timezone.now())
+    named(f"http://127.0.0.1:{servers.free_port()}")
+    [away] = address.web()
+    with answering(status=502, page="<html>") as port:
+        named(f"http://127.0.0.1:{port}")
+        [passed_on_to_nobody] = address.web()
+    for found in (away, passed_on_to_nobody):
+        assert isinstance(found, Finding)
+        assert found.advice.startswith("The web part runs: ")
 
 
 def test_a_proxy_that_passes_no_sockets_on(named: Named) -> None:

@@ -1,6 +1,7 @@
 """The order of the checks: what cannot be looked at is left out, and a check that fails is a finding."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from chamber.doctor.examination import CHECKS, examine
 from chamber.doctor.finding import Check, Finding, Needs
@@ -38,6 +39,25 @@ def test_what_needs_something_that_is_wrong_is_left_out() -> None:
 def test_of_beat_and_scheduler_nothing_is_said_while_their_queue_cannot_be_read() -> None:
     needed = {check.name: {check.needs, check.also} for check in CHECKS}
     assert all(Needs.REDIS in needed[name] for name in ("duties", "scheduler"))
+
+
+def test_agents_are_not_accused_where_the_server_cannot_be_reached() -> None:
+    there = {Needs.DATABASE, Needs.MIGRATIONS, Needs.TABLES}
+
+    def examined(failing: str) -> list[str]:
+        named = [check for check in CHECKS if check.name in {"live", "address", "sockets", "heartbeats"}]
+        named = [
+            replace(check, look=wrong if check.name in {failing, "heartbeats"} else well) for check in named
+        ]
+        given = [Check(need, well, gives=need) for need in there]
+        return [name for name, _ in examine([*given, *named]).findings]
+
+    assert [examined(cause) for cause in ("live", "address", "sockets")] == [
+        ["live"],
+        ["address"],
+        ["sockets"],
+    ]
+    assert examined("") == ["heartbeats"]
 
 
 def test_a_check_that_fails_says_so_and_the_others_go_on() -> None:
