@@ -83,7 +83,7 @@ def test_a_deployment_that_runs_is_well(team: Deployment) -> None:
 def test_a_beat_that_stopped_is_silent(team: Deployment) -> None:
     well(team)
     with stopped(team, "beat"):
-        until(lambda: _waiting(team, "celery") == 0)
+        until(lambda: _waiting(team, "duties") == 0)
         assert found_after(team, MARKS, "duties").endswith(
             "so the beat is silent. Start `chamber beat`, or look into its log."
         )
@@ -92,7 +92,7 @@ def test_a_beat_that_stopped_is_silent(team: Deployment) -> None:
 def test_a_worker_that_stopped_leaves_messages_waiting(team: Deployment) -> None:
     well(team)
     with stopped(team, "worker"):
-        until(lambda: _waiting(team, "celery") > 0)
+        until(lambda: _waiting(team, "duties") > 0)
         assert found_after(team, MARKS, "duties").endswith(
             "so the beat sends but no worker takes them. Start `chamber worker --queue duties`."
         )

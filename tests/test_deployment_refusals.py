@@ -57,7 +57,8 @@ def look(team: Deployment, database: str, said: str) -> None:
         assert int(answer.headers["retry-after"]) > 0
         page = httpx.get(f"{web.url}/", cookies={"sessionid": "x" * 32}, timeout=60)
         assert (page.status_code, "text/html" in page.headers["content-type"]) == (503, True)
-        assert says(web, "The database does not answer: ")
+        refuses = "refuses the sign-in" if "does not exist" in said else "does not answer"
+        assert says(web, f"The database {refuses}: ")
         assert any(said in line for line in told(web))
     assert said in refused(1, "migrate", CHAMBER_DATABASE=database)
 
