@@ -14,7 +14,7 @@ DEBUG = env.flag("CHAMBER_DEBUG", default=False)
 GIVEN_SECRET_KEY = env.text("CHAMBER_SECRET_KEY", "")
 SECRET_KEY = GIVEN_SECRET_KEY or FOR_DEVELOPMENT
 OWN_HOSTS = ["localhost", "127.0.0.1", "[::1]"]  # probes of the machine itself
-ALLOWED_HOSTS = list(dict.fromkeys([*env.words("CHAMBER_HOSTS", ""), *OWN_HOSTS]))
+ALLOWED_HOSTS = list(dict.fromkeys([*env.hosts("CHAMBER_HOSTS"), *OWN_HOSTS]))
 # The embedded default supervises simulated agents and offers to stop and start them.
 DEMO = env.flag("CHAMBER_DEMO", default=False)
 
@@ -103,7 +103,7 @@ TLS = env.flag("CHAMBER_TLS", default=bool(TRUSTED_PROXIES))
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 SECURE_HSTS_SECONDS = env.integer("CHAMBER_HSTS_SECONDS", 2_592_000, low=0, high=63_072_000) if TLS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
-CSRF_TRUSTED_ORIGINS = env.words("CHAMBER_ORIGINS", "")
+CSRF_TRUSTED_ORIGINS = env.origins("CHAMBER_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
