@@ -81,7 +81,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
     """Return what is kept of a Job."""
     metadata, spec = body["metadata"], body["spec"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    finished = _is_finished(body)
+    finished = is_finished(body)
     wants = labels.get(names.adopt) == "true" and mark is not Mark.OWN and "deletionTimestamp" not in metadata
     patterns = tuple(resources)
     return JobEntry(
@@ -100,7 +100,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
     )
 
 
-def _is_finished(body: JsonObject) -> bool:
+def is_finished(body: JsonObject) -> bool:
     """Return whether a Job has ended, or its controller has decided that it does."""
     return not ENDED.isdisjoint(_conditions(body))
 
@@ -439,7 +439,7 @@ def released(body: JsonObject, names: Names) -> JsonObject:
         *(names.slug, names.plan, names.mark, names.begun),
         *(names.stop, names.verdict, names.removed, names.let_go),
     ]
-    if _is_finished(body):
+    if is_finished(body):
         annotations.append(names.tolerated)
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
 
