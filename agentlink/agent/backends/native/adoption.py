@@ -94,7 +94,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         held="Suspended" in _conditions(body),
         stopping=names.stop in annotations,
         pretends=mark is None and not {names.attempt, names.workload}.isdisjoint(labels),
-        gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
+        gpus_milli=_pods(spec) * milli_of(gpus_of(spec["template"]["spec"], patterns)),
         described=_described(body, names, patterns, finished=finished) if wants else None,
         queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
     )
@@ -238,7 +238,7 @@ def _counts_slices(resource: str) -> bool:
     return profiles.is_mig(resource.rpartition("/")[2]) and not resource.endswith(SHARED)
 
 
-def _milli(gpus: "Counter[str]") -> int:
+def milli_of(gpus: "Counter[str]") -> int:
     """Return what devices count as in milli-GPUs, as far as the names of their resources tell."""
     shares = ((profiles.mig_share_milli(name.rpartition("/")[2]) or GPU_MILLI, gpus[name]) for name in gpus)
     return sum(share_milli * count for share_milli, count in shares)
