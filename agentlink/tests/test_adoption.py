@@ -24,7 +24,7 @@ from agentlink.protocol import (
 from agentlink.tests.agents import Hand, admit, devices_of, report
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
-from chamber.errors import NotAllowed
+from chamber.errors import Conflict, NotAllowed
 from chamber.ids import new_id
 from teams.actors import Actor
 from teams.models import Binding, Role, Team, TeamPolicy
@@ -196,6 +196,11 @@ def test_a_job_that_has_ended_is_neither_adopted_nor_run_again(place: Place, bou
     discover(hand, job("u2"))
     workload = Workload.objects.get()
     discover(hand, job("u2", finished=True))
+    workload.refresh_from_db()
+    assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-ended")
+    with pytest.raises(Conflict, match=r"cannot run again: .*kubectl delete job train"):
+        actions.requeue(by=Actor.system("test"), workload=workload)
+    assert actions.act_on_many(by=Actor.system("test"), act="requeue", workloads=[workload]) == set()
     workload.refresh_from_db()
     assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-ended")
     assert (
