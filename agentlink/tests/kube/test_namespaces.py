@@ -9,6 +9,7 @@ import pytest
 
 from agentlink import spaces
 from agentlink.agent.backends.native import reasons
+from agentlink.agent.backends.native import spaces as agents_spaces
 from agentlink.models import Assignment, BoundNamespace
 from agentlink.tests.agents import in_database, until
 from agentlink.tests.kube.adopting import ADMIN, World, job_body, world_of
@@ -50,8 +51,9 @@ async def hard(world: World, count: str) -> None:
 
 
 async def test_a_bound_namespace_holds_the_plan_and_nothing_else(
-    namespace: Namespace, tmp_path: Path
+    namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(agents_spaces, "LOOK_AGAIN_SECONDS", 1.0)
     async with world_of(namespace, tmp_path) as world:
         made = await asyncio.to_thread(namespace.admin.get, "v1", "namespaces", world.space.name)
         labels = made["metadata"]["labels"]
@@ -73,6 +75,11 @@ async def test_a_bound_namespace_holds_the_plan_and_nothing_else(
         assert len(await asyncio.to_thread(world.space.items, "batch/v1", "jobs")) == 1
         assert "exceeded quota" in await refusal_of(world, pod_body("beside"))
         await in_database(world.cancel, attempt)
+        await hard(world, "0")
+        # Deleted by an admin, it is there again though the plan stays as it is.
+        await asyncio.to_thread(
+            world.base.admin.delete, "v1", "resourcequotas", "chamber-plan", world.space.name
+        )
         await hard(world, "0")
 
 

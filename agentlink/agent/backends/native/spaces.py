@@ -89,6 +89,12 @@ class _Job(NamedTuple):
     key: str
 
 
+class _Quota(NamedTuple):
+    """Errand: have a namespace's quota again where somebody changed or deleted it."""
+
+    namespace: str
+
+
 class _Quotas(NamedTuple):
     """Errand: have all quotas leave room for what there is, and for no more."""
 
@@ -127,7 +133,7 @@ class Spaces:
         self._over: set[UUID] = set()
         """Attempts of which no pod comes any more, though the server may not have heard of that."""
         self._told: dict[str, Verdict] = {}
-        self._work: Work[_Namespace | _Job | _Quotas | events.Event] = Work(self._do)
+        self._work: Work[_Namespace | _Job | _Quota | _Quotas | events.Event] = Work(self._do)
         self._places: Reflector[Place] = Reflector(
             kube, NAMESPACES, lambda body: read_place(body, names), on_change=self._on_place
         )
@@ -250,12 +256,14 @@ class Spaces:
 
     # Errands
 
-    async def _do(self, errand: "_Namespace | _Job | _Quotas | events.Event") -> float | None:
+    async def _do(self, errand: "_Namespace | _Job | _Quota | _Quotas | events.Event") -> float | None:
         if isinstance(errand, events.Event):
             await events.write(self._kube, errand)
         elif isinstance(errand, _Quotas):
             self._recount = None
             await self._set_quotas()
+        elif isinstance(errand, _Quota):
+            return await self._restore_quota(errand.namespace)
         elif isinstance(errand, _Namespace):
             space = self._spaces.get(errand.name)
             return None if space is None else await self._keep(space)
@@ -283,9 +291,20 @@ class Spaces:
         await self._set_quotas(name)
         if not space.unlimited:
             space.refusals = 0
+            self._work.add(_Quota(name))
             return None
         space.refusals += 1
         return min(TRY_AGAIN_SECONDS * (1 << min(space.refusals - 1, 16)), LOOK_AGAIN_SECONDS)
+
+    async def _restore_quota(self, name: str) -> float | None:
+        """Write a namespace's quota anew where it is not what was written; return when to look again."""
+        space = self._spaces.get(name)
+        if space is None or space.problem or space.unlimited:
+            return None
+        if not await self._keeper.has_quota(name):
+            self._keeper.forget(name)
+            await self._set_quotas(name)
+        return LOOK_AGAIN_SECONDS
 
     async def _set_quotas(self, only: str = "") -> None:
         """Have quotas leave room for what is planned and for what is not gone yet, one after the other: the latest
