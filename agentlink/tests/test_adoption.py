@@ -32,6 +32,7 @@ from teams.tests.factories import actor, make_team, member
 from workloads import actions
 from workloads.actions import may_control
 from workloads.models import Status, Workload
+from workloads.reasons import REFUSAL_STEPS, of_refusal
 
 pytestmark = pytest.mark.django_db
 READY = (NamespaceReport(namespace="nlp-jobs", ready=True),)
@@ -359,6 +360,11 @@ def test_a_job_that_its_cluster_refuses_three_times_is_held_and_its_people_told_
         assert workload.backoff_until is not None
     assert refuse(place, workload).held
     assert workload.reason["next_step"] == "Mend what the message names."
+    steps = {code: adoption.advised(of_refusal(code, "No.")).next_step for code in REFUSAL_STEPS}
+    assert steps["admission-denied"].startswith(
+        "Change what the message names and create the Job again, or ask"
+    )
+    assert not any("submit" in step for step in steps.values())
     note = discover(Hand(place.cluster), job(revision="r1"))["u1"].note
     assert "on hold" in note
     assert 'persistentvolumeclaim "data" not found' in note

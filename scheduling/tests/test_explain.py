@@ -121,7 +121,7 @@ def refused(acme: Acme, code: str, *, times: int = 1) -> Workload:
         workload.refresh_from_db()
         attempt = admit(workload, acme.pool)
         with transaction.atomic():
-            lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message='pods "x" is forbidden: no.')
+            lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message='pods "x" is forbidden: no')
     workload.refresh_from_db()
     return workload
 
