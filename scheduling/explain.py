@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from agentlink.models import Assignment, Cluster, Node
+from agentlink.models import Assignment, BoundNamespace, Cluster, Node
 from chamber.words import clock_time, code_in_words
 from scheduling import growing, memory, silence
 from scheduling.engine import reasons
@@ -27,7 +27,7 @@ from workloads import advice, dependencies
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
-from workloads.reasons import LASTING, REFUSED, held_until, of_displaced
+from workloads.reasons import LASTING, PLAN_QUOTA, REFUSED, held_until, of_displaced, while_kept
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -334,27 +334,62 @@ def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
 
 
 def _starting(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
-    """Return how far those are whose pods are being created (1 query, none without any)."""
-    ids = [workload.pk for workload in workloads if workload.status == Status.STARTING]
-    if not ids:
+    """Return how far those are whose pods are being created (1 query, none without any; 1 more where Chamber's own
+    quota keeps one from starting).
+    """
+    starting = {workload.pk: workload for workload in workloads if workload.status == Status.STARTING}
+    if not starting:
         return {}
-    rows = Assignment.objects.filter(attempt__open_for__in=ids).values_list(
-        "attempt__open_for", "cluster__name", "attempt__starting_at", "pods"
+    rows = Assignment.objects.filter(attempt__open_for__in=starting).values_list(
+        "attempt__open_for", "cluster", "cluster__name", "attempt__starting_at", "pods"
     )
-    return {pk: _pods_begin(cluster, since, pods) for pk, cluster, since, pods in rows}
+    found = list(rows)
+    full = {
+        (cluster, starting[pk].team_id)
+        for pk, cluster, _, _, pods in found
+        if any(pod.get("cause") == PLAN_QUOTA for pod in pods)
+    }
+    namespaces = _namespaces(full)
+    return {
+        pk: _pods_begin(
+            starting[pk], name, since, pods, namespace=namespaces.get((cluster, starting[pk].team_id), "")
+        )
+        for pk, cluster, name, since, pods in found
+    }
 
 
-def _pods_begin(cluster: str, since: datetime | None, pods: Sequence[dict[str, Any]]) -> Explanation:
-    """Return that pods are being created, and what the cluster says of the first that cannot start."""
+def _namespaces(pairs: Collection[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], str]:
+    """Return the namespaces of teams in clusters (1 query, none without any)."""
+    if not pairs:
+        return {}
+    clusters, teams = zip(*pairs, strict=True)
+    rows = BoundNamespace.objects.filter(cluster__in=clusters, team__in=teams)
+    return {(cluster, team): name for cluster, team, name in rows.values_list("cluster", "team", "namespace")}
+
+
+def _pods_begin(
+    workload: Workload,
+    cluster: str,
+    since: datetime | None,
+    pods: Sequence[dict[str, Any]],
+    *,
+    namespace: str,
+) -> Explanation:
+    """Return that pods are being created, what the cluster says of the first that cannot start, and what becomes of the
+    attempt if that lasts.
+    """
     at = f" since {since:%H:%M:%S} UTC" if since else ""
     sentence = f"Its pods are being created in the cluster {cluster}{at}."
     kept = next((pod for pod in pods if pod.get("message")), None)
     if kept is None:
         return Explanation(PODS_BEGIN, sentence, "wait", next_step="Nothing to do.", level=cluster)
-    step = "Mend what the message names; if it stays so, the cluster refuses the attempt, and it is tried again later."
+    until = kept.get("until")
+    by = f"at {datetime.fromisoformat(until):%H:%M:%S} UTC" if until else "before long"
+    left = max(0, workload.max_retries - workload.failures)
+    kind, step = while_kept(str(kept.get("cause", "")), by, retries=left, namespace=namespace)
     said = str(kept["message"]).rstrip(" .")
     words = f"{sentence} Pod {kept['index']} is kept from starting: {said}."
-    return Explanation(PODS_BEGIN, words, "change", next_step=step, level=cluster)
+    return Explanation(PODS_BEGIN, words, kind, next_step=step, level=cluster)
 
 
 def _not_heard(workload: Workload, cluster: str, seen: datetime) -> Explanation:
@@ -453,7 +488,9 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         return replace(
             stored,
             kind="admin",
-            sentence=f"{stored.sentence} It was refused so often that it is on hold: {held_until(stored.code)}.",
+            sentence=(
+                f"{_stopped(stored.sentence)} It was refused so often that it is on hold: {held_until(stored.code)}."
+            ),
             next_step=f"{stored.next_step} Then release it, on its page or by `chamber release {workload.slug}`.",
             position=position,
             eta="not before the hold is released",
@@ -465,11 +502,16 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
     return replace(
         stored,
         kind="admin" if lasts else "wait",
-        sentence=f"{stored.sentence} It is tried again at {until:%H:%M:%S} UTC.",
+        sentence=f"{_stopped(stored.sentence)} It is tried again at {until:%H:%M:%S} UTC.",
         position=position,
         starts_at=until,
         eta=f"not before {until:%H:%M:%S} UTC",
     )
+
+
+def _stopped(sentence: str) -> str:
+    """Return a sentence with its full stop: those that end with a command to paste have none."""
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 class Reader:

@@ -121,7 +121,7 @@ def refused(acme: Acme, code: str, *, times: int = 1) -> Workload:
         workload.refresh_from_db()
         attempt = admit(workload, acme.pool)
         with transaction.atomic():
-            lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message='pods "x" is forbidden: no.')
+            lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message='pods "x" is forbidden: no')
     workload.refresh_from_db()
     return workload
 
@@ -547,7 +547,7 @@ def test_a_page_of_explanations_takes_one_query_however_many_there_are(
 
 
 def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_starting(acme: Acme) -> None:
-    workload = make_workload(acme.research, acme.owner, gpu_milli=1000)
+    workload = make_workload(acme.research, acme.owner, gpu_milli=1000, max_retries=0)
     run_cycle()
     workload.refresh_from_db()
     assert workload.attempt is not None
@@ -569,6 +569,25 @@ def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_
     reason = explain(workload, acme.owner)
     assert reason is not None
     assert reason.sentence.endswith("kept from starting: It waits for its claim.")
+
+    until = {"until": "2026-11-24T12:05:00Z"}
+    for cause, kind, step in (
+        ("image-not-pulled", "change", "If that lasts, it ends as Failed at 12:05:00 UTC."),
+        ("registry-unreachable", "wait", "it returns to the queue at 12:05:00 UTC at no charge"),
+        ("quota-too-small", "change", "the cluster refuses it at 12:05:00 UTC, and it is tried again"),
+        ("plan-quota", "wait", "`kubectl get pods -n NAMESPACE`. If that lasts, the cluster refuses it at"),
+    ):
+        Assignment.objects.update(pods=[{**words, "cause": cause, **until}])
+        reason = explain(workload, acme.owner)
+        assert reason is not None
+        assert reason.kind == kind
+        assert step in reason.next_step
+    Workload.objects.update(max_retries=2)
+    Assignment.objects.update(pods=[{**words, "cause": "image-not-pulled", **until}])
+    workload.refresh_from_db()
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert "it fails at 12:05:00 UTC and is tried again (2 retries left)" in reason.next_step
 
 
 def test_what_no_node_can_hold_is_taken_with_the_reason_as_a_warning(acme: Acme, client: Client) -> None:
