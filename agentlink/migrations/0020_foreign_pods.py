@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agentlink', '0018_released_clusters'),
+        ('agentlink', '0019_drained_nodes'),
     ]
 
     operations = [
