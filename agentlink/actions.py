@@ -1,18 +1,21 @@
 """What operators do with clusters: connect, give and revoke tokens, declare lost."""
 
-import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
 from django.utils import timezone
 
+from agentlink import bindings
 from agentlink.models import AgentToken, Assignment, Backend, Cluster
 from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
+from teams import actions as teams
 from teams import audit
 from teams.actors import Actor
+from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
 from workloads import lifecycle
 from workloads.lifecycle.status import lock
@@ -20,7 +23,6 @@ from workloads.lifecycle.status import lock
 MOST_VALID_TOKENS = 2
 """The one in use and the one that replaces it."""
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?", re.ASCII)
 _PAGES = frozenset({"connect"})
 """What stands where a cluster's name stands in the addresses of pages."""
 
@@ -34,10 +36,15 @@ class NewToken:
     secret: str
 
 
-def create_cluster(*, by: Actor, name: str, backend: Backend = Backend.NATIVE) -> NewToken:
-    """Add a cluster and the first token of its agent."""
+def create_cluster(
+    *, by: Actor, name: str, backend: Backend = Backend.NATIVE, pools: Collection[Pool] | None = None
+) -> NewToken:
+    """Add a cluster that may serve these pools, and the first token of its agent.
+
+    Where no pools are given, it may serve those that name it already; the first cluster, those that name no other too.
+    """
     require_operator(by)
-    if not _NAME.fullmatch(name):
+    if not teams.CLUSTER_NAME.fullmatch(name):
         raise Refusal(
             f"{name!r} is no name for a cluster: use up to 60 small letters, digits and hyphens, none at either end.",
             field="name",
@@ -47,13 +54,34 @@ def create_cluster(*, by: Actor, name: str, backend: Backend = Backend.NATIVE) -
     with transaction.atomic():
         if Cluster.objects.filter(name=name).exists():
             raise Conflict(f"There is a cluster named {name!r} already.", field="name")
+        every = list(Pool.objects.all())
+        if pools is None and not Cluster.objects.exists():
+            pools = [pool for pool in every if not pool.clusters or name in pool.clusters]
+        if pools is not None and every:
+            others = [pool for pool in every if pool not in pools]
+            teams.bind_cluster(by=by, cluster=name, bind=pools, unbind=others)
         cluster = Cluster.objects.create(name=name, backend=backend)
-        audit.record(
-            by=by, action="cluster.created", target=cluster, after={"name": name, "backend": str(backend)}
-        )
+        after = {
+            "name": name,
+            "backend": str(backend),
+            "pools": [pool.slug for pool in bindings.pools_of(name)],
+        }
+        audit.record(by=by, action="cluster.created", target=cluster, after=after)
         made = _new_token(cluster)
         live.announce("pools")
     return made
+
+
+def bind_pool(*, by: Actor, cluster: Cluster, pool: Pool) -> None:
+    """Let a cluster serve a pool: the pool picks its nodes too, from the next cycle on."""
+    require_operator(by)
+    teams.bind_cluster(by=by, cluster=cluster.name, bind=[pool])
+
+
+def unbind_pool(*, by: Actor, cluster: Cluster, pool: Pool) -> None:
+    """Have a cluster no longer serve a pool: nothing new of it starts there, what runs there goes on."""
+    require_operator(by)
+    teams.bind_cluster(by=by, cluster=cluster.name, unbind=[pool])
 
 
 def add_token(*, by: Actor, cluster: Cluster) -> NewToken:

@@ -20,13 +20,14 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from agentlink import spaces
-from agentlink.inventory import CLUSTER_LABEL
 from agentlink.models import AdoptedJob, BoundNamespace, Cluster, Device
 from agentlink.protocol import Discovered, DiscoveredJob, Report, Verdict
 from chamber import live, logs
 from chamber.errors import Refusal
 from chamber.transactions import keep
+from chamber.words import plural
 from teams.actors import Actor
+from teams.models import ANY, CLUSTER_LABEL
 from teams.permissions import Permission, may
 from teams.rules import TIERS, EffectiveRules, effective_rules_by_team, kubectl_limits
 from workloads import lifecycle
@@ -179,7 +180,7 @@ def _judge(
 ) -> Verdict:
     """Return what becomes of one Job; for one that is over and was never adopted, nothing."""
     asked, by = digest(job), Actor.agent(cluster.name)
-    if row is not None and (row.asked == asked or job.finished):
+    if row is not None and (row.asked == asked or job.finished or _is_begun(row, job)):
         _note_revision(row, job, by=by)
         if row.named_owner_id != (named.pk if named else None):
             AdoptedJob.objects.filter(pk=row.pk).update(named_owner=named)
@@ -197,6 +198,15 @@ def _judge(
     except Refusal as refusal:
         return Verdict(uid=job.uid, refused=refusal.message[:2000])
     return Verdict(uid=job.uid, workload=workload.slug, note=note)
+
+
+def _is_begun(row: AdoptedJob, job: DiscoveredJob) -> bool:
+    """Return whether its pods were let go and it is as it was adopted, but for what a later release of its agent finds
+    wrong with it. Nothing of the pods of a Job that runs can be changed; it is judged once it is suspended.
+    """
+    if not job.problems or row.workload.status == Status.PENDING:
+        return False
+    return row.workload.is_open and row.asked == digest(job.model_copy(update={"problems": ()}))
 
 
 def _note_revision(row: AdoptedJob, job: DiscoveredJob, *, by: Actor) -> None:
@@ -247,9 +257,10 @@ def advised(reason: EndReason) -> EndReason:
 def digest(job: DiscoveredJob) -> str:
     """Return a digest of all that the Job asks for: not of how it stands.
 
-    What older agents do not tell is left out where it is not said: their Jobs stay what they were.
+    What older agents do not tell is left out where it is not said, or cannot change while the Job is there: their Jobs
+    stay what they were.
     """
-    said = job.model_dump(mode="json", exclude={"finished", "who", "revision"})
+    said = job.model_dump(mode="json", exclude={"finished", "who", "revision", "secrets", "config_maps"})
     for name in ("gpu_types", "priority_class"):
         if not said[name]:
             del said[name]
@@ -319,6 +330,14 @@ def _not_allowed(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRule
         found.append(
             f"It mounts {' and '.join(others)}; {team} allows Jobs by kubectl these kinds: {allowed}."
         )
+    for kind, names, readable in (
+        ("Secret", job.secrets, rules.secrets),
+        ("ConfigMap", job.config_maps, rules.config_maps),
+    ):
+        if ANY not in readable and (others := [name for name in names if name not in readable]):
+            told = f"the {plural(len(others), kind, f'{kind}s')} {', '.join(others)}"
+            allowed = ", ".join(readable) or "none"
+            found.append(f"It reads {told[:500]}; {team} allows Jobs by kubectl: {allowed[:500]}.")
     return found
 
 

@@ -1,15 +1,17 @@
 """Clusters, their nodes and their agents' tokens over the API."""
 
 from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
 from django.db.models import Prefetch
+from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema
 from rest_framework import generics, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from agentlink import actions, maps, removal
+from agentlink import actions, bindings, maps, removal
 from agentlink.models import AgentToken, Backend, Cluster, Device, Node
 from chamber.errors import one_of
 from chamber.rest import NewestFirst
@@ -43,12 +45,37 @@ class ClusterSerializer(serializers.ModelSerializer[Cluster]):
         help_text="Slices that its agent, older than the server, told as GPUs: they are not used.",
     )
 
+    pools = serializers.SerializerMethodField(
+        help_text="Slugs of the pools that it may serve, whatever the labels of its nodes."
+    )
+    warning = serializers.SerializerMethodField(
+        help_text="Which nodes are labelled for pools that it is not bound to, as a sentence."
+    )
+
+    def get_pools(self, cluster: Cluster) -> list[str]:
+        """Return the slugs, of pools that are read once for all clusters of an answer."""
+        return [pool.slug for pool in self._pools if cluster.name in pool.clusters]
+
+    def get_warning(self, cluster: Cluster) -> str | None:
+        """Return the sentences as one, or nothing."""
+        return " ".join(self._refused.get(cluster.pk, [])) or None
+
+    @cached_property
+    def _pools(self) -> list[Pool]:
+        return list(Pool.objects.all())
+
+    @cached_property
+    def _refused(self) -> dict[UUID, list[str]]:
+        return bindings.refused()
+
     class Meta:
         model = Cluster
         fields = (
             "id",
             "name",
             "backend",
+            "pools",
+            "warning",
             "connected",
             "last_seen_at",
             "released_at",
@@ -69,6 +96,12 @@ class NewClusterSerializer(StrictSerializer):
 
     name = serializers.CharField(max_length=60)
     backend = serializers.ChoiceField(choices=Backend.choices, default=Backend.NATIVE)
+    pools = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        required=False,
+        help_text="Slugs of the pools that it may serve. Where none are named: those that name it already; of the "
+        "first cluster, those that name no other too.",
+    )
 
 
 class TokenSerializer(serializers.ModelSerializer[AgentToken]):
@@ -151,6 +184,10 @@ def _cluster(request: Request, name: str) -> Cluster:
     return found
 
 
+def _pool(request: Request, slug: str) -> Pool:
+    return one_of(Pool.objects.visible_to(request.user), "pool", slug=slug)
+
+
 class ByName(NewestFirst):
     """Clusters by name."""
 
@@ -174,7 +211,10 @@ class ClusterList(generics.ListAPIView[Cluster]):
         body.is_valid(raise_exception=True)
         values = body.validated_data
         made = actions.create_cluster(
-            by=_actor(request), name=values["name"], backend=Backend(values["backend"])
+            by=_actor(request),
+            name=values["name"],
+            backend=Backend(values["backend"]),
+            pools=None if values.get("pools") is None else [_pool(request, slug) for slug in values["pools"]],
         )
         return Response(NewTokenSerializer(made).data, status=201)
 
@@ -202,6 +242,22 @@ class ClusterLost(APIView):
         """End its attempts and requeue their workloads."""
         ended = actions.declare_lost(by=_actor(request), cluster=_cluster(request, name))
         return Response({"attempts": ended})
+
+
+class ClusterPool(APIView):
+    """A pool that a cluster may serve."""
+
+    @extend_schema(request=None, responses={204: None})
+    def put(self, request: Request, name: str, slug: str) -> Response:
+        """Let the cluster serve the pool (operators); twice is as once."""
+        actions.bind_pool(by=_actor(request), cluster=_cluster(request, name), pool=_pool(request, slug))
+        return Response(status=204)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str, slug: str) -> Response:
+        """Have it no longer serve the pool (operators); what runs there goes on."""
+        actions.unbind_pool(by=_actor(request), cluster=_cluster(request, name), pool=_pool(request, slug))
+        return Response(status=204)
 
 
 class TokenList(APIView):

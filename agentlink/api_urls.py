@@ -16,6 +16,7 @@ urlpatterns = [
         api_spaces.NamespaceDetail.as_view(),
         name="api-namespace",
     ),
+    path("clusters/<slug:name>/pools/<slug:slug>/", api.ClusterPool.as_view(), name="api-cluster-pool"),
     path("clusters/<slug:name>/tokens/", api.TokenList.as_view(), name="api-cluster-tokens"),
     path("clusters/<slug:name>/tokens/<uuid:token_id>/", api.TokenDetail.as_view(), name="api-cluster-token"),
     path("workloads/<slug:slug>/logs/", Logs.as_view(), name="api-workload-logs"),

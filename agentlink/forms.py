@@ -1,6 +1,6 @@
 """Forms of the cluster pages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from django import forms
@@ -8,6 +8,7 @@ from django import forms
 from agentlink.models import Backend
 from chamber.forms import Form
 from teams.fields import LongSelect
+from teams.models import Pool
 
 
 class ClusterForm(Form):
@@ -22,6 +23,26 @@ class ClusterForm(Form):
         initial=Backend.NATIVE,
         help_text="Simulated: an agent that plays pods with timers, to try things out.",
     )
+    pools = forms.MultipleChoiceField(
+        label="Pools that it may serve",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Of no other pool anything starts there, whatever the labels of its nodes. Can be changed later.",
+    )
+
+    def __init__(self, data: Any = None, *, pools: Sequence[Pool], is_first: bool) -> None:
+        super().__init__(data)
+        self._pools = {pool.slug: pool for pool in pools}
+        field = cast("forms.MultipleChoiceField", self.fields["pools"])
+        field.choices = [(pool.slug, pool.name) for pool in pools]
+        # An organisation's first cluster is most likely meant for all that there is.
+        field.initial = [pool.slug for pool in pools if is_first and not pool.clusters]
+        if not pools:
+            del self.fields["pools"]
+
+    def chosen_pools(self) -> list[Pool]:
+        """Return the pools that were chosen."""
+        return [self._pools[slug] for slug in self.cleaned_data.get("pools", [])]
 
 
 class NamespaceForm(Form):

@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from agentlink.models import Cluster, Device, Hold, Node, Placement, Slicing
@@ -20,7 +19,7 @@ from agentlink.protocol import Inventory, NodeReport
 from chamber import live
 from chamber.bulk import update_each
 from teams.capacity import pool_of
-from teams.models import Pool
+from teams.models import CLUSTER_LABEL, Pool
 
 PLAIN = (
     "ready",
@@ -36,8 +35,6 @@ PLAIN = (
 )
 DEVICE_FIELDS = ("gpu_type", "memory_mib", "foreign", "slicing", "share_milli")
 BATCH = 500
-CLUSTER_LABEL = "chamber.internal/cluster"
-"""A label that each node has here, whatever it says itself: pools and workloads may name a cluster by it."""
 
 
 def take(cluster_id: UUID, message: Inventory, *, connection: UUID | None) -> bool:
@@ -109,7 +106,7 @@ def _take_nodes(cluster: Cluster, reports: Sequence[NodeReport], before: Mapping
     `before` is by name what the digest was of each that is there.
     """
     pools = list(Pool.objects.all())
-    around = _digested(cluster.name, [(str(pool.pk), pool.node_selector) for pool in pools])
+    around = _digested(cluster.name, [(str(pool.pk), pool.node_selector, pool.clusters) for pool in pools])
     digests = {report.name: _digested(around, report.model_dump_json()) for report in reports}
     by_name = {report.name: report for report in reports if before.get(report.name) != digests[report.name]}
     if not by_name:
@@ -127,7 +124,7 @@ def _take_nodes(cluster: Cluster, reports: Sequence[NodeReport], before: Mapping
                 setattr(node, field, value)
             changed.append(node)
     Node.objects.bulk_create(new, batch_size=BATCH)
-    update_each(changed, [*PLAIN, "pool", "gone_at", "told"])
+    update_each(changed, [*PLAIN, "pool", "refused_pool", "gone_at", "told"])
     _take_devices({node.pk: by_name[node.name] for node in [*new, *changed]})
     return True
 
@@ -145,7 +142,8 @@ def _values(report: NodeReport, cluster: Cluster, pools: Iterable[Pool]) -> dict
     plain = {field: getattr(report, field) for field in PLAIN}
     plain["taints"] = list(report.taints)
     plain["labels"] = {**report.labels, CLUSTER_LABEL: cluster.name}
-    return {**plain, "pool_id": pool_of(plain["labels"], pools), "gone_at": None}
+    pool, refused = pool_of(plain["labels"], pools, cluster.name)
+    return {**plain, "pool_id": pool, "refused_pool_id": refused, "gone_at": None}
 
 
 def _take_devices(nodes: dict[UUID, NodeReport]) -> None:
@@ -234,15 +232,16 @@ def _is_whole(counted: set[int], share_milli: int) -> bool:
 def reassign_pools() -> int:
     """Give each node the pool that picks it now; return how many changed. Two queries, one more per pool concerned."""
     pools = list(Pool.objects.all())
-    moved: dict[UUID | None, list[UUID]] = {}
+    moved: dict[tuple[UUID | None, UUID | None], list[UUID]] = {}
     nodes = Node.objects.filter(gone_at__isnull=True).order_by()
-    for pk, labels, pool_id in nodes.values_list("pk", "labels", "pool"):
-        wanted = pool_of(labels, pools)
-        if wanted != pool_id:
+    rows = nodes.values_list("pk", "labels", "cluster__name", "pool", "refused_pool")
+    for pk, labels, cluster, *now in rows:
+        wanted = pool_of(labels, pools, cluster)
+        if wanted != tuple(now):
             moved.setdefault(wanted, []).append(pk)
-    for wanted, ids in moved.items():
+    for (pool, refused), ids in moved.items():
         for start in range(0, len(ids), BATCH):
-            Node.objects.filter(Q(pk__in=ids[start : start + BATCH])).update(pool=wanted)
+            nodes.filter(pk__in=ids[start : start + BATCH]).update(pool=pool, refused_pool=refused)
     if moved:
         live.announce("pools", "overview")
         live.ring()

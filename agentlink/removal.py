@@ -3,10 +3,12 @@
 from django.db import transaction
 from django.db.models import ProtectedError
 
+from agentlink import bindings
 from agentlink.actions import require_operator
 from agentlink.models import Assignment, Cluster
 from chamber import live
 from chamber.errors import Conflict
+from teams import actions as teams
 from teams import audit
 from teams.actors import Actor
 
@@ -15,6 +17,9 @@ def delete_cluster(*, by: Actor, cluster: Cluster) -> None:
     """Delete a cluster whose agent is gone and where nothing ran that is still kept, with its nodes and tokens."""
     require_operator(by)
     with transaction.atomic():
+        # Another cluster of that name would be another one. The tree is locked before a cluster, as everywhere.
+        if bound := bindings.pools_of(cluster.name):
+            teams.bind_cluster(by=by, cluster=cluster.name, unbind=bound)
         cluster = Cluster.objects.select_for_update().get(pk=cluster.pk)
         _refuse_used(cluster)
         before = {

@@ -11,18 +11,19 @@ is asked to say hello, and begins with the full set.
 import logging
 import time
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from django.db import Error as DatabaseError
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from agentlink import (
     adoption,
     assignments,
+    bindings,
     desired,
     epochs,
     inventory,
@@ -51,6 +52,7 @@ from agentlink.protocol import (
     Verdicts,
 )
 from agentlink.protocol.releases import fitted
+from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live, logs
 from chamber.transactions import is_unavailable
 
@@ -253,6 +255,7 @@ class Session:
         now = timezone.now()
         begun = {
             "connection": message.connection,
+            "hello_at": message.at,
             "uid": message.cluster_uid,
             "agent_version": message.agent_version,
             "protocol": message.protocol,
@@ -263,7 +266,8 @@ class Session:
         if not message.farewell:  # who says farewell takes no work, and is no agent in touch
             begun |= {"connected": True, "released_at": None, "last_seen_at": now, "polls": self._polls}
         with transaction.atomic():
-            Cluster.objects.filter(pk=cluster.pk).update(**begun)
+            if not _not_older(cluster.pk, message, now).update(**begun):
+                return self._reject(cluster, _superseded())
             live.announce("pools", "overview", f"link:{cluster.pk}")
             if not cluster.connected and not message.farewell:
                 live.ring()
@@ -350,7 +354,10 @@ class Session:
                 code=ErrorCode.INVENTORY_GAP, message=f"{text} Send all of it again.", about="inventory"
             )
             return self._reject(cluster, error)
-        return Answer([Ack(inventory=message.generation)] if message.last else [])
+        if not message.last:
+            return Answer()
+        unbound = " ".join(bindings.refused(cluster.pk).get(cluster.pk, []))
+        return Answer([Ack(inventory=message.generation, unbound=unbound[: protocol.MAX_SENTENCE])])
 
     def _seen(self, cluster: Cluster) -> None:
         """Note that the agent is there, at most every two seconds while it is."""
@@ -394,6 +401,17 @@ class Session:
             return []
         self._namespaces_sent = version
         return [spaces.told(cluster.pk, version)]
+
+
+def _not_older(cluster_id: UUID, hello: Hello, now: datetime) -> QuerySet[Cluster]:
+    """Return the cluster's row, or none where a live agent said hello later than this one was said.
+
+    So what was recorded or held up on its way ends no conversation. Clocks that differ cost an agent 30 s at most: of
+    one that is silent for so long any hello takes over.
+    """
+    silent = Q(connected=False) | Q(last_seen_at=None) | Q(last_seen_at__lte=now - DISCONNECTED_AFTER)
+    later = Q(hello_at=None) if hello.at is None else Q(hello_at=None) | Q(hello_at__lte=hello.at)
+    return Cluster.objects.filter(silent | later, pk=cluster_id)
 
 
 def _conversation(cluster: Cluster) -> _Begun | None:

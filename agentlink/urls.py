@@ -13,6 +13,7 @@ urlpatterns = [
     path("pools/<slug:slug>/", views.pool, name="pool"),
     path("clusters/connect/", views.connect, name="connect"),
     path("clusters/<slug:name>/", views.cluster, name="cluster"),
+    path("clusters/<slug:name>/pools/<slug:slug>/", views.bind_pool, name="bind-pool"),
     path("clusters/<slug:name>/tokens/", views.add_token, name="add-token"),
     path("clusters/<slug:name>/tokens/<uuid:token_id>/revoke/", views.revoke_token, name="revoke-token"),
     path("clusters/<slug:name>/namespaces/", views_spaces.bind, name="bind-namespace"),

@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from agentlink import actions, installing, maps, removal, spaces
+from agentlink import actions, bindings, installing, maps, removal, spaces
 from agentlink.forms import ClusterForm, NamespaceForm
 from agentlink.models import AgentToken, Backend, Cluster, Node
 from chamber.errors import Refusal, one_of
@@ -42,7 +42,11 @@ def pools(request: HttpRequest) -> HttpResponse:
     context = {
         "pools": [(pool, figures.get(pool.pk, maps.PoolFigures())) for pool in rows],
         "clusters": _clusters(request),
-        "stray": Node.objects.visible_to(request.user).present().filter(pool__isnull=True).count(),
+        "stray": Node.objects.visible_to(request.user)
+        .present()
+        .filter(pool__isnull=True, refused_pool__isnull=True)
+        .count(),
+        "unbound": [text for texts in bindings.refused().values() for text in texts],
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
         "may_manage_pools": may_anywhere(request.user, Permission.MANAGE_POOLS),
     }
@@ -80,12 +84,17 @@ def _clusters(request: HttpRequest) -> Any:
 def connect(request: HttpRequest) -> HttpResponse:
     """Connect a cluster: a POST makes it and shows the command with its token, once."""
     actions.require_operator(_actor(request))
-    form = ClusterForm(request.POST or None)
+    form = ClusterForm(
+        request.POST or None, pools=list(Pool.objects.all()), is_first=not Cluster.objects.exists()
+    )
     if request.method == "POST" and form.is_valid():
         try:
             values = form.cleaned_data
             made = actions.create_cluster(
-                by=_actor(request), name=values["name"], backend=Backend(values["backend"])
+                by=_actor(request),
+                name=values["name"],
+                backend=Backend(values["backend"]),
+                pools=form.chosen_pools(),
             )
         except Refusal as refusal:
             if not refusal.fields:
@@ -116,7 +125,8 @@ def cluster_page(
     """Show a cluster, with a token that was just made, or a form that was filled in wrongly."""
     watched = watched or Watched.now("pools", "silence")
     nodes = Node.objects.visible_to(request.user).present().filter(cluster=found)
-    counted = nodes.aggregate(all=Count("pk"), stray=Count("pk", filter=Q(pool__isnull=True)))
+    stray = Q(pool__isnull=True, refused_pool__isnull=True)
+    counted = nodes.aggregate(all=Count("pk"), stray=Count("pk", filter=stray))
     now = timezone.now()
     teams = spaces.teams_to_bind(_actor(request))
     cells = maps.node_cells(nodes[:MOST_NODES_DRAWN], request.user)
@@ -133,6 +143,8 @@ def cluster_page(
         "has_slices": any(device.cut for node in cells for device in node.devices),
         "more_nodes": max(0, counted["all"] - MOST_NODES_DRAWN),
         "stray": counted["stray"],
+        "unbound": bindings.refused(found.pk).get(found.pk, []),
+        "pools": [(pool, found.name in pool.clusters) for pool in Pool.objects.visible_to(request.user)],
         "node_problems": nodes.exclude(problem="")[:MOST_NODES_DRAWN],
         "may_operate": may_anywhere(request.user, Permission.OPERATE_CLUSTERS),
     }
@@ -144,6 +156,20 @@ def cluster_page(
         watched=watched,
         status=422 if namespace_form is not None else 200,
     )
+
+
+@require_POST
+def bind_pool(request: HttpRequest, name: str, slug: str) -> HttpResponse:
+    """Let a cluster serve a pool, or no longer."""
+    found = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
+    pool = one_of(Pool.objects.visible_to(request.user), "pool", slug=slug)
+    if "unbind" in request.POST:
+        actions.unbind_pool(by=_actor(request), cluster=found, pool=pool)
+        messages.success(request, f"{name} no longer serves {pool.name}; what runs there goes on.")
+    else:
+        actions.bind_pool(by=_actor(request), cluster=found, pool=pool)
+        messages.success(request, f"{name} may serve {pool.name}.")
+    return redirect("agentlink:cluster", name)
 
 
 @posted_from("agentlink:cluster", "name")

@@ -26,6 +26,7 @@ from typing import Any
 import httpx
 
 from rig import deployment, servers
+from rig.organisation import PASSWORD
 
 LONGEST_SECONDS = 60.0
 BETWEEN_LOOKS_SECONDS = 0.2
@@ -37,7 +38,7 @@ def main() -> int:
     parser.add_argument("--embedded", action="store_true", help="measure the embedded default")
     parser.add_argument("--url", default="", help="measure a server that runs already")
     parser.add_argument("--username", default="rosa")
-    parser.add_argument("--password", default="chamber-demo")
+    parser.add_argument("--password", help="that of its own server where none is given")
     parser.add_argument("--team", default="nlp")
     parser.add_argument("--count", type=int, default=50)
     arguments = parser.parse_args()
@@ -48,8 +49,9 @@ def main() -> int:
         way, server = "embedded", _demo()
     else:
         way, server = "production", _deployment()
+    own = PASSWORD if way == "production" else "chamber-demo"
     with server as url, httpx.Client(base_url=f"{url}/api/v1/", timeout=30) as api:
-        _sign_in(api, arguments.username, arguments.password)
+        _sign_in(api, arguments.username, arguments.password or own)
         # The first one waits for the cluster to connect, and warms everything up.
         _one(api, arguments.team)
         waits = sorted(_one(api, arguments.team) for _ in range(arguments.count))

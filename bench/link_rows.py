@@ -34,6 +34,8 @@ class Rows:
     def cluster(self, name: str, *, devices: int) -> tuple[Cluster, list[UUID]]:
         """Return a connected cluster, and its devices, eight to a node."""
         cluster = Cluster.objects.create(name=name, connected=True, last_seen_at=timezone.now())
+        self.pool.clusters.append(name)
+        self.pool.save(update_fields=["clusters"])
         nodes = [
             Node(cluster=cluster, name=f"n{number}", pool=self.pool) for number in range(1, devices // 8 + 2)
         ]

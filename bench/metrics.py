@@ -42,7 +42,7 @@ class Rows:
         self.chance, self.now, self.wanted = random.Random(seed), timezone.now(), workloads
         self.nodes = nodes
         self.owner = User.objects.create(username="bench")
-        self.pool = Pool.objects.create(slug="main", name="main")
+        self.pool = Pool.objects.create(slug="main", name="main", clusters=["bench"])
         self.cluster = Cluster.objects.create(name="bench", connected=True, last_seen_at=self.now)
         self.teams: list[Any] = []
 

@@ -103,7 +103,7 @@ async def _make_room(api: httpx.AsyncClient) -> str:
             _taken(await api.post("teams/", json={"name": slug, "slug": slug, "parent": root}))
     pools = _taken(await api.get("pools/"))["results"]
     if NAME not in {pool["slug"] for pool in pools}:
-        pool = {"name": NAME, "slug": NAME, "order": 0, "node_selector": {"trace": NAME}}
+        pool = {"name": NAME, "slug": NAME, "order": 0, "node_selector": {"trace": NAME}, "clusters": [NAME]}
         _taken(await api.post("pools/", json=pool))
     made = await api.post("clusters/", json={"name": NAME, "backend": "simulated"})
     if made.status_code == httpx.codes.CONFLICT:

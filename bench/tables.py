@@ -46,7 +46,7 @@ class Tables:
             self.owner = User.objects.create(username="bench")
             self.cluster = Cluster.objects.create(name="bench", connected=True, last_seen_at=timezone.now())
             self.pool = Pool.objects.create(
-                slug=POOL, name=POOL, topology=["block", "rack"], policy=self.policy
+                slug=POOL, name=POOL, clusters=["bench"], topology=["block", "rack"], policy=self.policy
             )
             self._teams(snapshot.teams)
             self._nodes(snapshot.nodes)

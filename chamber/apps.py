@@ -11,5 +11,8 @@ class ChamberConfig(AppConfig):
     name = "chamber"
 
     def ready(self) -> None:
-        """Have ids looked up as arrays."""
+        """Have ids looked up as arrays, and sessions say when they were last used from their first moment."""
+        from chamber import idle
+
         lookups.register()
+        idle.register()

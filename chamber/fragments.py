@@ -45,8 +45,6 @@ LOOK_AGAIN_SECONDS = 0.1
 LONGEST_ADDRESS = 500
 MOST_HEARD = 100
 
-_viewers, _parts = Remembered("viewers"), Remembered("parts")
-
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
@@ -98,6 +96,10 @@ class Kept:
         return response
 
 
+_owners, _viewers = Remembered("viewers", UUID), Remembered("viewers", Viewer)
+_parts, _shared = Remembered("parts", Kept), Remembered("parts", bool)
+
+
 class FragmentMiddleware:
     """Stands before sessions and sign-in, and what adds headers: a kept answer is given without, and has them."""
 
@@ -125,7 +127,7 @@ class FragmentMiddleware:
         kept = _find(address, viewer, heard)
         if kept is not None:
             return kept.answer(request)
-        if not _parts.find(_shared_key(address)):
+        if not _shared.find(_shared_key(address)):
             return self._render(request, address, session)
         with _turn(
             f"rendering:{_digest(address, viewer.kind)}", lambda: _find(address, viewer, heard)
@@ -154,20 +156,21 @@ class FragmentMiddleware:
         return answer
 
 
-def alike(name: str, watched: Watched, read: Callable[[], Answer]) -> Answer:
-    """Return what `read` returned at these versions: what is the same whoever looks, for all kinds of viewers.
+def alike(name: str, watched: Watched, read: Callable[[], Answer], kind: type[Answer]) -> Answer:
+    """Return what `read` returned at these versions: what is the same whoever looks, for all kinds of viewers; of a
+    `kind` that JSON can hold.
 
     `watched` names every topic that announces a change of it. Nothing that depends on the reader may be in it.
     """
     if live.UNKNOWN in watched.versions:
         return read()
-    key = f"alike:{name}:{_digest(watched.heard)}"
+    kept, key = Remembered("parts", kind), f"alike:{name}:{_digest(watched.heard)}"
     with _alone(key):
-        found: Answer | None = safely(lambda: cache.get(key), otherwise=None)
+        found = kept.find(key)
         if found is not None:
             return found
         answer = read()
-        safely(lambda: cache.set(key, answer, KEPT_SECONDS), otherwise=None)
+        kept.set(key, answer, KEPT_SECONDS)
         return answer
 
 
@@ -223,7 +226,7 @@ class _Session:
     def __init__(self, key: str) -> None:
         self._key, self._topic = key, live.session_topic(key)
         self._viewer_key, self._user_key = _viewer_key(self._topic), f"viewer-id:{self._topic}"
-        self._user_id: UUID | None = _viewers.find(self._user_key)
+        self._user_id: UUID | None = _owners.find(self._user_key)
         self.versions = self._versions()
         self.viewer: Viewer | None = None
         if self._holds:
@@ -237,7 +240,7 @@ class _Session:
             user = sessions.user_of(self._key)
             if user is None:
                 return
-            _viewers.set(self._user_key, user.pk, USER_SECONDS)
+            _owners.set(self._user_key, user.pk, USER_SECONDS)
             self._user_id = user.pk
             self.versions = self._versions()
         user = sessions.user_of(self._key) if self._holds else None
@@ -258,7 +261,7 @@ class _Session:
     def remember(self, viewer: Viewer) -> None:
         """Keep who asks; their kind only where it was known before whose versions to look at."""
         if viewer.user_id != self._user_id:
-            _viewers.set(self._user_key, viewer.user_id, USER_SECONDS)
+            _owners.set(self._user_key, viewer.user_id, USER_SECONDS)
         elif live.UNKNOWN not in viewer.versions:
             _viewers.set(self._viewer_key, viewer, VIEWER_SECONDS)
 
@@ -273,15 +276,14 @@ def _keep(kept: Kept, address: str, viewer: Viewer) -> None:
     if live.UNKNOWN in kept.watched.versions:
         return
     _parts.set(_key(address, viewer, kept.watched.only), kept, KEPT_SECONDS)
-    if kept.watched.only is None and not _parts.find(_shared_key(address)):
-        _parts.set(_shared_key(address), True, SHARED_SECONDS)
+    if kept.watched.only is None and not _shared.find(_shared_key(address)):
+        _shared.set(_shared_key(address), True, SHARED_SECONDS)
 
 
 def _find(address: str, viewer: Viewer, heard: Mapping[str, int]) -> Kept | None:
     """Return the kept answer that suits."""
     keys = _key(address, viewer, viewer.user_id), _key(address, viewer, None)
-    found: Kept | None = _parts.find(*keys, suits=lambda kept: kept.suits(viewer, heard))
-    return found
+    return _parts.find(*keys, suits=lambda kept: kept.suits(viewer, heard))
 
 
 def _address(request: HttpRequest) -> str:

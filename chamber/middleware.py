@@ -37,6 +37,44 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         return response
 
 
+class BrowserRightsMiddleware:
+    """Tells browsers that its pages use nothing of the device, and that other sites may not load what it answers."""
+
+    DENIED = (
+        *(
+            "accelerometer",
+            "autoplay",
+            "bluetooth",
+            "browsing-topics",
+            "camera",
+            "display-capture",
+            "encrypted-media",
+        ),
+        *(
+            "geolocation",
+            "gyroscope",
+            "hid",
+            "idle-detection",
+            "local-fonts",
+            "magnetometer",
+            "microphone",
+            "midi",
+        ),
+        *("payment", "picture-in-picture", "screen-wake-lock", "serial", "usb", "xr-spatial-tracking"),
+    )
+    POLICY = ", ".join(f"{feature}=()" for feature in DENIED)
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Pass the request on."""
+        response = self.get_response(request)
+        response["Permissions-Policy"] = self.POLICY
+        response["Cross-Origin-Resource-Policy"] = "same-origin"
+        return response
+
+
 class NoNulMiddleware:
     """Leave NUL out of what an address asks for: it means nothing there, and PostgreSQL takes no text with one."""
 

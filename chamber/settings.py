@@ -41,6 +41,7 @@ MIDDLEWARE = [
     "chamber.serving.proxies.TrustedProxies",
     "chamber.fragments.FragmentMiddleware",
     "django.middleware.security.SecurityMiddleware",
+    "chamber.middleware.BrowserRightsMiddleware",
     "chamber.middleware.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
     "chamber.middleware.NoNulMiddleware",
@@ -48,6 +49,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "chamber.idle.IdleMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -84,7 +86,7 @@ DATABASES = {
     )
 }
 # Redis carries announcements and bells between processes, and what may be lost; without it, one process is all.
-REDIS = stores.redis_url(env.text("CHAMBER_REDIS", ""))
+REDIS = stores.redis_url(env.text("CHAMBER_REDIS", ""), env.text("CHAMBER_REDIS_PASSWORD", ""))
 CACHES = stores.caches(REDIS)
 CHANNEL_LAYERS = stores.channel_layers(REDIS)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -102,6 +104,10 @@ TRUSTED_PROXIES = env.networks("CHAMBER_TRUSTED_PROXIES")
 TLS = env.flag("CHAMBER_TLS", default=bool(TRUSTED_PROXIES))
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 SECURE_HSTS_SECONDS = env.integer("CHAMBER_HSTS_SECONDS", 2_592_000, low=0, high=63_072_000) if TLS else 0
+# Of whatever is below this name, too: it is no name for what is served without TLS.
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("CHAMBER_HSTS_SUBDOMAINS", default=True)
+# A session ends so long after it was last used by somebody; what an open page fetches by itself is no use of it.
+SESSION_COOKIE_AGE = 3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
 CSRF_TRUSTED_ORIGINS = env.origins("CHAMBER_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
@@ -133,7 +139,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 X_FRAME_OPTIONS = "DENY"
-SECURE_REFERRER_POLICY = "same-origin"
+SECURE_REFERRER_POLICY = SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 
 # Named here, imported by nobody below: how a ring reaches the scheduler. The embedded default wakes its timer; of
 # several processes each raises a version in the database and sends a message, by this Celery application.
@@ -189,6 +195,9 @@ CELERY_TASK_PUBLISH_RETRY_POLICY = {
 CELERY_TASK_ROUTES = {"scheduling.tasks.run_cycle": {"queue": "scheduling"}}
 CELERY_TASK_DEFAULT_QUEUE = "celery"
 CELERY_TASK_QUEUES = stores.queues("scheduling", "celery")
+# What is in Redis is JSON: whoever can write there may not have a worker run code.
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_BACKEND = None
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

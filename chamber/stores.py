@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import dj_database_url
 from kombu.entity import Queue
@@ -129,10 +129,13 @@ def _sqlite(path: Path) -> dict[str, Any]:
     }
 
 
-def redis_url(url: str) -> str:
-    """Return the URL of a Redis, or an empty text for none; raise `SystemExit` with a sentence for what is neither."""
+def redis_url(url: str, password: str = "") -> str:
+    """Return the URL of a Redis, or an empty text for none; raise `SystemExit` with a sentence for what is neither.
+
+    `password` goes before the URL's own.
+    """
     if _scheme(url) == SCHEME:
-        return _of_sentinels(url)
+        return _with_password(_of_sentinels(url), password)
     try:
         parts = urlsplit(url)
         fits = not url or (parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0)
@@ -156,7 +159,16 @@ def redis_url(url: str) -> str:
             "CHAMBER_REDIS has parameters that a Redis at such a URL does not take; after the question mark stand "
             "those of redis-py's connections, such as ssl_ca_certs=/path with rediss://."
         )
-    return url
+    return _with_password(url, password)
+
+
+def _with_password(url: str, password: str) -> str:
+    if not url or not password:
+        return url
+    parts = urlsplit(url)
+    userinfo, _, places = parts.netloc.rpartition("@")
+    username = userinfo.partition(":")[0]
+    return parts._replace(netloc=f"{username}:{quote(password, safe='')}@{places}").geturl()
 
 
 def _scheme(url: str) -> str:
@@ -245,9 +257,11 @@ def caches(redis: str) -> dict[str, Any]:
         "BACKEND": "chamber.remembered.SharedCache",
         # Lists of servers are written with commas; an address with sentinels has some of its own.
         "LOCATION": [redis],
-        "KEY_PREFIX": "chamber",
+        # Not that of releases which kept pickles: neither reads what the other one keeps.
+        "KEY_PREFIX": "chamber-json",
         # What may be lost is not waited for: a request goes on without it.
         "OPTIONS": {
+            "serializer": "chamber.remembered.Plain",
             "socket_timeout": 1,
             "socket_connect_timeout": 1,
             "retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),

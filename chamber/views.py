@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
@@ -36,13 +37,19 @@ def overview(request: HttpRequest) -> HttpResponse:
     return page(request, "chamber/overview.html", context, fragment="chamber/_overview.html", watched=watched)
 
 
+SUMS = list[tuple[UUID | None, dict[str, int]]]
+"""The sums of pools as JSON can hold them: by pairs, for one key is none."""
+
+
 def _pools(request: HttpRequest, watched: Watched) -> list[figures.PoolBar]:
     """Return the bars of the pools; open pages share what is added up for them, for it is nobody's own."""
     if not wants_fragment(request):
         return figures.pool_bars(request.user)
-    return figures.pool_bars(
-        request.user, sums=lambda: fragments.alike("pool-sums", watched, figures.pool_sums)
-    )
+
+    def sums() -> figures.PoolSums:
+        return dict(fragments.alike("pool-sums", watched, lambda: list(figures.pool_sums().items()), SUMS))
+
+    return figures.pool_bars(request.user, sums=sums)
 
 
 @require_safe

@@ -93,7 +93,8 @@ def _cluster(api: httpx.Client, files: ClusterFiles, nodes: int, gpus: int) -> C
     machines = [_node(name, f"{name}-{index}", gpus, POOL) for index in range(nodes)]
     files.nodes.write_text(json.dumps([*machines, _node(name, f"{name}-probe", 1, PROBES)]))
     files.token.touch(mode=0o600)
-    files.token.write_text(_post(api, "clusters/", {"name": name, "backend": "simulated"})["token"])
+    body = {"name": name, "backend": "simulated", "pools": [POOL, PROBES]}
+    files.token.write_text(_post(api, "clusters/", body)["token"])
     files.record.parent.mkdir(exist_ok=True)
     return files
 

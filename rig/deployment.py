@@ -267,7 +267,9 @@ class Deployment:
     def add_agent(self, name: str, reported: Sequence[Node], *, start: bool = True) -> Service:
         """Connect a cluster and start its agent, which simulates these nodes; its pods outlive the agent."""
         with self.api("otto") as api:
-            answer = api.post("clusters/", json={"name": name, "backend": "simulated"})
+            pools = [pool["slug"] for pool in api.get("pools/").raise_for_status().json()["results"]]
+            body = {"name": name, "backend": "simulated", "pools": pools}
+            answer = api.post("clusters/", json=body)
         if answer.status_code != 201:
             raise DeploymentFailed(f"The cluster {name} could not be connected: {answer.text}")
         files = {
@@ -297,6 +299,7 @@ class Deployment:
         here = {
             "CHAMBER_DATABASE": self.database.url,
             "CHAMBER_REDIS": self.redis.url,
+            "CHAMBER_REDIS_PASSWORD_FILE": "",  # the URL has it
             "CHAMBER_DATA": str(self.folder),
             "CHAMBER_TRUSTED_PROXIES": "",  # nothing stands in front here, and nothing speaks TLS
             "CHAMBER_LISTEN_HOST": "127.0.0.1",
@@ -333,7 +336,7 @@ def running(
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         database = database or stack.enter_context(servers.postgresql())
-        redis = redis or stack.enter_context(servers.redis())
+        redis = redis or stack.enter_context(servers.redis(os.urandom(16).hex()))
         secrets = folder / "secrets"
         secrets.mkdir(mode=0o700)
         (secrets / "secret_key").write_text(os.urandom(32).hex())

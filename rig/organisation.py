@@ -2,12 +2,14 @@
 
     python -m rig.organisation tokens.json
 
-Run with the environment of the deployment. Everybody's password is the demo's.
+Run with the environment of the deployment. Everybody's password is `PASSWORD`: the demo's is served to nobody else.
 """
 
 import json
 import sys
 from pathlib import Path
+
+PASSWORD = "of-the-rig-alone"  # noqa: S105 - of servers that are thrown away
 
 
 def main(tokens: Path) -> None:
@@ -22,7 +24,7 @@ def main(tokens: Path) -> None:
     from chamber.tokens import create_token
 
     with transaction.atomic():
-        make_organisation()
+        make_organisation(PASSWORD)
     made = {
         user.username: create_token(user=user, name="rig", scope=Scope.MANAGE, days=30)[1]
         for user in User.objects.all()

@@ -191,21 +191,28 @@ class Redis(Server):
 
     name = "Redis"
 
+    def __init__(self, folder: Path, password: str = "") -> None:
+        super().__init__(folder)
+        self._password = password
+
     @property
     def url(self) -> str:
         """The server as a URL."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        login = f":{self._password}@" if self._password else ""
+        return f"redis://{login}127.0.0.1:{self.port}/0"
 
     def command(self) -> list[str]:
         """Return the server's command."""
         program = redis_program()
         if program is None:
             raise ServerFailed("Redis' server is not installed.")
-        return [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        password = ["--requirepass", self._password] if self._password else []
+        words = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        return [program, *words, *password]
 
     def answers(self) -> bool:
         """Return whether it answers a ping."""
-        with suppress(redis_client.RedisError), redis_client.Redis(port=self.port) as client:
+        with suppress(redis_client.RedisError), redis_client.Redis.from_url(self.url) as client:
             return bool(client.ping())
         return False
 
@@ -243,10 +250,10 @@ def postgresql(*, durable: bool = False) -> Iterator[PostgreSQL]:
 
 
 @contextmanager
-def redis() -> Iterator[Redis]:
+def redis(password: str = "") -> Iterator[Redis]:
     """Run a Redis server inside the block; raise `ServerFailed`."""
     with _folder() as folder:
-        server = Redis(folder)
+        server = Redis(folder, password)
         try:
             server.start()
             yield server

@@ -78,6 +78,14 @@ def oversubscribed(picture: Picture, capacity: dict[UUID, int]) -> dict[UUID, st
     return found
 
 
+def unserved_text(pool: Pool) -> str:
+    """Return that no cluster is bound to a pool, and what to do."""
+    return (
+        f"No cluster may serve the pool {pool.name}, so it has no nodes, whatever their labels. Name clusters in its "
+        f"`clusters`, or bind one: `chamber clusters bind CLUSTER {pool.slug}`."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class NodesMoved:
     """So many nodes, with so many usable milli-GPUs, that `after` picks in place of `before`; None is no pool."""
@@ -88,30 +96,46 @@ class NodesMoved:
     capacity_milli: int
 
 
-def pool_of(labels: Mapping[str, str], pools: Iterable[Pool]) -> UUID | None:
-    """Return the first of the pools, in their order, whose selector picks these labels."""
-    return next((pool.pk for pool in pools if pool.selects(labels)), None)
+def pool_of(
+    labels: Mapping[str, str], pools: Iterable[Pool], cluster: str
+) -> tuple[UUID | None, UUID | None]:
+    """Return the pool of a cluster's node with these labels, and one that they are for but it may not be in.
+
+    The former is the first of the pools, in their order, whose selector picks the labels and that the cluster is bound
+    to; the latter the first before it that the cluster is not bound to. A pool that picks every label counts as such
+    only for a node that is in no pool: nothing about the node asks for it.
+    """
+    refused: list[Pool] = []
+    for pool in pools:
+        if pool.selects(labels):
+            if cluster in pool.clusters:
+                return pool.pk, next((each.pk for each in refused if each.node_selector), None)
+            refused.append(pool)
+    return None, refused[0].pk if refused else None
 
 
 def moved_nodes(before: Sequence[Pool], after: Sequence[Pool]) -> list[NodesMoved]:
     """Return which nodes another pool picks by `after` than by `before`, both in order, most first.
 
-    One query, none where selectors and order are the same.
+    One query, none where selectors, clusters and order are the same.
     """
-    if [(pool.pk, pool.node_selector) for pool in before] == [
-        (pool.pk, pool.node_selector) for pool in after
+    if [(pool.pk, pool.node_selector, pool.clusters) for pool in before] == [
+        (pool.pk, pool.node_selector, pool.clusters) for pool in after
     ]:
         return []
     nodes = Pool._meta.get_field("nodes").related_model._default_manager
     usable = Q(devices__foreign=False, ready=True, cordoned=False)
     counted = Coalesce(Sum("devices__share_milli", filter=usable), 0)
     rows = (
-        nodes.filter(gone_at__isnull=True).order_by().annotate(milli=counted).values_list("labels", "milli")
+        nodes.filter(gone_at__isnull=True)
+        .order_by()
+        .annotate(milli=counted)
+        .values_list("labels", "cluster__name", "milli")
     )
     moved: Counter[tuple[UUID | None, UUID | None]] = Counter()
     capacity: Counter[tuple[UUID | None, UUID | None]] = Counter()
-    for labels, milli in rows:
-        way = pool_of(labels, before), pool_of(labels, after)
+    for labels, cluster, milli in rows:
+        way = pool_of(labels, before, cluster)[0], pool_of(labels, after, cluster)[0]
         if way[0] != way[1]:
             moved[way] += 1
             capacity[way] += milli

@@ -247,6 +247,15 @@ class RulesForm(Form):
         label="Kinds of volumes",
         help_text="That Jobs created with kubectl may mount, as Kubernetes names them, one a line.",
     )
+    secrets = LinesField(
+        label="Secrets",
+        help_text="That Jobs created with kubectl may read, by variables or volumes, one a line; all: *, none: the "
+        "word none.",
+    )
+    config_maps = LinesField(
+        label="ConfigMaps",
+        help_text="That Jobs created with kubectl may read, one a line; all: *, none: the word none.",
+    )
     priority_classes = PrioritiesField(
         label="PriorityClasses",
         help_text="Priorities of Jobs created with kubectl by the PriorityClass of their pods, for the whole "
@@ -257,6 +266,8 @@ class RulesForm(Form):
         required=False,
         widget=forms.Select(choices=[("", "Inherited"), ("true", "Yes"), ("false", "No")]),
     )
+
+    LISTS = ("service_accounts", "volumes", "secrets", "config_maps")
 
     def __init__(self, data: Any = None, *, rules: TeamRules, version: int, is_root: bool = False) -> None:
         seconds = rules.longest_time_limit_seconds
@@ -271,6 +282,8 @@ class RulesForm(Form):
             "longest_hours": None if seconds is None else f"{seconds / 3600:g}",
             "service_accounts": _lines(rules.service_accounts),
             "volumes": _lines(rules.volumes),
+            "secrets": _lines(rules.secrets),
+            "config_maps": _lines(rules.config_maps),
             "priority_classes": rules.priority_classes,
             "may_be_widened": {None: "", True: "true", False: "false"}[rules.may_be_widened],
         }
@@ -285,7 +298,7 @@ class RulesForm(Form):
             if reserved is not None and self.cleaned_data.get(f"{who}_elastic") is None:
                 self.add_error(f"{who}_elastic", "Say the highest elastic priority, too.")
         for field, value in (
-            *((field, self._names(field)) for field in ("service_accounts", "volumes")),
+            *((field, self._names(field)) for field in self.LISTS),
             ("priority_classes", self.cleaned_data.get("priority_classes") or None),
         ):
             try:
@@ -304,6 +317,8 @@ class RulesForm(Form):
             longest_time_limit_seconds=None if hours is None else int(hours * 3600),
             service_accounts=self._names("service_accounts"),
             volumes=self._names("volumes"),
+            secrets=self._names("secrets"),
+            config_maps=self._names("config_maps"),
             priority_classes=self.cleaned_data.get("priority_classes") or None,
             may_be_widened=self.cleaned_data["may_be_widened"],
         )
@@ -346,6 +361,10 @@ class PoolForm(Form):
     )
     node_selector = LabelsField(
         label="Node labels", help_text="One name=value a line, all must match; empty picks every node."
+    )
+    clusters = LinesField(
+        label="Clusters",
+        help_text="Names of the clusters that may serve it, one a line. Nodes of others are in no pool by its labels.",
     )
     topology = LinesField(label="Topology levels", help_text="One label name a line, outermost first.")
     paused = forms.BooleanField(label="Paused: nothing new is admitted", required=False)
@@ -428,7 +447,16 @@ class PoolForm(Form):
     def __init__(self, data: Any = None, *, pool: Pool) -> None:
         initial: dict[str, Any] = {
             name: getattr(pool, name)
-            for name in ("version", "name", "slug", "order", "node_selector", "topology", "paused")
+            for name in (
+                "version",
+                "name",
+                "slug",
+                "order",
+                "node_selector",
+                "clusters",
+                "topology",
+                "paused",
+            )
         }
         super().__init__(data, initial=initial | pool.rules.model_dump(mode="json"))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from teams.models import PriorityRange, Role, Team, TeamPolicy, TeamRules
+from teams.models import ANY, PriorityRange, Role, Team, TeamPolicy, TeamRules
 from teams.permissions import roles_on
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ VOLUMES = (
     *("persistentVolumeClaim", "projected", "secret"),
 )
 """What a Job in a team's own namespace may mount where nobody says otherwise: what lies in the namespace itself."""
+SECRETS: tuple[str, ...] = ()
+"""Which Secrets of its namespace such a Job may read where nobody says otherwise: who may create Jobs there may not
+read every credential that lies there."""
+CONFIG_MAPS = (ANY,)
 TIERS = {"low": 25, "normal": 50, "high": 75, "reserved": 100}
 """The priorities that forms offer by name."""
 
@@ -65,6 +69,8 @@ class EffectiveRules:
     longest_time_limit_seconds: int | None = None
     service_accounts: tuple[str, ...] = SERVICE_ACCOUNTS
     volumes: tuple[str, ...] = VOLUMES
+    secrets: tuple[str, ...] = SECRETS
+    config_maps: tuple[str, ...] = CONFIG_MAPS
     priority_classes: Mapping[str, int] = field(default_factory=dict)
     may_be_widened: bool = True
 
@@ -116,6 +122,8 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         ),
         service_accounts=_names(above.service_accounts, rules.service_accounts, wide),
         volumes=_names(above.volumes, rules.volumes, wide),
+        secrets=_names(above.secrets, rules.secrets, wide),
+        config_maps=_names(above.config_maps, rules.config_maps, wide),
         priority_classes=above.priority_classes if rules.priority_classes is None else rules.priority_classes,
         may_be_widened=wide and rules.may_be_widened is not False,
     )
@@ -137,7 +145,9 @@ def _limit(above: int | None, own: int | None, wide: bool) -> int | None:
 def _names(above: tuple[str, ...], own: tuple[str, ...] | None, wide: bool) -> tuple[str, ...]:
     if own is None:
         return above
-    return own if wide else tuple(name for name in own if name in above)
+    if wide or ANY in above:
+        return own
+    return above if ANY in own else tuple(name for name in own if name in above)
 
 
 def _priorities(above: PriorityRange, own: PriorityRange | None, wide: bool) -> PriorityRange:

@@ -39,6 +39,8 @@ OPTIONS: Json = {
 SETTINGS: Json = {
     "tls": False,
     "hstsSeconds": 0,
+    "hstsSubdomains": False,
+    "sessionIdleHours": 12,
     "origins": ["https://a.example.org", "https://b.example.org"],
     "keepDays": 60,
     "keepWorkloadDays": 61,

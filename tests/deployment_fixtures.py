@@ -189,5 +189,5 @@ def says(service: Service, sentence: str) -> bool:
 
 def queued(team: Deployment) -> int:
     """Return how many messages wait in Redis."""
-    with redis.Redis(port=team.redis.port) as client:
+    with redis.Redis.from_url(team.redis.url) as client:
         return sum(int(client.llen(name)) for name in ("celery", "scheduling"))

@@ -14,7 +14,7 @@ from rig.deployment import ROOT
 
 BLOCK = re.compile(r"^```(?:console|sh|bash|shell)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PLACES = (
-    "/opt/chamber", "/etc/chamber", "/etc/nginx", "/etc/systemd/system", "/var/lib/chamber",
+    "/opt/chamber", "/etc/chamber", "/etc/nginx", "/etc/redis", "/etc/systemd/system", "/var/lib/chamber",
     "/var/backups/chamber", "/var/log/nginx", "/usr/local/bin",
 )  # fmt: skip
 """Folders of the machine that the page for operators speaks of."""
@@ -122,6 +122,7 @@ class Machine:
             "listen 80 ": f"listen 127.0.0.1:{servers.free_port()} ",
             "listen 443 ": f"listen 127.0.0.1:{servers.free_port()} ",
         }
+        self.redis_port = redis.port
         self.calls = folder / "systemctl.log"
         self.home.mkdir()
         self._files()

@@ -64,6 +64,9 @@ REFUSED: dict[str, Json] = {
     "server.database.url has no password": {
         "server": {**SERVER["server"], "database": {"url": "postgresql://chamber@db/chamber"}}
     },
+    "server.redis.url has no password": {
+        "server": {**SERVER["server"], "redis": {"url": "redis://chamber-redis:6379/0"}}
+    },
     "server.ingress.tlsSecret is missing": {"server": {**SERVER["server"], "ingress": {"enabled": True}}},
     "'/image/digest': 'latest' does not match pattern": AGENT
     | {"image": {"repository": "chamber", "digest": "latest"}},
@@ -168,10 +171,13 @@ def test_secrets_reach_the_processes_as_files_of_an_existing_secret_and_nothing_
                 "metrics_token",
             }
     elsewhere = {"url": "postgresql://chamber@db/chamber", "passwordKey": "password"}
-    values = {"server": {**SERVER["server"], "database": elsewhere, "metrics": {"tokenKey": ""}}}
+    bell = {"url": "redis://redis:6379/0", "passwordKey": "bell"}
+    values = {
+        "server": {**SERVER["server"], "database": elsewhere, "redis": bell, "metrics": {"tokenKey": ""}}
+    }
     web = of_kind(rendered(values), "Deployment")["chamber-web"]["spec"]["template"]["spec"]
     [secret] = [volume["secret"] for volume in web["volumes"] if "secret" in volume]
-    assert {item["key"] for item in secret["items"]} == {"secret_key", "password", "redis_url"}
+    assert {item["key"] for item in secret["items"]} == {"secret_key", "password", "bell"}
 
 
 def test_every_part_has_probes_resources_a_budget_and_a_network_policy() -> None:

@@ -75,7 +75,8 @@ def test_every_documented_setting_is_reached_by_a_value() -> None:
     explained |= set(re.findall(r"`--[\w-]+`/`(CHAMBER_\w+)`", page))
     assert {"CHAMBER_DATABASE", "CHAMBER_IDLE_MINUTES", "CHAMBER_GRACE_SECONDS"} <= explained
     database = {"url": "postgresql://chamber@db/chamber", "passwordKey": "password"}
-    made = containers(rendered(server_with(settings=SETTINGS, database=database)))["web"]
+    bell = {"url": "redis://redis:6379/0", "passwordKey": "bell"}
+    made = containers(rendered(server_with(settings=SETTINGS, database=database, redis=bell)))["web"]
     given = {said["name"].removesuffix("_FILE"): said.get("value") for said in made["env"]}
     assert explained - given.keys() == NOT_FOR_A_SERVER
     assert given["CHAMBER_ORIGINS"] == "https://a.example.org,https://b.example.org"

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis as redis_client
 import yaml
 from django.conf import settings
 
@@ -17,6 +19,7 @@ from chamber import env
 from chamber.doctor.environment import OF_COMMANDS
 from rig import deployment, servers
 from rig.deployment import Deployment
+from tests.waiting import until
 
 FOLDER = deployment.COMPOSE.parent
 Service = dict[str, Any]
@@ -109,10 +112,49 @@ def test_the_backup_s_loop_is_one_that_a_shell_reads_and_its_script_may_be_run(
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[dict[str, tuple[servers.Server, dict[str, str]]]]:
-    """PostgreSQL and Redis, each with how the image's programs find it."""
-    with servers.postgresql() as database, servers.redis() as redis:
-        found = {"PGHOST": "127.0.0.1", "PGPORT": str(database.port)}
-        yield {"db": (database, found), "redis": (redis, {"PORT": str(redis.port)})}
+    """PostgreSQL, with how the image's programs find it."""
+    with servers.postgresql() as database:
+        yield {"db": (database, {"PGHOST": "127.0.0.1", "PGPORT": str(database.port)})}
+
+
+PASSWORD = "of-the-file-alone"
+
+
+def in_shell(command: str, secret: Path, port: int) -> list[str]:
+    """Return a command of the file's Redis that finds its secret, and the server, here."""
+    secret.write_text(PASSWORD)
+    text = command.replace("$$", "$").replace("/run/secrets/redis_password", str(secret))
+    text = (
+        text.replace("redis-cli", f"redis-cli -p {port}")
+        .replace("docker-entrypoint.sh ", "")
+        .replace("redis-server -", f"redis-server - --port {port}")
+    )
+    return ["sh", "-c", text]
+
+
+@pytest.mark.redis
+def test_redis_asks_for_the_password_of_its_secret(services: dict[str, Service], tmp_path: Path) -> None:
+    port, secret = servers.free_port(), tmp_path / "password"
+    service = services["redis"]
+    assert service["command"][:2] == ["sh", "-c"]
+    command, check = (
+        in_shell(text, secret, port) for text in (service["command"][2], service["healthcheck"]["test"][1])
+    )
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            until(lambda: subprocess.run(check, capture_output=True, check=False).returncode == 0)
+            with redis_client.Redis(port=port) as stranger, pytest.raises(redis_client.AuthenticationError):
+                stranger.ping()
+            with redis_client.Redis(port=port, password=PASSWORD) as known:
+                assert known.ping()
+            arguments = subprocess.run(
+                ["ps", "-e", "-o", "args"], capture_output=True, text=True, check=True
+            ).stdout
+            assert PASSWORD not in arguments
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    wrong = in_shell(service["healthcheck"]["test"][1], secret, port)
+    assert subprocess.run(wrong, capture_output=True, check=False).returncode != 0
 
 
 def checked(command: list[str], environment: dict[str, str]) -> int:
@@ -125,16 +167,13 @@ def checked(command: list[str], environment: dict[str, str]) -> int:
     assert found is not None, program
     port = environment.get("PORT", "")
     here = [word.replace("localhost:8000", f"127.0.0.1:{port}") for word in words]
-    if program == "redis-cli":
-        here = ["-p", port, *here]
     whole = {**os.environ, **environment}
     done = subprocess.run([found, *here], env=whole, capture_output=True, timeout=60, check=False)
     return done.returncode
 
 
 @pytest.mark.postgres
-@pytest.mark.redis
-@pytest.mark.parametrize("name", ["db", "redis"])
+@pytest.mark.parametrize("name", ["db"])
 def test_the_health_check_of_a_store_tells_whether_it_answers(
     services: dict[str, Service], stores: dict[str, tuple[servers.Server, dict[str, str]]], name: str
 ) -> None:

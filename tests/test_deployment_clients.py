@@ -12,6 +12,7 @@ import redis
 
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS
 from rig.deployment import Deployment, Service
+from rig.organisation import PASSWORD
 from tests.deployment_fixtures import becomes, started, submit
 from tests.waiting import in_one_window
 
@@ -42,7 +43,7 @@ def test_a_flood_of_sign_ins_is_answered_with_429_while_the_rest_goes_on(team: D
             over.set()
         statuses = [status for one in flooding for status in one.result()]
     windows = time.time() // SIGN_IN_WINDOW_SECONDS - began // SIGN_IN_WINDOW_SECONDS + 1
-    with redis.Redis(port=team.redis.port) as counters:
+    with redis.Redis.from_url(team.redis.url) as counters:
         for key in counters.scan_iter("*sign-in:*"):  # the next test is somebody else
             counters.delete(key)
     assert set(statuses) == {401, 429}
@@ -71,7 +72,7 @@ def test_a_client_that_never_reads_holds_up_nobody(team: Deployment) -> None:
 def test_who_signed_out_gets_no_part_from_any_process_that_had_one_for_him(team: Deployment) -> None:
     with httpx.Client(base_url=team.web_url, timeout=60) as pages:
         pages.get("/sign-in/")
-        asked = {"username": "rosa", "password": "chamber-demo"}
+        asked = {"username": "rosa", "password": PASSWORD}
         pages.post("/sign-in/", data={**asked, "csrfmiddlewaretoken": pages.cookies["csrftoken"]})
         cookies, session = dict(pages.cookies), {"Cookie": f"sessionid={pages.cookies['sessionid']}"}
 
@@ -131,7 +132,7 @@ def test_behind_tls_people_sign_in_and_their_cookies_stay_on_tls(team: Deploymen
         form = pages.get("/sign-in/")
         cookie = form.headers["set-cookie"]
         token = cookie.split("csrftoken=")[1].split(";")[0]
-        asked = {"username": "rosa", "password": "chamber-demo", "csrfmiddlewaretoken": token}
+        asked = {"username": "rosa", "password": PASSWORD, "csrfmiddlewaretoken": token}
         origin = {"Origin": f"https://{PUBLIC}", "Cookie": f"csrftoken={token}"}
         signed_in = pages.post("/sign-in/", data=asked, headers=origin)
         forged = pages.post("/sign-in/", data=asked, headers={**origin, "Origin": "https://evil.example"})

@@ -16,6 +16,7 @@ from websockets.asyncio.client import connect
 
 from rig import deployment, servers
 from rig.deployment import Deployment, Service
+from rig.organisation import PASSWORD
 from tests.deployment_fixtures import started, submit
 from tests.proxies import proxied
 from tests.test_browser import ARGUMENTS
@@ -54,7 +55,7 @@ def test_a_person_signs_in_over_tls_with_cookies_that_only_tls_carries(ports: tu
         form = client.get("/sign-in/")
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form.text)
         assert token is not None
-        body = {"csrfmiddlewaretoken": token[1], "username": "rosa", "password": "chamber-demo"}
+        body = {"csrfmiddlewaretoken": token[1], "username": "rosa", "password": PASSWORD}
         answer = client.post("/sign-in/", data=body, headers={"Origin": f"https://localhost:{ports[1]}"})
         assert answer.status_code == 302, answer.text
         cookies = answer.headers.get_list("set-cookie")
@@ -121,7 +122,7 @@ def visited(ports: tuple[int, int]) -> Iterator[Callable[[str], Page]]:
             page = context.new_page()
             page.goto("/sign-in/")
             page.get_by_label("Username").fill(username)
-            page.get_by_label("Password").fill("chamber-demo")
+            page.get_by_label("Password").fill(PASSWORD)
             page.get_by_role("button", name="Sign in").click()
             expect(page.locator("#live-status")).to_have_text("Live")
             return page

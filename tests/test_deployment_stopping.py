@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from agentlink.views_sync import WAIT_SECONDS
 from rig.deployment import Deployment, Service
+from rig.organisation import PASSWORD
 from tests.deployment_fixtures import (
     CLUSTER,
     becomes,
@@ -192,7 +193,7 @@ def signed_in(team: Deployment) -> str:
         pages.get("/sign-in/")
         form = {
             "username": "rosa",
-            "password": "chamber-demo",
+            "password": PASSWORD,
             "csrfmiddlewaretoken": pages.cookies["csrftoken"],
         }
         assert pages.post("/sign-in/", data=form).status_code == 302

@@ -33,6 +33,14 @@ def test_a_setting_that_cannot_be_is_one_sentence_and_status_2(
     assert said in refused(2, "beat", **{**NOWHERE, **environment})
 
 
+def test_debugging_is_served_to_this_machine_alone() -> None:
+    everywhere = "0.0.0.0"  # noqa: S104 - it is refused
+    port = {"CHAMBER_LISTEN_PORT": str(servers.free_port())}
+    said = refused(2, "serve", "--host", everywhere, **NOWHERE, **port, CHAMBER_DEBUG="1")
+    assert "CHAMBER_DEBUG is on" in said
+    assert "it listens on 0.0.0.0" in said
+
+
 @pytest.mark.parametrize(
     "words",
     [("serve", "--part", "web"), ("serve", "--part", "all"), ("worker", "--queue", "duties"), ("beat",)],

@@ -179,6 +179,8 @@ class World:
         elif name in {
             "scheduling:what-if-pool",
             "agentlink:pool",
+            "agentlink:bind-pool",
+            "api-cluster-pool",
             "api-pool",
             "teams:pool-edit",
             "teams:pool-delete",

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 
 from agentlink import protocol
 from agentlink.agent.backends.base import Observation
@@ -77,6 +78,7 @@ async def _say(link: Link, cluster_uid: str, seen: Sequence[Observation]) -> Non
         nodes=0,
         gpus=0,
         farewell=True,
+        at=datetime.now(UTC),
     )
     await link.send([hello])
     while not core.works_by:

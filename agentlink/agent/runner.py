@@ -208,6 +208,7 @@ class _Conversation:
         self._inventory = 0
         self._inventory_sent_at = 0.0
         self._inventory_is_known = True
+        self._unbound = ""
         self._bound = 0
         self._found_seen = -1
         self._found_told_at = -DISCOVERED_EVERY_SECONDS[1]
@@ -259,6 +260,7 @@ class _Conversation:
             nodes=len(self._nodes),
             gpus=sum(device.slicing == "whole" for node in self._nodes for device in node.devices),
             epoch=self._memory.epoch,
+            at=datetime.now(UTC),
         )
         await link.send([hello, *self._whole_inventory()])
 
@@ -281,7 +283,9 @@ class _Conversation:
                     self._on_link(True)
                     await self._report(link, self._core.unacknowledged())
             elif isinstance(message, Ack):
-                self._inventory_is_known |= message.inventory == self._inventory
+                if message.inventory is not None:
+                    self._inventory_is_known |= message.inventory == self._inventory
+                    self._tell_unbound(message.unbound)
                 self._core.acknowledge(message)
                 if message.epoch is not None:
                     self._memory.learn(message.epoch)
@@ -294,6 +298,12 @@ class _Conversation:
             else:
                 await self._hear(link, message)
             self._wake.set()
+
+    def _tell_unbound(self, unbound: str) -> None:
+        """Log that labels claim pools which the cluster may not serve, once for as long as they claim the same."""
+        if unbound and unbound != self._unbound:
+            logger.warning("%s", unbound)
+        self._unbound = unbound
 
     async def _hear(self, link: Link, error: Error) -> None:
         if error.code is not ErrorCode.FAULT:

@@ -55,6 +55,9 @@ class Cluster(models.Model):
         max_length=MOST_OF_REFUSAL, blank=True, db_default="", help_text="Why, as a sentence."
     )
     connection = models.UUIDField(null=True, help_text="The conversation that counts: the newest hello's.")
+    hello_at = models.DateTimeField(
+        null=True, help_text="When the hello that counts was said, by its agent's clock."
+    )
     inventory_generation = models.PositiveBigIntegerField(
         default=0, help_text="The agent's number of the last one."
     )

@@ -30,6 +30,13 @@ class Node(models.Model):
         related_name="nodes",
         help_text="The first pool that picks it.",
     )
+    refused_pool = models.ForeignKey(
+        Pool,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="refused_nodes",
+        help_text="A pool that its labels are for, and that its cluster is not bound to.",
+    )
     ready = models.BooleanField(default=True)
     cordoned = models.BooleanField(default=False)
     drained = models.BooleanField(

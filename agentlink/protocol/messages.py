@@ -20,6 +20,8 @@ MAX_FIGURES = 500
 """Figures in one `usage`, for the same reason."""
 MOST_EPOCHS = 2**52
 MAX_SENTENCE = 2000
+MAX_NAMED = 100
+"""Secrets, or ConfigMaps, that the pods of one Job name."""
 MAX_DEVICES = 8192
 """GPUs of one figure: as many as fit a message."""
 SINCE_0_2 = Since("0.2.0")
@@ -273,7 +275,8 @@ class Hello(_Message):
     """Begins a conversation, or begins it again: each hello has a `connection` of its own, and the newest wins.
 
     `epoch` is the latest that agents of the cluster were told; None: this agent remembers none. A `farewell` is the
-    last conversation about a cluster: it takes no work, and the cluster does not count as connected by it.
+    last conversation about a cluster: it takes no work, and the cluster does not count as connected by it. `at` is when
+    it was said, by the agent's clock: what was said before the hello of a live agent does not win over it.
     """
 
     type: Literal["hello"] = "hello"
@@ -284,6 +287,7 @@ class Hello(_Message):
     gpus: Count
     epoch: Epoch | None = None
     farewell: bool = False
+    at: AwareDatetime | None = None
 
 
 class Heartbeat(_Message):
@@ -330,7 +334,8 @@ class DiscoveredJob(_Part):
     """A Job that somebody created in a bound namespace and asks to have adopted, as it is now.
 
     Quantities are per pod. `priority` is what its label says, as it is written there, `priority_class` what its pods
-    name; `who` what an annotation says, which anybody could have written. `problems` say why it cannot be adopted,
+    name; `who` what an annotation says, which anybody could have written. `secrets` and `config_maps` are the names of
+    those that its pods read, by variables or by volumes. `problems` say why it cannot be adopted,
     whoever asks. `revision` is a digest of all that its people wrote.
     """
 
@@ -353,6 +358,8 @@ class DiscoveredJob(_Part):
     who: Sentence = ""
     service_account: Name = "default"
     volumes: tuple[Word, ...] = ()
+    secrets: Annotated[tuple[Name, ...], Field(max_length=MAX_NAMED)] = ()
+    config_maps: Annotated[tuple[Name, ...], Field(max_length=MAX_NAMED)] = ()
     problems: tuple[Sentence, ...] = ()
     finished: bool = False
     revision: Code = ""
@@ -512,7 +519,8 @@ class Taken(_Part):
 
 class Ack(_Message):
     """What the server took: reports, the generation of a whole inventory, that the cluster was released; after a hello
-    or a heartbeat that has an epoch, the present one.
+    or a heartbeat that has an epoch, the present one. With an inventory, `unbound` says which pools would have some of
+    its nodes, were the cluster bound to them.
     """
 
     type: Literal["ack"] = "ack"
@@ -520,6 +528,7 @@ class Ack(_Message):
     inventory: Count | None = None
     epoch: Annotated[Epoch | None, SINCE_0_2] = None
     released: Annotated[bool, SINCE_0_2] = False
+    unbound: Annotated[Sentence, SINCE_0_2] = ""
 
 
 class ErrorCode(StrEnum):

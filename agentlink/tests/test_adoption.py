@@ -26,8 +26,9 @@ from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Conflict, NotAllowed
 from chamber.ids import new_id
+from teams.actions import set_rules
 from teams.actors import Actor
-from teams.models import Binding, Role, Team, TeamPolicy
+from teams.models import Binding, Role, Team, TeamPolicy, TeamRules
 from teams.tests.factories import actor, make_team, member
 from workloads import actions
 from workloads.actions import may_control
@@ -111,6 +112,10 @@ REFUSED = {
     "what the agent found": ({"problems": ("It mounts a path of the node (/).",)}, "a path of the node"),
     "another service account": ({"service_account": "cluster-admin"}, "'cluster-admin'; NLP allows"),
     "a kind of volume": ({"volumes": ("csi", "secret")}, "It mounts csi; NLP allows"),
+    "Secrets": (
+        {"secrets": ("admin", "db")},
+        "It reads the Secrets admin, db; NLP allows Jobs by kubectl: none.",
+    ),
     "no GPUs": ({"gpus": 0}, "cannot have 0 GPUs"),
     "larger than anything": ({"gpus": 4, "pods": 90}, "at once"),
     "a word for a priority": ({"priority": "urgent"}, "'urgent'; give a number, or one of low, normal"),
@@ -136,6 +141,46 @@ def test_the_policy_of_the_team_may_allow_more(place: Place, bound: BoundNamespa
     hand = Hand(place.cluster)
     assert discover(hand, job(service_account="trainer", volumes=("csi",)))["u1"].workload
     assert "'default'" in discover(hand, job("u2", name="b"))["u2"].refused
+
+
+def test_which_secrets_and_config_maps_a_job_may_read_the_policy_names(
+    place: Place, bound: BoundNamespace
+) -> None:
+    root = Team.objects.get(parent=None)
+    by = Actor.system("test")
+    set_rules(by=by, team=root, version=0, rules=TeamRules(secrets=("wandb", "db"), config_maps=("shared",)))
+    set_rules(by=by, team=place.team, version=0, rules=TeamRules(secrets=("wandb",)))
+    hand = Hand(place.cluster)
+    assert discover(hand, job(secrets=("wandb",), config_maps=("shared",)))["u1"].workload
+    refused = discover(hand, job("u2", name="b", secrets=("db", "wandb"), config_maps=("own", "shared")))[
+        "u2"
+    ].refused
+    assert refused == (
+        "It reads the Secret db; NLP allows Jobs by kubectl: wandb. "
+        "It reads the ConfigMap own; NLP allows Jobs by kubectl: shared."
+    )
+
+
+def test_what_a_later_agent_finds_wrong_ends_no_job_that_runs(place: Place, bound: BoundNamespace) -> None:
+    hand = Hand(place.cluster)
+    discover(hand, job())
+    workload = Workload.objects.get()
+    admit(
+        place.team,
+        place.owner,
+        place.pool,
+        place.cluster,
+        devices_of(place.cluster, "n1")[:1],
+        workload=workload,
+    )
+    later = job(problems=("It tolerates every taint.",), secrets=("db",))
+    assert discover(hand, later)["u1"].workload == workload.slug
+    Workload.objects.update(status=Status.PENDING, attempt=None)
+    assert (
+        discover(hand, later)["u1"].refused
+        == "It tolerates every taint. It reads the Secret db; NLP allows Jobs by kubectl: none."
+    )
+    assert Workload.objects.get().status == Status.CANCELLED
 
 
 def test_another_namespace_or_another_teams_counts_for_nobody_else(
@@ -396,10 +441,9 @@ def test_a_change_of_a_job_that_was_not_refused_and_an_older_agent_change_nothin
 
 
 def test_the_digest_of_a_job_is_what_it_was_before_agents_told_more() -> None:
-    asked = job(who="ada", finished=True, revision="r1")
-    said = asked.model_dump(
-        mode="json", exclude={"finished", "who", "revision", "gpu_types", "priority_class"}
-    )
+    asked = job(who="ada", finished=True, revision="r1", secrets=("db",), config_maps=("c",))
+    later = {"finished", "who", "revision", "gpu_types", "priority_class", "secrets", "config_maps"}
+    said = asked.model_dump(mode="json", exclude=later)
     text = json.dumps(said, sort_keys=True).encode()
     assert adoption.digest(asked) == hashlib.sha256(text).hexdigest()
     others = {

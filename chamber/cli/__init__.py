@@ -39,6 +39,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "apply": (f"{_COMMANDS}.apply:apply", "Make pools and teams as a file says."),
     },
     "Operating": {
+        "clusters": (
+            f"{_COMMANDS}.clusters:clusters",
+            "Show clusters, and bind them to the pools that they may serve.",
+        ),
         "delete": (f"{_COMMANDS}.delete:delete", "Delete a cluster, pool or team that nothing hangs on."),
         "simulate": (f"{_COMMANDS}.operate:simulate", "Run the scheduler on a described organisation."),
         "demo": (f"{_COMMANDS}.operate:demo", "Run Chamber with an example organisation on this machine."),

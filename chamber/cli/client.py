@@ -106,6 +106,10 @@ class Client:
         """Change what was read at a version; a conflict where somebody was quicker."""
         return self._json(method, path, body=body, headers={"If-Match": f'"{version}"'}, repeat=False)
 
+    def put(self, path: str) -> None:
+        """Have something be there; doing it twice does no more than doing it once."""
+        self._json("PUT", path, repeat=True)
+
     def delete(self, path: str) -> None:
         """Remove; doing it twice does no more than doing it once."""
         self._json("DELETE", path, repeat=True)

@@ -16,13 +16,13 @@ from chamber.words import nearest
 
 T = TypeVar("T")
 
-POOL_KEYS = ("name", "order", "node_selector", "topology", "policy", "paused")
+POOL_KEYS = ("name", "order", "node_selector", "clusters", "topology", "policy", "paused")
 LIMIT_KEYS = ("name", "bursting_priority", "burst_limit_percent", "maximum")
 TEAM_KEYS = ("parent", *LIMIT_KEYS, "shares")
 SHARE_KEYS = ("reservation", "maximum")
 NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
 NEW_TEAM: Json = {"version": 1, "pools": []}
-NODE_KEYS = ("order", "node_selector")
+NODE_KEYS = ("order", "node_selector", "clusters")
 """By which it goes which pool a node is in."""
 
 
@@ -268,7 +268,7 @@ def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
         return
     body: Json = {}
     for key in POOL_KEYS:
-        if key in pool and key != "policy" and pool[key] != now[key]:
+        if key in pool and key != "policy" and not _is_same(key, pool[key], now[key]):
             body[key] = pool[key]
             plan.note("pool", slug, key, now[key], pool[key])
     policy = pool.get("policy") or {}
@@ -279,6 +279,13 @@ def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
         body["policy"] = differing
     if body:
         plan.pools[slug] = body
+
+
+def _is_same(key: str, wanted: Any, now: Any) -> bool:
+    """Return whether a value is as it is to be; clusters in whatever order."""
+    if key == "clusters" and isinstance(wanted, list):
+        return sorted(map(str, wanted)) == sorted(now)
+    return bool(wanted == now)
 
 
 def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:

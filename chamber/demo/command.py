@@ -31,6 +31,7 @@ def run(
             if reset:
                 _empty(folder)
             _configure(folder, host, port)
+            _refuse_open(host)
             return _serve(listener, with_stream=with_stream)
     except _CannotStartError as error:
         print(error, file=sys.stderr)
@@ -122,6 +123,16 @@ def _configure(folder: Path, host: str, port: int) -> None:
     import django
 
     django.setup()
+
+
+def _refuse_open(host: str) -> None:
+    from chamber.serving.start import CannotStart, refuse_open
+
+    try:
+        refuse_open(host)
+    except CannotStart as error:
+        forward = "To show it elsewhere, forward its port: ssh -L 8000:127.0.0.1:8000 MACHINE."
+        raise _CannotStartError(f"{error} {forward}") from error
 
 
 def _serve(listener: socket.socket, *, with_stream: bool) -> int:

@@ -12,16 +12,16 @@ from agentlink.actions import create_cluster
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.models import Backend, Cluster
 from agentlink.protocol import DeviceReport, NodeReport
+from chamber.demo.people import PASSWORD, PEOPLE
 from chamber.demo.supervisor import DemoCluster
 from chamber.models import User
 from teams import actions
 from teams.actions import ShareEdit, TeamEdit
 from teams.actors import Actor
-from teams.models import Pool, Role, Team
+from teams.models import Pool, Team
 from teams.values import ShareChanges
 
 SETUP = Actor.system("demo set-up")
-PASSWORD = "chamber-demo"  # noqa: S105 - printed at every start; the demo listens on this machine only
 
 # Team, parent, bursting priority, GPUs reserved in the pool `main`.
 TEAMS = (
@@ -32,20 +32,6 @@ TEAMS = (
     ("Inference", "Production", 1, 16),
     ("Training", "Production", 1, 16),
 )
-
-# User name, first name, team, role, words for the greeting (empty: not greeted).
-PEOPLE = (
-    ("olga", "Olga", "Acme", Role.ORG_ADMIN, "organisation admin"),
-    ("otto", "Otto", "Acme", Role.OPERATOR, "operator"),
-    ("adam", "Adam", "Research", Role.ADMIN, "admin of Research"),
-    ("lena", "Lena", "NLP", Role.LEAD, "lead of NLP"),
-    ("rosa", "Rosa", "NLP", Role.RESEARCHER, "researcher in NLP"),
-    ("vera", "Vera", "Acme", Role.VIEWER, "viewer"),
-    ("vito", "Vito", "Vision", Role.RESEARCHER, ""),
-    ("ines", "Ines", "Inference", Role.RESEARCHER, ""),
-    ("tara", "Tara", "Training", Role.RESEARCHER, ""),
-)
-
 
 H100 = ("H100", 81_920)
 L40S = ("L40S", 49_152)
@@ -77,15 +63,15 @@ def greeting(url: str) -> str:
     return f"Chamber runs at {url} (Ctrl-C stops it). Sign in as {people}."
 
 
-def make_organisation() -> None:
+def make_organisation(password: str = PASSWORD) -> None:
     """Make the tree, the people, the pools and the shares, through the same actions as everybody."""
     teams = {"Acme": actions.create_organisation(by=SETUP, name="Acme")}
     for name, parent, weight, _ in TEAMS:
         teams[name] = actions.create_team(by=SETUP, parent=teams[parent], name=name, bursting_priority=weight)
-    password = make_password(PASSWORD)  # once: it is the same word for all, and slow on purpose
+    encoded = make_password(password)  # once: it is the same word for all, and slow on purpose
     for username, first_name, team, role, _ in PEOPLE:
         email = f"{username}@acme.example"
-        User.objects.create(username=username, first_name=first_name, email=email, password=password)
+        User.objects.create(username=username, first_name=first_name, email=email, password=encoded)
         actions.add_member(by=SETUP, team=teams[team], who=username, role=role)
     main = actions.create_pool(
         by=SETUP,
@@ -94,11 +80,19 @@ def make_organisation() -> None:
             "slug": "main",
             "order": 1,
             "node_selector": {"pool": "main"},
+            "clusters": ["east", "west"],
             "topology": ["zone"],
         },
     )
     actions.create_pool(
-        by=SETUP, values={"name": "Shared", "slug": "shared", "order": 2, "node_selector": {"pool": "shared"}}
+        by=SETUP,
+        values={
+            "name": "Shared",
+            "slug": "shared",
+            "order": 2,
+            "node_selector": {"pool": "shared"},
+            "clusters": ["lab"],
+        },
     )
     actions.set_many(by=SETUP, edits=[_reservation(teams[name], main, gpus) for name, _, _, gpus in TEAMS])
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from agentlink import epochs, protocol
+from agentlink import bindings, epochs, protocol
 from agentlink.models import AgentToken, Assignment, Cluster
 from agentlink.models.cluster import RESTORED_SHOWN_FOR
 from chamber import __version__, marks
@@ -150,8 +150,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def clusters() -> Iterator[Finding | Fact]:
-    """Look whether the clusters' agents have come, with a token, and speak this version's protocol."""
-    now, with_token = _now(), _with_token()
+    """Look whether agents have come, with a token, serve only their pools, and speak this version's protocol."""
+    now, with_token, refused = _now(), _with_token(), bindings.refused()
     for cluster in Cluster.objects.order_by("name"):
         if cluster.last_seen_at is None:
             step = (
@@ -167,6 +167,8 @@ def clusters() -> Iterator[Finding | Fact]:
                 f"The clock of the agent of the cluster {cluster.name} is {cluster.clock_problem}.",
                 "Have all machines keep the time by NTP: the times that it reports are as wrong.",
             )
+        for text in refused.get(cluster.pk, []):
+            yield Finding(text, "Bind the cluster to that pool, or take the labels off its nodes.")
         if cluster.refusal_now:
             yield Finding(
                 f"An agent that comes with a token of the cluster {cluster.name} is refused: {cluster.refusal_now}",

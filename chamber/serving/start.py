@@ -15,6 +15,8 @@ from chamber.serving.secret import weakness
 
 logger = logging.getLogger(__name__)
 
+LOOPBACK = "127.0.0.1"
+
 
 class CannotStart(Exception):  # noqa: N818 - an answer to whoever started the process
     """Why a process cannot start, as a sentence with what to do; with its exit status."""
@@ -24,14 +26,16 @@ class CannotStart(Exception):  # noqa: N818 - an answer to whoever started the p
         self.status = status
 
 
-def prepare(*, shares_work: bool) -> None:
+def prepare(*, shares_work: bool, host: str = LOOPBACK) -> None:
     """Load Django with its settings, and log what is not ready yet; raise `CannotStart`.
 
-    `shares_work`: the process works together with others, so that there must be a Redis between them.
+    `shares_work`: the process works together with others, so that there must be a Redis between them. `host` is where
+    it listens, if it does.
     """
     load()
     from django.conf import settings
 
+    refuse_open(host)
     wrong = None if settings.DEMO or settings.DEBUG else weakness(settings.GIVEN_SECRET_KEY)
     if wrong is not None:
         raise CannotStart(wrong, Exit.USAGE)
@@ -49,8 +53,47 @@ def prepare(*, shares_work: bool) -> None:
         )
     from chamber.serving import surroundings
 
+    if not settings.DEMO and opened(host) and (known := surroundings.with_known_passwords()):
+        raise CannotStart(
+            f"Anybody knows the password of {', '.join(known)}: it is that of the demo. Give them others, or disable "
+            "them, before others than this machine are served (see `chamber people`, or the page of each).",
+            Exit.USAGE,
+        )
     for sentence in surroundings.complaints():
         logger.warning("%s", sentence)
+
+
+def refuse_open(host: str) -> None:
+    """Raise `CannotStart` where what is for this machine alone would be served to others."""
+    from django.conf import settings
+
+    why = opened(host)
+    for is_on, name, danger in (
+        (settings.DEBUG, "CHAMBER_DEBUG", "shows whoever meets a fault its settings and code"),
+        (settings.DEMO, "CHAMBER_DEMO", "has accounts whose passwords anybody knows"),
+    ):
+        if is_on and why:
+            raise CannotStart(
+                f"{name} is on, which {danger}, and {why}. Leave it out, or serve this machine alone: listen on "
+                f"{LOOPBACK}, and set neither CHAMBER_HOSTS nor CHAMBER_TRUSTED_PROXIES.",
+                Exit.USAGE,
+            )
+
+
+def opened(host: str) -> str:
+    """Return why others than this machine may reach a process that listens on `host`, as half a sentence; "" where
+    they may not.
+    """
+    from django.conf import settings
+
+    from agentlink.installing import is_loopback
+
+    if not is_loopback(f"[{host}]" if ":" in host else host):
+        return f"it listens on {host}"
+    if settings.TRUSTED_PROXIES:
+        return f"a proxy is in front (CHAMBER_TRUSTED_PROXIES names {settings.TRUSTED_PROXIES[0]})"
+    names = [name for name in settings.ALLOWED_HOSTS if not is_loopback(name)]
+    return f"it is reached as {names[0]} (CHAMBER_HOSTS)" if names else ""
 
 
 def load() -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import redis
 from django.conf import settings
+from django.contrib.auth.hashers import check_password
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.loader import MigrationLoader
 from django.db.utils import ConnectionHandler
 
 from chamber import sentinels
+from chamber.demo.people import PASSWORD, PEOPLE
 from chamber.serving.absence import cannot_be_used
 from chamber.serving.outages import first_line
 
@@ -33,6 +35,23 @@ def connection_without_pool() -> BaseDatabaseWrapper:
     alone: dict[str, Any] = dict(settings.DATABASES["default"])
     alone["OPTIONS"] = {key: value for key, value in alone.get("OPTIONS", {}).items() if key != "pool"}
     return ConnectionHandler({"default": alone})["default"]
+
+
+def with_known_passwords() -> list[str]:
+    """Return the names of active accounts that have the demo's password; none where the database cannot be asked."""
+    marks = ", ".join(["%s"] * len(PEOPLE))
+    try:
+        with closing(connection_without_pool()) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT username, password FROM chamber_user WHERE is_active AND username IN ({marks})",  # noqa: S608 - no text of others
+                [username for username, *_ in PEOPLE],
+            )
+            rows = cursor.fetchall()
+    except DatabaseError:
+        return []
+    # The demo gives all of them one hash: it is looked at once.
+    known = {encoded for encoded in {encoded for _, encoded in rows} if check_password(PASSWORD, encoded)}
+    return sorted(username for username, encoded in rows if encoded in known)
 
 
 def _of_database() -> list[str]:

@@ -125,10 +125,10 @@ def test_what_is_nobodys_own_is_read_anew_where_its_version_is(version: int | No
     read = iter("abc")
     watched = Watched.now("overview")
 
-    assert [fragments.alike("letters", watched, lambda: next(read)) for _ in range(2)] == ["a", "a"]
+    assert [fragments.alike("letters", watched, lambda: next(read), str) for _ in range(2)] == ["a", "a"]
     announce("overview")
     later = Watched.now("overview") if version is None else Watched(("overview",), (version,))
-    assert fragments.alike("letters", later, lambda: next(read)) == "b"
+    assert fragments.alike("letters", later, lambda: next(read), str) == "b"
 
 
 def test_a_page_gets_at_least_the_version_that_it_was_told_of(mate: User, team: Team) -> None:

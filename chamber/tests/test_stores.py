@@ -137,3 +137,20 @@ def test_an_address_of_sentinels_that_cannot_be_is_refused_without_its_password(
 
     assert "CHAMBER_REDIS names sentinels in a way that cannot be read" in str(refusal.value)
     assert "cret@" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "given"),
+    [
+        ("redis://host:6379/0", "redis://:a%2Fb%40c@host:6379/0"),
+        (
+            "rediss://me:old@host:6379/0?ssl_cert_reqs=none",
+            "rediss://me:a%2Fb%40c@host:6379/0?ssl_cert_reqs=none",
+        ),
+        ("redis+sentinel://one,two:7/master/2", "redis+sentinel://:a%2Fb%40c@one,two:7/master/2"),
+        ("", ""),
+    ],
+)
+def test_a_password_of_its_own_goes_before_that_of_the_url_of_redis(url: str, given: str) -> None:
+    assert stores.redis_url(url, "a/b@c") == given
+    assert stores.redis_url(url) == url

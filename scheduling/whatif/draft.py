@@ -16,7 +16,7 @@ LIMITS = {
     "maximum_milli": "maximum_milli",
 }
 """What of a team the scheduler goes by, and what the engine calls it."""
-NODES_MOVE = frozenset({"node_selector", "order"})
+NODES_MOVE = frozenset({"node_selector", "clusters", "order"})
 
 Values = Mapping[str, Any]
 """Fields of one of the engine's types that get other values."""

@@ -19,8 +19,11 @@ from teams.actions.groups import add_to_group, create_group, delete_group, remov
 from teams.actions.members import add_member, change_role, remove_member
 from teams.actions.move import move_many, move_team, require_move
 from teams.actions.pools import (
+    CLUSTER_NAME,
     PoolChanges,
+    bind_cluster,
     change_pool,
+    cluster_names,
     create_pool,
     edit_pool,
     insert_pool,
@@ -31,14 +34,17 @@ from teams.actions.pools import (
 from teams.actions.rules import set_rules
 
 __all__ = [
+    "CLUSTER_NAME",
     "PoolChanges",
     "ShareEdit",
     "TeamEdit",
     "add_member",
     "add_to_group",
     "archive_team",
+    "bind_cluster",
     "change_pool",
     "change_role",
+    "cluster_names",
     "create_group",
     "create_organisation",
     "create_pool",

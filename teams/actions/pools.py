@@ -1,8 +1,10 @@
 """Capacity pools: creating them, and changing their policy, order, selector and pause."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any, TypedDict, cast
 
+from django.apps import apps
 from django.db import transaction
 from django.db.models import F, Max
 from pydantic import ValidationError
@@ -11,13 +13,15 @@ from chamber import invalid, live
 from chamber.errors import NotAllowed, Refusal, StaleVersion, refusal_of
 from teams import audit
 from teams.actors import Actor
-from teams.models import Pool, PoolPolicy, Team
+from teams.models import CLUSTER_LABEL, Pool, PoolPolicy, Team
 from teams.permissions import Permission, may
 from teams.picture import lock_tree
 from teams.values import MAX_NAME, slug_problem
 
 MAX_ORDER = 10_000
+MAX_CLUSTERS = 1000
 NODE_LEVEL = "node"
+CLUSTER_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,58}[a-z0-9])?", re.ASCII)
 
 
 class PoolChanges(TypedDict, total=False):
@@ -27,6 +31,7 @@ class PoolChanges(TypedDict, total=False):
     slug: str
     order: int
     node_selector: dict[str, str]
+    clusters: list[str]
     topology: list[str]
     policy: dict[str, Any]
     paused: bool
@@ -35,7 +40,8 @@ class PoolChanges(TypedDict, total=False):
 def create_pool(*, by: Actor, values: PoolChanges) -> Pool:
     """Return a new pool; `name` and `slug` are needed, the rest has defaults.
 
-    Without an order it picks its nodes last, so that it takes none from the pools that there are.
+    Without an order it picks its nodes last, so that it takes none from the pools that there are. Without `clusters` it
+    may be served by the one that its selector names; else, if it is the first pool, by all that there are.
     """
     with transaction.atomic():
         lock_tree()
@@ -47,7 +53,9 @@ def insert_pool(by: Actor, values: PoolChanges) -> Pool:
     """Return a new pool; the caller has locked the tree and asked whether the actor may."""
     last = Pool.objects.aggregate(last=Max("order"))["last"]
     order = 0 if last is None else min(last + 1, MAX_ORDER)
-    values = _checked({"name": "", "slug": "", "order": order, **values}, None)
+    named = values.get("node_selector", {}).get(CLUSTER_LABEL)
+    clusters = [named] if named else cluster_names() if last is None else []
+    values = _checked({"name": "", "slug": "", "order": order, "clusters": clusters, **values}, None)
     pool = Pool.objects.create(**values)
     audit.record(by=by, action="pool.created", target=pool, after=described(pool))
     _tell(pool)
@@ -75,6 +83,29 @@ def change_pool(by: Actor, stored: Pool, version: int, changes: PoolChanges) -> 
     audit.record(by=by, action="pool.edited", target=changed, before=before, after=after)
     _tell(changed)
     return changed
+
+
+def bind_cluster(
+    *, by: Actor, cluster: str, bind: Collection[Pool] = (), unbind: Collection[Pool] = ()
+) -> None:
+    """Have a cluster, by its name, serve some pools and no longer serve others."""
+    with transaction.atomic():
+        lock_tree()
+        require_pools(by)
+        wanted = dict.fromkeys([pool.pk for pool in unbind], False) | dict.fromkeys(
+            [pool.pk for pool in bind], True
+        )
+        for pool in Pool.objects.filter(pk__in=wanted):
+            if (cluster in pool.clusters) != wanted[pool.pk]:
+                others = set(pool.clusters) - {cluster}
+                clusters = sorted(others | {cluster} if wanted[pool.pk] else others)
+                change_pool(by, pool, pool.version, {"clusters": clusters})
+
+
+def cluster_names() -> list[str]:
+    """Return the names of all clusters. They belong to a higher room, so that their table is asked for by its name."""
+    clusters = apps.get_model("agentlink", "Cluster")._default_manager
+    return list(clusters.order_by("name").values_list("name", flat=True))
 
 
 def review_pool(*, by: Actor, pool: Pool, version: int, changes: PoolChanges) -> PoolChanges:
@@ -116,6 +147,8 @@ def _checked(changes: PoolChanges, stored: Pool | None) -> PoolChanges:
         raise refusal_of(problems)
     if "policy" in values:
         values["policy"] = PoolPolicy.model_validate(values["policy"]).model_dump(mode="json")
+    if "clusters" in values:
+        values["clusters"] = sorted(values["clusters"])
     return values
 
 
@@ -134,6 +167,7 @@ def _problems(values: PoolChanges) -> dict[str, str]:
     if not 0 <= values.get("order", 0) <= MAX_ORDER:
         found["order"] = f"An order is from 0 to {MAX_ORDER:,}, not {values['order']}."
     found |= _labels_problem(values.get("node_selector", {}), values.get("topology", []))
+    found |= _clusters_problem(values.get("clusters", []))
     if "policy" in values:
         try:
             PoolPolicy.model_validate(values["policy"])
@@ -158,6 +192,19 @@ def _labels_problem(selector: Mapping[str, str], topology: list[str]) -> dict[st
     return found
 
 
+def _clusters_problem(clusters: list[str]) -> dict[str, str]:
+    wrong = [name for name in clusters if not CLUSTER_NAME.fullmatch(name)]
+    if wrong:
+        text = f"{wrong[0]!r} is no name of a cluster: those have up to 60 small letters, digits and hyphens."
+    elif len(set(clusters)) < len(clusters):
+        text = f"Name each cluster once; {invalid.shown(clusters)} does not."
+    elif len(clusters) > MAX_CLUSTERS:
+        text = f"A pool names at most {MAX_CLUSTERS:,} clusters, not {len(clusters):,}."
+    else:
+        return {}
+    return {"clusters": text}
+
+
 def policy_problems(error: ValidationError) -> dict[str, str]:
     """Return a sentence for each key of a policy that cannot be, with the value and what is allowed."""
     found = invalid.sentences(error)
@@ -168,7 +215,7 @@ def policy_problems(error: ValidationError) -> dict[str, str]:
 
 def described(pool: Pool) -> dict[str, Any]:
     """Return what the audit trail has of a pool."""
-    keys = ("name", "slug", "order", "node_selector", "topology", "paused")
+    keys = ("name", "slug", "order", "node_selector", "clusters", "topology", "paused")
     policy = pool.rules.model_dump(mode="json")
     return {key: getattr(pool, key) for key in keys} | {
         f"policy.{key}": value for key, value in policy.items()

@@ -12,6 +12,9 @@ from teams.permissions import Permission, require
 from teams.picture import lock_tree
 from teams.rules import EffectiveRules, effective_rules, wider_than_allowed
 
+READABLE = ("secrets", "config_maps")
+"""Rules that releases before them cannot read: they are stored apart."""
+
 
 def set_rules(*, by: Actor, team: Team, version: int, rules: TeamRules) -> TeamPolicy:
     """Replace the team's own rules; return them. `version` is that of its policy, 0 where it has none yet.
@@ -49,11 +52,12 @@ def _said(rules: TeamRules) -> dict[str, object]:
 
 def _write(team: Team, stored: TeamPolicy | None, rules: dict[str, object]) -> None:
     classes = rules.pop("priority_classes", None)
+    readable = {key: rules.pop(key) for key in READABLE if key in rules} or None
     if stored is None:
-        TeamPolicy.objects.create(team=team, rules=rules, priority_classes=classes)
+        TeamPolicy.objects.create(team=team, rules=rules, priority_classes=classes, readable=readable)
         return
     row = TeamPolicy.objects.filter(team=team, version=stored.version)
-    row.update(rules=rules, priority_classes=classes, version=F("version") + 1)
+    row.update(rules=rules, priority_classes=classes, readable=readable, version=F("version") + 1)
 
 
 def _refuse_classes(team: Team, rules: TeamRules) -> None:

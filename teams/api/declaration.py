@@ -32,7 +32,7 @@ from teams.api.requests import (
 )
 from teams.api.rules import typed_rules
 from teams.api.teams import edit_of
-from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed
+from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed, unserved_text
 from teams.models import Pool, Team, TeamPolicy, TeamRules
 from teams.picture import Picture, lock_tree
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
@@ -186,7 +186,8 @@ def _token_too_small(request: Request) -> list[str]:
 
 
 def _consequences(before: Picture, after: Picture) -> tuple[list[NodesMoved], list[str]]:
-    """Return which nodes change their pool, and a sentence for each pool that promises more than before."""
+    """Return which nodes change their pool, and a sentence for each pool that promises more than before,
+    or that no cluster may serve any more."""
     in_order = [sorted(picture.pools.values(), key=_order) for picture in (before, after)]
     nodes = moved_nodes(*in_order)
     capacity = capacity_milli()
@@ -196,7 +197,11 @@ def _consequences(before: Picture, after: Picture) -> tuple[list[NodesMoved], li
             if pool is not None:
                 capacity[pool.pk] += milli
     found = oversubscribed(after, capacity)
-    return nodes, [text for pool, text in found.items() if warned.get(pool) != text]
+    warnings = [text for pool, text in found.items() if warned.get(pool) != text]
+    unserved = {pool.pk for pool in in_order[0] if not pool.clusters}
+    return nodes, warnings + [
+        unserved_text(pool) for pool in in_order[1] if not pool.clusters and pool.pk not in unserved
+    ]
 
 
 def _order(pool: Pool) -> tuple[int, UUID]:

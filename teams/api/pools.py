@@ -31,6 +31,7 @@ def _bodies(pools: list[Pool]) -> list[dict[str, Any]]:
             "name": pool.name,
             "order": pool.order,
             "node_selector": pool.node_selector,
+            "clusters": pool.clusters,
             "topology": pool.topology,
             "policy": pool.rules.model_dump(mode="json"),
             "paused": pool.paused,

@@ -28,6 +28,8 @@ def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
         "longest_time_limit_seconds": rules.longest_time_limit_seconds,
         "service_accounts": rules.service_accounts,
         "volumes": rules.volumes,
+        "secrets": rules.secrets,
+        "config_maps": rules.config_maps,
         "priority_classes": rules.priority_classes,
         "may_be_widened": rules.may_be_widened,
     }

@@ -261,6 +261,20 @@ class RulesShape(StrictSerializer):
     volumes = serializers.ListField(
         child=serializers.ChoiceField(choices=sorted(VOLUME_KINDS)), required=False, allow_null=True
     )
+    secrets = serializers.ListField(
+        child=serializers.CharField(max_length=253),
+        required=False,
+        allow_null=True,
+        max_length=200,
+        help_text="Secrets that Jobs made with kubectl may read, by variables or volumes; `*` is all. Built in: none.",
+    )
+    config_maps = serializers.ListField(
+        child=serializers.CharField(max_length=253),
+        required=False,
+        allow_null=True,
+        max_length=200,
+        help_text="ConfigMaps that they may read; `*` is all. Built in: all.",
+    )
     priority_classes = serializers.DictField(
         child=serializers.IntegerField(min_value=0, max_value=1_000_000),
         required=False,
@@ -311,6 +325,12 @@ class PoolPatch(StrictSerializer):
     slug = serializers.CharField(max_length=200, required=False)
     order = serializers.IntegerField(required=False)
     node_selector = serializers.DictField(child=serializers.CharField(max_length=253), required=False)
+    clusters = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        required=False,
+        help_text="Names of the clusters that may serve it, whatever labels others give their nodes. Of a new pool "
+        "that says none: the cluster that its selector names; of the first pool, all that there are.",
+    )
     topology = serializers.ListField(
         child=serializers.CharField(max_length=253), required=False, max_length=8
     )
@@ -426,7 +446,8 @@ class DeclaredShape(serializers.Serializer[Any]):
     dry_run = serializers.BooleanField()
     nodes = NodesMovedShape(many=True)
     warnings = serializers.ListField(
-        child=serializers.CharField(), help_text="Pools of which more is guaranteed than their nodes have."
+        child=serializers.CharField(),
+        help_text="Pools of which more is guaranteed than their nodes have, or that no cluster may serve.",
     )
     not_allowed = serializers.ListField(
         child=serializers.CharField(),
@@ -443,6 +464,7 @@ class PoolShape(serializers.Serializer[Any]):
     name = serializers.CharField()
     order = serializers.IntegerField()
     node_selector = serializers.DictField(child=serializers.CharField())
+    clusters = serializers.ListField(child=serializers.CharField())
     topology = serializers.ListField(child=serializers.CharField())
     policy = PolicyShape()
     paused = serializers.BooleanField()

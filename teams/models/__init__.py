@@ -3,8 +3,9 @@
 from teams.models.audit import AuditEvent
 from teams.models.binding import Binding, Role
 from teams.models.horizon import Horizon
-from teams.models.policy import VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
+from teams.models.policy import ANY, VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
 from teams.models.pool import (
+    CLUSTER_LABEL,
     ElasticPreemption,
     Fairness,
     Placement,
@@ -17,6 +18,8 @@ from teams.models.pool import (
 from teams.models.team import Team
 
 __all__ = [
+    "ANY",
+    "CLUSTER_LABEL",
     "VOLUME_KINDS",
     "AuditEvent",
     "Binding",

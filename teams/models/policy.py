@@ -52,6 +52,20 @@ Accounts = Annotated[tuple[Account, ...], Field(max_length=50), AfterValidator(_
 Volumes = Annotated[tuple[Volume, ...], Field(max_length=50), AfterValidator(_sorted)]
 
 
+ANY = "*"
+"""Stands for every name in a list of names."""
+
+
+def _named(name: str) -> str:
+    if name != ANY and not _ACCOUNT.fullmatch(name):
+        raise ValueError(f"{name[:80]!r} is no name of a Secret or ConfigMap; {ANY} stands for all")
+    return name
+
+
+Named = Annotated[str, StringConstraints(max_length=MOST_NAME), AfterValidator(_named)]
+AllNamed = Annotated[tuple[Named, ...], Field(max_length=200), AfterValidator(_sorted)]
+"""Names of Secrets, or ConfigMaps."""
+
 _PRIORITY_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
 MOST_CLASSES = 200
 
@@ -80,6 +94,8 @@ class TeamRules(BaseModel):
     # What Jobs created with kubectl in the team's namespaces may name.
     service_accounts: Accounts | None = None
     volumes: Volumes | None = None
+    secrets: AllNamed | None = None
+    config_maps: AllNamed | None = None
     # Priorities of such Jobs by the PriorityClass of their pods; the root's alone, for the whole organisation.
     priority_classes: PriorityClasses | None = None
     # Whether teams below may be given wider rules than these.
@@ -87,12 +103,18 @@ class TeamRules(BaseModel):
 
 
 class TeamPolicy(models.Model):
-    """The rules set at one team; its table of PriorityClasses beside those that every release can read."""
+    """The rules set at one team; its table of PriorityClasses, and which Secrets and ConfigMaps may be read, beside
+    those that every release can read.
+    """
 
     team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True, related_name="policy")
     rules = models.JSONField(default=dict)
     priority_classes = models.JSONField(
         null=True, help_text="Priorities by PriorityClass, for the whole organisation; of the root alone."
+    )
+    readable = models.JSONField(
+        null=True,
+        help_text="Which Secrets and ConfigMaps Jobs created with kubectl may read, by the rules' keys.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
@@ -107,4 +129,4 @@ class TeamPolicy(models.Model):
     def typed(self) -> TeamRules:
         """Return the rules, typed."""
         classes = {} if self.priority_classes is None else {"priority_classes": self.priority_classes}
-        return TeamRules.model_validate(self.rules | classes)
+        return TeamRules.model_validate(self.rules | classes | (self.readable or {}))

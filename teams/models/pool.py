@@ -74,8 +74,15 @@ class PoolPolicy(BaseModel):
     memory_mib_per_gpu: int | None = Field(default=None, ge=0, le=16 * 1024 * 1024)
 
 
+CLUSTER_LABEL = "chamber.internal/cluster"
+"""A label that each node has here, whatever it says itself: pools and workloads may name a cluster by it."""
+
+
 class Pool(models.Model):
-    """GPUs shared under one policy: the nodes that its selector picks and no pool before it picked."""
+    """GPUs shared under one policy: the nodes that its selector picks and no pool before it picked.
+
+    Labels are what a cluster says of its nodes. `clusters` is an operator's word: only nodes of these are picked.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     slug = models.SlugField(max_length=60, unique=True)
@@ -85,6 +92,12 @@ class Pool(models.Model):
     )
     node_selector = models.JSONField(
         default=dict, blank=True, help_text="Node labels that must match; empty = every node."
+    )
+    clusters = models.JSONField(
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        blank=True,
+        help_text="Names of the clusters that may serve it; of no other it has nodes.",
     )
     topology = models.JSONField(
         default=list, blank=True, help_text="Label keys of the levels, outermost first."

@@ -66,7 +66,8 @@ def actor(user: User, via: Via = Via.PAGE) -> Actor:
 
 
 def make_pool(name: str = "Main", **fields: Any) -> Pool:
-    """Return a pool; `policy` is a dict of what differs from the defaults."""
+    """Return a pool; `policy` is a dict of what differs from the defaults. The clusters of tests may serve it."""
+    fields.setdefault("clusters", ["east", "west", "lab"])
     slug = fields.pop("slug", None) or name.lower().replace(" ", "-")
     return Pool.objects.create(name=name, slug=slug, **fields)
 

@@ -128,7 +128,19 @@ def test_what_jobs_by_kubectl_may_name_is_narrowed_below_and_widened_where_it_ma
     assert merged([NOTHING, TeamRules(volumes=())]).volumes == ()
 
 
-@pytest.mark.parametrize("wrong", [{"volumes": ["hostPath"]}, {"service_accounts": ["A b"]}])
+def test_which_secrets_and_config_maps_jobs_may_read_is_narrowed_below_by_name() -> None:
+    built_in = merged([NOTHING])
+    assert (built_in.secrets, built_in.config_maps) == ((), ("*",))
+    assert merged([NOTHING, TeamRules(secrets=("db",))]).secrets == ()
+    named = TeamRules(secrets=("db", "wandb"), config_maps=("shared",))
+    assert merged([named, TeamRules(secrets=("*",), config_maps=("*",))]) == merged([named])
+    every = merged([TeamRules(secrets=("*",)), TeamRules(secrets=("db",))])
+    assert every.secrets == ("db",)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"secrets": ["a*"]}, {"volumes": ["hostPath"]}, {"service_accounts": ["A b"]}]
+)
 def test_a_path_of_the_node_and_what_is_no_name_can_be_allowed_by_nobody(wrong: dict[str, list[str]]) -> None:
     with pytest.raises(ValidationError, match=r"is no name|is none of"):
         TeamRules.model_validate(wrong)

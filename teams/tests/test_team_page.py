@@ -152,7 +152,7 @@ def test_wrong_rules_are_told(acme: Acme, sign_in: SignIn, change: dict[str, str
 
 def test_rules_of_jobs_by_kubectl_are_set_and_kept(acme: Acme, sign_in: SignIn) -> None:
     browser = sign_in(acme.admin)
-    values = {"version": "0", "service_accounts": " default\r\n", "volumes": "none"}
+    values = {"version": "0", "service_accounts": " default\r\n", "volumes": "none", "secrets": "none"}
     browser.post(f"{URL}rules/", values)
     rules = TeamPolicy.objects.get().typed
     assert (rules.service_accounts, rules.volumes) == (("default",), ())

@@ -17,7 +17,9 @@ from teams.views.requests import actor, person, pool_for
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Make a pool."""
-    return _form(request, Pool(order=Pool.objects.count()), is_new=True)
+    others = Pool.objects.count()
+    clusters = [] if others else actions.cluster_names()
+    return _form(request, Pool(order=others, clusters=clusters), is_new=True)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

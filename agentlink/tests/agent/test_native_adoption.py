@@ -91,7 +91,6 @@ def test_a_description_says_all_that_is_planned_by() -> None:
     tolerations = [
         {"key": "gpu", "operator": "Exists"},
         {"key": "team", "value": "nlp", "effect": "NoSchedule"},
-        {"operator": "Exists"},
         {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300},
     ]
     pod = {
@@ -129,6 +128,49 @@ def test_a_job_that_asks_for_one_slice_asks_for_it_by_its_type() -> None:
         body = job(container={"resources": {"limits": limits}})
         told = describe(body, NAMES, resources=RESOURCES)
         assert (told.gpus, told.gpu_types, told.problems) == asked
+
+
+def test_a_description_names_all_secrets_and_config_maps_that_its_containers_can_read() -> None:
+    def both(kind: str) -> list[Json]:
+        return [{"secretRef": {"name": f"s-{kind}"}}, {"configMapRef": {"name": f"c-{kind}"}}]
+
+    keys = [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s-key", "key": "k", "optional": True}}},
+        {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c-key", "key": "k"}}},
+        {"name": "C", "value": "plain"},
+        {"name": "D", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    projected = [
+        {"secret": {"name": "s-projected"}},
+        {"configMap": {"name": "c-projected"}},
+        {"downwardAPI": {}},
+    ]
+    pod = {
+        "initContainers": [{"name": "i", "envFrom": both("init")}],
+        "volumes": [
+            {"name": "a", "secret": {"secretName": "s-volume"}},
+            {"name": "b", "configMap": {"name": "c-volume"}},
+            {"name": "c", "projected": {"sources": projected}},
+            {"name": "d", "csi": {"driver": "x", "nodePublishSecretRef": {"name": "s-driver"}}},
+            {"name": "e", "emptyDir": {}},
+        ],
+    }
+    found = describe(job(pod, {"env": keys, "envFrom": both("from")}), NAMES, resources=RESOURCES)
+    named = ("from", "init", "key", "projected", "volume")
+    assert found.secrets == tuple(sorted([*(f"s-{each}" for each in named), "s-driver"]))
+    assert found.config_maps == tuple(f"c-{each}" for each in named)
+
+
+def test_what_the_level_baseline_lets_pods_do_is_adopted() -> None:
+    context = {
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "procMount": "Default",
+        "seLinuxOptions": {"level": "s0:c1", "type": "container_t"},
+        "windowsOptions": {"hostProcess": False},
+    }
+    pod = {"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}}
+    described = describe(job(pod, {"securityContext": context}), NAMES, resources=RESOURCES)
+    assert described.problems == ()
 
 
 PROBLEMS: dict[str, tuple[Json, str]] = {
@@ -177,6 +219,35 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
     "capabilities": (
         job(container={"securityContext": {"capabilities": {"add": ["SYS_ADMIN", "KILL"]}}}),
         "adds the capabilities SYS_ADMIN.",
+    ),
+    "no seccomp": (
+        job({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}),
+        "Its pods run without seccomp (Unconfined)",
+    ),
+    "a container's own": (
+        job(container={"securityContext": {"seccompProfile": {"type": "Unconfined"}}}), "container main runs without"
+    ),
+    "no AppArmor": (
+        job(container={"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}), "without AppArmor"
+    ),
+    "an unmasked /proc": (
+        job({"initContainers": [{"name": "i", "securityContext": {"procMount": "Unmasked"}}]}),
+        "container i has the procMount Unmasked; only Default is adopted.",
+    ),
+    "kernel parameters": (
+        job({"securityContext": {"sysctls": [{"name": "kernel.msgmax"}, {"name": "net.ipv4.tcp_syncookies"}]}}),
+        "Its pods set kernel parameters that are not theirs alone: kernel.msgmax.",
+    ),
+    "another SELinux type": (
+        job(container={"securityContext": {"seLinuxOptions": {"type": "spc_t", "role": "system_r"}}}),
+        "container main runs with the SELinux role system_r, type spc_t; only a type may be set",
+    ),
+    "a process of a Windows node": (
+        job({"securityContext": {"windowsOptions": {"hostProcess": True}}}), "as a process of the node (hostProcess)"
+    ),
+    "every taint": (job({"tolerations": [{"operator": "Exists"}]}), "It tolerates every taint; name the keys"),
+    "every taint of an effect": (
+        job({"tolerations": [{"key": "", "operator": "Exists", "effect": "NoExecute"}]}), "It tolerates every taint"
     ),
     "a port": (job(container={"ports": [{"hostPort": 80}]}), "takes a port of the node"),
     "retries by index": (job(backoffLimitPerIndex=2), "(backoffLimitPerIndex 2)"),

@@ -202,6 +202,11 @@ async def test_a_namespace_that_was_there_is_taken_only_when_it_is_labelled_for_
             assert not [
                 key for key in untouched["metadata"]["labels"] if "chamber" in key or "security" in key
             ]
+
+            def has_baseline(found: list[Json]) -> bool:
+                labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in found}
+                return bool(labels[foreign.name].get(BASELINE) == "baseline")
+
             for team, ready in (("nlp", False), ("vision", True)):
                 labels = {"metadata": {"labels": {"chamber.internal/team": team, BASELINE: "restricted"}}}
                 await asyncio.to_thread(namespace.admin.merge, "v1", "namespaces", foreign.name, labels)
@@ -210,6 +215,10 @@ async def test_a_namespace_that_was_there_is_taken_only_when_it_is_labelled_for_
                 await until(wanted.all().exists)
             taken = await asyncio.to_thread(namespace.admin.get, "v1", "namespaces", foreign.name)
             assert taken["metadata"]["labels"][BASELINE] == "restricted"
+            for level in ("privileged", None):
+                weaker = {"metadata": {"labels": {BASELINE: level}}}
+                await asyncio.to_thread(namespace.admin.merge, "v1", "namespaces", foreign.name, weaker)
+                await asyncio.to_thread(namespace.admin.until, has_baseline, "v1", "namespaces")
         finally:
             await asyncio.to_thread(foreign.remove)
 

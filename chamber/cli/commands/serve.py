@@ -73,7 +73,7 @@ def serve(part: str, host: str, port: int, workers: int, grace_seconds: int) -> 
     from chamber.serving import start
 
     with _refusals(), start.listen(host, port) as listener:
-        start.prepare(shares_work=part != "all")
+        start.prepare(shares_work=part != "all", host=host)
         start.load_pages()
         if part == "web":
             from chamber.serving import web

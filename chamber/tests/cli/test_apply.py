@@ -141,12 +141,17 @@ def test_nodes_that_another_pool_picks_are_counted(run: Run, pool: Pool, command
     cluster = make_cluster()
     for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "b")):
         make_node(cluster, name, pool=pool, labels={"zone": zone})
-    text = "pools: [{slug: spare, order: 0, node_selector: {zone: b}}, {slug: main, order: 1}]"
+    text = "pools: [{slug: spare, order: 0, node_selector: {zone: b}CLUSTERS}, {slug: main, order: 1}]"
+    unserved = run("diff", "-f", "-", stdin=text.replace("CLUSTERS", ""))
+    assert unserved.stderr.splitlines()[0] == "No node changes its pool."
+    assert "Warning: No cluster may serve the pool spare" in unserved.stderr
+    text = text.replace("CLUSTERS", ", clusters: [east]")
     result = run(command, "-f", "-", "-o", "json", stdin=text)
     moved = [row for row in json.loads(result.stdout) if row["kind"] == "nodes"]
     assert moved == [{"kind": "nodes", "name": "2", "field": "pool", "before": "main", "after": "spare"}]
     assert "Warning:" not in result.stderr
     assert Pool.objects.filter(slug="spare").exists() == (command == "apply")
+    assert run("diff", "-f", "-", stdin="pools: [{slug: main, clusters: [west, lab, east]}]").stdout == ""
 
 
 @pytest.mark.usefixtures("shared", "as_olga")

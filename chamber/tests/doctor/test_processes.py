@@ -12,6 +12,7 @@ from agentlink import epochs
 from agentlink.models import AgentToken, Cluster
 from agentlink.tests.agents import admit, devices_of
 from agentlink.tests.conftest import Place, place
+from agentlink.tests.factories import make_cluster, make_node
 from chamber import __version__, marks
 from chamber.doctor import processes
 from chamber.doctor.finding import Fact, Finding
@@ -20,6 +21,7 @@ from rig import servers
 from scheduling.models import Turn
 from teams import audit
 from teams.actors import Actor
+from teams.tests.factories import make_pool
 
 __all__ = ["place"]
 
@@ -163,6 +165,14 @@ def test_an_agent_of_another_protocol() -> None:
     Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now(), protocol=2)
     assert only(processes.clusters).problem == (
         "The agent of the cluster east speaks protocol 2, this version speaks 1."
+    )
+
+
+def test_nodes_that_are_labelled_for_a_pool_that_their_cluster_is_not_bound_to() -> None:
+    seen = {"connected": True, "last_seen_at": timezone.now(), "protocol": 1}
+    make_node(make_cluster("lab", **seen), "n1", refused_pool=make_pool("Secret"))
+    assert only(processes.clusters).problem.startswith(
+        "By their labels 1 node of lab would be in the pool Secret, which lab is not bound to"
     )
 
 

@@ -45,6 +45,17 @@ HARMLESS = frozenset(
     }
 )
 """Capabilities that the Pod Security level `baseline` lets containers add."""
+SAFE_SYSCTLS = frozenset(
+    {
+        *("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports"),
+        *("net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout"),
+        *("net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_keepalive_time"),
+        "net.ipv4.tcp_syncookies",
+    }
+)
+"""Kernel parameters of a pod alone, which `baseline` lets it set."""
+SELINUX_TYPES = frozenset({"container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
+"""Types of SELinux that `baseline` lets a process have."""
 OF_KUBERNETES = "system-"
 """How the names of the PriorityClasses begin that Kubernetes keeps for its own parts."""
 
@@ -165,6 +176,8 @@ def describe(
         who=_text((metadata.get("annotations") or {}).get(names.owner, "")),
         service_account=pod.get("serviceAccountName") or "default",
         volumes=tuple(sorted({_kind(volume) for volume in pod.get("volumes") or ()} - {"hostPath"})),
+        secrets=named(pod, "secret"),
+        config_maps=named(pod, "configMap"),
         problems=(*_of_queue(metadata, names), *problems(spec, gpus, demanded, names)),
         finished=finished,
         revision=revision(body, names),
@@ -214,6 +227,40 @@ def _planned_tolerations(tolerations: Iterable[JsonObject]) -> Iterator[str]:
 
 def _kind(volume: JsonObject) -> str:
     return next((key for key in sorted(volume) if key != "name"), "emptyDir")[:60]
+
+
+def named(pod: JsonObject, kind: str) -> tuple[str, ...]:
+    """Return the names of the Secrets (`secret`), or ConfigMaps (`configMap`), that a pod's containers can read."""
+    references = [
+        reference
+        for container in _containers(pod)
+        for reference in (
+            *(each.get(f"{kind}Ref") for each in container.get("envFrom") or ()),
+            *((each.get("valueFrom") or {}).get(f"{kind}KeyRef") for each in container.get("env") or ()),
+        )
+    ]
+    volumes = pod.get("volumes") or ()
+    projected = [part for each in volumes for part in (each.get("projected") or {}).get("sources") or ()]
+    references += [source.get(kind) for source in projected]
+    found = {reference.get("name", "") for reference in references if reference}
+    found |= {name for each in volumes for name in _mounted(each, kind)}
+    return tuple(sorted(found - {""}))
+
+
+def _mounted(volume: JsonObject, kind: str) -> Iterator[str]:
+    """Yield what a volume mounts of a kind, and the Secret that its driver is given."""
+    if kind == "configMap":
+        yield (volume.get("configMap") or {}).get("name", "")
+        return
+    yield (volume.get("secret") or {}).get("secretName", "")
+    for source in volume.values():
+        if isinstance(source, dict):
+            for key in ("secretRef", "nodePublishSecretRef"):
+                yield (source.get(key) or {}).get("name", "")
+
+
+def _containers(pod: JsonObject) -> tuple[JsonObject, ...]:
+    return (*(pod.get("containers") or ()), *(pod.get("initContainers") or ()))
 
 
 def gpus_of(pod: JsonObject, resources: Iterable[str]) -> "Counter[str]":
@@ -330,6 +377,8 @@ def _of_place(pod: JsonObject, names: Names) -> Iterator[str]:
         )
     if [gate["name"] for gate in pod.get("schedulingGates") or () if gate["name"] != names.gate]:
         yield "Its pods have scheduling gates of their own."
+    if any(not each.get("key") for each in pod.get("tolerations") or ()):
+        yield "It tolerates every taint; name the keys of the taints that it is to tolerate."
     affinity = pod.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         if (affinity.get(kind) or {}).get(REQUIRED):
@@ -349,15 +398,39 @@ def _of_host(pod: JsonObject) -> Iterator[str]:
     )
     if paths:
         yield f"It mounts a path of the node ({_text(paths[0])})."
-    for container in (*(pod.get("containers") or ()), *(pod.get("initContainers") or ())):
+    yield from _of_security("pods", pod.get("securityContext") or {})
+    for container in _containers(pod):
         context: dict[str, Any] = container.get("securityContext") or {}
+        yield from _of_security(f"container {container['name']}", context)
         if context.get("privileged"):
             yield f"Its container {container['name']} is privileged."
+        if (mount := context.get("procMount") or "Default") != "Default":
+            yield f"Its container {container['name']} has the procMount {_text(mount)}; only Default is adopted."
         added = sorted(set((context.get("capabilities") or {}).get("add") or ()) - HARMLESS)
         if added:
             yield f"Its container {container['name']} adds the capabilities {', '.join(added)[:200]}."
         if any(port.get("hostPort") for port in container.get("ports") or ()):
             yield f"Its container {container['name']} takes a port of the node."
+
+
+def _of_security(whose: str, context: JsonObject) -> Iterator[str]:
+    """What weakens the walls between its pods, or a container, and the node."""
+    verb = "run" if whose == "pods" else "runs"
+    for field, what in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
+        if (context.get(field) or {}).get("type") == "Unconfined":
+            yield f"Its {whose} {verb} without {what} (Unconfined); leave that out, or set RuntimeDefault."
+    if (context.get("windowsOptions") or {}).get("hostProcess"):
+        yield f"Its {whose} {verb} as a process of the node (hostProcess)."
+    options = context.get("seLinuxOptions") or {}
+    wrong = [f"{key} {options[key]}" for key in ("role", "user") if options.get(key)]
+    if options.get("type") and options["type"] not in SELINUX_TYPES:
+        wrong.append(f"type {options['type']}")
+    if wrong:
+        allowed = ", ".join(sorted(SELINUX_TYPES))
+        yield f"Its {whose} {verb} with the SELinux {_text(', '.join(wrong))}; only a type may be set: {allowed}."
+    unsafe = {each["name"] for each in context.get("sysctls") or ()} - SAFE_SYSCTLS
+    if unsafe:
+        yield f"Its {whose} set kernel parameters that are not theirs alone: {_text(', '.join(sorted(unsafe)))}."
 
 
 # Beginning, and letting go of it

@@ -18,6 +18,9 @@
 {{- else }}
 - {name: CHAMBER_REDIS_FILE, value: /run/secrets/chamber/redis_url}
 {{- end }}
+{{- if $values.redis.passwordKey }}
+- {name: CHAMBER_REDIS_PASSWORD_FILE, value: /run/secrets/chamber/redis_password}
+{{- end }}
 {{- if $values.metrics.tokenKey }}
 - {name: CHAMBER_METRICS_TOKEN_FILE, value: /run/secrets/chamber/metrics_token}
 {{- end }}
@@ -58,6 +61,9 @@
       {{- end }}
       {{- if not $values.redis.url }}
       - {key: redis_url, path: redis_url}
+      {{- end }}
+      {{- with $values.redis.passwordKey }}
+      - {key: {{ . }}, path: redis_password}
       {{- end }}
       {{- with $values.metrics.tokenKey }}
       - {key: {{ . }}, path: metrics_token}
