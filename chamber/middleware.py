@@ -44,7 +44,6 @@ class BrowserRightsMiddleware:
         *(
             "accelerometer",
             "autoplay",
-            "bluetooth",
             "browsing-topics",
             "camera",
             "display-capture",
