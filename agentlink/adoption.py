@@ -247,8 +247,10 @@ def bounds(refused: Mapping[UUID, EndReason]) -> dict[UUID, int]:
 
 def advised(reason: EndReason) -> EndReason:
     """Return the reason of a refusal with what the people of an adopted Job can do about it."""
-    return (
-        reason if reason.code in REFUSAL_STEPS else replace(reason, next_step="Mend what the message names.")
+    if reason.code not in REFUSAL_STEPS:
+        return replace(reason, next_step="Mend what the message names.")
+    return replace(
+        reason, next_step=reason.next_step.replace("and submit it again", "and create the Job again")
     )
 
 

@@ -50,6 +50,9 @@ class NamespaceSerializer(serializers.ModelSerializer[BoundNamespace]):
     refused = RefusedJob(many=True)
     unmanaged = UnmanagedObject(many=True, source="unmanaged_objects", help_text="The first of them.")
     unmanaged_count = serializers.IntegerField(read_only=True)
+    foreign_pod_names = serializers.ListField(
+        child=serializers.CharField(), source="foreign_pods_named", help_text="The first of them."
+    )
 
     class Meta:
         model = BoundNamespace
@@ -64,6 +67,8 @@ class NamespaceSerializer(serializers.ModelSerializer[BoundNamespace]):
             "refused",
             "foreign_jobs",
             "foreign_gpus",
+            "foreign_pods",
+            "foreign_pod_names",
             "unmanaged",
             "unmanaged_count",
         )

@@ -5,7 +5,7 @@ on how many there are.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -20,8 +20,8 @@ from chamber import live
 from chamber.bulk import update_each
 from teams.actors import Actor
 from workloads import lifecycle, reasons
+from workloads.models import Attempt, Workload
 from workloads.models import Phase as AttemptPhase
-from workloads.models import Workload
 
 QUEUED = AttemptPhase.QUEUED
 
@@ -181,10 +181,17 @@ class _Taking:
         cancelled = adoption.cancel_over(self._cluster_id, self._ends, by=self._by)
         if cancelled:
             self._ends = {key: report for key, report in self._ends.items() if key not in cancelled}
-        refused = {
-            attempt_id: reasons.of_refusal(report.reason, report.message)
+        refusals = {
+            attempt_id: report
             for attempt_id, report in self._ends.items()
             if report.phase is Phase.FAILED and report.created_at is None
+        }
+        namespaces = self._namespaces(refusals)
+        refused = {
+            attempt_id: reasons.of_refusal(
+                report.reason, report.message, namespace=namespaces.get(attempt_id, "")
+            )
+            for attempt_id, report in refusals.items()
         }
         if refused:
             most = adoption.bounds(refused)
@@ -195,6 +202,16 @@ class _Taking:
         if self._ends:
             ended = [self._ended(attempt_id, report) for attempt_id, report in self._ends.items()]
             lifecycle.finish_many(ended, by=self._by, at=self._now)
+
+    def _namespaces(self, refusals: Mapping[UUID, Report]) -> dict[UUID, str]:
+        """Return the namespaces of those that Chamber's own quota refuses (1 query, none without any): somebody has to
+        look there.
+        """
+        ids = [attempt_id for attempt_id, report in refusals.items() if report.reason == reasons.PLAN_QUOTA]
+        if not ids:
+            return {}
+        found = Attempt.objects.filter(pk__in=ids, workload__team__namespaces__cluster=self._cluster_id)
+        return dict(found.values_list("pk", "workload__team__namespaces__namespace"))
 
     def _displace(self) -> None:
         """End attempts that were displaced and of which no pod is left; note what happened to the others of them."""

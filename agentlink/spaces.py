@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from chamber.models import User
 
-TOLD = ("ready", "problem", "security", "foreign_jobs", "foreign_gpus")
+TOLD = ("ready", "problem", "security", "foreign_jobs", "foreign_gpus", "foreign_pods", "foreign_pod_names")
 """What the agent tells of a namespace."""
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -122,7 +122,8 @@ def take(cluster: Cluster, reports: Iterable[NamespaceReport]) -> None:
     changed = False
     for row in BoundNamespace.objects.filter(cluster=cluster.pk, namespace__in=told).order_by("namespace"):
         report = told[row.namespace]
-        new = tuple(getattr(report, name) for name in TOLD)
+        told_now = report.model_dump(mode="json", include=set(TOLD))
+        new = tuple(told_now[name] for name in TOLD)
         if new != tuple(getattr(row, name) for name in TOLD):
             kept_again = report.ready and not row.ready
             level_changed = report.ready and report.security != row.security

@@ -1,11 +1,18 @@
 """Typed reading of the environment: a bad value stops the program with one sentence that names it."""
 
 import os
+import re
 from collections.abc import Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
+
+LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
+NAME = rf"{LABEL}(?:\.{LABEL})*"
+HOST = re.compile(rf"\*|\.?{NAME}", re.IGNORECASE)
+ORIGIN = re.compile(rf"https?://(?:(?:\*\.)?{NAME}|\[[0-9a-f:.]+\])(?::[0-9]{{1,5}})?")
+"""As browsers write it, which is what it is compared with: in small letters, without a slash at its end."""
 
 asked: set[str] = set()
 """Every name that was looked for, so that `chamber doctor` can tell which ones mean nothing."""
@@ -87,6 +94,43 @@ def origin(name: str) -> str:
     if not whole or value.lower() != f"{parts.scheme}://{parts.netloc}".lower() or "@" in parts.netloc:
         _stop(name, value, "a URL with a name and without a path, such as https://chamber.example.org")
     return value
+
+
+def hosts(name: str) -> list[str]:
+    """Return a comma-separated list of host names, and addresses that are used as such."""
+    found = words(name, "")
+    for word in found:
+        if not HOST.fullmatch(word) and not _is_bracketed(word):
+            _stop(
+                name,
+                word,
+                "host names such as gpus.example.org, .example.org (with all names below it), 10.0.0.7 or "
+                "[2001:db8::7], without scheme, port and path, separated by commas",
+            )
+    return found
+
+
+def _is_bracketed(word: str) -> bool:
+    """Return whether this is an IPv6 address as it stands in a URL."""
+    try:
+        IPv6Address(word[1:-1])
+    except ValueError:
+        return False
+    return word[0] == "[" and word[-1] == "]"
+
+
+def origins(name: str) -> list[str]:
+    """Return a comma-separated list of origins: scheme, host, and port where it is not the scheme's."""
+    found = words(name, "")
+    for word in found:
+        if not ORIGIN.fullmatch(word):
+            _stop(
+                name,
+                word,
+                "origins such as https://gpus.example.org, https://*.example.org or https://gpus.example.org:8443, "
+                "with their scheme, in small letters, without a path, separated by commas",
+            )
+    return found
 
 
 def words(name: str, default: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 
+import psycopg
 import redis
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
@@ -13,6 +14,8 @@ from chamber import sentinels
 from chamber.serving.surroundings import compare_migrations
 from chamber.words import count, plural
 
+DATABASE_PATIENCE_SECONDS = 2.0
+"""Less than a request waits for a connection: who probes gives up after a few seconds, and would hear nothing."""
 REDIS_PATIENCE_SECONDS = 1.0
 
 _fitted = False
@@ -45,8 +48,9 @@ def _database() -> str | None:
     """Return what is wrong with the database, if anything (2 queries)."""
     global _fitted  # noqa: PLW0603 - one per process
     try:
+        _await_connection()
         missing, unknown = compare_migrations(connection)
-    except DatabaseError:
+    except (DatabaseError, psycopg.OperationalError):
         return "The database does not answer."
     if missing:
         return f"{count(len(missing), 'migration')} {plural(len(missing), 'is')} not applied; run `chamber migrate`."
@@ -55,6 +59,14 @@ def _database() -> str | None:
         return f"The database has {newer} that this version does not know; start the newer version."
     _fitted = True
     return None
+
+
+def _await_connection() -> None:
+    """Raise psycopg's error where the pool of this process has no connection to give within two seconds."""
+    pool = getattr(connection, "pool", None)
+    if pool is not None and connection.connection is None:
+        pool.open()
+        pool.putconn(pool.getconn(timeout=DATABASE_PATIENCE_SECONDS))
 
 
 def _is_live(request: HttpRequest) -> bool:

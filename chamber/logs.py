@@ -149,6 +149,8 @@ def configuration(form: str, level: str, *, server: bool = True) -> dict[str, An
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             "django.request": {"level": "ERROR"},
+            # Any stranger can cause it: `chamber.views_errors` says it now and then, in words of our settings.
+            "django.security.DisallowedHost": {"level": "CRITICAL"},
             "httpx": {"level": "WARNING"},
             "uvicorn": {"level": "WARNING"},
             "celery": {"level": "WARNING"},

@@ -45,7 +45,6 @@ class BrowserRightsMiddleware:
         *(
             "accelerometer",
             "autoplay",
-            "bluetooth",
             "browsing-topics",
             "camera",
             "display-capture",

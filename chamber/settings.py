@@ -14,7 +14,7 @@ DEBUG = env.flag("CHAMBER_DEBUG", default=False)
 GIVEN_SECRET_KEY = env.text("CHAMBER_SECRET_KEY", "")
 SECRET_KEY = GIVEN_SECRET_KEY or FOR_DEVELOPMENT
 OWN_HOSTS = ["localhost", "127.0.0.1", "[::1]"]  # probes of the machine itself
-ALLOWED_HOSTS = list(dict.fromkeys([*env.words("CHAMBER_HOSTS", ""), *OWN_HOSTS]))
+ALLOWED_HOSTS = list(dict.fromkeys([*env.hosts("CHAMBER_HOSTS"), *OWN_HOSTS]))
 # The embedded default supervises simulated agents and offers to stop and start them.
 DEMO = env.flag("CHAMBER_DEMO", default=False)
 
@@ -151,7 +151,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("CHAMBER_HSTS_SUBDOMAINS", default=Tru
 # A session ends so long after it was last used by somebody; what an open page fetches by itself is no use of it.
 SESSION_COOKIE_AGE = 3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
-CSRF_TRUSTED_ORIGINS = env.words("CHAMBER_ORIGINS", "")
+CSRF_TRUSTED_ORIGINS = env.origins("CHAMBER_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 

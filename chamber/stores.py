@@ -139,13 +139,20 @@ def redis_url(url: str, password: str = "") -> str:
     try:
         parts = urlsplit(url)
         fits = not url or (parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and parts.port != 0)
+        number = parts.path.removeprefix("/")
     except ValueError:
-        fits = False
+        fits, number = False, ""
     if not fits:
         raise SystemExit(
             "CHAMBER_REDIS cannot be read as a URL; allowed is redis://host:6379/0, with rediss:// over TLS, "
             "redis://:password@host:6379/0 with a password, and redis+sentinel://host,host,host/master where sentinels "
             f"watch it; {QUOTING}"
+        )
+    if number and not (number.isascii() and number.isdigit()):
+        # redis-py would take the database 0 instead.
+        raise SystemExit(
+            "CHAMBER_REDIS names a database after the slash that is no number; allowed is a number, as in "
+            f"redis://host:6379/0; {QUOTING}"
         )
     if url and not _takes_parameters(url):
         raise SystemExit(

@@ -64,8 +64,8 @@ def mine(request: HttpRequest) -> HttpResponse:
 def _own(request: HttpRequest) -> dict[str, Any]:
     user_id = request.user.pk
     watched = Watched.now(f"owner:{user_id}", only=user_id)
-    rows = Workload.objects.visible_to(request.user).filter(owner=user_id).select_related("team", "pool")[:8]
-    return {"watched": watched, "workloads": rows}
+    rows = Workload.objects.visible_to(request.user).filter(owner=user_id).select_related("team", "pool")
+    return {"watched": watched, "workloads": rows.with_placed_pods()[:8]}
 
 
 def _latest_changes(request: HttpRequest, *, since: object) -> list[Event]:

@@ -1,10 +1,11 @@
 """Answers to requests that no view gets to see."""
 
+import logging
 import sys
 from http import HTTPStatus
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -16,23 +17,54 @@ from chamber.http import toast, wants_fragment
 from chamber.serving.outages import outage
 from chamber.transactions import is_unavailable
 
+logger = logging.getLogger(__name__)
+
 RETRY_AFTER_SECONDS = 1
+TELL_HOSTS_EVERY_SECONDS = 60.0
+LONGEST_HOST = 100
 BUSY = "The database did not answer in time; nothing was done. Try again in a moment."
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Say why a request was not taken: 413 where its form is too large, else 400."""
-    if request.path.startswith("/api/"):
-        return _problem(400, "The request cannot be read; nothing was done.", "bad-request")
+    if isinstance(exception, DisallowedHost):
+        return _unknown_host(request)
     if isinstance(exception, RequestDataTooBig):
         most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // (1024 * 1024)
         refusal: Refusal = TooLarge(
             f"The form holds more than {most} MiB, the most that is taken; nothing was done."
         )
     else:
-        refusal = Refusal("The request is not one that a browser sends; nothing was done.")
+        refusal = Refusal(
+            "The request cannot be read, or has too many parts; nothing was done.", code="bad-request"
+        )
         refusal.status = 400
+    if request.path.startswith("/api/"):
+        return _problem(refusal.status, refusal.message, refusal.code)
     return render(request, "errors/refusal.html", {"refusal": refusal}, status=refusal.status)
+
+
+def _unknown_host(request: HttpRequest) -> HttpResponse:
+    """Say that this server has another name: as a problem, a page, or a line for probes and commands; now and then
+    also in the log, since any stranger can cause it.
+    """
+    given = request.META.get("HTTP_HOST") or request.META.get("SERVER_NAME", "")
+    host = repr(given[:LONGEST_HOST])
+    if _unknown_told.due():
+        logger.warning(
+            "A request was refused for its host, %s, under which this server does not answer. If people reach it by "
+            "that name, add it to CHAMBER_HOSTS, without the port, and restart web and live.",
+            host,
+        )
+    text = f"This server does not answer under the name {host}. Its operator adds names to CHAMBER_HOSTS."
+    if request.path.startswith("/api/"):
+        return _problem(400, text, "unknown-host")
+    if "text/html" not in request.headers.get("Accept", ""):
+        return HttpResponse(f"{text}\n", status=400, content_type="text/plain; charset=utf-8")
+    return render(request, "errors/400.html", {"text": text}, status=400)
+
+
+_unknown_told = logs.Seldom(every_seconds=TELL_HOSTS_EVERY_SECONDS)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

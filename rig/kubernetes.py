@@ -5,6 +5,7 @@
 `make kube` builds the programs. What kwok plays, and how a pod asks for failures, stands in `rig/kube/stages.yaml`.
 """
 
+import argparse
 import fcntl
 import json
 import os
@@ -338,8 +339,15 @@ def shared(folder: Path) -> Iterator[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a control plane until interrupted, with its files in the folder that the first argument names."""
-    with running(Path(arguments[0]).resolve() if arguments else None) as plane:
+    """Run a control plane until interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rig.kubernetes", description="Run a control plane until interrupted."
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="where its files lie; else where they go with it"
+    )
+    folder: Path | None = parser.parse_args(arguments).folder
+    with running(folder.resolve() if folder else None) as plane:
         print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):

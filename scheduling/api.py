@@ -56,8 +56,8 @@ class ReasonShape(serializers.Serializer[Any]):
 
 
 class ExplainShape(serializers.Serializer[Any]):
-    """One workload explained; `reason` is null for one that completed, or runs in a cluster that is in
-    touch.
+    """One workload explained; `reason` is null for one that completed, or runs with all its pods in a
+    cluster that is in touch.
     """
 
     workload = serializers.CharField()

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from agentlink.models import Assignment, Cluster, Node
+from agentlink.models import Assignment, BoundNamespace, Cluster, Node
 from chamber.words import clock_time, code_in_words
-from scheduling import memory, silence
+from scheduling import growing, memory, silence
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
@@ -27,7 +27,7 @@ from workloads import advice, dependencies
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
-from workloads.reasons import LASTING, REFUSED, held_until, of_displaced
+from workloads.reasons import LASTING, PLAN_QUOTA, REFUSED, held_until, of_displaced, while_kept
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -82,12 +82,14 @@ OF_NODES = frozenset(
     }
 )
 """Reasons that say that the nodes of a pool will not do."""
+AFTER_OTHERS = engine.ReasonCode.WAITING_FOR_DEPENDENCY.value
+OF_DEPENDENCIES = frozenset({AFTER_OTHERS, dependencies.FAILED})
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
 PODS_BEGIN = "pods-being-created"
 EMPTYING = "waiting-for-victims"
 STOPPING = Explanation(
     code=EMPTYING,
-    sentence="Workloads are still stopping on its GPUs; it starts as soon as they are gone.",
+    sentence="It has its GPUs; it starts as soon as the workloads that are still stopping there are gone.",
     kind="wait",
     next_step="Nothing to do.",
 )
@@ -134,7 +136,7 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
 
 def _advised(workload: Workload, explanation: Explanation, user: "User | AnonymousUser") -> Explanation:
     """Return the explanation with advice that this reader can follow, or that says who can."""
-    if explanation.code == dependencies.FAILED and workload.is_open:  # told for this reader already
+    if explanation.code in OF_DEPENDENCIES and workload.is_open:  # told for this reader already
         return explanation
     if advice.is_for(explanation.next_step, workload, user):
         return explanation
@@ -155,19 +157,25 @@ def explain_many(
 ) -> dict[UUID, Explanation]:
     """Return an explanation for each workload that has one, from this cycle (1 query, where workloads are named).
 
-    A Pending or Queued one has one always, any other open one where its cluster is silent. Whether the reader may see
+    A Pending or Queued one has one always, any other open one where its cluster is silent, or it runs with fewer pods
+    than it asks for. Whether the reader may see
     the workloads is the caller's business. Those with GPUs take a query more, those whose pods begin another, those
-    after one that did not complete another.
+    after others that have not completed another.
     """
     reader = Reader(user, last.names if last else None)
     silent, starting, unknown = _silent_clusters(workloads), _starting(workloads), silence.look()
+    partly = {
+        key: Explanation(growing.CODE, sentence, "wait", next_step=growing.NEXT_STEP)
+        for key, sentence in growing.sentences(workloads, last, unknown).items()
+    }
     found = {
         workload.pk: silent.get(workload.pk)
         or starting.get(workload.pk)
+        or partly.get(workload.pk)
         or _told(workload, _of(workload, last, reader), unknown)
         for workload in workloads
     }
-    _name_dependencies({workload.pk: workload for workload in workloads}, found, user)
+    _name_dependencies({workload.pk: workload for workload in workloads}, found, last, user)
     if last is not None:
         pools = {key: wait.pool for key in found if (wait := last.waits.get(str(key))) is not None}
         _name_released(found, pools)
@@ -178,32 +186,90 @@ def explain_many(
 def _name_dependencies(
     workloads: Mapping[UUID, Workload],
     found: dict[UUID, Explanation | None],
+    last: LastCycle | None,
     user: "User | AnonymousUser",
 ) -> None:
-    """Put in what those wait for that start after one which did not complete, and what the reader can do about that (1
+    """Put in what those wait for that start after others, how these stand, and what the reader can do about that (1
     query, none without any).
     """
-    stuck = {
+    after = {
         key: told
         for key, told in found.items()
-        if told is not None and told.code == dependencies.FAILED and workloads[key].is_open
+        if told is not None and told.code in OF_DEPENDENCIES and workloads[key].is_open
     }
-    for key, needed in dependencies.failed(stuck).items():
-        names, waiting = [called(row, user) for row in needed], workloads[key]
-        own = [row.slug for row in needed if is_controlled_by(user, row)]
-        step = f"{dependencies.requeue(own, others=len(needed) - len(own))}."
-        if is_controlled_by(user, waiting):
-            step += (
-                f" Or cancel this one (chamber cancel {waiting.slug}) and submit it without the dependency: Clone on "
-                "its page."
-            )
-        found[key] = replace(
-            stuck[key],
-            sentence=stuck[key].sentence.replace(
-                reasons.DID_NOT_COMPLETE, dependencies.sentence(needed, names)
-            ),
-            next_step=step,
-        )
+    for key, needed in dependencies.unmet(after).items():
+        told, failed = after[key], [row for row in needed if not row.is_open]
+        if told.code == AFTER_OTHERS:
+            found[key] = _after_open(workloads[key], told, needed, last, user)
+        elif failed:
+            found[key] = _after_failed(workloads[key], told, failed, user)
+
+
+def _after_failed(
+    waiting: Workload, told: Explanation, failed: Sequence[Workload], user: "User | AnonymousUser"
+) -> Explanation:
+    """Return why one waits that starts after these, which ended otherwise than Completed."""
+    named = dependencies.sentence(failed, [called(row, user) for row in failed])
+    own = [row.slug for row in failed if is_controlled_by(user, row)]
+    step = f"{dependencies.requeue(own, others=len(failed) - len(own))}.{_or_without(waiting, user)}"
+    return replace(told, sentence=told.sentence.replace(reasons.DID_NOT_COMPLETE, named), next_step=step)
+
+
+def _after_open(
+    waiting: Workload,
+    told: Explanation,
+    needed: Sequence[Workload],
+    last: LastCycle | None,
+    user: "User | AnonymousUser",
+) -> Explanation:
+    """Return why one waits that starts after these, which have not ended; advice where some do not start by
+    themselves.
+    """
+    states = [_state(row, last) for row in needed]
+    named = dependencies.sentence(needed, [called(row, user) for row in needed], states)
+    held = [row for row in needed if row.held and row.status == Status.PENDING]
+    stuck = [row for row in needed if row not in held and _reason_stays(row, last)]
+    told = replace(told, sentence=told.sentence.replace(reasons.WAITS_FOR_OTHERS, named))
+    if told.next_step == CALL_AN_OPERATOR or not (held or stuck):
+        return told
+    own = [row.slug for row in held if is_controlled_by(user, row)]
+    seen = [row.slug for row in stuck if may(user, Permission.VIEW_WORKLOADS, row.team)]
+    steps = [
+        dependencies.release(own, others=len(held) - len(own)),
+        dependencies.look_after(seen, others=len(stuck) - len(seen)),
+    ]
+    step = f"{'. '.join(filter(None, steps))}.{_or_without(waiting, user)}"
+    return replace(told, kind="change", next_step=step)
+
+
+def _state(needed: Workload, last: LastCycle | None) -> str:
+    """Return how one stands that others start after: its status, and what keeps it that time does not mend."""
+    status = needed.get_status_display()
+    if needed.status != Status.PENDING:
+        return status
+    if needed.held:
+        return f"{status}, on hold"
+    reason = _reason_stays(needed, last)
+    return f"{status}, {label_inside(reason)}" if reason else status
+
+
+def _reason_stays(needed: Workload, last: LastCycle | None) -> str:
+    """Return the code of what keeps one from starting that time alone does not mend: somebody has to change something,
+    or it starts after others itself; else empty.
+    """
+    if needed.status != Status.PENDING:
+        return ""
+    wait = last.waits.get(str(needed.pk)) if last is not None else None
+    code = wait.reason.code.value if wait is not None else needed.reason_code
+    return code if code == AFTER_OTHERS or kind_of(code) != engine.ReasonKind.WAIT.value else ""
+
+
+def _or_without(waiting: Workload, user: "User | AnonymousUser") -> str:
+    """Return the other way for those who control one that starts after others."""
+    if not is_controlled_by(user, waiting):
+        return ""
+    cancel = f"cancel this one (chamber cancel {waiting.slug})"
+    return f" Or {cancel} and submit it without the dependency: Clone on its page."
 
 
 def _name_released(found: dict[UUID, Explanation | None], pools: Mapping[UUID, str | None]) -> None:
@@ -268,27 +334,62 @@ def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
 
 
 def _starting(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
-    """Return how far those are whose pods are being created (1 query, none without any)."""
-    ids = [workload.pk for workload in workloads if workload.status == Status.STARTING]
-    if not ids:
+    """Return how far those are whose pods are being created (1 query, none without any; 1 more where Chamber's own
+    quota keeps one from starting).
+    """
+    starting = {workload.pk: workload for workload in workloads if workload.status == Status.STARTING}
+    if not starting:
         return {}
-    rows = Assignment.objects.filter(attempt__open_for__in=ids).values_list(
-        "attempt__open_for", "cluster__name", "attempt__starting_at", "pods"
+    rows = Assignment.objects.filter(attempt__open_for__in=starting).values_list(
+        "attempt__open_for", "cluster", "cluster__name", "attempt__starting_at", "pods"
     )
-    return {pk: _pods_begin(cluster, since, pods) for pk, cluster, since, pods in rows}
+    found = list(rows)
+    full = {
+        (cluster, starting[pk].team_id)
+        for pk, cluster, _, _, pods in found
+        if any(pod.get("cause") == PLAN_QUOTA for pod in pods)
+    }
+    namespaces = _namespaces(full)
+    return {
+        pk: _pods_begin(
+            starting[pk], name, since, pods, namespace=namespaces.get((cluster, starting[pk].team_id), "")
+        )
+        for pk, cluster, name, since, pods in found
+    }
 
 
-def _pods_begin(cluster: str, since: datetime | None, pods: Sequence[dict[str, Any]]) -> Explanation:
-    """Return that pods are being created, and what the cluster says of the first that cannot start."""
+def _namespaces(pairs: Collection[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], str]:
+    """Return the namespaces of teams in clusters (1 query, none without any)."""
+    if not pairs:
+        return {}
+    clusters, teams = zip(*pairs, strict=True)
+    rows = BoundNamespace.objects.filter(cluster__in=clusters, team__in=teams)
+    return {(cluster, team): name for cluster, team, name in rows.values_list("cluster", "team", "namespace")}
+
+
+def _pods_begin(
+    workload: Workload,
+    cluster: str,
+    since: datetime | None,
+    pods: Sequence[dict[str, Any]],
+    *,
+    namespace: str,
+) -> Explanation:
+    """Return that pods are being created, what the cluster says of the first that cannot start, and what becomes of the
+    attempt if that lasts.
+    """
     at = f" since {since:%H:%M:%S} UTC" if since else ""
     sentence = f"Its pods are being created in the cluster {cluster}{at}."
     kept = next((pod for pod in pods if pod.get("message")), None)
     if kept is None:
         return Explanation(PODS_BEGIN, sentence, "wait", next_step="Nothing to do.", level=cluster)
-    step = "Mend what the message names; if it stays so, the cluster refuses the attempt, and it is tried again later."
+    until = kept.get("until")
+    by = f"at {datetime.fromisoformat(until):%H:%M:%S} UTC" if until else "before long"
+    left = max(0, workload.max_retries - workload.failures)
+    kind, step = while_kept(str(kept.get("cause", "")), by, retries=left, namespace=namespace)
     said = str(kept["message"]).rstrip(" .")
     words = f"{sentence} Pod {kept['index']} is kept from starting: {said}."
-    return Explanation(PODS_BEGIN, words, "change", next_step=step, level=cluster)
+    return Explanation(PODS_BEGIN, words, kind, next_step=step, level=cluster)
 
 
 def _not_heard(workload: Workload, cluster: str, seen: datetime) -> Explanation:
@@ -387,7 +488,9 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
         return replace(
             stored,
             kind="admin",
-            sentence=f"{stored.sentence} It was refused so often that it is on hold: {held_until(stored.code)}.",
+            sentence=(
+                f"{_stopped(stored.sentence)} It was refused so often that it is on hold: {held_until(stored.code)}."
+            ),
             next_step=f"{stored.next_step} Then release it, on its page or by `chamber release {workload.slug}`.",
             position=position,
             eta="not before the hold is released",
@@ -399,11 +502,16 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
     return replace(
         stored,
         kind="admin" if lasts else "wait",
-        sentence=f"{stored.sentence} It is tried again at {until:%H:%M:%S} UTC.",
+        sentence=f"{_stopped(stored.sentence)} It is tried again at {until:%H:%M:%S} UTC.",
         position=position,
         starts_at=until,
         eta=f"not before {until:%H:%M:%S} UTC",
     )
+
+
+def _stopped(sentence: str) -> str:
+    """Return a sentence with its full stop: those that end with a command to paste have none."""
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 class Reader:

@@ -23,13 +23,19 @@ from scheduling.reading import SHARES, TREE
 from scheduling.settle import GIVEN_UP
 from scheduling.typical import Typical
 from teams.models import Pool, PoolPolicy, Share, Team
-from workloads.models import Workload
+from workloads import dependencies
+from workloads.models import Status, Workload
 
 KEPT_SECONDS = 30.0
 SURE_SECONDS = 1.0
 """What is found by older knowledge than this is looked at again, before it is told."""
 MOST_ASKED = 32
 """Different requests of one submission that are looked at."""
+HELD = "Pending, on hold"
+CANNOT_START = "Pending, cannot start as things are"
+"""How those stand that others start after, in vain."""
+TOLD = GIVEN_UP | {engine.ReasonCode.POOL_PAUSED}
+"""Reasons that last until somebody does something."""
 NOT_LOOKED_AT = (
     f"The first {MOST_ASKED} different requests of a submission are checked for whether they can ever start; this one "
     "and {more:,} more were not. `chamber why` tells it of each."
@@ -62,7 +68,7 @@ class _Setting:
         out = self.rule.obstacles([replace(each, id=key) for key, each in numbered.items()], 0)
         for key, each in numbered.items():
             pool, reason = out.get(key, (None, None))
-            self.found[each] = reason if reason is not None and reason.code in GIVEN_UP else None
+            self.found[each] = reason if reason is not None and reason.code in TOLD else None
             self.pool_of[each] = pool
 
 
@@ -72,8 +78,37 @@ _kept: _Setting | None = None
 
 def sentences(workloads: Sequence[Workload]) -> Mapping[UUID, list[str]]:
     """Return for each new workload what keeps it from ever starting, mostly nothing (6 queries at most, none within 30
-    seconds of the last unless there is something to tell).
+    seconds of the last unless there is something to tell; 1 more where some start after others).
     """
+    # What was submitted a moment ago knows it; what was read again, by a repeated key, is looked up.
+    after = [workload.pk for workload in workloads if getattr(workload, "waits_for_others", True)]
+    unmet = dependencies.unmet(after)
+    needed = {row.pk: row for rows in unmet.values() for row in rows}
+    found = _of_themselves([*workloads, *(row for row in needed.values() if row.status == Status.PENDING)])
+    told = {workload.pk: found.get(workload.pk, []) for workload in workloads}
+    others = [key for key in told if key not in found]
+    if others:
+        told[others[0]] = [NOT_LOOKED_AT.format(more=len(others) - 1)]
+    for key, rows in unmet.items():
+        told[key] += filter(None, (_stuck(row, found.get(row.pk, [])) for row in rows))
+    return told
+
+
+def _stuck(needed: Workload, never: Sequence[str]) -> str:
+    """Return what keeps a workload from ever completing that another starts after; empty where nothing does."""
+    if not needed.is_open:
+        step = dependencies.requeue([needed.slug], others=0)
+        return f"{dependencies.sentence([needed], [needed.slug])} {step}, or ask its owner to."
+    if needed.held and needed.status == Status.PENDING:
+        named = dependencies.sentence([needed], [needed.slug], [HELD])
+        return f"{named} {dependencies.release([needed.slug], others=0)}, or ask its owner to."
+    if not never:
+        return ""
+    return f"{dependencies.sentence([needed], [needed.slug], [CANNOT_START])} {' '.join(never)}"
+
+
+def _of_themselves(workloads: Sequence[Workload]) -> dict[UUID, list[str]]:
+    """Return what keeps each from ever starting, whatever it starts after; of those only that are looked at."""
     asked = {workload.pk: _request(workload) for workload in workloads}
     different = list(dict.fromkeys(asked.values()))
     looked_at = different[:MOST_ASKED]
@@ -84,11 +119,7 @@ def sentences(workloads: Sequence[Workload]) -> Mapping[UUID, list[str]]:
             setting = _setting(SURE_SECONDS)
             setting.look(looked_at)
         why = {each: _told(setting, each) for each in looked_at}
-    told = {key: why.get(each, []) for key, each in asked.items()}
-    others = [key for key, each in asked.items() if each not in why]
-    if others:
-        told[others[0]] = [NOT_LOOKED_AT.format(more=len(others) - 1)]
-    return told
+    return {key: list(why[each]) for key, each in asked.items() if each in why}
 
 
 def forget() -> None:
@@ -131,11 +162,7 @@ def _setting(at_most: float) -> _Setting:
 def _read(before: Fleet) -> _Setting:
     """Read pools, teams and nodes (5 queries)."""
     read_at, rows = time.monotonic(), list(Pool.objects.all())
-    # A pause ends; it is the cycle that tells of it.
-    pools = tuple(
-        replace(pool, paused=False)
-        for pool in translate.pools(rows, {pool.pk: _rules(pool) for pool in rows}, Typical())
-    )
+    pools = translate.pools(rows, {pool.pk: _rules(pool) for pool in rows}, Typical())
     shares = Share.objects.filter(team__archived_at__isnull=True).order_by("pk")
     teams = translate.teams(
         Team.objects.values_list(*TREE, named=True), shares.values_list(*SHARES, named=True), {}

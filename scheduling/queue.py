@@ -6,9 +6,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from django.utils import timezone
+
 from chamber.errors import one_of
 from scheduling import memory, newcomers, silence
-from scheduling.explain import Explanation, called, explain_many, label
+from scheduling.engine import types as engine
+from scheduling.explain import Explanation, called, eta_in_words, explain_many, label
 from scheduling.memory import LastCycle
 from scheduling.translate import moment
 from teams.models import Pool
@@ -46,11 +49,13 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Nodes kept for the first blocked workload of the queue, from `at` on if that is known."""
+    """Nodes kept for the first blocked workload of the queue, from `at` on if that is known; `starts` is that in the
+    words of its row."""
 
     called: str
     nodes: list[str]
     at: datetime | None
+    starts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class QueuePage:
         if not self.rows:
             return ""
         shown = f"{self.first + 1:,} to {self.first + len(self.rows):,} of {self.waiting + self.outside:,} waiting"
-        return f"{shown}; {self.outside:,} of them not in the queue yet" if self.outside else shown
+        return f"{shown}; {self.outside:,} of them not in the queue" if self.outside else shown
 
 
 def pool_for(user: "User | AnonymousUser", slug: str | None) -> Pool | None:
@@ -163,12 +168,13 @@ def _kept(last: LastCycle, pool: Pool, user: "User | AnonymousUser") -> list[Kep
     if not reservations:
         return []
     holders = Workload.objects.select_related("team").in_bulk([UUID(kept.workload) for kept in reservations])
-    nodes, undecided = last.names.nodes, silence.look().undecided
+    nodes, undecided, now = last.names.nodes, silence.look().undecided, timezone.now()
     return [
         Kept(
             called=called(holders[UUID(kept.workload)], user),
             nodes=sorted(nodes.get(node, node) for node in kept.nodes),
             at=None if undecided else moment(kept.at),
+            starts=eta_in_words(engine.Eta(kept.at, kept.at), now),
         )
         for kept in reservations
         if UUID(kept.workload) in holders

@@ -81,6 +81,14 @@ REFUSED: dict[str, Json] = {
     "additional properties 'keepdays' not allowed": server_with(settings={"keepdays": 60}),
     "server.mail.urlKey needs server.publicUrl": server_with(mail={"urlKey": "mail_url"}),
     "'/server/publicUrl': ": server_with(publicUrl="chamber.example.org"),
+    "'/server/trustedProxies/0': 'anyOf' failed": {
+        "server": {**SERVER["server"], "trustedProxies": ["10.0.0.0/33"]}
+    },
+    "'/server/hosts/0': 'chamber.example.org.' does not match": {
+        "server": {**SERVER["server"], "hosts": ["chamber.example.org."]}
+    },
+    "'/server/metrics/tokenKey': 'a b' does not match": server_with(metrics={"tokenKey": "a b"}),
+    "'/server/redis/url': 'sentinel://a/b' does not match": server_with(redis={"url": "sentinel://a/b"}),
     "server.metrics.serviceMonitor needs server.metrics.tokenKey": server_with(
         metrics={"serviceMonitor": {"enabled": True}}
     ),
@@ -94,6 +102,24 @@ REFUSED: dict[str, Json] = {
 def test_values_that_cannot_be_are_refused_with_a_sentence(sentence: str) -> None:
     with pytest.raises(HelmFailed, match=re.escape(sentence)):
         rendered(REFUSED[sentence])
+
+
+def test_addresses_that_can_be_are_taken() -> None:
+    proxies = [
+        "10.244.0.0/16",
+        "255.9.10.199",
+        "0.0.0.0/0",
+        "2001:db8::/32",
+        "fd00::1/128",
+        "::1",
+        "::ffff:10.0.0.1",
+    ]
+    sentinels = "redis+sentinel://:s@one:26379,two/main/0"
+    values = {"server": {**SERVER["server"], "trustedProxies": proxies, "redis": {"url": sentinels}}}
+    values["server"]["hosts"] = ["chamber.example.org", "web", "10.0.0.7"]
+    made = containers(rendered(values))["web"]
+    given = {said["name"]: said.get("value") for said in made["env"]}
+    assert (given["CHAMBER_TRUSTED_PROXIES"], given["CHAMBER_REDIS"]) == (",".join(proxies), sentinels)
 
 
 def test_its_version_is_the_project_s_and_its_users_those_of_the_image() -> None:

@@ -73,7 +73,8 @@ def look(team: Deployment, database: str, said: str, threads: ThreadPoolExecutor
         assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
         assert int(answer.headers["retry-after"]) > 0
         assert (page.status_code, "text/html" in page.headers["content-type"]) == (503, True)
-        assert says(web, "The database does not answer: ")
+        refuses = "refuses the sign-in" if "does not exist" in said else "does not answer"
+        assert says(web, f"The database {refuses}: ")
         assert any(said in line for line in told(web))
 
 

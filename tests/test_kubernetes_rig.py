@@ -143,6 +143,15 @@ def test_a_control_plane_whose_owner_is_killed_does_not_stay_behind(tmp_path: Pa
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
+def test_help_starts_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rig.kubernetes", "--help"]
+    said = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(deployment.ROOT)}, capture_output=True, check=True
+    )
+    assert b"usage: python -m rig.kubernetes" in said.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_test_made_is_gone_afterwards_whoever_holds_on_to_it(control_plane: Any) -> None:
     with another_namespace(control_plane) as made:
         (node,) = made.add_nodes(1)

@@ -55,7 +55,7 @@ def sliced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 def new_cluster(api: httpx.Client) -> dict[str, Any] | None:
     """Return the cluster as it was made; None where the server is too busy to make it now."""
-    answer = api.post("clusters/", json={"name": "cut", "backend": "simulated"})
+    answer = api.post("clusters/", json={"name": "cut", "backend": "simulated", "pools": ["main"]})
     if answer.status_code == 503:
         return None
     assert answer.is_success, answer.text

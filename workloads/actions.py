@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from chamber.models import User
 
+OF_ENDED_JOBS = frozenset({"job-ended", "job-deleted"})
+"""Why workloads are cancelled whose Jobs were made with kubectl."""
 OWNER_ANNOTATION = "chamber.internal/owner"
 
 
@@ -79,8 +81,12 @@ def cancel(*, by: Actor, workload: Workload) -> None:
 
 
 def requeue(*, by: Actor, workload: Workload) -> None:
-    """Put an ended workload back in the queue; a `Conflict` where it has not ended or its team was archived."""
+    """Put an ended workload back in the queue; a `Conflict` where it has not ended, its team was archived, or it came
+    from a Job that cannot run again.
+    """
     _require_control(by, workload)
+    if _is_over_for_good(workload):
+        raise Conflict(f"{workload.slug} cannot run again: {_last_words(workload)}")
     with logs.bind(workload=workload.slug), transaction.atomic():
         if not _of_active_teams([workload]):
             raise Conflict(f"{workload.team.name} was archived: nothing of it is run any more.")
@@ -128,6 +134,19 @@ def hand_over(*, by: Actor, ids: Collection[UUID], to: "User") -> set[UUID]:
         journal.write()
         live.announce(f"owner:{to.pk}")
     return {row.pk for row in rows}
+
+
+def _is_over_for_good(workload: Workload) -> bool:
+    """Return whether a workload came from a Job that has ended or is not there any more. Whether it was adopted should
+    be loaded.
+    """
+    return workload.reason_code in OF_ENDED_JOBS and getattr(workload, "adopted_job", None) is not None
+
+
+def _last_words(workload: Workload) -> str:
+    """Return how it ended, and what to do."""
+    told = (str(workload.reason.get(key, "")) for key in ("message", "next_step"))
+    return " ".join(filter(None, told))
 
 
 def _of_active_teams(workloads: Iterable[Workload]) -> list[Workload]:
@@ -191,5 +210,5 @@ def act_on_many(*, by: Actor, act: str, workloads: Sequence[Workload]) -> set[UU
     theirs = [workload for workload in workloads if may_control(by, workload)]
     with transaction.atomic():
         if act == "requeue":
-            theirs = _of_active_teams(theirs)
+            theirs = [each for each in _of_active_teams(theirs) if not _is_over_for_good(each)]
         return _BULK[act]({workload.pk for workload in theirs}, by, timezone.now())

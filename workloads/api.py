@@ -23,7 +23,14 @@ from workloads import actions, listing, warnings, watch
 from workloads.admissible import completed
 from workloads.models import Workload
 from workloads.requests import DRY_RUN, Unreadable, parse_all
-from workloads.shapes import SUBMISSION, AttemptShape, EventShape, SubmittedShape, WorkloadShape
+from workloads.shapes import (
+    SUBMISSION,
+    AttemptShape,
+    EventShape,
+    OneWorkloadShape,
+    SubmittedShape,
+    WorkloadShape,
+)
 from workloads.submission import prepare, submit
 
 FILTERS = [
@@ -50,7 +57,7 @@ SHOWN = ("team", "owner", "pool", "attempt", "adopted_job__cluster")
 
 def workload_for(request: Request, slug: str) -> Workload:
     """Return the workload with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
-    rows = Workload.objects.visible_to(person(request)).select_related(*SHOWN)
+    rows = Workload.objects.visible_to(person(request)).select_related(*SHOWN).with_placed_pods()
     found = rows.filter(slug=slug).first()
     if found is None:
         raise NotVisible(f"There is no workload {slug!r}, or not for you.")
@@ -83,7 +90,7 @@ class Workloads(APIView):
         filters = listing.Filters.read_strictly(request.query_params, person(request))
         size = _limit(request)
         rows = Workload.objects.visible_to(person(request))
-        rows = rows.select_related(*SHOWN)
+        rows = rows.select_related(*SHOWN).with_placed_pods()
         rows = filters.apply(rows, user=person(request), now=timezone.now())
         cursor = request.query_params.get("cursor")
         if cursor and not listing.is_cursor(cursor, sort=filters.sort):
@@ -121,7 +128,8 @@ class Workloads(APIView):
         )
         told = warnings.of(made)
         answer = [
-            {**one, "warnings": told[workload.pk]} for workload, one in zip(made, shown(made), strict=True)
+            {**one, "depends_on": each.depends_on, "warnings": told[workload.pk]}
+            for workload, each, one in zip(made, asked, shown(made), strict=True)
         ]
         return Response({"workloads": answer} if several else answer[0], status=201)
 
@@ -141,11 +149,14 @@ def _address(request: Request, cursor: str | None) -> str | None:
 class OneWorkload(APIView):
     """One workload."""
 
-    @extend_schema(responses=WorkloadShape)
+    @extend_schema(responses=OneWorkloadShape)
     def get(self, request: Request, slug: str) -> Response:
         """Return the workload, with the ETag of its version."""
         workload = workload_for(request, slug)
-        return Response(shown([workload])[0], headers={"ETag": etag(workload.version)})
+        needed = Workload.objects.visible_to(person(request)).filter(needed_by__workload=workload)
+        slugs = list(needed.order_by("-submitted_at").values_list("slug", flat=True))
+        body = {**shown([workload])[0], "depends_on": slugs}
+        return Response(body, headers={"ETag": etag(workload.version)})
 
 
 class Attempts(APIView):

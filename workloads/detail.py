@@ -57,6 +57,7 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
     visible = _visible(told, user)
     last = attempts[0] if attempts else None
     slugs = {pool_id: pool.slug for pool_id, pool in pools.items()}
+    needs = _dependencies(workload, user, "needed_by__workload", any_="waits_for_others")
     return {
         "workload": workload,
         "waits": workload.status in WAITING,
@@ -73,9 +74,9 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
         "preempted": [
             o for event in told if event.kind == EventKind.PREEMPTED_OTHERS for o in _victims(event, visible)
         ],
-        "needs": _dependencies(workload, user, "needed_by__workload", any_="waits_for_others"),
+        "needs": needs,
         "needed_by": _dependencies(workload, user, "needs__needs", any_="is_awaited"),
-        "manifest": manifests.to_yaml(manifests.content_of(workload, slugs)),
+        "manifest": manifests.to_yaml(manifests.content_of(workload, slugs, needs=needs)),
         "may_control": may_control(Actor.person(user, Via.PAGE), workload),
     }
 

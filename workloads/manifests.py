@@ -22,7 +22,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def parse(
     text: str, *, complete: Callable[[Unreadable], Refusal] = lambda unreadable: unreadable
 ) -> list[SubmissionRequest]:
-    """Return the workloads of a manifest: one mapping, or several under `workloads:`.
+    """Return the workloads of a manifest: one mapping, or several under `workloads:` or as documents of their own.
 
     `complete` adds to what cannot be read what else is wrong with the rest.
 
@@ -58,7 +58,7 @@ def _root(text: str) -> yaml.Node:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MOST_DEPTH:
                 raise Refusal(f"Line {_line(event)} is nested deeper than {MOST_DEPTH} levels.", field=FIELD)
-        root = yaml.compose(text, Loader=_Loader)
+        documents = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -67,13 +67,34 @@ def _root(text: str) -> yaml.Node:
         raise Refusal(
             "The manifest is not YAML: it holds characters that YAML does not allow.", field=FIELD
         ) from error
-    if not isinstance(root, yaml.MappingNode):
+    filled = [node for node in documents if not _is_empty(node)]
+    if not filled or not all(isinstance(node, yaml.MappingNode) for node in filled):
         raise Refusal(
             "A manifest is a mapping with name, team, image and what else the workload needs, "
-            "or several of them under workloads.",
+            "or several of them under workloads or parted by ---.",
             field=FIELD,
         )
-    return root
+    return filled[0] if len(filled) == 1 else _together(filled)
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    """Return whether nothing stands in a document, as after a last `---`."""
+    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")
+
+
+def _together(documents: Sequence[yaml.Node]) -> yaml.Node:
+    """Return several documents as one with all their workloads."""
+    first = documents[0]
+    items: list[yaml.Node] = []
+    for document in documents:
+        [(key, value), *others] = document.value or [(None, None)]
+        several = key is not None and key.value == "workloads" and not others
+        items += value.value if several and isinstance(value, yaml.SequenceNode) else [document]
+    key = yaml.ScalarNode("tag:yaml.org,2002:str", "workloads", first.start_mark, first.start_mark)
+    workloads = yaml.SequenceNode("tag:yaml.org,2002:seq", items, first.start_mark, documents[-1].end_mark)
+    return yaml.MappingNode(
+        "tag:yaml.org,2002:map", [(key, workloads)], first.start_mark, documents[-1].end_mark
+    )
 
 
 def _line(event: yaml.Event) -> int:
@@ -147,10 +168,13 @@ def _lines(node: yaml.Node, place: str) -> dict[str, int]:
     return found
 
 
-def content_of(workload: Workload, pool_slugs: Mapping[str, str]) -> dict[str, Any]:
+def content_of(
+    workload: Workload, pool_slugs: Mapping[str, str], *, needs: Sequence[Workload] = ()
+) -> dict[str, Any]:
     """Return what a workload was asked for, as a submission would say it again; defaults are left out.
 
-    `pool_slugs` gives the slugs of the pools by their ids as text. The workload's team must be loaded.
+    `needs` are those that it starts after. `pool_slugs` gives the slugs of the pools by their ids as text. The
+    workload's team must be loaded.
     """
     asked: dict[str, Any] = {
         "name": workload.name,
@@ -182,6 +206,7 @@ def content_of(workload: Workload, pool_slugs: Mapping[str, str]) -> dict[str, A
         "max_requeues": workload.max_requeues,
         "max_retries": workload.max_retries,
         "fail_if_impossible": workload.fail_if_impossible,
+        "depends_on": [other.slug for other in needs],
     }
     always = {"name", "team", "job_class", "priority", "image", "pods"}
     usual = {name: field.get_default(call_default_factory=True) for name, field in _FIELDS.items()}

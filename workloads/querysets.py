@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models import Case, Exists, F, OuterRef, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
 
 from teams.models import Team
 from teams.permissions import Permission, paths_where
@@ -62,6 +62,26 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
         """Add to each how much of what it holds stands idle (`idle_milli`, None where nobody knows) and since when."""
         known = When(attempt__gpu_use__at__gte=now - FIGURES_HOLD, then=F("attempt__gpu_use__idle_milli"))
         return self.annotate(idle_milli=Case(known), idle_since=F("attempt__gpu_use__idle_since"))
+
+    def with_placed_pods(self) -> "WorkloadQuerySet":
+        """Add to each admitted one how many of its pods have GPUs (`placed_pods`; None of another).
+
+        Only of those that run with fewer than they ask for the placements are looked at, by the name of their
+        relation: the app that owns them lies above this one.
+        """
+        from workloads.models import Attempt
+        from workloads.models.workload import ADMITTED
+
+        attempts = Attempt.objects.filter(open_for=OuterRef("pk"), placements__hold__in=("promised", "held"))
+        counted = attempts.order_by().values("pk").annotate(n=Count("placements__pod_index", distinct=True))
+        admitted = Q(status__in=ADMITTED)
+        return self.annotate(
+            placed_pods=Case(
+                When(admitted & Q(min_pods__lt=F("pods")), then=Subquery(counted.values("n"))),
+                When(admitted, then=F("pods")),
+                output_field=models.IntegerField(),
+            )
+        )
 
     def with_dependence(self) -> "WorkloadQuerySet":
         """Add to each whether it starts after others (`waits_for_others`) and whether others start after it

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chamber.words import plural
+from chamber.words import count, plural
 
 if TYPE_CHECKING:
     from workloads.models import Attempt
@@ -39,7 +39,7 @@ REFUSAL_STEPS = {
     "quota-too-small": "Ask for less, or ask an admin to raise the namespace's ResourceQuota.",
     "quota-exceeded": "Wait until others free what the quota counts, or ask an admin to raise it.",
     "plan-quota": "Nothing to do: it is tried again. If it comes again and again, ask an admin which pods with GPUs in "
-    "its namespace are not Chamber's: `kubectl get pods`.",
+    "its namespace are not Chamber's: `kubectl get pods -n NAMESPACE`.",
     "webhook-unreachable": "Ask an admin to look after the webhook that the message names.",
     "cluster-busy": "Ask an admin to look after the cluster's API server if it does not pass.",
     "rights-missing": "Ask an admin to run `chamber doctor --cluster`: the agent lacks rights.",
@@ -52,9 +52,16 @@ REFUSAL_STEPS = {
     "refused": "Change what the message names and submit it again, or ask an admin.",
 }
 """What to do about each way in which a cluster does not take a workload."""
+FAILING = {
+    "image-not-pulled": NEXT_STEPS["image-not-pulled"],
+    "container-not-made": "Mend what the message names.",
+}
+"""What to do while a pod cannot begin for a cause that fails its attempt."""
 TRIED_AGAIN = (
     "Nothing to do: it is tried again. If it comes again and again, ask an admin to look at the cluster."
 )
+PLAN_QUOTA = "plan-quota"
+"""Said of namespaces that are bound to a team only."""
 REFUSED = "refused"
 """The kind of reason that a workload has while it waits, because its cluster did not take it."""
 LASTING = frozenset(
@@ -106,10 +113,40 @@ class EndReason:
         }
 
 
-def of_refusal(code: str, message: str) -> EndReason:
-    """Return why a cluster did not take a workload; an agent that does not say how gives no code."""
-    step = REFUSAL_STEPS.get(code, TRIED_AGAIN)
+def of_refusal(code: str, message: str, *, namespace: str = "") -> EndReason:
+    """Return why a cluster did not take a workload, in this namespace where it is known; an agent that does not say how
+    gives no code.
+    """
+    step = refusal_step(code, namespace)
     return EndReason(code or "unplaced", message or "The cluster could not start it.", REFUSED, step)
+
+
+def refusal_step(code: str, namespace: str = "") -> str:
+    """Return what to do about a refusal for this reason, with the namespace where it is known."""
+    step = REFUSAL_STEPS.get(code, TRIED_AGAIN)
+    return step.replace("NAMESPACE", namespace) if namespace else step
+
+
+def while_kept(code: str, at: str, *, retries: int, namespace: str = "") -> tuple[str, str]:
+    """Return the kind of the reason that a workload has whose pods cannot start, and what to do; both by the code with
+    which its attempt ends `at` a time if that lasts. `retries` are those that it has left.
+    """
+    if code in FAILING:
+        follows = f"fails {at} and is tried again ({count(retries, 'retry', 'retries')} left)"
+        return (
+            "change",
+            f"{FAILING[code]} If that lasts, it {follows if retries else f'ends as Failed {at}'}.",
+        )
+    if code == "registry-unreachable":
+        return "wait", (
+            f"Nothing to do: if that lasts, it returns to the queue {at} at no charge, and is tried again. If it comes "
+            "again and again, ask an admin to look after the registry, and the nodes' way to it."
+        )
+    if not code:
+        return "change", "Mend what the message names."
+    step = refusal_step(code, namespace) if code in REFUSAL_STEPS else "Mend what the message names."
+    follows = f"If that lasts, the cluster refuses it {at}, and it is tried again after a pause."
+    return ("wait" if code in PASSING else "change"), f"{step} {follows}"
 
 
 def held_until(code: str) -> str:

@@ -71,6 +71,8 @@ def _gpus(value: object) -> object:
 
 
 def _mib(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"{invalid.shown(value)} is no number.")
     return quantities.mib(value) if isinstance(value, str) else value
 
 
@@ -198,6 +200,18 @@ class SubmissionRequest(BaseModel):
     def as_written(self, problems: dict[str, str]) -> dict[str, str]:
         """Return sentences by field under the names by which its submitter called the fields."""
         return {self._written.get(name, name): text for name, text in problems.items()}
+
+    @field_validator("pods", "min_pods", "cpu", "max_requeues", "max_retries", mode="before")
+    @classmethod
+    def _is_a_number(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError(f"{invalid.shown(value)} is no number.")
+        return value
+
+    @field_validator("gpu_types", "tolerations", "pools", "depends_on")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        return list(dict.fromkeys(value))
 
     @field_validator("min_pods")
     @classmethod

@@ -27,6 +27,15 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         allow_null=True,
         help_text="Of all pods; a slice counts as its share of a GPU.",
     )
+    placed_pods = serializers.SerializerMethodField(
+        help_text="How many of its pods have GPUs now: min_pods to pods of an admitted one; null of another."
+    )
+    held_gpus = GpusField(
+        source="attempt.gpus_milli",
+        read_only=True,
+        allow_null=True,
+        help_text="What its pods that have GPUs hold together; null where it is not admitted.",
+    )
     slices = serializers.SerializerMethodField(
         help_text="How many slices it asks for, one a pod; null where it may take whole GPUs."
     )
@@ -59,6 +68,8 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "gpus",
             "gpu_memory_mib",
             "total_gpus",
+            "placed_pods",
+            "held_gpus",
             "slices",
             "cpu",
             "memory_mib",
@@ -105,6 +116,11 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         job = relation.get_cached_value(workload, None)
         return str(job) if job is not None else None
 
+    def get_placed_pods(self, workload: Workload) -> int | None:
+        """Return how many of its pods have GPUs, where that was read along with it."""
+        placed: int | None = getattr(workload, "placed_pods", None)
+        return placed
+
     def get_slices(self, workload: Workload) -> int | None:
         """Return how many slices of GPUs it asks for, where it takes nothing else."""
         return None if workload.slices is None else workload.slices.pods
@@ -135,7 +151,22 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         return workload.attempt.number if workload.attempt is not None else None
 
 
-class SubmittedShape(WorkloadShape):
+class OneWorkloadShape(WorkloadShape):
+    """A workload by itself."""
+
+    depends_on = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Those that it starts after, as far as you may see them.",
+    )
+
+    class Meta:
+        model = Workload
+        fields = (*WorkloadShape.Meta.fields, "depends_on")
+        read_only_fields = fields
+
+
+class SubmittedShape(OneWorkloadShape):
     """A workload that was just submitted."""
 
     warnings = serializers.ListField(
@@ -146,7 +177,7 @@ class SubmittedShape(WorkloadShape):
 
     class Meta:
         model = Workload
-        fields = (*WorkloadShape.Meta.fields, "warnings")
+        fields = (*OneWorkloadShape.Meta.fields, "warnings")
         read_only_fields = fields
 
 

@@ -114,6 +114,8 @@ def _create(
         for workload, request in zip(workloads, requests, strict=True)
         for slug in dict.fromkeys(request.depends_on)
     )
+    for workload, request in zip(workloads, requests, strict=True):
+        vars(workload)["waits_for_others"] = bool(request.depends_on)
     if key is not None:
         SubmissionKey.objects.filter(owner=owner, key=key, created_at__lte=now - KEY_KEPT).delete()
         SubmissionKey.objects.create(

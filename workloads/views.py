@@ -45,7 +45,7 @@ def _found(request: HttpRequest, slug: str) -> Workload:
     rows = Workload.objects.visible_to(request.user).select_related(
         "team", "owner", "pool", "attempt", "adopted_job__cluster", "adopted_job__named_owner"
     )
-    return one_of(rows.with_dependence(), "workload", slug=slug)
+    return one_of(rows.with_dependence().with_placed_pods(), "workload", slug=slug)
 
 
 # The list
@@ -61,8 +61,9 @@ def workload_list(request: HttpRequest) -> HttpResponse:
     wrong = filters.problems(request.GET, _user(request))
     watched = Watched.now("workloads", only=_user(request).pk if filters.owner == listing.MINE else None)
     now = timezone.now()
-    rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool")
-    rows = rows.none() if wrong else filters.apply(rows.with_idleness(now), user=_user(request), now=now)
+    rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool", "attempt")
+    rows = rows.with_idleness(now).with_placed_pods()
+    rows = rows.none() if wrong else filters.apply(rows, user=_user(request), now=now)
     shown = listing.page_of(rows, sort=filters.sort, cursor=request.GET.get("cursor"))
     context = {
         "page": shown,

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -26,6 +28,10 @@ POLL_SECONDS = 40
 """Longer than the server lets a poll wait."""
 SERVICE_RESTART = 1012
 """The code with which a server that stops closes its sockets."""
+
+CALL_FAILED = re.compile(r"\[Errno (\d+)\] Connect call failed")
+"""What asyncio says of each address of a name."""
+ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 
 ServerMessage = protocol.ToAgent
 MOST_IN_POST = 100
@@ -138,13 +144,13 @@ class LongPollLink:
                 headers={"Content-Type": "application/json"},
             )
         except httpx.HTTPError as error:
-            why = authority.untrusted(error) or f"{error!r}."
-            raise LinkLost(f"The server could not be asked: {why}") from error
+            raise LinkLost(f"The server could not be asked: {why_unreached(error)}") from error
         answers: Any = None
         with suppress(ValueError):  # a proxy's page, or the server's while its database is away
             answers = response.json()
         if not isinstance(answers, list):
-            raise LinkLost(f"The server answered {response.status_code} and no list of messages.")
+            told = f"The server answered {response.status_code} and no list of messages."
+            raise LinkLost(refusal_of_name(response) or told)
         for answer in answers:
             await self._inbox.put(_read(json.dumps(answer)))
 
@@ -174,6 +180,28 @@ def _read(data: str | bytes) -> ServerMessage:
     return message
 
 
+def why_unreached(error: BaseException) -> str:
+    """Return why a connection failed as the end of a sentence, in the system's own words where it has any."""
+    text = authority.untrusted(error)
+    if text:
+        return text
+    text, behind = str(error) or type(error).__name__, error
+    numbers = [int(number) for number in CALL_FAILED.findall(text)]
+    while not numbers and behind is not None:
+        if isinstance(behind, OSError) and not isinstance(behind, ssl.SSLError) and (behind.errno or 0) > 0:
+            numbers = [behind.errno or 0]
+        behind = behind.__cause__ or behind.__context__  # type: ignore[assignment]  # the end of the chain
+    words = ", ".join(dict.fromkeys(map(os.strerror, numbers))) or ERROR_NUMBER.sub("", text)
+    return f"{words.rstrip('.')}."
+
+
+def refusal_of_name(answer: httpx.Response) -> str:
+    """Return what a server says that does not answer under the name it was asked by; "" of any other answer."""
+    if answer.status_code == httpx.codes.BAD_REQUEST and "CHAMBER_HOSTS" in answer.text[:500]:
+        return " ".join(answer.text[:500].split())
+    return ""
+
+
 def _trusted() -> ssl.SSLContext | bool:
     try:
         return authority.context() or True
@@ -199,8 +227,7 @@ async def open_socket(url: str, token: str, path: str) -> AsyncIterator[ClientCo
             ping_timeout=PING_SECONDS,
         )
     except (OSError, TimeoutError, WebSocketException, ssl.SSLError) as error:
-        why = authority.untrusted(error) or f"{error}."
-        raise LinkLost(f"{url} could not be reached: {why}") from error
+        raise LinkLost(f"{url} could not be reached: {why_unreached(error)}") from error
     async with socket:
         yield socket
 

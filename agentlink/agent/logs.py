@@ -18,7 +18,7 @@ from agentlink import protocol
 from agentlink.agent import streams
 from agentlink.agent.backends.base import Backend
 from agentlink.agent.keeping import Keeper
-from agentlink.agent.link import LinkLost, open_socket
+from agentlink.agent.link import LinkLost, open_socket, why_unreached
 from agentlink.protocol import Error, Invalid
 from agentlink.protocol import logs as messages
 from agentlink.protocol.logs import STREAMS, Ask, Chunk, End, EndReason, Kept, Stop, Stored
@@ -70,8 +70,8 @@ async def _run(
             if broken.due(str(lost)):
                 logger.info("No logs are sent now: %s", lost)
         except (WebSocketException, OSError) as error:
-            if broken.due(str(error)):
-                logger.info("The logs connection broke: %s", error)
+            if broken.due(why := why_unreached(error)):
+                logger.info("The logs connection broke: %s", why)
         except Exception:
             logger.exception("The logs connection failed.")
         failures = 0 if time.monotonic() - began > LASTING_SECONDS else failures + 1

@@ -35,8 +35,8 @@ def logs(request: HttpRequest, slug: str) -> HttpResponse:
         "live_version": live.stamp(topic),
     }
     try:
-        pod = min(_number(request, "pod") or 0, workload.pods - 1)
-        source = source_of(workload, pod=pod, number=_number(request, "attempt"))
+        pod, attempt = _number(request, "pod") or 0, _number(request, "attempt")
+        source = source_of(workload, pod=pod, number=attempt, nearest=True)
     except Conflict:
         context["empty"] = True
     else:
@@ -44,8 +44,8 @@ def logs(request: HttpRequest, slug: str) -> HttpResponse:
         context |= {
             "source": source,
             "attempts": list(attempts),
-            "pods": range(workload.pods) if workload.pods <= MOST_LISTED else None,
-            "last_pod": workload.pods - 1,
+            "pods": source.pods if len(source.pods) <= MOST_LISTED else None,
+            "last_pod": source.pods[-1],
             "address": f"{reverse('api-workload-logs', args=[slug])}?attempt={source.number}&pod={source.pod}",
             "lines": "" if wants_fragment(request) else async_to_sync(_last)(source),
         }

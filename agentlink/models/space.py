@@ -36,6 +36,10 @@ class BoundNamespace(models.Model):
     )
     foreign_jobs = models.PositiveIntegerField(default=0, help_text="Jobs that run there without Chamber.")
     foreign_gpus = models.PositiveIntegerField(default=0)
+    foreign_pods = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Pods with GPUs there that belong to no Job and not to Chamber."
+    )
+    foreign_pod_names = models.JSONField(null=True, help_text="The first of them.")
     refused = models.JSONField(
         default=list, help_text="Jobs that ask for adoption and were refused, with why."
     )
@@ -60,6 +64,11 @@ class BoundNamespace(models.Model):
 
     def __str__(self) -> str:
         return f"{self.cluster}/{self.namespace}"
+
+    @property
+    def foreign_pods_named(self) -> list[str]:
+        """Return the first of its pods with GPUs that are neither a Job's nor Chamber's."""
+        return list(self.foreign_pod_names or ())
 
     @property
     def unmanaged_objects(self) -> list[dict[str, str]]:

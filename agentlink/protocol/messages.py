@@ -154,13 +154,17 @@ class StopOrder(_Part):
 
 
 class PodReport(_Part):
-    """A pod that exists. `message` says of the first that cannot start yet why, in the cluster's words."""
+    """A pod that exists. `message` says of the first that cannot start yet why, in the cluster's words; `cause` is the
+    code by which its attempt ends if that is still so at `until`.
+    """
 
     index: Small
     node: Name
     state: PodState
     reason: Word = ""
     message: Sentence = ""
+    cause: Code = ""
+    until: AwareDatetime | None = None
 
 
 class Report(_Part):
@@ -372,7 +376,8 @@ class Unmanaged(_Part):
 class NamespaceReport(_Part):
     """A bound namespace: whether the agent keeps it, else why not, and what runs there without Chamber. `security` is
     the Pod Security level that its pods are held to; empty where it is not known. Of what Chamber does not run there,
-    `unmanaged` are the first of `unmanaged_count`.
+    `unmanaged` are the first of `unmanaged_count`. `foreign_gpus` are those of the `foreign_jobs` and of the
+    `foreign_pods`, which belong to no Job and of which the first are named.
     """
 
     namespace: Name
@@ -381,6 +386,8 @@ class NamespaceReport(_Part):
     security: Word = ""
     foreign_jobs: Small = 0
     foreign_gpus: Small = 0
+    foreign_pods: Small = 0
+    foreign_pod_names: Annotated[tuple[Name, ...], Field(max_length=20)] = ()
     unmanaged: Annotated[tuple[Unmanaged, ...], Field(max_length=20)] = ()
     unmanaged_count: Small = 0
 

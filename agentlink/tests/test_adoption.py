@@ -24,7 +24,7 @@ from agentlink.protocol import (
 from agentlink.tests.agents import Hand, admit, devices_of, report
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
-from chamber.errors import NotAllowed
+from chamber.errors import Conflict, NotAllowed
 from chamber.ids import new_id
 from teams.actions import set_rules
 from teams.actors import Actor
@@ -33,6 +33,7 @@ from teams.tests.factories import actor, make_team, member
 from workloads import actions
 from workloads.actions import may_control
 from workloads.models import Status, Workload
+from workloads.reasons import REFUSAL_STEPS, of_refusal
 
 pytestmark = pytest.mark.django_db
 READY = (NamespaceReport(namespace="nlp-jobs", ready=True),)
@@ -243,6 +244,11 @@ def test_a_job_that_has_ended_is_neither_adopted_nor_run_again(place: Place, bou
     discover(hand, job("u2", finished=True))
     workload.refresh_from_db()
     assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-ended")
+    with pytest.raises(Conflict, match=r"cannot run again: .*kubectl delete job train"):
+        actions.requeue(by=Actor.system("test"), workload=workload)
+    assert actions.act_on_many(by=Actor.system("test"), act="requeue", workloads=[workload]) == set()
+    workload.refresh_from_db()
+    assert (workload.status, workload.reason_code) == (Status.CANCELLED, "job-ended")
     assert (
         workload.reason["message"] == "Its Job nlp-jobs/train has ended in the cluster and cannot run again."
     )
@@ -399,6 +405,11 @@ def test_a_job_that_its_cluster_refuses_three_times_is_held_and_its_people_told_
         assert workload.backoff_until is not None
     assert refuse(place, workload).held
     assert workload.reason["next_step"] == "Mend what the message names."
+    steps = {code: adoption.advised(of_refusal(code, "No.")).next_step for code in REFUSAL_STEPS}
+    assert steps["admission-denied"].startswith(
+        "Change what the message names and create the Job again, or ask"
+    )
+    assert not any("submit" in step for step in steps.values())
     note = discover(Hand(place.cluster), job(revision="r1"))["u1"].note
     assert "on hold" in note
     assert 'persistentvolumeclaim "data" not found' in note

@@ -154,7 +154,7 @@ def test_what_is_no_name_of_a_cluster_is_refused_with_the_name(wrong: str) -> No
     body = {"name": "Main", "slug": "main", "clusters": [wrong]}
     answer = api.post("/api/v1/pools/", body, format="json")
     assert answer.status_code == 422
-    assert "clusters" in answer.json()["errors"]
+    assert next(iter(answer.json()["errors"])) in {"clusters", "clusters[0]"}
 
 
 # Older hellos
@@ -191,7 +191,7 @@ def test_an_upgrade_binds_clusters_to_what_they_serve(place: Place) -> None:
     empty = make_pool("Empty", node_selector={"never": "yes"}, clusters=[])
     make_node(make_cluster("west"), "gone", pool=place.pool, gone_at=timezone.now())
     Pool.objects.update(clusters=[])
-    import_module("agentlink.migrations.0020_clusters_are_bound_to_pools").bind(apps, None)
+    import_module("agentlink.migrations.0021_clusters_are_bound_to_pools").bind(apps, None)
     clusters = dict(Pool.objects.values_list("pk", "clusters"))
     assert clusters == {place.pool.pk: ["east", "west"], named.pk: ["lab"], empty.pk: []}
 

@@ -59,7 +59,7 @@ async def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         [found] = await server(Asked(url=url, token="cha_x"))
-    assert found.problem.startswith(f"The server {url} cannot be reached")
+    assert found.problem == f"The server {url} cannot be reached: Connection refused."
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,10 @@ async def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
         (
             b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
             "answers 404: it may not be Chamber's server",
+        ),
+        (
+            b"HTTP/1.1 400 Bad Request\r\nContent-Length: 31\r\n\r\nIts operator adds CHAMBER_HOSTS.",
+            "Its operator adds CHAMBER_HOSTS",
         ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "The server is reached, but no WebSocket"),
     ],

@@ -68,9 +68,16 @@ def test_the_page_says_how_each_stands(client: Client, place: Place, bound: Boun
     viewer = signed_in(client, place, Role.VIEWER)
     refused = DiscoveredJob(uid="u1", namespace="nlp-jobs", name="big", problems=("It has no pods.",))
     taken = DiscoveredJob(uid="u2", namespace="nlp-jobs", name="train", gpus=1, image="i:1")
-    discover(place, refused, taken, foreign_jobs=2, foreign_gpus=3)
+    foreign = {"foreign_jobs": 2, "foreign_gpus": 3, "foreign_pods": 1, "foreign_pod_names": ("notebook",)}
+    discover(place, refused, taken, **foreign)
     page = viewer.get("/clusters/east/").content.decode()
-    for words in ("Kept by the agent", "1 Job refused", "It has no pods.", "2 Jobs, 3 GPUs"):
+    for words in (
+        "Kept by the agent",
+        "1 Job refused",
+        "It has no pods.",
+        "2 Jobs, 1 pod, 3 GPUs",
+        "notebook",
+    ):
         assert words in page
     assert "Bind a namespace" not in page
     assert "/namespaces/nlp-jobs/remove/" not in page

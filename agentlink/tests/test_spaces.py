@@ -130,12 +130,19 @@ def test_what_did_not_arrive_is_told_again_at_the_next_heartbeat(place: Place) -
 def test_what_the_agent_tells_of_a_namespace_is_kept(place: Place) -> None:
     bound, hand = bind(place), Hand(place.cluster)
     report = NamespaceReport(
-        namespace="nlp-jobs", ready=False, problem="It is there.", foreign_jobs=2, foreign_gpus=9
+        namespace="nlp-jobs",
+        ready=False,
+        problem="It is there.",
+        foreign_jobs=2,
+        foreign_gpus=9,
+        foreign_pods=1,
+        foreign_pod_names=("notebook",),
     )
     hand.say(Discovered(version=1, namespaces=(report,)))
     (shown,) = spaces.shown(place.cluster, member(place.team, Role.VIEWER))
     assert (shown.pk, shown.ready, shown.problem) == (bound.pk, False, "It is there.")
     assert (shown.foreign_jobs, shown.foreign_gpus) == (2, 9)
+    assert (shown.foreign_pods, shown.foreign_pods_named) == (1, ["notebook"])
     assert spaces.shown(place.cluster, make_user("stranger")) == []
 
 

@@ -11,8 +11,21 @@ def _status(workload: Row) -> str:
     return str(workload["status"]).capitalize() + held
 
 
+def _partly(workload: Row) -> str:
+    """Return how many of its pods have GPUs where others wait: `3 of 30`; else nothing."""
+    placed = workload.get("placed_pods")
+    return "" if placed in {None, workload["pods"]} else f"{placed} of {workload['pods']}"
+
+
 def _gpus(workload: Row) -> str:
-    """Return what all pods ask for together, as `2 x 4`; memory of a GPU, or slices, where these are asked for."""
+    """Return what all pods ask for together, as `2 x 4`; memory of a GPU, or slices, where these are asked for. Of one
+    that runs with fewer pods, what these hold: `3 (of 30 x 1)`.
+    """
+    held = f"{text(workload['held_gpus'])} (of {{}})" if _partly(workload) else "{}"
+    return held.format(_asked(workload))
+
+
+def _asked(workload: Row) -> str:
     if slices := workload.get("slices"):
         return f"{slices} slice{'' if slices == 1 else 's'} ({text(workload['total_gpus'])})"
     one = f"{workload['gpu_memory_mib']} MiB" if workload["gpu_memory_mib"] else text(workload["gpus"])
@@ -36,6 +49,7 @@ WORKLOADS = [
 
 WORKLOAD = [
     *(Column(column.heading, column.value) for column in WORKLOADS),
+    Column("Pods", lambda w: _partly(w) or w["pods"]),
     Column("Min pods", lambda w: None if w["min_pods"] == w["pods"] else w["min_pods"]),
     Column("GPU types", lambda w: w["gpu_types"]),
     Column("Time limit", lambda w: w["time_limit_seconds"] and duration(w["time_limit_seconds"])),
@@ -45,6 +59,39 @@ WORKLOAD = [
     Column("How it ended", lambda w: w["reason"].get("message")),
     Column("Next step", lambda w: w["reason"].get("next_step")),
 ]
+
+
+def _pairs(name: str, sign: str = "=") -> Callable[[Row], object]:
+    return lambda w: [f"{key}{sign}{value}" for key, value in w[name].items()]
+
+
+def _per_pod(w: Row) -> str:
+    """Return CPU and memory of each pod: `8 CPUs, 65536 MiB`."""
+    cpu = f"{text(w['cpu'])} CPU{'' if w['cpu'] == 1 else 's'}" if w["cpu"] else ""
+    return ", ".join(filter(None, [cpu, f"{w['memory_mib']} MiB" if w["memory_mib"] else ""]))
+
+
+DESCRIBED = [
+    *WORKLOAD,
+    Column("Pods ask for", _per_pod),
+    Column("Shared memory", lambda w: w["shm_mib"] and f"{w['shm_mib']} MiB"),
+    Column("Pools", lambda w: w["pools"]),
+    Column("Partition", lambda w: w["partition"]),
+    Column("Node selector", _pairs("node_selector")),
+    Column("Tolerations", lambda w: w["tolerations"]),
+    Column("Topology required", lambda w: w["topology_required"]),
+    Column("Topology preferred", lambda w: w["topology_preferred"]),
+    Column("Environment", lambda w: list(w["environment"])),
+    Column("Labels", _pairs("labels")),
+    Column("Annotations", _pairs("annotations", ": ")),
+    Column("Starts after", lambda w: w.get("depends_on")),
+    Column("Grace period", lambda w: duration(w["grace_seconds"])),
+    Column("On preemption", lambda w: w["on_preemption"].capitalize()),
+    Column("Requeues allowed", lambda w: w["max_requeues"]),
+    Column("Retries", lambda w: w["max_retries"]),
+    Column("If impossible", lambda w: "It fails" if w["fail_if_impossible"] else "It waits"),
+]
+"""All that was asked for; of the environment the names, for values may be secrets."""
 
 
 def _percent(name: str) -> Callable[[Row], object]:

@@ -117,8 +117,9 @@ def _configure(folder: Path, host: str, port: int) -> None:
     os.environ.setdefault("CHAMBER_IDLE_MINUTES", "1")
     # Whoever looks at a demo looks at its pages: each step of each workload would fill the terminal.
     os.environ.setdefault("CHAMBER_LOG_LEVEL", "WARNING")
-    os.environ.setdefault("CHAMBER_HOSTS", f"localhost,127.0.0.1,[::1],{host}")
-    os.environ["CHAMBER_DEMO_URL"] = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    named = f"[{host}]" if ":" in host else host
+    os.environ.setdefault("CHAMBER_HOSTS", f"localhost,127.0.0.1,[::1],{named}")
+    os.environ["CHAMBER_DEMO_URL"] = f"http://{named}:{port}"
     import django
 
     django.setup()

@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
+from chamber.doctor import processes
 from chamber.doctor.finding import Fact, Finding
 from chamber.serving.outages import first_line
 from chamber.words import count
@@ -105,20 +106,32 @@ def _holds_until(host: str, port: int) -> datetime:
 def _not_ready(address: str, answer: httpx.Response) -> Finding:
     """Return why the web part is not ready in its own words, or that something else answers; never a proxy's page."""
     told = f"{address} answers {answer.status_code}"
-    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE and answer.headers.get(
-        "content-type", ""
-    ).startswith("text/plain"):
+    if answer.headers.get("content-type", "").startswith("text/plain"):
         words = " ".join(answer.text[:200].split())
-        return Finding(f"{told}: {words}", "The web part runs, and serves again once that is put right.")
-    return Finding(
-        f"{told} {answer.reason_phrase}".rstrip() + ".",
-        "Start `chamber serve --part web`, or have the proxy in front pass requests on to it.",
-    )
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return Finding(f"{told}: {words}", "The web part runs, and serves again once that is put right.")
+        if answer.status_code == httpx.codes.BAD_REQUEST and "CHAMBER_HOSTS" in words:
+            return Finding(
+                f"{told}: {words}",
+                f"Add {urlsplit(address).hostname} to CHAMBER_HOSTS and restart web and live, or have the proxy in "
+                "front pass the name on that was asked for (Host).",
+            )
+    start = "Start `chamber serve --part web`, or have the proxy in front pass requests on to it."
+    if processes.runs("web"):
+        start = "The web part runs: have the proxy in front pass requests on to it."
+    return Finding(f"{told} {answer.reason_phrase}".rstrip() + ".", start)
 
 
 def _unreached(address: str, error: httpx.HTTPError) -> Finding:
+    if isinstance(error, httpx.ReadTimeout):
+        return Finding(
+            f"{address} is reached from here, and does not answer within {PATIENCE_SECONDS:g} s.",
+            "Look into the log of the web part, and of the proxy in front.",
+        )
+    start = "Start `chamber serve --part web` and the proxy in front"
+    if processes.runs("web"):
+        start = "The web part runs: start the proxy in front"
     return Finding(
         f"{address} cannot be reached from here: {first_line(error)}",
-        "Start `chamber serve --part web` and the proxy in front, or correct that address: CHAMBER_URL, else "
-        "CHAMBER_ORIGINS, else CHAMBER_HOSTS.",
+        f"{start}, or correct that address: CHAMBER_URL, else CHAMBER_ORIGINS, else CHAMBER_HOSTS.",
     )

@@ -13,6 +13,7 @@ from django.conf import settings
 from chamber import sentinels
 from chamber.doctor.database import on_postgresql, skew
 from chamber.doctor.finding import Finding
+from chamber.serving.absence import FULL, cannot_be_used, trouble_of
 from chamber.serving.outages import first_line
 
 PATIENCE_SECONDS = 5.0
@@ -40,14 +41,16 @@ def answers() -> Iterator[Finding]:
             found.ping()
     except redis.AuthenticationError as error:
         yield Finding(
-            f"Redis refuses the password: {first_line(error)}",
-            "Correct it in CHAMBER_REDIS, redis://:password@host.",
+            cannot_be_used("Redis", first_line(error)),
+            "Correct the password in CHAMBER_REDIS, redis://:password@host:6379/0.",
         )
     except (redis.RedisError, OSError, ValueError) as error:
-        yield Finding(f"Redis does not answer: {first_line(error)}", _advice(error))
+        yield Finding(cannot_be_used("Redis", first_line(error)), _advice(error))
 
 
 def _advice(error: Exception) -> str:
+    if trouble_of(str(error)) is FULL:
+        return "Raise maxclients of the Redis, or run fewer processes."
     if urlsplit(settings.REDIS).scheme == sentinels.SCHEME:
         return "Start the sentinels, or correct their addresses and the master's name in CHAMBER_REDIS."
     if any(sign in str(error) for sign in ("SSL", "certificate")):

@@ -11,6 +11,7 @@ from django.db import DatabaseError
 
 from chamber.doctor.finding import Finding, seconds_text
 from chamber.serving import surroundings
+from chamber.serving.absence import FULL, cannot_be_used, trouble_of
 from chamber.serving.outages import first_line
 from chamber.serving.surroundings import not_applied, not_known
 
@@ -29,7 +30,10 @@ REFUSALS = (
     ),
     (("does not exist",), "Make the database and its user, or correct their names in CHAMBER_DATABASE"),
     (("no pg_hba.conf entry",), "Allow this machine to connect in the server's pg_hba.conf"),
-    (("too many clients", "remaining connection slots"), "Raise max_connections, or run fewer processes"),
+    (
+        ("is not permitted to log in", "permission denied for database"),
+        "Let that user connect (ALTER ROLE ... LOGIN, GRANT CONNECT ON DATABASE ...)",
+    ),
     (
         ("could not translate host name", "failed to resolve host", "Name or service not known"),
         "Correct the host's name in CHAMBER_DATABASE",
@@ -38,6 +42,12 @@ REFUSALS = (
     (("unable to open database file",), "Let this user write to the folder that CHAMBER_DATA names"),
 )
 """What a server's refusal contains, and what to do about it."""
+
+
+MAKE_ROOM = (
+    "Raise max_connections, or CONNECTION LIMIT where that of the user or the database is reached; or run fewer "
+    "processes, or lower CHAMBER_DATABASE_CONNECTIONS"
+)
 
 
 def on_postgresql() -> bool:
@@ -56,7 +66,9 @@ def answers() -> Iterator[Finding]:
         text = str(error)
         advice = next((advice for signs, advice in REFUSALS if any(sign in text for sign in signs)), None)
         start = "Start the server, or correct its address in CHAMBER_DATABASE"
-        yield Finding(f"The database does not answer: {first_line(error)}", f"{advice or start}.")
+        if trouble_of(text) is FULL:
+            advice = MAKE_ROOM
+        yield Finding(cannot_be_used("The database", first_line(error)), f"{advice or start}.")
 
 
 def migrations() -> Iterator[Finding]:

@@ -16,7 +16,6 @@ GIB = 1 << 30
 LEAST_FREE_BYTES = GIB
 LEAST_FREE_PART = 0.1
 OWN_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
-ADVICE = "Make room: a database whose disk is full takes no workloads and no reports."
 
 
 def disk() -> Iterator[Finding | Fact]:
@@ -27,14 +26,15 @@ def disk() -> Iterator[Finding | Fact]:
     if folder is not None:
         usage = shutil.disk_usage(folder)
         told = f"{_amount(usage.free)} of {_amount(usage.total)}"
-        if usage.free < max(LEAST_FREE_BYTES, LEAST_FREE_PART * usage.total):
-            yield Finding(f"The disk of the database has {told} free.", ADVICE)
+        if usage.free < _least_free(usage.total):
+            yield Finding(f"The disk of the database has {told} free.", _advice(usage.total))
         else:
             yield Fact(f"{takes}; its disk has {told} free.")
     elif settings.DATABASE_DISK_GIB:
         total = settings.DATABASE_DISK_GIB * GIB
-        if total - size < max(LEAST_FREE_BYTES, LEAST_FREE_PART * total):
-            yield Finding(f"{takes} of its disk's {_amount(total)} (CHAMBER_DATABASE_DISK_GIB).", ADVICE)
+        if total - size < _least_free(total):
+            problem = f"{takes} of its disk's {_amount(total)} (CHAMBER_DATABASE_DISK_GIB)."
+            yield Finding(problem, _advice(total))
         else:
             yield Fact(f"{takes} of its disk's {_amount(total)} (CHAMBER_DATABASE_DISK_GIB).")
     else:
@@ -42,6 +42,17 @@ def disk() -> Iterator[Finding | Fact]:
             f"{takes}; how much room its disk has cannot be measured from here. "
             "Set CHAMBER_DATABASE_DISK_GIB to the size of that disk."
         )
+
+
+def _least_free(total: int) -> float:
+    return max(LEAST_FREE_BYTES, LEAST_FREE_PART * total)
+
+
+def _advice(total: int) -> str:
+    return (
+        f"Make room, or give it a larger disk: {_amount(_least_free(total))} of it should be free. "
+        "A database whose disk is full takes no workloads and no reports."
+    )
 
 
 def size_bytes() -> int:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.http.request import validate_host
 
 from chamber import env
 from chamber.doctor.database import on_postgresql
@@ -14,10 +15,12 @@ from chamber.serving.secret import weakness
 
 OF_COMMANDS = frozenset(
     {
+        "CHAMBER_BACKUPS_KEPT",
         "CHAMBER_CA",
         "CHAMBER_CLUSTER",
         "CHAMBER_DEMO_URL",
         "CHAMBER_DEVICE_CLASSES",
+        "CHAMBER_ENVIRONMENT",
         "CHAMBER_EXPORTERS",
         "CHAMBER_DISRUPTION_BUDGETS",
         "CHAMBER_DO_NOT_DISRUPT",
@@ -43,7 +46,7 @@ OF_COMMANDS = frozenset(
         "CHAMBER_WORKLOAD_NAMESPACE",
     }
 )
-"""Names that single commands read, besides those of the settings."""
+"""Names that single commands and the scripts of a deployment read, besides those of the settings."""
 
 
 def secret() -> Iterator[Finding]:
@@ -79,15 +82,10 @@ def hosts() -> Iterator[Finding]:
 def origins() -> Iterator[Finding]:
     """Look whether forms are taken from where they are shown."""
     for origin in settings.CSRF_TRUSTED_ORIGINS:
-        parts = urlsplit(origin)
-        if not parts.scheme or not parts.hostname:
+        host = urlsplit(origin).hostname or ""
+        if not validate_host(host.removeprefix("*."), settings.ALLOWED_HOSTS):
             yield Finding(
-                f"CHAMBER_ORIGINS has {origin!r}, which is no origin.",
-                "Write it with its scheme, such as https://chamber.example.org.",
-            )
-        elif parts.hostname.lstrip("*.") not in {host.lstrip(".") for host in settings.ALLOWED_HOSTS}:
-            yield Finding(
-                f"CHAMBER_ORIGINS names {parts.hostname}, which CHAMBER_HOSTS does not.",
+                f"CHAMBER_ORIGINS names {host}, which CHAMBER_HOSTS does not.",
                 "Name it in both, or in neither.",
             )
     if settings.TLS and not settings.TRUSTED_PROXIES and not settings.CSRF_TRUSTED_ORIGINS:

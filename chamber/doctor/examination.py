@@ -29,11 +29,14 @@ CHECKS = (
     Check("duties", processes.duties, Needs.TABLES, also=Needs.REDIS),
     Check("scheduler", processes.scheduler, Needs.TABLES, also=Needs.REDIS),
     Check("web", processes.web, Needs.TABLES),
-    Check("live", processes.live, Needs.TABLES),
-    Check("address", address.web),
-    Check("sockets", address.live, Needs.DATABASE),  # whose lack keeps sockets shut, too
+    Check("live", processes.live, Needs.TABLES, gives=Needs.LIVE),
+    Check("versions", processes.versions, Needs.TABLES),
+    Check("address", address.web, gives=Needs.ADDRESS),
+    Check("sockets", address.live, Needs.ADDRESS, also=Needs.LIVE, gives=Needs.SOCKETS),
     Check("certificate", address.certificate),
     Check("clusters", processes.clusters, Needs.TABLES),
+    # Agents that are not reached for want of sockets are no fault of theirs.
+    Check("heartbeats", processes.heartbeats, Needs.TABLES, also=Needs.SOCKETS),
     Check("agents", processes.agents, Needs.TABLES),
 )
 

@@ -19,6 +19,9 @@ class Needs(StrEnum):
     MIGRATIONS = "the migrations of this version"
     TABLES = "the tables of this version"
     REDIS = "Redis"
+    LIVE = "the part live"
+    ADDRESS = "the address that people use"
+    SOCKETS = "sockets at the address that people use"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
+from uuid import UUID
 
 import redis
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from agentlink import bindings, epochs, protocol
@@ -28,6 +29,10 @@ MINORS_BEHIND = 1
 """How many minor versions an agent may be behind its server."""
 AHEAD_SECONDS = 5.0
 """How far in the future a mark may lie before its maker's clock counts as wrong."""
+
+
+BACK_SECONDS = 20.0
+"""Within which beat and workers are back that waited for a Redis for a minute or two."""
 
 
 def duties() -> Iterator[Finding]:
@@ -59,16 +64,18 @@ def web() -> Iterator[Finding]:
 
 
 def live() -> Iterator[Finding]:
-    """Look whether a process holds sockets, and whether all that listen are of one version."""
+    """Look whether a process holds sockets."""
     yield from _part("live", "open pages and agents are not reached")
+
+
+def versions() -> Iterator[Finding]:
+    """Look whether all processes that listen are of one version."""
     now = _now()
     alive = Mark.objects.filter(name__startswith=marks.PART, at__gt=now - marks.SILENT_AFTER)
-    versions = sorted(
-        {str(details.get("version", "")) for details in alive.values_list("details", flat=True)}
-    )
-    if len(versions) > 1:
+    found = sorted({str(details.get("version", "")) for details in alive.values_list("details", flat=True)})
+    if len(found) > 1:
         yield Finding(
-            f"Processes of the versions {', '.join(versions)} answer at once.",
+            f"Processes of the versions {', '.join(found)} answer at once.",
             "End the upgrade: restart those that run an older version.",
         )
 
@@ -77,14 +84,27 @@ def _part(part: str, consequence: str) -> Iterator[Finding]:
     """Return who is missing; where one process is all, the beat tells that it is not there."""
     if not settings.REDIS:
         return
-    rows = [at for name, at in Mark.objects.values_list("name", "at") if part in marks.parts_of(name)]
-    last, now = max(rows, default=None), _now()
+    last, now = _last_heard(part), _now()
     if last is None or now - last > marks.SILENT_AFTER:
         since = f" was heard for {seconds_text((now - last).total_seconds())}" if last else " runs"
         yield Finding(
             f"No process of the part {part}{since}: {consequence}.",
             f"Start `chamber serve --part {part}`, or look into its log.",
         )
+
+
+def runs(part: str) -> bool:
+    """Return whether a process of the part is known to run; False where the database cannot tell."""
+    try:
+        last, now = _last_heard(part), _now()
+    except DatabaseError:
+        return False
+    return last is not None and now - last <= marks.SILENT_AFTER
+
+
+def _last_heard(part: str) -> datetime | None:
+    rows = [at for name, at in Mark.objects.values_list("name", "at") if part in marks.parts_of(name)]
+    return max(rows, default=None)
 
 
 def agents() -> Iterator[Finding | Fact]:
@@ -130,10 +150,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def clusters() -> Iterator[Finding | Fact]:
-    """Look whether the clusters' agents are in touch, and speak this version's protocol."""
-    now = _now()
-    with_token = set(AgentToken.objects.filter(revoked_at__isnull=True).values_list("cluster", flat=True))
-    refused = bindings.refused()
+    """Look whether agents have come, with a token, serve only their pools, and speak this version's protocol."""
+    now, with_token, refused = _now(), _with_token(), bindings.refused()
     for cluster in Cluster.objects.order_by("name"):
         if cluster.last_seen_at is None:
             step = (
@@ -142,8 +160,8 @@ def clusters() -> Iterator[Finding | Fact]:
             yield Finding(f"The cluster {cluster.name} has never connected.", f"{step}: `chamber agent`.")
         elif cluster.released_at is not None:
             yield _released(cluster, cluster.released_at, now)
-        elif not cluster.connected or now - cluster.last_seen_at > marks.SILENT_AFTER:
-            yield _silent_agent(cluster, cluster.last_seen_at, now, has_token=cluster.pk in with_token)
+        elif _is_silent(cluster, now) and cluster.pk not in with_token:
+            yield _without_token(cluster, now)
         if cluster.connected and cluster.clock_problem:
             yield Finding(
                 f"The clock of the agent of the cluster {cluster.name} is {cluster.clock_problem}.",
@@ -166,11 +184,36 @@ def clusters() -> Iterator[Finding | Fact]:
             )
 
 
-def _silent_agent(cluster: Cluster, last: datetime, now: datetime, *, has_token: bool) -> Finding:
-    ago = seconds_text((now - last).total_seconds())
-    told = f"The agent of the cluster {cluster.name} was last heard {ago} ago; nothing starts there."
-    if has_token:
-        return Finding(told, "Look into its agent's log, and whether it reaches this server.")
+def heartbeats() -> Iterator[Finding]:
+    """Look whether the clusters' agents that may connect are in touch."""
+    now, with_token = _now(), _with_token()
+    for cluster in Cluster.objects.filter(released_at__isnull=True, last_seen_at__isnull=False).order_by(
+        "name"
+    ):
+        if _is_silent(cluster, now) and cluster.pk in with_token:
+            yield Finding(
+                _last_heard_of(cluster, now), "Look into its agent's log, and whether it reaches this server."
+            )
+
+
+def _with_token() -> set[UUID]:
+    """Return the clusters whose agents may connect."""
+    return set(AgentToken.objects.filter(revoked_at__isnull=True).values_list("cluster", flat=True))
+
+
+def _is_silent(cluster: Cluster, now: datetime) -> bool:
+    return not cluster.connected or (
+        cluster.last_seen_at is not None and now - cluster.last_seen_at > marks.SILENT_AFTER
+    )
+
+
+def _last_heard_of(cluster: Cluster, now: datetime) -> str:
+    ago = seconds_text((now - (cluster.last_seen_at or now)).total_seconds())
+    return f"The agent of the cluster {cluster.name} was last heard {ago} ago; nothing starts there."
+
+
+def _without_token(cluster: Cluster, now: datetime) -> Finding:
+    told = _last_heard_of(cluster, now)
     revoked = AgentToken.objects.filter(cluster=cluster).count()
     why = {0: "It has no token.", 1: "Its only token was revoked."}.get(
         revoked, "All its tokens were revoked."
@@ -217,6 +260,12 @@ def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worke
     since = f"Nobody has {did}" + (f" for {seconds_text((now - last).total_seconds())}." if last else " yet.")
     if not settings.REDIS:
         return Finding(since, "Start `chamber serve --part all`.")
+    up_seconds = _redis_up_seconds()
+    if up_seconds is not None and up_seconds < BACK_SECONDS:
+        return Finding(
+            f"{since} Redis runs for {seconds_text(up_seconds)} only.",
+            "Run this again in half a minute: by then beat and workers are back that waited for Redis.",
+        )
     waiting = _waiting(queue)
     if waiting:
         wait = plural(waiting, "waits", "wait")
@@ -228,6 +277,15 @@ def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worke
         f"{since} No message waits in the queue, so the beat is silent.",
         "Start `chamber beat`, or look into its log.",
     )
+
+
+def _redis_up_seconds() -> float | None:
+    """Return for how long Redis runs; None where it does not tell."""
+    try:
+        with closing(bell.client()) as client:
+            return float(client.info("server")["uptime_in_seconds"])
+    except (redis.RedisError, KeyError):
+        return None
 
 
 def _waiting(queue: str) -> int:

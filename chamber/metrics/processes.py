@@ -15,7 +15,8 @@ from chamber import sentinels
 
 logger = logging.getLogger(__name__)
 
-QUEUES = ("celery", "scheduling")
+QUEUES = {"duties": "celery", "scheduling": "scheduling"}
+"""By the names of `chamber worker --queue`, as the broker has them."""
 PATIENCE_SECONDS = 1.0
 
 
@@ -33,8 +34,8 @@ def read() -> Iterator[Metric]:
     else:
         try:
             with closing(client()) as server:
-                for queue in QUEUES:
-                    waiting.add_metric((queue,), server.llen(queue))
+                for queue, key in QUEUES.items():
+                    waiting.add_metric((queue,), server.llen(key))
                 open_now.add_metric((), _connections(server))
             up.add_metric((), 1)
         except redis.RedisError as error:

@@ -38,7 +38,7 @@ ANSWERS = (
         SIGN_IN,
         r"authentication failed for user|no pg_hba\.conf entry|no password supplied|is not permitted to log in|"
         r'(role|database) ".*" does not exist|permission denied for database|no such (user|database)|'
-        r"invalid username-password|invalid password|authentication required|called without any password",
+        r"invalid username-password|invalid password|it wants a password|called without any password",
     ),
     (
         FULL,
@@ -137,6 +137,12 @@ class Absence:
 def trouble_of(error: str) -> Trouble:
     """Return what this answer of a server means; that it is away, where it says nothing of itself."""
     return next((trouble for trouble, said in ANSWERS if re.search(said, error, re.IGNORECASE)), AWAY)
+
+
+def cannot_be_used(server: str, error: str) -> str:
+    """Return the sentence that a server does not answer, or how it refuses."""
+    trouble = trouble_of(error)
+    return f"{server} {'does not answer' if trouble is AWAY else trouble.begun}: {error}"
 
 
 def _probe_database() -> None:

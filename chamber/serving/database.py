@@ -14,6 +14,7 @@ from chamber.cli.status import Exit
 from chamber.errors import Refusal
 from chamber.models import User
 from chamber.serving import surroundings
+from chamber.serving.absence import cannot_be_used
 from chamber.serving.outages import first_line
 from chamber.serving.start import CannotStart
 from teams import actions
@@ -64,7 +65,7 @@ def _await_database(seconds: int) -> None:
                 return
         except OperationalError as error:
             if time.monotonic() >= deadline:
-                raise CannotStart(f"The database does not answer: {first_line(error)}") from error
+                raise CannotStart(cannot_be_used("The database", first_line(error))) from error
         time.sleep(0.5)
 
 

@@ -60,6 +60,10 @@ PLAIN = (
     (r'connection to server on socket "([^"]+)" failed: ', r"\1: "),
     (r" Is the server running (?:on that host|locally) .*?\?", "."),
     (r"\bFATAL: +", ""),
+    (
+        r"^(?:NOAUTH )?(?:HELLO must be called with the client already authenticated.*|Authentication required\.?)$",
+        "it wants a password, and CHAMBER_REDIS has none (redis://:password@host:6379/0)",
+    ),
     (r"\[Errno -?\d+\] ", ""),
     (r"\[SSL(?:: \w+)?\] |SSL error: (?=certificate)", ""),
     (r" \(_ssl\.c:\d+\)|\b_ssl\.c:\d+: ", ""),

@@ -15,6 +15,7 @@ from django.db.utils import ConnectionHandler
 
 from chamber import sentinels
 from chamber.demo.people import PASSWORD, PEOPLE
+from chamber.serving.absence import cannot_be_used
 from chamber.serving.outages import first_line
 
 LEAST_POSTGRESQL = 14
@@ -58,7 +59,7 @@ def _of_database() -> list[str]:
         with closing(connection_without_pool()) as connection:
             return [*too_old(connection), *_of_migrations(connection)]
     except DatabaseError as error:
-        return [f"The database does not answer: {first_line(error)}"]
+        return [cannot_be_used("The database", first_line(error))]
 
 
 def too_old(connection: BaseDatabaseWrapper) -> list[str]:
@@ -131,5 +132,5 @@ def _of_redis() -> list[str]:
         with closing(sentinels.client(settings.REDIS, socket_timeout=5, socket_connect_timeout=5)) as client:
             client.ping()
     except (redis.RedisError, OSError, ValueError) as error:
-        return [f"Redis does not answer: {first_line(error)}"]
+        return [cannot_be_used("Redis", first_line(error))]
     return []

@@ -1,5 +1,6 @@
 """Settings from the environment: typed, and a bad value stops with one sentence."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,32 @@ def test_a_number_that_need_not_be_given_is_none_or_within_its_bounds(
     monkeypatch.setenv("X_DAYS", "1")
     with pytest.raises(SystemExit, match="X_DAYS is '1'; allowed is a whole number from 2 to 10"):
         env.integer_or_none("X_DAYS", low=2, high=10)
+
+
+@pytest.mark.parametrize(
+    ("read", "good", "bad"),
+    [
+        (
+            env.hosts,
+            "gpus.example.org, .example.org, web, my_host, 10.0.0.7, [2001:db8::7], GPUs.example.org, *",
+            ["https://gpus.example.org", "gpus.example.org:8252", "gpus example org", "gpus.example.org/",
+             "gpus.example.org.", "a..b", "::1", "[::1", "[gpus]", "*.example.org", "-a", "ä.example.org"],
+        ),
+        (
+            env.origins,
+            "https://gpus.example.org, https://*.example.org, http://10.0.0.7:8252, https://[2001:db8::7]:1",
+            ["gpus.example.org", "https://gpus.example.org/", "https://gpus.example.org/path", "ftp://gpus.example.org",
+             "https://", "https://a@gpus.example.org", "https://gpus.example.org:port", "HTTPS://g.example.org", "*"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_could_never_be_met_stops(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str], list[str]], good: str, bad: list[str]
+) -> None:
+    monkeypatch.setenv("X_NAMES", good)
+    assert read("X_NAMES") == good.split(", ")
+    for value in bad:
+        monkeypatch.setenv("X_NAMES", f"good.example.org,{value}" if read is env.hosts else value)
+        with pytest.raises(SystemExit, match=r"such as .*gpus\.example\.org.* separated by commas") as stop:
+            read("X_NAMES")
+        assert str(stop.value).startswith(f"The environment variable X_NAMES is {value!r}; allowed is ")

@@ -1,15 +1,18 @@
 """Probes answer without a sign-in, and readiness says what is missing."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
+from psycopg_pool import PoolTimeout
 from pytest_django.fixtures import Settings
 
 from chamber import health
+from chamber.doctor import address
 from rig import servers
 
 pytestmark = pytest.mark.stores
@@ -69,6 +72,26 @@ def test_not_ready_without_a_database(client: Client, monkeypatch: pytest.Monkey
         broken_database.setattr(connection, "cursor", broken)
         answer = client.get("/readyz")
     assert (answer.status_code, answer.content) == (503, b"The database does not answer.\n")
+
+
+def test_where_no_connection_can_be_had_it_says_so_before_who_asks_gives_up(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = []
+
+    class Full:
+        def open(self) -> None: ...
+
+        def putconn(self, _: object) -> None: ...
+
+        def getconn(self, timeout: float | None = None) -> None:
+            waited.append(timeout or 5.0)
+            raise PoolTimeout("couldn't get a connection")
+
+    monkeypatch.setattr(health, "connection", SimpleNamespace(pool=Full(), connection=None))
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.content) == (503, b"The database does not answer.\n")
+    assert sum(waited) + health.REDIS_PATIENCE_SECONDS < address.PATIENCE_SECONDS
 
 
 @pytest.mark.django_db

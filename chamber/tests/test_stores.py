@@ -55,6 +55,17 @@ def test_a_url_of_redis_that_can_be_is_taken_as_it_is(url: str) -> None:
     assert stores.redis_url(url) == url
 
 
+@pytest.mark.parametrize(
+    "url", ["redis://host:6379/foo", "redis://host/0/1", "rediss://:s@host/cret@host:6379/0"]
+)
+def test_a_url_of_redis_whose_database_is_no_number_is_refused(url: str) -> None:
+    with pytest.raises(
+        SystemExit, match="CHAMBER_REDIS names a database after the slash that is no number"
+    ) as stop:
+        stores.redis_url(url)
+    assert "cret" not in str(stop.value)
+
+
 @pytest.mark.parametrize("password", UNREADABLE)
 def test_a_url_of_the_database_with_an_unquoted_password_is_refused_without_showing_it(
     password: str, tmp_path: Path

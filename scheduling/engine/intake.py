@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scheduling.engine import reasons
@@ -15,8 +15,10 @@ from scheduling.engine.obstacles import Obstacle, of_nodes, of_quota
 from scheduling.engine.row import Row
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import (
+    GPU_MILLI,
     RESERVED_PRIORITY,
     Dependency,
+    Pool,
     Reason,
     ReasonCode,
     Share,
@@ -77,7 +79,8 @@ class _Fit:
     """What all workloads that ask the same have in common in one pool: ``milli`` is what their minimum of pods takes.
 
     ``first`` are the footprints where it is the first of the pools they could run in, else they are ``later``;
-    ``most``: of elastic ones, and of reserved ones. ``resumed``: what would keep them out if the pool were not paused.
+    ``most``: of elastic ones, and of reserved ones. ``paused``: the pool if it is; ``resumed``: what would keep them
+    out then if it were not.
     """
 
     pool_id: str
@@ -87,6 +90,7 @@ class _Fit:
     obstacle: Obstacle | None
     charges: Charges
     most: tuple[_Most, _Most]
+    paused: Pool | None = None
     resumed: Obstacle | None = None
 
 
@@ -157,24 +161,26 @@ class Intake:
             paused or of_its_nodes,
             books.charges,
             self._most[pool.id],
+            pool if paused else None,
             of_its_nodes if paused else None,
         )
 
-    def _obstacle(self, workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Out:
+    def _obstacle(self, workload: Workload, leaf: int, fits: Sequence[_Fit]) -> Out:
         """What keeps it out of all pools: nodes, or guarantees and ceilings.
 
         Of several pools' reasons the first that is not for the user to mend, else the one of the pool where he is
         nearest to a place: the last by the order of the codes. That it is so in the others too is said besides.
         """
         obstacles: list[Out] = []
+        named = workload.pools is not None
         for fit in fits:
             obstacle = self._obstacle_in(fit, workload, leaf)
             if obstacle is not None:
                 out = (fit.pool_id, obstacle.reason)
                 if obstacle.is_for_others:
-                    return out
+                    reason = obstacle.reason
+                    return fit.pool_id, reason if named or len(fits) < 2 else reasons.nowhere_else(reason)
                 obstacles.append(out)
-        named = workload.pools is not None
         pool, reason = max(
             obstacles,
             key=lambda out: CODES.index(out[1].code),
@@ -183,13 +189,13 @@ class Intake:
         return pool, reasons.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
 
     def _obstacle_in(self, fit: _Fit, workload: Workload, leaf: int) -> Obstacle | None:
-        """What keeps it out of one pool; of a paused one also what would keep it out for good once it is resumed."""
-        if fit.obstacle is None or fit.obstacle.reason.code is not ReasonCode.POOL_PAUSED:
+        """What keeps it out of one pool: of a paused one the pause only where it could start if that were over."""
+        if fit.paused is None:
             return self._obstacle_of(fit, fit.obstacle, workload, leaf)
         found = self._obstacle_of(fit, fit.resumed, workload, leaf)
         if found is None or found.back_milli is not None:
             return fit.obstacle
-        return Obstacle(reasons.paused_and_impossible(fit.obstacle.reason, found.reason))
+        return replace(found, reason=reasons.impossible_and_paused(found.reason, fit.paused))
 
     def _obstacle_of(
         self, fit: _Fit, obstacle: Obstacle | None, workload: Workload, leaf: int
@@ -199,10 +205,21 @@ class Intake:
         milli = fit.milli
         if obstacle is not None:
             if obstacle.back_milli is None:
-                return obstacle
+                return self._with_example(obstacle, fit, workload, leaf)
             milli = obstacle.back_milli
-        limit = of_quota(self._tree, fit.charges, leaf, workload, milli)
-        return obstacle if limit is None else Obstacle(limit)
+        pool = self._books[fit.pool_id].pool
+        limit = of_quota(self._tree, fit.charges, leaf, workload, milli, pool=pool)
+        if limit is not None:
+            return Obstacle(limit)
+        return None if obstacle is None else self._with_example(obstacle, fit, workload, leaf)
+
+    def _with_example(self, obstacle: Obstacle, fit: _Fit, workload: Workload, leaf: int) -> Obstacle:
+        """The obstacle with the first of its examples that guarantees and ceilings admit."""
+        if obstacle.examples is None:
+            return obstacle
+        most = fit.most[workload.reserved][leaf]
+        admitted = (each for each in obstacle.examples if each.pods * each.gpus * GPU_MILLI <= most)
+        return replace(obstacle, reason=reasons.in_smaller_pods(obstacle.reason, next(admitted, None)))
 
 
 def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:

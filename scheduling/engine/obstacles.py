@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, DeviceProfile
@@ -20,6 +21,7 @@ from scheduling.engine.types import (
     Node,
     Pool,
     Reason,
+    ReasonCode,
     ReasonKind,
     Share,
     Slicing,
@@ -30,13 +32,22 @@ WHOLE_ONLY = "they give out whole GPUs only"
 """Said of nodes that share none."""
 
 
+class Example(NamedTuple):
+    """So many pods of so many whole GPUs each."""
+
+    pods: int
+    gpus: int
+
+
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """What keeps a workload out of a pool. ``back_milli``: only nodes that are out of service do; with them back its
-    minimum of pods would take so many milli-GPUs."""
+    minimum of pods would take so many milli-GPUs. ``examples``: as many GPUs in smaller pods, for which there would be
+    nodes; ``None`` where smaller pods are no remedy."""
 
     reason: Reason
     back_milli: int | None = None
+    examples: tuple[Example, ...] | None = None
 
     @property
     def is_for_others(self) -> bool:
@@ -53,16 +64,32 @@ def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Obstacle | None:
     fleet, everything = fleets.in_service, fleets.everything
     found = _of_fleet(fleet, ask, min_pods)
     if found is None or fleet is everything:
-        return None if found is None else Obstacle(found)
+        return None if found is None else Obstacle(found, None, _in_smaller_pods(fleet, ask, min_pods, found))
     never = _of_fleet(everything, ask, min_pods)
     if never is not None:
-        return Obstacle(never)
+        return Obstacle(never, None, _in_smaller_pods(everything, ask, min_pods, never))
     if _of_fleet(fleets.connected, ask, min_pods) is None:
         milli = min_pods * fleets.connected.pod_milli(ask)
         return Obstacle(reasons.cluster_offline(fleet.pool, milli or None), milli)
     missed = [node for node in everything.unshared.takers(ask, min_pods) if not fleet.service.counts(node)]
     reason = reasons.out_of_service(found, missed, none_left=not fleet.kinds)
-    return Obstacle(reason, min_pods * everything.pod_milli(ask))
+    examples = _in_smaller_pods(fleet, ask, min_pods, found)
+    return Obstacle(reason, min_pods * everything.pod_milli(ask), examples)
+
+
+def _in_smaller_pods(fleet: Fleet, ask: Ask, min_pods: int, found: Reason) -> tuple[Example, ...] | None:
+    """As many GPUs in smaller pods that fit into the empty pool, the largest first; ``None`` where a pod does not ask
+    for more GPUs than the largest nodes have."""
+    asked, most = found.asked_milli or 0, found.limit_milli or 0
+    if found.code is not ReasonCode.LARGER_THAN_ANY_NODE or not asked > most >= GPU_MILLI or not ask.whole:
+        return None
+    fitting = []
+    for size in range(most // GPU_MILLI, 0, -1):
+        pods = min_pods * -(-ask.whole // size)
+        smaller = replace(ask, request=Share(size * GPU_MILLI), whole=size, together=pods > 1)
+        if _of_fleet(fleet, smaller, pods) is None:
+            fitting.append(Example(pods, size))
+    return tuple(fitting)
 
 
 def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
@@ -86,7 +113,7 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
         )
     # What others share now is closed to it only as long as they run.
     fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
-    return _too_large_a_pod(fleet, ask, min_pods) if fits_none else _too_many_pods(fleet, ask, min_pods)
+    return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
 def _has_type(kind: Kind, ask: Ask) -> bool:
@@ -133,7 +160,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
     return found or ["no one node meets its labels, partition, taints and sharing together"]
 
 
-def _too_large_a_pod(fleet: Fleet, ask: Ask, min_pods: int) -> Reason:
+def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     """One pod fits on no empty node: say what there is too little of.
 
     The numbers are given where it is GPUs, or their memory, as parts of the GPU that has most.
@@ -161,26 +188,20 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask, min_pods: int) -> Reason:
         largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
-        step = f"{reasons.LESS_PER_POD}{_in_smaller_pods(asked, most, min_pods)}."
-        return reasons.larger_than_any_node(pool, text, asked, most, next_step=step)
+        return reasons.larger_than_any_node(pool, text, asked, most)
     rooms = [empty_room(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
     if cpu < ask.cpu_milli:
         what = f"{in_gpus(ask.cpu_milli)} CPU{'' if ask.cpu_milli == 1000 else 's'}"
         text = f"A pod asks for {what}, but the largest node with GPUs for it has {in_gpus(cpu)}."
+        if memory < ask.memory_mib:
+            text += f" It also asks for {ask.memory_mib} MiB of memory, of which no such node has more than {memory}."
     elif memory < ask.memory_mib:
         text = f"A pod asks for {ask.memory_mib} MiB of memory, but the largest node with GPUs for it has {memory}."
     else:
         text = "A pod asks for more CPU and memory together than any one node with GPUs for it has."
     return reasons.larger_than_any_node(pool, text, asked, None)
-
-
-def _in_smaller_pods(asked: int, most: int, pods: int) -> str:
-    """An example of what the largest nodes hold, for so many pods that each ask for more; "" where they have no GPU."""
-    if most < GPU_MILLI:
-        return ""
-    return f", for example --pods {pods * -(-asked // most)} --gpus {in_gpus(most)}"
 
 
 def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:
@@ -225,6 +246,8 @@ def _more_than_a_slice(fleet: Fleet, ask: Ask, most: int) -> Reason | None:
 def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     """The nodes that let the ask in have no GPUs, or only such (``taken``) as others use."""
     asked = _part_of_largest(ask.request.mib, taken) if isinstance(ask.request, Memory) else ask.request.milli
+    if isinstance(ask.request, Memory) and asked is not None and asked > GPU_MILLI:
+        asked = None
     others = any(
         not device.foreign
         for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
@@ -267,6 +290,7 @@ def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason |
     asked = _part_of_largest(mib, usable)
     if asked is not None and asked <= GPU_MILLI:
         return None
+    # As parts of a GPU it would be told as GPUs asked for, more than one: nobody did.
     text = f"A pod asks for {mib} MiB of GPU memory, but "
     if asked is None:
         text += "of no GPU it may use is it known how much it has."
@@ -276,7 +300,7 @@ def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason |
     has = "has" if len(known) == len(usable) else "is known to have"
     text += f"no GPU it may use {has} more than {max(known)}."
     step = "Ask for less GPU memory, or for several GPUs per pod."
-    return reasons.larger_than_any_node(pool, text, asked, GPU_MILLI, next_step=step)
+    return reasons.larger_than_any_node(pool, text, None, None, next_step=step)
 
 
 def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
@@ -313,11 +337,13 @@ def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
 
 
-def of_quota(tree: Tree, charges: Charges, leaf: int, workload: Workload, milli: int) -> Reason | None:
-    """What its team's guarantees and ceilings will never allow."""
+def of_quota(
+    tree: Tree, charges: Charges, leaf: int, workload: Workload, milli: int, *, pool: Pool
+) -> Reason | None:
+    """What its team's guarantees and ceilings in a pool will never allow."""
+    ceilings = charges.ceilings_forever(leaf, milli, reserved=workload.reserved)
     if workload.reserved:
         limit = charges.limit(leaf)
         if milli > limit:
-            return reasons.exceeds_reservation(tree, leaf, milli, limit)
-    ceilings = charges.ceilings_forever(leaf, milli, reserved=workload.reserved)
+            return reasons.exceeds_reservation(tree, leaf, milli, limit, pool=pool, ceilings=ceilings)
     return reasons.exceeds_ceilings(tree, ceilings, milli) if ceilings else None

@@ -38,6 +38,7 @@ CHANGE = frozenset(
 
 
 LESS_PER_POD = "Ask for less per pod, and for more pods if need be"
+LESS_IN_ALL = "Ask for less per pod and in all"
 MOST_NAMED = 3
 """So many nodes of each state are named; the others are counted."""
 MOST_IN_COMMAND = 8
@@ -46,6 +47,7 @@ DRAIN_ANNOTATIONS = ("chamber.internal/drain-elastic-at", "chamber.internal/drai
 """By these an operator has Chamber drain a node."""
 FOR_NODES = "ask an operator for nodes that could take it"
 ELSEWHERE = {
+    ", or choose another one": "",
     "Choose another pool, or ask": "Ask",
     "Choose another pool.": f"A{FOR_NODES[1:]}.",
     "or choose another pool": f"or {FOR_NODES}",
@@ -53,7 +55,8 @@ ELSEWHERE = {
 }
 """What advises to choose another pool, and what to do instead where no pool would do."""
 DID_NOT_COMPLETE = "A workload it depends on did not complete."
-"""Said of any; who may know which it is, is told its name in place of this."""
+WAITS_FOR_OTHERS = "It waits for workloads it depends on to complete."
+"""Both are said of any; who may know which it is, is told its name in place of this."""
 
 
 def kind_of(code: ReasonCode) -> ReasonKind:
@@ -87,7 +90,7 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
     if workload.dependency is Dependency.WAITING:
         return reason(
             ReasonCode.WAITING_FOR_DEPENDENCY,
-            "It waits for workloads it depends on to complete.",
+            WAITS_FOR_OTHERS,
             "Nothing to do; it joins the queue when they have completed.",
         )
     if workload.dependency is Dependency.FAILED:
@@ -116,13 +119,19 @@ def pool_paused(pool: Pool) -> Reason:
     )
 
 
-def paused_and_impossible(paused: Reason, found: Reason) -> Reason:
-    """The pool starts nothing, and could not start it either if it were resumed: ``found``."""
-    return replace(
-        paused,
-        message=f"{paused.message} Nor could it start there if the pool were resumed: {found.message}",
-        next_step=f"{found.next_step} Then ask an admin to resume the pool, or choose another one.",
-    )
+def impossible_and_paused(found: Reason, pool: Pool) -> Reason:
+    """The pool could never start it (``found``), whether it is resumed or not."""
+    return replace(found, message=f"{found.message} The pool {pool.name} is paused, too.")
+
+
+def in_smaller_pods(found: Reason, example: tuple[int, int] | None) -> Reason:
+    """The reason with so many pods of so many GPUs as an example of less per pod; ``None``: it asks for too much in
+    all, too."""
+    if example is None:
+        return replace(found, next_step=found.next_step.replace(LESS_PER_POD, LESS_IN_ALL))
+    pods, size = example
+    step = f"{found.next_step.removesuffix('.')}, for example --pods {pods} --gpus {size}."
+    return replace(found, next_step=step)
 
 
 def cluster_offline(pool: Pool, asked: int | None) -> Reason:
@@ -308,10 +317,15 @@ def in_no_pool(found: Reason, *, named: bool) -> Reason:
     """What keeps it out of one of several pools, where others keep it out as well: those that it names, or all."""
     if named:
         return replace(found, message=f"{found.message} No other pool that it names can start it either.")
+    return nowhere_else(replace(found, message=f"{found.message} No other pool can start it either."))
+
+
+def nowhere_else(found: Reason) -> Reason:
+    """What keeps a workload out of a pool that may use all of them: there is no other one to choose."""
     step = found.next_step
     for elsewhere, instead in ELSEWHERE.items():
         step = step.replace(elsewhere, instead)
-    return replace(found, message=f"{found.message} No other pool can start it either.", next_step=step)
+    return replace(found, next_step=step)
 
 
 def larger_than_any_node(
@@ -397,13 +411,23 @@ def no_such_level(pool: Pool, level: str, asked: int, levels: Sequence[str]) -> 
     )
 
 
-def exceeds_reservation(tree: Tree, leaf: int, asked: int, limit: int) -> Reason:
-    """Larger than all guarantees it could be charged to."""
+def exceeds_reservation(
+    tree: Tree, leaf: int, asked: int, limit: int, *, pool: Pool, ceilings: Sequence[Ceiling]
+) -> Reason:
+    """Larger than all guarantees it could be charged to; the ceilings that it exceeds besides are named."""
+    has = "have" if _above(tree, leaf) else "has"
+    which = f"{in_gpus(limit)} that {'is' if limit == GPU_MILLI else 'are'}" if limit else "none that is"
+    step = "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation."
+    if not limit:
+        step = "Run it as elastic (priority below 100), or ask an admin for a reservation."
+    if ceilings:
+        less = "for less, or ask " if limit else ""
+        step = f"Ask {less}an admin for a larger reservation and to raise the other limits."
     return reason(
         ReasonCode.EXCEEDS_RESERVATION,
-        f"It asks for {gpus(asked)} reserved, but {_guarantors(tree, leaf)} {'have' if _above(tree, leaf) else 'has'} "
-        f"{in_gpus(limit)} that {'is' if limit == GPU_MILLI else 'are'} not handed to other teams.",
-        "Ask for less, run it as elastic (priority below 100), or ask an admin for a larger reservation.",
+        f"It asks for {gpus(asked)} reserved, but in the pool {pool.name} {_guarantors(tree, leaf)} {has} {which} not "
+        f"handed to other teams.{_also_more_than(tree, ceilings)}",
+        step,
         asked=asked,
         available=limit,
         limit=limit,
@@ -419,7 +443,7 @@ def exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Rea
     name, team = tree.team_name(first.branch), tree.team_id(first.branch)
     lowest = min(ceiling.limit for ceiling in ceilings)
     numbers = {"asked": asked, "available": lowest, "limit": lowest}
-    also = "".join(f" It is also more than {_whose(tree, each)} ({gpus(each.limit)})." for each in others)
+    also = _also_more_than(tree, others)
     if not first.by_maximum and tree.teams[first.branch].burst_limit_percent == 0:
         return reason(
             ReasonCode.BURSTING_DISABLED,
@@ -440,6 +464,11 @@ def exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Rea
     )
 
 
+def _also_more_than(tree: Tree, ceilings: Sequence[Ceiling]) -> str:
+    """The ceilings that it exceeds besides what was told before, a sentence each."""
+    return "".join(f" It is also more than {_whose(tree, each)} ({gpus(each.limit)})." for each in ceilings)
+
+
 def _whose(tree: Tree, ceiling: Ceiling) -> str:
     """Which limit it is, and whose."""
     return (
@@ -447,14 +476,16 @@ def _whose(tree: Tree, ceiling: Ceiling) -> str:
     )
 
 
-def waiting_for_reservation(tree: Tree, charges: Charges, leaf: int, asked: int, available: int) -> Reason:
+def waiting_for_reservation(
+    tree: Tree, charges: Charges, leaf: int, asked: int, available: int, *, pool: Pool
+) -> Reason:
     """Its guarantees are in use."""
     limit = charges.limit(leaf)
     whose = "charged to these teams" if _above(tree, leaf) else "of the team"
     return reason(
         ReasonCode.WAITING_FOR_RESERVATION,
         f"It asks for {gpus(asked)} reserved, but of the {in_gpus(limit)} guaranteed to {_guarantors(tree, leaf)} "
-        f"{none_or_only(available)} left.",
+        f"in the pool {pool.name} {none_or_only(available)} left.",
         f"Wait for a reserved workload {whose} to end, or run it as elastic (priority below 100).",
         asked=asked,
         available=available,
@@ -557,7 +588,7 @@ def waiting_for_victims(asked: int) -> Reason:
     """Its GPUs are chosen and are being emptied."""
     return reason(
         ReasonCode.WAITING_FOR_VICTIMS,
-        f"Workloads are still stopping on its {gpus(asked)}; it starts as soon as they are gone.",
+        f"It has {gpus(asked)}; it starts as soon as the workloads that are still stopping there are gone.",
         "Nothing to do.",
         asked=asked,
         available=0,

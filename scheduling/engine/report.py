@@ -346,13 +346,13 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     charges, leaf = cycle.charges, candidate.leaf
     if blocked.cause is Cause.RESERVATION:
         left = min(blocked.available, charges.available(leaf))
-        return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left)
+        return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left, pool=cycle.pool)
     if blocked.cause is Cause.CEILING and blocked.ceiling is not None:
         passed = charges.ceiling_passed(leaf, asked, reserved=candidate.reserved)
         left = charges.available(leaf)
         if candidate.reserved and passed is not None and not passed.by_maximum and left < asked:
             # What it was blocked by is not what it lacks now: others have used up its guarantee since.
-            return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left)
+            return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left, pool=cycle.pool)
         return reasons.waiting_for_ceiling(cycle.tree, passed or blocked.ceiling, asked)
     if blocked.cause is Cause.BEHIND:
         at = cycle.head.kept.at if cycle.head is not None else None

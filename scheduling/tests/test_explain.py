@@ -121,7 +121,7 @@ def refused(acme: Acme, code: str, *, times: int = 1) -> Workload:
         workload.refresh_from_db()
         attempt = admit(workload, acme.pool)
         with transaction.atomic():
-            lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message='pods "x" is forbidden: no.')
+            lifecycle.refused(attempt.pk, at=timezone.now(), code=code, message='pods "x" is forbidden: no')
     workload.refresh_from_db()
     return workload
 
@@ -223,6 +223,56 @@ def test_one_whose_dependency_failed_is_told_which_and_what_can_be_done(
     reason = explain(waits, acme.owner)
     assert reason is not None
     assert reason.code == "waiting-for-dependency"
+
+
+def test_one_that_starts_after_others_is_told_how_these_stand_and_what_helps(acme: Acme) -> None:
+    def after(*needed: Workload) -> Workload:
+        row = make_workload(acme.research, acme.owner)
+        Dependency.objects.bulk_create(Dependency(workload=row, needs=each) for each in needed)
+        return row
+
+    runs, held = (make_workload(acme.research, acme.owner, held=hold) for hold in (False, True))
+    never = make_workload(acme.production, acme.outsider, partition="zz", slug="secret")
+    plain, stuck = after(runs), after(runs, held, never)
+    behind = after(stuck)
+    run_cycle()
+    run_pods([runs])
+
+    told = explain(plain, acme.owner)
+    assert told is not None
+    assert (told.code, told.kind) == ("waiting-for-dependency", "wait")
+    assert told.sentence == f"It starts only after {runs.slug} (Running) has completed."
+    assert told.next_step == "Nothing to do; it joins the queue when they have completed."
+
+    told = explain(stuck, acme.owner)
+    assert told is not None
+    assert (told.code, told.kind) == ("waiting-for-dependency", "change")
+    foreign = "an elastic workload of Production (priority 50) (Pending, no matching nodes)"
+    assert told.sentence == (
+        f"It starts only after {runs.slug} (Running), {held.slug} (Pending, on hold) and {foreign} have completed."
+    )
+    release = f"Release {held.slug} (chamber release {held.slug})."
+    without = f" Or cancel this one (chamber cancel {stuck.slug}) and submit it without the dependency: Clone on its "
+    without += "page."
+    assert told.next_step == (
+        f"{release} Ask the owner of the one of another team what keeps it from starting.{without}"
+    )
+
+    for_mate, for_admin = explain(stuck, acme.mate), explain(stuck, acme.admin)
+    assert for_mate is not None
+    assert for_admin is not None
+    assert for_mate.next_step.startswith(
+        "Ask the owner of the one on hold to release it. Ask the owner of the one"
+    )
+    assert "secret (Pending, no matching nodes)" in for_admin.sentence
+    assert "See what keeps secret from starting (chamber why secret)." in for_admin.next_step
+
+    told = explain(behind, acme.owner)
+    assert told is not None
+    assert (
+        told.sentence == f"It starts only after {stuck.slug} (Pending, waiting for dependency) has completed."
+    )
+    assert told.next_step.startswith(f"See what keeps {stuck.slug} from starting (chamber why {stuck.slug}).")
 
 
 def test_the_next_step_of_one_whose_dependencies_failed_is_the_readers_to_do(acme: Acme) -> None:
@@ -497,7 +547,7 @@ def test_a_page_of_explanations_takes_one_query_however_many_there_are(
 
 
 def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_starting(acme: Acme) -> None:
-    workload = make_workload(acme.research, acme.owner, gpu_milli=1000)
+    workload = make_workload(acme.research, acme.owner, gpu_milli=1000, max_retries=0)
     run_cycle()
     workload.refresh_from_db()
     assert workload.attempt is not None
@@ -520,15 +570,34 @@ def test_one_whose_pods_are_being_created_says_so_and_what_keeps_the_first_from_
     assert reason is not None
     assert reason.sentence.endswith("kept from starting: It waits for its claim.")
 
+    until = {"until": "2026-11-24T12:05:00Z"}
+    for cause, kind, step in (
+        ("image-not-pulled", "change", "If that lasts, it ends as Failed at 12:05:00 UTC."),
+        ("registry-unreachable", "wait", "it returns to the queue at 12:05:00 UTC at no charge"),
+        ("quota-too-small", "change", "the cluster refuses it at 12:05:00 UTC, and it is tried again"),
+        ("plan-quota", "wait", "`kubectl get pods -n NAMESPACE`. If that lasts, the cluster refuses it at"),
+    ):
+        Assignment.objects.update(pods=[{**words, "cause": cause, **until}])
+        reason = explain(workload, acme.owner)
+        assert reason is not None
+        assert reason.kind == kind
+        assert step in reason.next_step
+    Workload.objects.update(max_retries=2)
+    Assignment.objects.update(pods=[{**words, "cause": "image-not-pulled", **until}])
+    workload.refresh_from_db()
+    reason = explain(workload, acme.owner)
+    assert reason is not None
+    assert "it fails at 12:05:00 UTC and is tried again (2 retries left)" in reason.next_step
+
 
 def test_what_no_node_can_hold_is_taken_with_the_reason_as_a_warning(acme: Acme, client: Client) -> None:
     known.forget()
-    [small] = make_nodes(acme.cluster, acme.pool, 1, gpus=2)
-    small.devices.update(gpu_type="A100")
+    for small in make_nodes(acme.cluster, acme.pool, 2, gpus=2):
+        small.devices.update(gpu_type="A100")
     client.force_login(acme.owner)
     body = {"name": "big", "team": "research", "image": "i", "gpus": 5, "pods": 2, "command": ["x"]}
     for changed, largest, example in (
-        ({}, 4, "--pods 4 --gpus 4"),
+        ({}, 4, "--pods 6 --gpus 2"),
         ({"gpu_types": ["A100"], "pods": 1, "gpus": 3}, 2, "--pods 2 --gpus 2"),
         ({"pods": 2, "min_pods": 1}, 4, "--pods 2 --gpus 4"),
     ):

@@ -137,13 +137,17 @@ def test_who_waits_for_a_paused_pool_is_counted_in_it(acme: Acme) -> None:
     acme.pool.paused = True
     acme.pool.save(update_fields=["paused"])
     make_workload(acme.production, acme.outsider, held=True)
-    make_workload(acme.research, acme.owner, gpu_milli=4000)
-    make_workload(acme.research, acme.owner, gpu_milli=8000)
+    for _ in range(2):
+        make_workload(acme.research, acme.owner, gpu_milli=4000)
+    for _ in range(3):
+        make_workload(acme.research, acme.owner, gpu_milli=8000)  # no node has so many
     run_cycle()
 
     (pool,) = pool_bars(acme.admin)
 
     assert pool.waiting == 2
+    told = {row.code: row.count for row in queue_by_reason(acme.admin)}
+    assert (told["pool-paused"], told["larger-than-any-node"]) == (2, 3)
 
 
 def test_reasons_are_counted_only_of_workloads_that_the_viewer_may_see(acme: Acme) -> None:

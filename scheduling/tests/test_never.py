@@ -13,9 +13,10 @@ from scheduling.cycle import run_cycle
 from scheduling.explain import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_nodes
+from teams.actors import Actor, Via
 from teams.models import Pool
 from teams.tests.factories import make_pool
-from workloads import known
+from workloads import actions, known
 from workloads.models import Workload
 
 BODY = {"name": "x", "team": "research", "image": "i", "priority": "low"}
@@ -46,7 +47,7 @@ def warnings_of(client: Client, acme: Acme, *bodies: dict[str, Any]) -> list[lis
             {"pods": 3, "gpus": 4, "priority": 100},
             "Research and the teams above it have 8",
         ),
-        ({"priority": 100, "pools": ["side"]}, "Research and the teams above it have 0"),
+        ({"priority": 100, "pools": ["side"]}, "in the pool Side Research and the teams above it have none"),
         ({"pods": 4, "gpus": 3}, "It needs 4 pods of 3 GPUs at once"),
         ({"topology_required": "rakc"}, "rakc"),
         ({"partition": "zz"}, "none is of the partition zz"),
@@ -75,6 +76,47 @@ def test_what_waits_for_others_or_nodes_out_of_service_is_not_told(acme: Acme, c
     assert warnings_of(client, acme, {"gpus": 4}) == [[]]
 
 
+def test_who_submits_to_a_paused_pool_is_told(acme: Acme, client: Client) -> None:
+    side = make_pool("Side", order=2)
+    make_nodes(acme.cluster, side, 1, cpu_milli=64_000, memory_mib=512_000)
+    Pool.objects.filter(pk=acme.pool.pk).update(paused=True)
+    why = (
+        "The pool Main is paused and starts nothing. Ask an admin to resume the pool, or choose another one."
+    )
+    assert warnings_of(client, acme, {"pools": ["main"]}, {}) == [[why], []]
+
+
+def test_who_submits_what_starts_after_others_in_vain_is_told_of_these(acme: Acme, client: Client) -> None:
+    warnings_of(
+        client,
+        acme,
+        {"name": "held", "hold": True},
+        {"name": "never", "partition": "zz"},
+        {"name": "fine"},
+        {"name": "over"},
+    )
+    slugs = dict(Workload.objects.values_list("name", "slug"))
+    over = Workload.objects.get(name="over")
+    actions.cancel(by=Actor.person(acme.admin, Via.API), workload=over)
+    asked = [{"depends_on": [slug]} for slug in slugs.values()]
+    told = dict(zip(slugs, warnings_of(client, acme, *asked), strict=True))
+
+    assert told["fine"] == []
+    assert told["held"] == [
+        f"It starts only after {slugs['held']} (Pending, on hold) has completed. Release {slugs['held']} (chamber "
+        f"release {slugs['held']}), or ask its owner to."
+    ]
+    assert told["over"] == [
+        f"It starts only after {over.slug} (Cancelled) has completed. Requeue {over.slug} (chamber requeue "
+        f"{over.slug}), or ask its owner to."
+    ]
+    [never_starts] = told["never"]
+    assert never_starts.startswith(
+        f"It starts only after {slugs['never']} (Pending, cannot start as things are) has completed. "
+    )
+    assert "none is of the partition zz" in never_starts
+
+
 def test_what_old_knowledge_tells_is_looked_at_again(
     acme: Acme, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +140,6 @@ def test_requests_like_those_before_cost_no_query(
     acme: Acme, client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     warnings_of(client, acme, {"gpus": 4})
-    rows = list(Workload.objects.select_related("team", "owner"))
+    rows = list(Workload.objects.select_related("team", "owner").with_dependence())
     with django_assert_num_queries(0):
         assert list(never.sentences(rows).values()) == [[]]

@@ -1,5 +1,7 @@
 """The page of a pool's queue: order, what others may not see, pages, and who may come in at all."""
 
+import re
+
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -58,6 +60,20 @@ def test_of_another_team_s_workload_it_shows_team_class_priority_and_gpus_only(
     assert ">2<" in row
 
 
+def test_the_start_that_is_kept_is_told_as_in_the_row(acme: Acme, client: Client) -> None:
+    for team, owner, count in ((acme.research, acme.owner, 2), (acme.production, acme.outsider, 1)):
+        for _ in range(count):
+            make_workload(team, owner, gpu_milli=4000, priority=100, time_limit_seconds=950)
+    make_workload(acme.research, acme.owner, slug="first", gpu_milli=4000)
+    run_cycle()
+
+    text = body(client, acme.owner, reverse("scheduling:queue"))
+
+    (starts,) = set(re.findall(r"in about \d+ min, at \d\d:\d\d UTC", text))
+    assert f"Kept for <b>first</b>, which starts there {starts}:" in text
+    assert text.count(starts) == 2
+
+
 def test_nobody_waits_is_said_with_what_to_do_next(acme: Acme, client: Client) -> None:
     text = body(client, acme.owner, reverse("scheduling:queue"))
 
@@ -83,7 +99,7 @@ def test_fifty_are_shown_and_the_rest_on_the_next_page(acme: Acme, client: Clien
 
     assert first.count("<tr data-key") == 50
     assert second.count("<tr data-key") == 4
-    assert "51 to 54 of 54" in second
+    assert "51 to 54 of 54 waiting; 54 of them not in the queue<" in second.replace("</", "<")
     assert "the-held-one" in first + second
 
 

@@ -1,6 +1,7 @@
 """Who would be next if GPUs were freed: the engine's answer with so many more of them idle in the pool.
 
-More GPUs may start fewer workloads: what the first blocked one needs is kept for it. Then that one is named.
+More GPUs may start fewer workloads: what the first blocked one needs is kept for it. Then that one is named. Or one
+that comes first takes what another one would have got of fewer.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from chamber.errors import Refusal
 from scheduling import memory, recent
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
+from scheduling.engine.admissibility import Admissibility
 from scheduling.picture import Picture
 from scheduling.whatif.asking import PICTURE_KEPT
 from scheduling.whatif.desk import Desk, Work
@@ -125,7 +127,8 @@ def _work(pool: str, gpus: int) -> Work[FreedPlan]:
 def with_more(picture: Picture, pool: str, gpus: int) -> FreedPlan:
     """Return who would start in the pool at the next cycle with so many more idle GPUs, and behind whom others wait."""
     more = more_nodes(picture.snapshot, pool, gpus)
-    plan = schedule(Draft(more_nodes=more).on(picture.snapshot), picture.now)
+    snapshot = only_possible(picture.snapshot, pool, picture.now)
+    plan = schedule(Draft(more_nodes=more).on(snapshot), picture.now)
     behind = engine.ReasonCode.BEHIND_RESERVATION
     held_back = any(wait.pool == pool and wait.reason.code is behind for wait in plan.waits)
     kept = {row.workload for row in plan.reservations if row.pool == pool}
@@ -135,6 +138,25 @@ def with_more(picture: Picture, pool: str, gpus: int) -> FreedPlan:
     ]
     ahead = next(iter(blocked), None) if held_back else None
     return FreedPlan(tuple(start for start in plan.starts if start.pool == pool), ahead)
+
+
+def only_possible(snapshot: engine.Snapshot, pool: str, now: int) -> engine.Snapshot:
+    """Return the snapshot where what can join no queue of the pool does not accept it.
+
+    Freed GPUs make the pool no larger, but the nodes that stand for them would.
+    """
+    waiting = [each for each in snapshot.workloads if each.status is engine.Status.PENDING]
+    here = [each for each in snapshot.pools if each.id == pool]
+    rule = Admissibility(here, snapshot.teams, snapshot.nodes, like=waiting)
+    out = rule.obstacles(waiting, now)
+    every = tuple(each.id for each in snapshot.pools)
+
+    def without(each: engine.Workload) -> engine.Workload:
+        accepted = every if each.pools is None else each.pools
+        return replace(each, pools=tuple(other for other in accepted if other != pool))
+
+    workloads = tuple(without(each) if each.id in out else each for each in snapshot.workloads)
+    return replace(snapshot, workloads=workloads)
 
 
 def more_nodes(snapshot: engine.Snapshot, pool: str, gpus: int) -> tuple[engine.Node, ...]:

@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 
 from chamber.models import Scope, User
 from chamber.tokens import create_token
+from teams.capacity import unserved_text
 from teams.models import AuditEvent, Pool, Role, Share, Team, TeamPolicy
 from teams.tests.conftest import Acme, Api
 from teams.tests.factories import bind, make_pool, make_team, member, set_rules, set_share
@@ -173,7 +174,8 @@ def test_a_guarantee_in_a_new_pool_is_a_raised_one(acme: Acme, api: Api) -> None
         "dry_run": False,
         "nodes": [],
         "warnings": [
-            "1 GPU of Spare are guaranteed, and its nodes have 0 GPUs: 1 GPU are promised that are not there."
+            "1 GPU of Spare are guaranteed, and its nodes have 0 GPUs: 1 GPU are promised that are not there.",
+            unserved_text(Pool.objects.get(slug="spare")),
         ],
         "not_allowed": [],
     }

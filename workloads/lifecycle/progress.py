@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from chamber.bulk import update_each
+from chamber.words import plural
 from teams.actors import Actor
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import change_status, lock
@@ -21,6 +22,7 @@ MESSAGES = {
     Status.RUNNING: "All its pods run.",
     Status.COMPLETED: "Completed.",
 }
+PLACED = ("pk", "placed_pods")
 WRITTEN = ("phase", "starting_at", "running_at", "ended_at", "released_at", "end_reason", "exit_code")
 
 
@@ -61,17 +63,29 @@ def progress_many(told: Sequence[Progress], *, by: Actor, at: datetime) -> set[U
             if move.steps:
                 together[move.steps, move.told.gone].append(move)
     moves = [move for same in together.values() for move in same]
+    placed = _placed_pods(moves)
     journal = Journal(by=by, at=at, rows=[move.row for move in moves])
     for (steps, gone), same in together.items():
         _change([move.row for move in same], steps, gone=gone, at=journal.at)
         for move in same:
-            move.tell(steps, journal)
+            move.tell(steps, journal, placed.get(move.row.pk))
     update_each([move.attempt for move in moves], WRITTEN)
     ended = [move.attempt.pk for move in moves if move.attempt.ended_at is not None]
     journal.write(ring=bool(ended))
     left = {move.attempt.pk for move in moves if move.attempt.released_at is not None}
     stop(ended, at=journal.at, gone=left)
     return {move.attempt.pk for move in moves}
+
+
+def _placed_pods(moves: "Sequence[_Move]") -> dict[UUID, int]:
+    """Return how many pods those have that come to run and may have fewer than they ask for (1 query, none without
+    any).
+    """
+    ids = [move.row.pk for move in moves if Status.RUNNING in move.steps and not move.row.is_gang]
+    if not ids:
+        return {}
+    counted = Workload.objects.filter(pk__in=ids).order_by().with_placed_pods()
+    return {pk: placed for pk, placed in counted.values_list(*PLACED) if placed}
 
 
 def _change(rows: Sequence[Workload], steps: Sequence[Status], *, gone: bool, at: datetime) -> None:
@@ -95,13 +109,18 @@ class _Move:
         stands = STEPS.index(Status(self.row.status))
         return STEPS[stands + 1 : STEPS.index(self.told.goal) + 1]
 
-    def tell(self, steps: Sequence[Status], journal: Journal) -> None:
-        """Note the steps, which the row has taken, in the attempt and in the journal."""
+    def tell(self, steps: Sequence[Status], journal: Journal, placed: int | None) -> None:
+        """Note the steps, which the row has taken, in the attempt and in the journal. `placed`: how many pods it has,
+        where these may be fewer than it asks for.
+        """
         number = self.attempt.number
         for step in steps:
             self._write(step, at=journal.at)
             data = {"exit_code": 0} if step is Status.COMPLETED else None
-            journal.add_change(self.row, MESSAGES[step], number=number, data=data, status=step)
+            message = MESSAGES[step]
+            if step is Status.RUNNING and placed is not None and placed < self.row.pods:
+                message = f"{placed} of its {self.row.pods} pods {plural(placed, 'runs', 'run')}."
+            journal.add_change(self.row, message, number=number, data=data, status=step)
         if self.told.gone:
             self.attempt.released_at = journal.at
             journal.add_counted(self.row, EventKind.DEVICES_FREED, freed(self.attempt), number=number)

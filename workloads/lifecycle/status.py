@@ -18,8 +18,9 @@ from workloads.models.workload import ADMITTED, OPEN, RESERVED_FROM
 from workloads.transitions import TRANSITIONS
 
 LOOKED_AT = (
-    "slug", "team", "owner", "priority", "job_class", "pool_choice", "on_preemption", "max_requeues", "max_retries",
-    "status", "status_since", "held", "requeues", "failures", "pool", "attempt", "version", "last_event",
+    "slug", "team", "owner", "priority", "job_class", "pods", "min_pods", "pool_choice", "on_preemption",
+    "max_requeues", "max_retries", "status", "status_since", "held", "requeues", "failures", "pool", "attempt",
+    "version", "last_event",
 )  # fmt: skip
 """What changes of a life look at. How a workload runs, which may be large, is none of it."""
 

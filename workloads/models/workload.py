@@ -231,3 +231,10 @@ class Workload(models.Model):
     def is_gang(self) -> bool:
         """Return whether all pods start together or none."""
         return self.min_pods == self.pods
+
+    @property
+    def partly(self) -> str:
+        """Return how many of its pods have GPUs where others wait (`3 of 30 pods`), as far as that was read along
+        (`with_placed_pods`); else empty."""
+        placed: int | None = getattr(self, "placed_pods", None)
+        return f"{placed} of {self.pods} pods" if placed is not None and placed < self.pods else ""

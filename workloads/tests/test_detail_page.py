@@ -181,6 +181,30 @@ def test_an_act_returns_to_the_page_with_what_came_of_it(
     assert sentence in response.content.decode()
 
 
+def test_all_that_was_asked_for_is_shown_and_written_again(
+    signed_in: Client, team: Team, owner: User, workload: Workload
+) -> None:
+    asked = make_workload(
+        team,
+        owner,
+        node_selector={"rack": "r1"},
+        tolerations=["spot:NoSchedule"],
+        topology_required="zone",
+        grace_seconds=300,
+    )
+    Dependency.objects.create(workload=asked, needs=workload)
+    page = text(signed_in, asked)
+    for words in (
+        "rack=r1",
+        "spot:NoSchedule",
+        "all pods in one zone",
+        "<dt>Grace period</dt><dd>5 min</dd>",
+    ):
+        assert words in page, words
+    assert f"depends_on:\n- {workload.slug}\n" in page
+    assert signed_in.get(f"/api/v1/workloads/{asked.slug}/").json()["depends_on"] == [workload.slug]
+
+
 def test_dependencies_are_linked_both_ways(
     signed_in: Client, workload: Workload, team: Team, owner: User
 ) -> None:

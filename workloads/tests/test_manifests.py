@@ -23,6 +23,19 @@ def test_several_are_read() -> None:
     assert [asked.name for asked in manifests.parse(text)] == ["a", "b"]
 
 
+def test_documents_are_workloads_of_one_submission() -> None:
+    second = "workloads:\n- {name: b, team: nlp, image: x}\n- {name: c, team: nlp, image: x}\n"
+    text = f"# all\n---\n{GOOD}---\n{second}---\n"
+    assert [asked.name for asked in manifests.parse(text)] == ["bert", "b", "c"]
+    assert [asked.name for asked in manifests.parse(f"---\n{GOOD}---\n")] == ["bert"]
+    with pytest.raises(Refusal, match="Line 9: pods is 0"):
+        manifests.parse(f"---\n{GOOD}---\n{GOOD}pods: 0\n")
+    with pytest.raises(Refusal, match="Line 6 gives 'name' again"):
+        manifests.parse(f"{GOOD}---\nname: a\nname: b\n")
+    with pytest.raises(Refusal, match="or parted by ---"):
+        manifests.parse(f"{GOOD}---\n- a\n")
+
+
 def test_ten_megabytes_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("yaml.parse", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(TooLarge, match=r"has 10,485,760 bytes; at most 262,144 are taken"):

@@ -46,6 +46,12 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "next to no GPUs": ({"gpus": "1e-999999"}, "gpus", "nearest legal value is 0.25"),
     "zero pods": ({"pods": 0}, "pods", "pods is 0; at least 1 is allowed"),
     "half a pod": ({"pods": 1.5}, "pods", "pods is 1.5; it must be a whole number"),
+    "truth for pods": ({"pods": True}, "pods", "no number"),
+    "truth to start with": ({"min_pods": True}, "min_pods", "no number"),
+    "truth for GPUs": ({"gpus": True}, "gpus", "not a number of GPUs"),
+    "truth for memory": ({"memory_mib": True}, "memory_mib", "no number"),
+    "truth for retries": ({"max_retries": True}, "max_retries", "no number"),
+    "truth for a time limit": ({"time_limit": True}, "time_limit", "True"),
     "too many pods": ({"pods": 100_001}, "pods", "at most 100,000"),
     "starts with more than all": ({"pods": 2, "min_pods": 3}, "min_pods", "3 of 2 pods"),
     "share and memory": ({"gpus": 1, "gpu_memory_mib": 10}, "gpu_memory_mib", "not both"),
@@ -139,6 +145,19 @@ def test_words_of_people_become_numbers() -> None:
     assert (asked.gpu_milli, asked.gpu_memory_mib, asked.starting_pods) == (None, 10240, 1)
     assert asked.command == ["sh", "-c", "echo hello"]
     assert asked.environment == {"EPOCHS": "3"}
+
+
+def test_what_is_named_twice_is_taken_once() -> None:
+    asked = SubmissionRequest.parse(
+        {
+            "name": "a",
+            "team": "t",
+            "image": "i",
+            "gpu_types": ["H100", "A100", "H100"],
+            "pools": ["b", "a", "b"],
+        }
+    )
+    assert (asked.gpu_types, asked.pools) == (["H100", "A100"], ["b", "a"])
 
 
 def test_a_gang_starts_with_all_its_pods() -> None:

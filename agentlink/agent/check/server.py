@@ -8,7 +8,7 @@ import httpx
 from agentlink import protocol
 from agentlink.agent import authority
 from agentlink.agent.check.found import Asked, Problem
-from agentlink.agent.link import LinkLost, open_websocket
+from agentlink.agent.link import LinkLost, open_websocket, refusal_of_name, why_unreached
 from agentlink.protocol import Error
 
 ANSWER_SECONDS = 10.0
@@ -25,10 +25,9 @@ async def server(asked: Asked, uid: str = "") -> list[Problem]:
     except authority.BadAuthority as error:
         return [Problem(str(error), "Correct the path, or the file.")]
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        words = str(error) or type(error).__name__
         return [
             Problem(
-                f"The server {asked.url} cannot be reached: {words}.",
+                f"The server {asked.url} cannot be reached: {why_unreached(error)}",
                 "See that the address is right and that the cluster may reach it; `agent.url` of the chart names it.",
             )
         ]
@@ -42,12 +41,9 @@ async def server(asked: Asked, uid: str = "") -> list[Problem]:
             )
         ]
     if answer.status_code != httpx.codes.OK:
-        return [
-            Problem(
-                f"{asked.url} answers {answer.status_code}: it may not be Chamber's server, or it is not ready.",
-                "Open the address in a browser, and see what /readyz says.",
-            )
-        ]
+        why = f"{asked.url} answers {answer.status_code}: it may not be Chamber's server, or it is not ready."
+        advice = "Open the address in a browser, and see what /readyz says."
+        return [Problem(refusal_of_name(answer) or why, advice)]
     return await _socket(asked) if asked.transport == "websocket" else []
 
 

@@ -518,6 +518,10 @@ def test_required_affinity_that_chamber_can_express_is_planned(
             "It requires zone In a, b by its node affinity. Chamber can plan",
         ),
         (requiring(term(("zone", "Exists", []))), "zone Exists by its"),
+        (
+            requiring(term(("disk", "NotIn", ["hdd"]))),
+            "Chamber can plan nodeSelector: {disk: VALUE}, In with",
+        ),
         (requiring(term(("zone", "NotIn", ["a"]))), "zone NotIn a"),
         (requiring(term(("n", "Gt", ["3"]))), "n Gt 3"),
         (requiring(term(("a", "In", ["1"])), term(("b", "In", ["2"]))), "any of 2 nodeSelectorTerms"),
@@ -525,7 +529,7 @@ def test_required_affinity_that_chamber_can_express_is_planned(
         (requiring({}), "an empty term"),
         (
             requiring({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}),
-            "the field metadata.name In: n1",
+            "the field metadata.name In: n1 by its node affinity. Chamber can plan nodeSelector: {LABEL: VALUE}",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 from agentlink import spaces
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
+from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import ROLE
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
@@ -27,6 +28,7 @@ from workloads.tests.factories import make_workload
 
 ADMIN = Actor.system("test")
 ADOPT = {"chamber.internal/adopt": "true"}
+GPU_TAINTS = {"nvidia.com/gpu", "amd.com/gpu"}
 
 
 class World:
@@ -216,6 +218,21 @@ async def agent_of(world: World, url: str) -> AsyncIterator[NativeCluster]:
         running(run_agent(url, secret, cluster, heartbeat_seconds=1.0)),
     ):
         yield cluster
+
+
+def left_of_chamber(job: Json) -> set[str]:
+    """Return what a Job still bears of Chamber, besides what its people wrote."""
+    template = job["spec"]["template"]
+    names = {gate["name"] for gate in template["spec"].get("schedulingGates", ())}
+    names |= {each["key"] for each in template["spec"].get("tolerations", ())} & GPU_TAINTS
+    for metadata in (job["metadata"], template["metadata"]):
+        said = {
+            *metadata.get("labels", ()),
+            *metadata.get("annotations", ()),
+            *metadata.get("finalizers", ()),
+        }
+        names |= {key for key in said if key.startswith(Names().domain)}
+    return names - ADOPT.keys()
 
 
 def job_body(name: str = "train", *, pods: int = 1, gpus: int = 1, **changes: Any) -> Json:

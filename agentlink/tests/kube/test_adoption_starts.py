@@ -10,7 +10,7 @@ import pytest
 from agentlink.agent.backends.native import care, reasons
 from agentlink.models import Assignment, Device
 from agentlink.tests.agents import in_database, until
-from agentlink.tests.kube.adopting import ADMIN, World, job_body, world_of
+from agentlink.tests.kube.adopting import ADMIN, World, job_body, left_of_chamber, world_of
 from rig.namespaces import Json, Namespace
 from workloads import actions
 from workloads.models import Attempt, Status, Workload
@@ -122,6 +122,8 @@ async def test_pods_that_the_cluster_does_not_make_are_a_reason_and_an_event(
         workload, _ = await refused(world, "train", node=f"{namespace.name}-0")
         assert "exceeded quota: small" in workload.reason["message"]
         await world.event("train", "NotStarted", "exceeded quota: small")
+        free = await world.job("train", lambda job: not left_of_chamber(job))
+        assert free["spec"]["suspend"]
 
 
 async def test_what_keeps_a_pod_from_starting_is_told_while_it_is_kept(

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentlink import spaces
-from agentlink.models import BoundNamespace
+from agentlink.agent.backends.native import reasons
+from agentlink.agent.backends.native import spaces as agents_spaces
+from agentlink.models import Assignment, BoundNamespace
 from agentlink.tests.agents import in_database, until
 from agentlink.tests.kube.adopting import ADMIN, World, job_body, world_of
 from rig import charts
@@ -49,8 +51,9 @@ async def hard(world: World, count: str) -> None:
 
 
 async def test_a_bound_namespace_holds_the_plan_and_nothing_else(
-    namespace: Namespace, tmp_path: Path
+    namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(agents_spaces, "LOOK_AGAIN_SECONDS", 1.0)
     async with world_of(namespace, tmp_path) as world:
         made = await asyncio.to_thread(namespace.admin.get, "v1", "namespaces", world.space.name)
         labels = made["metadata"]["labels"]
@@ -73,6 +76,42 @@ async def test_a_bound_namespace_holds_the_plan_and_nothing_else(
         assert "exceeded quota" in await refusal_of(world, pod_body("beside"))
         await in_database(world.cancel, attempt)
         await hard(world, "0")
+        # Deleted by an admin, it is there again though the plan stays as it is.
+        await asyncio.to_thread(
+            world.base.admin.delete, "v1", "resourcequotas", "chamber-plan", world.space.name
+        )
+        await hard(world, "0")
+
+
+async def test_a_pending_pod_of_others_that_uses_up_the_quota_is_named_while_it_does_and_after(
+    namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reasons, "ASK_UNMADE_SECONDS", 1.0)
+    monkeypatch.setattr(reasons, "PLAN_QUOTA_SECONDS", 10.0)
+    async with world_of(namespace, tmp_path) as world:
+        space = world.space.name
+        await asyncio.to_thread(world.base.admin.delete, "v1", "resourcequotas", "chamber-plan", space)
+        notebook = pod_body("notebook", nodeSelector={"chamber.test/none": "true"})
+        await asyncio.to_thread(world.dev.create, notebook, "pods", space)
+        seen = BoundNamespace.objects.filter(foreign_pods=1, foreign_gpus=1, foreign_pod_names=["notebook"])
+        await until(seen.exists)
+
+        workload = await in_database(world.submit)
+        attempt = await world.admit(workload, [(f"{namespace.name}-0", 0), (f"{namespace.name}-0", 1)])
+
+        def kept() -> Json | None:
+            pods = Assignment.objects.get(attempt=attempt.pk).pods
+            return next((pod for pod in pods if "(notebook: 1 GPU)" in pod.get("message", "")), None)
+
+        told = await until(kept)
+        assert (told["cause"], bool(told["until"])) == ("plan-quota", True)
+        refused = await until(
+            lambda: Workload.objects.filter(pk=workload.pk, reason__code="plan-quota").first()
+        )
+        assert "(notebook: 1 GPU)" in refused.reason["message"]
+        assert f"kubectl get pods -n {space}" in refused.reason["next_step"]
+        await asyncio.to_thread(world.dev.delete, "v1", "pods", "notebook", space)
+        await until(BoundNamespace.objects.filter(foreign_pods=0, foreign_gpus=0).exists)
 
 
 async def test_a_quota_has_room_for_newcomers_while_others_leave(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said
-from agentlink.agent.backends.native.phases import observation
+from agentlink.agent.backends.native.phases import Kept, observation
 from agentlink.agent.backends.native.plans import Verdict
 from agentlink.protocol import Phase
 from agentlink.tests.kube.made import at, attempt, job, pod
@@ -119,16 +119,11 @@ def test_a_pod_that_ends_well_because_it_was_told_to_end_is_no_success() -> None
 
 
 def test_the_first_pod_that_cannot_start_says_why_and_no_other() -> None:
-    unbound = pod(0, "Pending", node="", unschedulable='persistentvolumeclaim "data"\nnot found. not found')
     pulling = pod(1, "Pending", waiting=Said("ErrImagePull", "no such image"))
-    both = observation(attempt(BOTH, unbound, pulling)).pods
-    assert [each.message for each in both] == ['persistentvolumeclaim "data" not found.', ""]
-    assert [each.message for each in observation(attempt(BOTH, pod(0), pulling)).pods] == [
-        "",
-        "no such image",
-    ]
-    creating = pod(1, "Pending", waiting=Said("ContainerCreating"))
-    told = observation(attempt(BOTH, pod(0), creating), {1: 'configmap "x" not found'}).pods
-    assert told[1].message == 'configmap "x" not found'
-    gone = pod(0, "Pending", node="", unschedulable="x", deleted_at=at(1))
-    assert not any(each.message for each in observation(attempt(BOTH, gone, pod(1))).pods)
+    told = observation(
+        attempt(BOTH, pod(0), pulling), Kept(1, "no such image", "image-not-pulled", at(120))
+    ).pods
+    assert [each.message for each in told] == ["", "no such image"]
+    assert (told[1].cause, told[1].until) == ("image-not-pulled", at(120))
+    ran = observation(attempt(BOTH, pod(0), pod(1)), Kept(1, "no such image")).pods
+    assert not any(each.message for each in ran)

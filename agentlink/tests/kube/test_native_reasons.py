@@ -1,7 +1,7 @@
 """Why attempts end badly, as a table: what Jobs and pods show, the code, and the sentence that people read."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -152,6 +152,48 @@ def test_what_a_container_s_environment_names_and_is_not_there_is_refused(words:
 )
 def test_what_goes_well_is_not_judged(things: Things) -> None:
     assert judged(*things) == reasons.Judgement()
+
+
+MINE = 'pods "x" is forbidden: exceeded quota: chamber-plan, requested: a=1, used: a=2, limited: a=2'
+
+
+@pytest.mark.parametrize(
+    ("one", "given", "cause", "until", "words"),
+    [
+        (pod(0, "Pending", waiting=Said("ImagePullBackOff", "Back-off"), pull_error="x: not found"), {},
+         "image-not-pulled", at(125), "x: not found"),
+        (pod(0, "Pending", waiting=Said("ErrImagePull", "dial tcp: i/o timeout")), {},
+         "registry-unreachable", at(305), "dial tcp: i/o timeout"),
+        (pod(0, "Pending", waiting=Said("CreateContainerConfigError", 'secret "s" not found')), {},
+         "config-missing", at(125), 'secret "s" not found'),
+        (pod(0, "Pending", node="", unschedulable='claim "d"\nnot found. not found'),
+         {"let_go": {"pod-train-0": at(3)}},
+         "unschedulable", at(63), 'claim "d" not found.'),
+        (pod(0, "Pending", waiting=Said("ContainerCreating")), {"unmounted": {0: "no volume"}},
+         "volume-not-mounted", at(305), "no volume"),
+        (None, {"refusal": "(combined from similar events): exceeded quota: cpu, x"},
+         "quota-exceeded", at(20), "exceeded quota: cpu, x"),
+        (None, {"refusal": MINE, "foreign": "notebook: 2 GPUs"}, "plan-quota", at(60),
+         "that Chamber did not make (notebook: 2 GPUs): pods"),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_pod_is_told_with_what_it_leads_to_and_when_and_so_it_ends(
+    one: PodFacts | None, given: dict[str, Any], cause: str, until: datetime, words: str
+) -> None:
+    things: Things = [job(0), *([one] if one else [])]
+    found = reasons.kept(attempt(*things), **given)
+    assert found is not None
+    assert (found.cause, found.until) == (cause, until)
+    assert words in found.words
+    assert judged(*things, **given, now=until - timedelta(seconds=1)).verdict is None
+    verdict = judged(*things, **given, now=until).verdict
+    assert verdict is not None
+    assert verdict.code == cause
+
+
+def test_a_pod_that_leaves_or_runs_is_kept_by_nothing() -> None:
+    gone = pod(0, "Pending", node="", unschedulable="x", deleted_at=at(1))
+    assert reasons.kept(attempt(BOTH, gone, pod(1))) is None
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 
 from agentlink.agent import release as releasing
 from agentlink.agent.backends.base import Observation
+from agentlink.agent.backends.native import reasons
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.backends.native.marks import Marks
@@ -26,7 +27,7 @@ from agentlink.agent.kube.client import Kube
 from agentlink.agent.native import Options
 from agentlink.agent.release import Left, NotReleased, release
 from agentlink.protocol import Adopted, Assignment, Phase
-from agentlink.tests.kube.adopting import job_body
+from agentlink.tests.kube.adopting import job_body, left_of_chamber
 from agentlink.tests.kube.native import Agent, agent_of, pods_on, work
 from rig import charts
 from rig.charts import HelmFailed
@@ -171,29 +172,40 @@ async def test_what_runs_is_stopped_where_that_is_asked_for(namespace: Namespace
     assert lease["spec"]["leaseDurationSeconds"] == 120  # nobody begins again meanwhile
 
 
+async def adopted(namespace: Namespace, node: str, **changes: Any) -> Assignment:
+    """Return an attempt of a Job that somebody made."""
+    made = await asyncio.to_thread(namespace.admin.create, job_body(**changes), "jobs", namespace.name)
+    there = Adopted(namespace=namespace.name, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
+    return work(*pods_on((node, (0,))), adopted=there)
+
+
 async def test_an_adopted_job_is_suspended_and_freed_and_never_deleted(
-    namespace: Namespace, tmp_path: Path
+    namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
-    asked = await asyncio.to_thread(namespace.admin.create, job_body(), "jobs", namespace.name)
-    metadata = asked["metadata"]
-    made = work(
-        *pods_on((node, (0,))),
-        adopted=Adopted(namespace=namespace.name, name=metadata["name"], uid=metadata["uid"]),
-    )
+    """One that runs, and one of which no pod was ever made: the cluster's admission refuses its pods."""
+    monkeypatch.setattr(reasons, "UNMADE_SECONDS", 1.0)
+    quota: Json = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
+    await asyncio.to_thread(
+        namespace.admin.create, quota | {"spec": {"hard": {"requests.ephemeral-storage": "1Gi"}}},
+        "resourcequotas", namespace.name,
+    )  # fmt: skip
+    first, second = await asyncio.to_thread(namespace.add_nodes, 2)
+    sizes = [
+        {"resources": {"limits": {"nvidia.com/gpu": "1", "ephemeral-storage": size}}}
+        for size in ("1Gi", "2Gi")
+    ]
+    runs = await adopted(namespace, first, name="runs", container=sizes[0])
+    refused = await adopted(namespace, second, name="refused", container=sizes[1])
     async with agent_of(namespace) as agent:
-        await agent.begin(made)
-        await agent.until(made, Phase.RUNNING)
+        await agent.begin(runs, refused)
+        await agent.until(runs, Phase.RUNNING)
+        await agent.until(refused, Phase.FAILED)
     await let_go(namespace, tmp_path, stop_workloads=True)
-    (job,) = namespace.items("batch/v1", "jobs")
-    assert (job["metadata"]["uid"], job["spec"]["suspend"]) == (metadata["uid"], True)
-    assert not [key for key in job["metadata"].get("annotations", {}) if key.startswith(NAMES.domain)]
-    assert not job["metadata"].get("finalizers")
-    assert not job["spec"]["template"]["spec"].get("schedulingGates")
-    assert not job["spec"]["template"]["spec"].get("tolerations")
-    for metadata in (job["metadata"], job["spec"]["template"]["metadata"]):
-        said = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
-        assert {key for key in said if key.startswith(NAMES.domain)} <= {NAMES.adopt}
+    jobs = {job["metadata"]["uid"]: job for job in namespace.items("batch/v1", "jobs")}
+    for attempt in (runs, refused):
+        assert attempt.adopted is not None
+        job = jobs[str(attempt.adopted.uid)]
+        assert (job["spec"].get("suspend"), left_of_chamber(job)) == (True, set()), attempt.adopted.name
 
 
 @pytest.fixture
@@ -236,6 +248,14 @@ def uninstall(own: Namespace, folder: Path) -> str:
         raise HelmFailed(f"{failed} {said}") from failed
     kubelet.join(180)
     return said[0]
+
+
+def helm_status(own: Namespace) -> str:
+    """Return what Helm calls the release's last revision."""
+    history = charts.helm(
+        "history", own.name, "--namespace", own.name, "-o", "json", kubeconfig=own.kubeconfig
+    )
+    return str(json.loads(history)[-1]["status"])
 
 
 def run_hook(own: Namespace, account: Path) -> str:
@@ -283,6 +303,11 @@ async def test_helm_uninstall_ends_without_anything_removed_while_workloads_run(
             await asyncio.to_thread(uninstall, namespace, tmp_path)
         assert jobs_of(workloads) == before
         assert namespace.items("apps/v1", "deployments")
+        assert helm_status(namespace) == "uninstalling"
+        charts.helm(
+            "rollback", namespace.name, "1", "--namespace", namespace.name, kubeconfig=namespace.kubeconfig
+        )
+        assert helm_status(namespace) == "deployed"
 
 
 async def test_helm_uninstall_stops_and_leaves_nothing_that_hangs(

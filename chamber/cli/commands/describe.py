@@ -3,7 +3,7 @@
 import click
 
 from chamber.cli.client import Client, Json, connect, segment
-from chamber.cli.columns import USE, WORKLOAD
+from chamber.cli.columns import DESCRIBED, USE, WORKLOAD
 from chamber.cli.commands.workloads import WHY
 from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, show_one
 
@@ -66,7 +66,7 @@ def _gather(client: Client, name: str, most: int) -> Row:
 
 def _tell(found: Row, form: Form) -> None:
     """Write the parts that there are, each under its heading."""
-    show_one(found["workload"], form, WORKLOAD)
+    show_one(found["workload"], form, DESCRIBED)
     explained = found["explain"]
     if explained["reason"] or explained["eta"]:
         click.echo("\nWhy")

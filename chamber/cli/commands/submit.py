@@ -35,14 +35,37 @@ OPTIONS = [
     click.option(
         "--gpu-type", "gpu_types", multiple=True, help="Acceptable GPU type; may come several times."
     ),
+    click.option("--partition", help="Only nodes of this partition."),
+    click.option(
+        "--node-selector",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Only nodes with this label; may come several times.",
+    ),
+    click.option(
+        "--toleration",
+        "tolerations",
+        multiple=True,
+        metavar="KEY[=VALUE][:EFFECT]",
+        help="Taint that it tolerates; may come several times.",
+    ),
+    click.option("--topology-required", metavar="LEVEL", help="All pods in one of these, such as rack."),
+    click.option("--topology-preferred", metavar="LEVEL", help="In one of these where that can be."),
     click.option("--cpu", help="CPU cores of each pod."),
     click.option("--memory-mib", type=int, help="Memory of each pod."),
     click.option(
         "--shm-mib", type=int, help="Shared memory of each pod, a part of its memory; else half of it."
     ),
     click.option("--time-limit", metavar="DURATION", help="Longest run, such as 90s, 30m, 4h, 2d."),
+    click.option("--grace", metavar="DURATION", help="Time to end after it is asked to, such as 30s, 5m."),
     click.option("--on-preemption", type=click.Choice(["requeue", "stop"]), help="What then becomes of it."),
     click.option("--max-retries", type=int, help="How often to try again after a failure."),
+    click.option(
+        "--fail-if-impossible",
+        is_flag=True,
+        default=None,
+        help="End as Failed where it can never start; else it waits.",
+    ),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable."),
     click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of its Job and pods."),
     click.option(
@@ -59,8 +82,17 @@ OPTIONS = [
 ]
 
 
-PAIRS = {"environment": "--env", "labels": "--label", "annotations": "--annotation"}
+PAIRS = {
+    "environment": "--env",
+    "labels": "--label",
+    "annotations": "--annotation",
+    "node_selector": "--node-selector",
+}
 """Flags that come several times, each with a name and a value."""
+
+
+LONG_NAMES = {"time_limit": "time_limit_seconds", "grace": "grace_seconds"}
+"""What else a file may call what a flag says."""
 
 
 def workload_options(command: F) -> F:
@@ -165,9 +197,8 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
 
 def _with(document: Json, given: Json) -> Json:
     """Return a file's workload as the flags change it."""
-    if "time_limit" in given:
-        document = {name: value for name, value in document.items() if name != "time_limit_seconds"}
-    return {**document, **given}
+    replaced = {long for short, long in LONG_NAMES.items() if short in given}
+    return {**{name: value for name, value in document.items() if name not in replaced}, **given}
 
 
 def _by_flags(given: Json) -> Json:

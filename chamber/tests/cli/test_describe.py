@@ -84,6 +84,43 @@ def test_for_programs_it_is_one_object(run: Run, nlp: Team, ada: User, pool: Poo
     assert run("describe", slug, "-o", "name").stdout == f"{slug}\n"
 
 
+def test_all_that_was_asked_for_is_told(run: Run, nlp: Team, ada: User, pool: Pool, become: Become) -> None:
+    become(ada)
+    run("submit", "--team", "nlp", "--image", "x", "--name", "first")
+    first = run("list", "-o", "name").stdout.strip()
+    flags = {
+        "--partition": "p1",
+        "--node-selector": "rack=r1",
+        "--toleration": "spot:NoSchedule",
+        "--topology-preferred": "zone",
+        "--grace": "5m",
+        "--max-retries": "2",
+        "--env": "TOKEN=secret",
+        "--label": "cost=42",
+        "--annotation": "example.org/note=Ask Ada.",
+        "--depends-on": first,
+    }
+    given = [word for pair in flags.items() for word in pair]
+    made = run("submit", "--team", "nlp", "--image", "x", *given, "--fail-if-impossible").stdout.strip()
+
+    told = dict(line.split("  ", 1) for line in run("describe", made).stdout.splitlines() if "  " in line)
+
+    expected = {
+        "Partition": "p1",
+        "Node selector": "rack=r1",
+        "Tolerations": "spot:NoSchedule",
+        "Topology preferred": "zone",
+        "Grace period": "5 min",
+        "Retries": "2",
+        "Environment": "TOKEN",
+        "Labels": "cost=42",
+        "Annotations": "example.org/note: Ask Ada.",
+        "Starts after": first,
+        "If impossible": "It fails",
+    }
+    assert {name: told[name].strip() for name in expected} == expected
+
+
 def test_what_is_not_yours_is_not_found(run: Run, nlp: Team, vision: Team, ada: User, become: Become) -> None:
     make_workload(vision, member(vision, Role.RESEARCHER, "vera"), slug="secret-1")
     become(ada)

@@ -1,5 +1,6 @@
 """What the doctor says of the address that people use: who answers there, and how long its certificate holds."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -12,10 +13,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from django.core.exceptions import DisallowedHost
+from django.test import RequestFactory
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 from websockets.http11 import Request, Response
 from websockets.sync.server import Server, ServerConnection, serve
 
+from chamber import marks, views_errors
 from chamber.doctor import address
 from chamber.doctor.finding import Fact, Finding
 from rig import servers
@@ -34,7 +39,12 @@ def named(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Named:
 
 @contextmanager
 def answering(
-    *, status: int = 200, page: str = "", sockets: bool = True, secure: ssl.SSLContext | None = None
+    *,
+    status: int = 200,
+    page: str = "",
+    text: str = "The database does not answer.\n",
+    sockets: bool = True,
+    secure: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
     """Answer on a port of this machine: /readyz with this status, or a proxy's page, all else with a socket or 404."""
 
@@ -45,7 +55,7 @@ def answering(
             response.headers["Content-Type"] = "text/html"
             return response
         if request.path == "/readyz":
-            return connection.respond(status, "The database does not answer.\n" if status != 200 else "ok\n")
+            return connection.respond(status, text if status != 200 else "ok\n")
         return None if sockets else connection.respond(404, "")
 
     server: Server = serve(lambda _: None, "127.0.0.1", 0, process_request=answer, ssl=secure)
@@ -107,6 +117,22 @@ def test_a_web_part_that_is_not_ready_says_why(named: Named) -> None:
     assert found.advice == "The web part runs, and serves again once that is put right."
 
 
+def test_a_server_that_has_another_name_is_told_which_setting_names_it(
+    named: Named, rf: RequestFactory, settings: Settings
+) -> None:
+    settings.ALLOWED_HOSTS = ["gpus.example.org"]
+    refused = views_errors.bad_request(rf.get("/readyz", headers={"host": "127.0.0.1"}), DisallowedHost())
+    with answering(status=refused.status_code, text=refused.content.decode()) as port:
+        named(f"http://127.0.0.1:{port}")
+        [found] = address.web()
+    assert isinstance(found, Finding)
+    assert "answers 400: This server does not answer under the name '127.0.0.1'." in found.problem
+    assert found.advice.startswith(
+        "Add 127.0.0.1 to CHAMBER_HOSTS and restart web and live, or have the proxy"
+    )
+
+
+@pytest.mark.django_db
 def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) -> None:
     with answering(status=502, page="<html><h1>502 Bad Gateway</h1></html>") as port:
         named(f"http://127.0.0.1:{port}")
@@ -116,6 +142,7 @@ def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) 
     assert found.advice.startswith("Start `chamber serve --part web`")
 
 
+@pytest.mark.django_db
 def test_nobody_answers_at_the_address(named: Named) -> None:
     named(f"http://127.0.0.1:{servers.free_port()}")
     [web], [live] = address.web(), address.live()
@@ -123,6 +150,31 @@ def test_nobody_answers_at_the_address(named: Named) -> None:
     assert isinstance(live, Finding)
     assert "cannot be reached from here" in web.problem
     assert live.problem.endswith("Open pages and agents are not reached.")
+
+
+def test_who_is_reached_and_says_nothing_is_not_told_to_be_started(
+    named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(address, "PATIENCE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        named(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        [found] = address.web()
+    assert isinstance(found, Finding)
+    assert "is reached from here, and does not answer within 0.2 s." in found.problem
+    assert "Start" not in found.advice
+
+
+@pytest.mark.django_db
+def test_a_web_part_that_runs_is_not_told_to_be_started(named: Named) -> None:
+    marks.part_lives("web", now=timezone.now())
+    named(f"http://127.0.0.1:{servers.free_port()}")
+    [away] = address.web()
+    with answering(status=502, page="<html>") as port:
+        named(f"http://127.0.0.1:{port}")
+        [passed_on_to_nobody] = address.web()
+    for found in (away, passed_on_to_nobody):
+        assert isinstance(found, Finding)
+        assert found.advice.startswith("The web part runs: ")
 
 
 def test_a_proxy_that_passes_no_sockets_on(named: Named) -> None:

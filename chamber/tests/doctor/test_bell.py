@@ -9,6 +9,7 @@ from pytest_django.fixtures import Settings
 from chamber import stores
 from chamber.doctor import bell, database
 from chamber.doctor.finding import Finding
+from chamber.serving import absence
 from chamber.tests.doctor.conftest import Named
 from rig import servers
 
@@ -72,7 +73,12 @@ def test_a_redis_that_is_no_sentinel(server: servers.Redis, settings: Settings) 
 def test_one_that_wants_a_password(server: servers.Redis) -> None:
     with redis.Redis.from_url(server.url) as client:
         client.config_set("requirepass", "guarded")
-    assert only(bell.answers).problem.startswith("Redis refuses the password: ")
+    assert only(bell.answers).problem == (
+        "Redis refuses the sign-in: it wants a password, and CHAMBER_REDIS has none (redis://:password@host:6379/0)."
+    )
+    told = absence.Absence("Redis", absence._probe_redis)._tried()
+    assert told is not None
+    assert absence.trouble_of(told) is absence.SIGN_IN
 
 
 @pytest.mark.redis
@@ -81,7 +87,7 @@ def test_one_given_a_wrong_password(server: servers.Redis, settings: Settings) -
         client.config_set("requirepass", "guarded")
     settings.REDIS = server.url.replace("redis://", "redis://:wrong@")
     found = only(bell.answers)
-    assert found.problem.startswith("Redis refuses the password: ")
+    assert found.problem.startswith("Redis refuses the sign-in: invalid username-password")
     assert "wrong@" not in found.problem
 
 

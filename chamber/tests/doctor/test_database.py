@@ -97,6 +97,30 @@ def test_no_password_where_one_is_wanted(server: servers.PostgreSQL, named: Name
         assert only(database.answers).advice == "Correct the password in CHAMBER_DATABASE_PASSWORD."
 
 
+@pytest.mark.parametrize(
+    ("made", "told", "advice"),
+    [
+        (
+            "LOGIN CONNECTION LIMIT 0",
+            "accepts no more connections: ",
+            "Raise max_connections, or CONNECTION LIMIT",
+        ),
+        ("NOLOGIN", "refuses the sign-in: ", "Let that user connect (ALTER ROLE"),
+    ],
+)
+def test_a_user_who_cannot_connect(
+    server: servers.PostgreSQL, named: Named, made: str, told: str, advice: str
+) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE narrow {made}")
+        named(server.url.replace("chamber@", "narrow@"))
+        found = only(database.answers)
+        assert surroundings.complaints()[0] == found.problem
+        connection.execute("DROP ROLE narrow")
+    assert found.problem.startswith(f"The database {told}")
+    assert found.advice.startswith(advice)
+
+
 def test_a_server_without_tls_where_it_is_wanted(server: servers.PostgreSQL, named: Named) -> None:
     named(f"{server.url}?sslmode=require")
     found = only(database.answers)

@@ -70,6 +70,7 @@ def test_of_a_disk_that_cannot_be_measured_the_set_size_counts(
     full = only()
     assert isinstance(full, Finding)
     assert full.problem == "The database takes 9.5 GiB of its disk's 10.0 GiB (CHAMBER_DATABASE_DISK_GIB)."
+    assert full.advice.startswith("Make room, or give it a larger disk: 1.0 GiB of it should be free.")
 
 
 def test_the_disk_of_a_server_elsewhere_is_not_this_machines(named: Named) -> None:

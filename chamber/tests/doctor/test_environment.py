@@ -15,6 +15,7 @@ from chamber.doctor.finding import Finding
 from chamber.tests.doctor.conftest import Named
 
 GOOD_KEY = "k3V9xq-0Zr7LwYt2mB8pQf5sJd1HnUc6EaGi4TvXoR"
+IN_SCRIPTS = re.compile(r"CHAMBER_[A-Z_]*[A-Z]")
 READ = re.compile(r'(?:env\.\w+\(|environ(?:\.get)?[\(\[]|envvar=)\s*"(CHAMBER_[A-Z_]+)"')
 
 
@@ -81,14 +82,15 @@ def test_any_host(shared: Settings) -> None:
     assert len(problems(environment.hosts)) == 1
 
 
-def test_origins_without_a_scheme_and_of_other_hosts(shared: Settings) -> None:
+def test_origins_of_other_hosts(shared: Settings) -> None:
     shared.CSRF_TRUSTED_ORIGINS = [
-        "chamber.example.org",
         "https://other.example.org",
         "https://chamber.example.org",
+        "https://*.example.com",
+        "https://gpus.example.com",
     ]
+    shared.ALLOWED_HOSTS = [*shared.ALLOWED_HOSTS, ".example.com"]
     assert problems(environment.origins) == [
-        "CHAMBER_ORIGINS has 'chamber.example.org', which is no origin.",
         "CHAMBER_ORIGINS names other.example.org, which CHAMBER_HOSTS does not.",
     ]
 
@@ -121,6 +123,13 @@ def test_a_misspelt_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == Finding(
         "CHAMBER_DATABSE is set, but nothing has that name.", "Did you mean CHAMBER_DATABASE?"
     )
+
+
+def test_every_name_that_the_scripts_of_a_deployment_read_is_known() -> None:
+    files = [path for path in (Path(chamber.__file__).parents[1] / "deploy").rglob("*") if path.is_file()]
+    read = {name for path in files for name in IN_SCRIPTS.findall(path.read_text(errors="replace"))}
+    assert {"CHAMBER_BACKUPS_KEPT", "CHAMBER_ENVIRONMENT", "CHAMBER_HOSTS"} <= read
+    assert {name.removesuffix("_FILE") for name in read} - env.asked - environment.OF_COMMANDS == set()
 
 
 def test_every_name_that_the_code_reads_is_known() -> None:

@@ -42,10 +42,31 @@ def test_of_beat_and_scheduler_nothing_is_said_while_their_queue_cannot_be_read(
 
 
 def test_of_sockets_nothing_is_said_while_the_database_is_what_keeps_them_shut() -> None:
-    checks = [check for check in CHECKS if check.name in {"database", "sockets"}]
-    result = examine([replace(check, look=wrong if check.gives else broken) for check in checks])
+    looks = {"database": wrong, "address": well}
+    names = {"database", "migrations", "tables", "live", "address", "sockets"}
+    checks = [check for check in CHECKS if check.name in names]
+    result = examine([replace(check, look=looks.get(check.name, broken)) for check in checks])
     assert [name for name, _ in result.findings] == ["database"]
-    assert result.lacks == {"sockets": Needs.DATABASE}
+    assert result.lacks["sockets"] == Needs.DATABASE
+
+
+def test_agents_are_not_accused_where_the_server_cannot_be_reached() -> None:
+    there = {Needs.DATABASE, Needs.MIGRATIONS, Needs.TABLES}
+
+    def examined(failing: str) -> list[str]:
+        named = [check for check in CHECKS if check.name in {"live", "address", "sockets", "heartbeats"}]
+        named = [
+            replace(check, look=wrong if check.name in {failing, "heartbeats"} else well) for check in named
+        ]
+        given = [Check(need, well, gives=need) for need in there]
+        return [name for name, _ in examine([*given, *named]).findings]
+
+    assert [examined(cause) for cause in ("live", "address", "sockets")] == [
+        ["live"],
+        ["address"],
+        ["sockets"],
+    ]
+    assert examined("") == ["heartbeats"]
 
 
 def test_a_check_that_fails_says_so_and_the_others_go_on() -> None:

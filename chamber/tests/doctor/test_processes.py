@@ -35,8 +35,9 @@ def only(check: Callable[[], Iterator[Finding | Fact]]) -> Finding:
 
 
 @pytest.fixture
-def bell(settings: Settings) -> Iterator[redis.Redis]:
-    """A Redis that the settings name."""
+def bell(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
+    """A Redis that the settings name, and that counts as one that runs for long."""
+    monkeypatch.setattr(processes, "BACK_SECONDS", 0.0)
     with servers.redis() as running, redis.Redis.from_url(running.url) as client:
         settings.REDIS = running.url
         yield client
@@ -63,6 +64,17 @@ def test_the_embedded_default_that_was_never_started() -> None:
     assert only(processes.duties) == Finding(
         "Nobody has carried out a duty yet.", "Start `chamber serve --part all`."
     )
+
+
+@pytest.mark.redis
+def test_of_a_redis_that_has_just_come_back_nobody_is_accused(
+    bell: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "BACK_SECONDS", 3600.0)
+    marks.beaten(now=timezone.now() - timedelta(seconds=75))
+    found = only(processes.duties)
+    assert found.problem.startswith("Nobody has carried out a duty for 75 seconds. Redis runs for ")
+    assert found.advice.startswith("Run this again in half a minute")
 
 
 @pytest.mark.redis
@@ -128,9 +140,10 @@ def test_a_cluster_that_fell_silent() -> None:
     seen = timezone.now() - timedelta(minutes=7)
     cluster = Cluster.objects.create(name="east", connected=False, last_seen_at=seen, protocol=1)
     AgentToken.objects.create(cluster=cluster, token_hash="x", prefix="cha_")
-    assert only(processes.clusters).problem == (
+    assert only(processes.heartbeats).problem == (
         "The agent of the cluster east was last heard 7 minutes ago; nothing starts there."
     )
+    assert list(processes.clusters()) == [], "told once, and not while no agent can be heard"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +261,10 @@ def test_a_part_that_fell_silent_and_one_that_stopped_in_order() -> None:
 def test_parts_of_two_versions() -> None:
     marks.part_lives("live", now=timezone.now())
     Mark.objects.create(name="part:web:b", at=timezone.now(), said_by="b:1", details={"version": "9.0.0"})
-    assert only(processes.live).problem == f"Processes of the versions {__version__}, 9.0.0 answer at once."
+    assert list(processes.live()) == [], "sockets are looked at all the same"
+    assert (
+        only(processes.versions).problem == f"Processes of the versions {__version__}, 9.0.0 answer at once."
+    )
 
 
 def test_a_part_that_is_long_gone_is_forgotten() -> None:

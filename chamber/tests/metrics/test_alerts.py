@@ -58,7 +58,7 @@ PROVOCATIONS: dict[str, Provocation] = {
     "ChamberRedisDown": only("chamber_redis_up", "0x200", "1x200"),
     "ChamberSchedulerSilent": only("chamber_cycle_last_success_timestamp_seconds", "0x200", NOW),
     "ChamberBeatSilent": only("chamber_beat_last_seen_timestamp_seconds", "0x200", NOW),
-    "ChamberQueueGrows": only('chamber_queue_messages{queue="celery"}', "0+5x200", "3x200", queue="celery"),
+    "ChamberQueueGrows": only('chamber_queue_messages{queue="duties"}', "0+5x200", "3x200", queue="duties"),
     "ChamberCycleFails": only("chamber_cycle_failures_total", "0+1x200", "4x200"),
     "ChamberCycleSlow": Provocation(
         {

@@ -107,15 +107,21 @@ class Admission:
             return Entry(eligible)
         every = NOBODY.union(*[codes for codes, _ in found.values()])
         passing = [codes for codes, passes in found.values() if passes]
-        if passing:  # To wait for nodes helps: nobody is told to ask for something else in another pool.
+        if (
+            passing
+        ):  # To wait for nodes or for an admin helps: nobody is told to ask otherwise in another pool.
             return Entry((), NOBODY.union(*passing) | (every & FOR_ADMINS))
         return Entry((), every if found else frozenset({_NOWHERE}))
 
     def _codes(self, pool: Pool, workload: Workload) -> tuple[Codes, bool]:
         """What keeps it out of one pool; of several that are true at once each is named. And whether these are only
-        nodes that are out of service."""
-        if pool.paused:
-            return frozenset({ReasonCode.POOL_PAUSED}), False
+        nodes that are out of service, or a pause."""
+        codes, passes = self._codes_if_open(pool, workload)
+        if pool.paused and (passes or not codes):
+            return frozenset({ReasonCode.POOL_PAUSED}), True
+        return codes, passes
+
+    def _codes_if_open(self, pool: Pool, workload: Workload) -> tuple[Codes, bool]:
         fit = self.fit(pool, workload)
         if fit.codes and fit.back_milli is None:
             return fit.codes, False

@@ -13,7 +13,7 @@ from scheduling.engine.charges import Charges
 from scheduling.engine.obstacles import of_quota
 from scheduling.engine.tree import Accounts, Tree
 from scheduling.engine.types import Plan
-from scheduling.tests.engine.build import node, placed, plan, started, team, waiting, waits
+from scheduling.tests.engine.build import node, placed, plan, pool, started, team, waiting, waits
 
 LAB = (team("lab", reserved=16), team("x", "lab", reserved=4), team("y", "lab", reserved=4))
 NODES = [node(f"n{index}", 8) for index in range(3)]
@@ -102,5 +102,5 @@ def test_the_most_that_a_team_could_ever_start_is_the_last_that_no_rule_keeps_ou
     charges, leaf = Charges(Accounts.of(tree, "main")), tree.leaf_of[name]
     most = charges.most_ever(leaf, reserved=reserved)
     row = waiting("w", name, priority=100 if reserved else 50)
-    assert of_quota(tree, charges, leaf, row, most) is None
-    assert of_quota(tree, charges, leaf, row, most + 1) is not None
+    assert of_quota(tree, charges, leaf, row, most, pool=pool()) is None
+    assert of_quota(tree, charges, leaf, row, most + 1, pool=pool()) is not None

@@ -93,12 +93,13 @@ def test_the_first_code_that_matches_wins() -> None:
         {"dependency": Dependency.FAILED},
         {"dependency": Dependency.NONE},
         {"backing_off_until": None},
-        {},
         {"gpu_types": ()},
         {"node_selector": ()},
         {"request": Share(8000)},
         {"pods": 2, "min_pods": 2},
         {"topology": Topology()},
+        {"request": Share(1000)},
+        {},
     ]
     for fields in steps:
         world = changed(world, **fields) if fields else replace(world, pools=(pool(),))
@@ -108,13 +109,14 @@ def test_the_first_code_that_matches_wins() -> None:
         "waiting-for-dependency",
         "dependency-failed",
         "backing-off",
-        "pool-paused",
         "no-matching-gpu-type",
         "no-matching-nodes",
         "larger-than-any-node",
         "larger-than-pool",
         "topology-impossible",
         "exceeds-reservation",
+        "pool-paused",
+        "waiting-for-reservation",
     ]
 
 
@@ -209,7 +211,7 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
             [node("n0", 1)],
             Memory(163_840),
             0,
-            ("163840 MiB of GPU memory, but no GPU it may use has more than 81920.", 2000, 1000),
+            ("163840 MiB of GPU memory, but no GPU it may use has more than 81920.", None, None),
         ),
         (
             [node("n0", 1, gpu_memory_mib=None), node("n1", 1, foreign=1)],
@@ -220,6 +222,12 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
                 None,
                 None,
             ),
+        ),
+        (
+            [node("n0", 1, foreign=1)],
+            Memory(163_840),
+            0,
+            ("163840 MiB of GPU memory, but all GPUs it may use are used without Chamber.", None, 0),
         ),
         (
             [node("n0", 4, cpu_milli=500)],
@@ -319,7 +327,13 @@ def test_of_disconnected_clusters_it_is_told_whether_they_could_take_it(
             {"gpus": 64},
             ReasonCode.LARGER_THAN_ANY_NODE,
             "A pod asks for 64 GPUs, but the largest node it may use has 8.",
-            "Ask for less per pod, and for more pods if need be, for example --pods 8 --gpus 8.",
+            "Ask for less per pod and in all.",
+        ),
+        (
+            {"gpus": 24},
+            ReasonCode.LARGER_THAN_ANY_NODE,
+            "A pod asks for 24 GPUs, but the largest node it may use has 8.",
+            "Ask for less per pod, and for more pods if need be, for example --pods 3 --gpus 8.",
         ),
         (
             {"gpu_types": ("A100",)},
@@ -433,7 +447,7 @@ def test_only_nodes_with_which_it_would_start_are_named_with_all_that_keeps_them
             {"reserved": 4},
             {"ready": False},
             ReasonCode.EXCEEDS_RESERVATION,
-            "It asks for 16 GPUs reserved, but a has 4 that are not handed to other teams.",
+            "It asks for 16 GPUs reserved, but in the pool main a has 4 that are not handed to other teams.",
         ),
         (
             {"maximum": 16},

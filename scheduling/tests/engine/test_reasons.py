@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agentlink.agent.backends.native.names import Names
 from scheduling.engine import schedule
-from scheduling.engine.checker import check
+from scheduling.engine.checker import BrokenRule, check
 from scheduling.engine.reasons import DRAIN_ANNOTATIONS, kind_of
 from scheduling.engine.types import (
     HOUR_MS,
@@ -79,36 +80,105 @@ def test_a_paused_pool_starts_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "limits", "sentence", "step"),
+    ("wanted", "limits", "code", "sentence", "step"),
     [
         (
             {"gpus": 9},
             {},
+            "larger-than-any-node",
             "A pod asks for 9 GPUs, but the largest node it may use has 8.",
-            "Ask for less per pod, and for more pods if need be, for example --pods 2 --gpus 8.",
+            "Ask for less per pod, and for more pods if need be, for example --pods 3 --gpus 4.",
         ),
         (
             {"gpus": 5},
             {"maximum": 4},
+            "exceeds-ceiling",
             "It asks for 5 GPUs, more than the maximum of a allows (4 GPUs).",
             "Ask for less, or ask an admin to raise the limit.",
         ),
     ],
 )
-def test_a_paused_pool_hides_nothing_that_could_never_start_there(
-    wanted: dict[str, Any], limits: dict[str, Any], sentence: str, step: str
+def test_what_could_never_start_in_a_paused_pool_is_told_that(
+    wanted: dict[str, Any], limits: dict[str, Any], code: str, sentence: str, step: str
 ) -> None:
-    paused = "The pool main is paused and starts nothing."
     nodes, teams = [node("n0"), node("n1", 4, cordoned=True)], (team("a", **limits),)
     reason = why(nodes, teams, waiting("w", "a", **wanted), paused=True)
     assert (reason.code, reason.message, reason.next_step) == (
-        "pool-paused",
-        f"{paused} Nor could it start there if the pool were resumed: {sentence}",
-        f"{step} Then ask an admin to resume the pool, or choose another one.",
+        code,
+        f"{sentence} The pool main is paused, too.",
+        step,
     )
+    paused = "The pool main is paused and starts nothing."
     assert why(nodes, teams, waiting("w", "a", 4), paused=True).message == paused
     closed = [node("n0", cordoned=True)]
     assert why(closed, teams, waiting("w", "a", 4), paused=True).message == paused
+
+
+@pytest.mark.parametrize("fields", [{"pools": ("pa", "pb")}, {"pools": ("pb", "pa")}, {"pools": None}])
+def test_a_pause_changes_nothing_for_what_no_pool_could_ever_start(fields: dict[str, Any]) -> None:
+    """The reserved gang exceeds the guarantee in pa, and no node of pb holds one of its pods."""
+    nodes = [node(f"n{number}", pool="pa") for number in range(8)]
+    nodes += [node(f"m{number}", 4, pool="pb") for number in range(4)]
+    teams = (team("a", pool="pa", reserved=32),)
+    gang = waiting("w", "a", 8, pods=5, priority=100, **fields)
+
+    def told(*paused: str) -> Reason:
+        pools = [pool(each, paused=each in paused) for each in ("pa", "pb")]
+        world = snapshot(nodes, teams, [gang], *pools)
+        found = schedule(world, NOW)
+        assert [*check(world, found, NOW)] == []
+        return found.waits[0].reason
+
+    before = told()
+    assert before.code == "exceeds-reservation"
+    assert told("pb") == before
+    for paused in (("pa",), ("pa", "pb")):
+        after = told(*paused)
+        assert (after.code, after.next_step) == (before.code, before.next_step)
+        assert "The pool pa is paused, too." in after.message
+
+
+def test_what_could_start_in_a_paused_pool_alone_is_sent_to_no_other() -> None:
+    nodes = [node("n0", 4, pool="pa"), node("n1", 8, pool="pb")]
+
+    def told(w: Workload) -> tuple[str, str]:
+        world = snapshot(nodes, A, [w], pool("pa"), pool("pb", paused=True))
+        found = schedule(world, NOW)
+        assert [*check(world, found, NOW)] == []
+        never = replace(found.waits[0].reason, code=ReasonCode.LARGER_THAN_ANY_NODE, kind=ReasonKind.CHANGE)
+        other = replace(found, waits=(replace(found.waits[0], pool="pa", reason=never),))
+        assert [each.rule for each in check(world, other, NOW)] == [BrokenRule.REASON]
+        return found.waits[0].reason.code, found.waits[0].reason.next_step
+
+    assert told(waiting("w", "a", 8)) == ("pool-paused", "Ask an admin to resume the pool.")
+    named = waiting("w", "a", 8, pools=("pa", "pb"))
+    assert told(named) == ("pool-paused", "Ask an admin to resume the pool, or choose another one.")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "pods", "limits", "example"),
+    [
+        (8, 1, {}, ", for example --pods 2 --gpus 4."),
+        (6, 1, {"maximum": 6}, ", for example --pods 2 --gpus 3."),
+        (6, 1, {"reserved": 5}, None),
+        (8, 5, {}, None),
+        (8, 2, {}, ", for example --pods 4 --gpus 4."),
+        (8, 2, {"maximum": 12}, None),
+    ],
+)
+def test_an_example_fits_the_pool_and_the_limits(
+    gpus: int, pods: int, limits: dict[str, Any], example: str | None
+) -> None:
+    nodes, priority = [node(f"n{number}", 4) for number in range(4)], 100 if "reserved" in limits else 50
+    w = waiting("w", "a", gpus, pods=pods, priority=priority)
+    reason = why(nodes, (team("a", **limits),), w)
+    assert reason.code == "larger-than-any-node"
+    step = (
+        "Ask for less per pod and in all."
+        if example is None
+        else f"Ask for less per pod, and for more pods if need be{example}"
+    )
+    assert reason.next_step == step
 
 
 def test_a_disconnected_cluster_is_named_only_where_it_would_help() -> None:
@@ -247,7 +317,52 @@ def test_numbers_agree_with_their_nouns() -> None:
     later = why([node("n0")], A, waiting("w", "a", backing_off_until=NOW + 1800))
     assert later.message == "Its last attempt ended early; the next one is due in 2 seconds."
     one = why([node("n0")], (team("a", reserved=1),), waiting("w", "a", 2, priority=100))
-    assert "a has 1 that is not handed to other teams." in one.message
+    assert "in the pool main a has 1 that is not handed to other teams." in one.message
+
+
+@pytest.mark.parametrize(
+    ("gpus", "limits", "sentence", "step"),
+    [
+        (
+            24,
+            {"reserved": 16, "maximum": 20},
+            "It asks for 24 GPUs reserved, but in the pool main a has 16 that are not handed to other teams. "
+            "It is also more than the maximum of a allows (20 GPUs).",
+            "Ask for less, or ask an admin for a larger reservation and to raise the other limits.",
+        ),
+        (
+            1,
+            {},
+            "It asks for 1 GPU reserved, but in the pool main a has none that is not handed to other teams.",
+            "Run it as elastic (priority below 100), or ask an admin for a reservation.",
+        ),
+    ],
+)
+def test_all_limits_of_reserved_work_are_named_with_the_pool_and_a_step_that_helps(
+    gpus: int, limits: dict[str, Any], sentence: str, step: str
+) -> None:
+    w = waiting("w", "a", 1, pods=gpus, priority=100)
+    reason = why([node(f"n{at}") for at in range(4)], (team("a", **limits),), w)
+    assert (reason.code, reason.message, reason.next_step) == ("exceeds-reservation", sentence, step)
+
+
+def test_of_gpus_that_are_emptied_no_more_is_said_than_that_something_stops_there() -> None:
+    """Of its 16 GPUs 8 are idle."""
+    run = placed("run", "a", 8, on="n1:0,1,2,3,4,5,6,7")
+    w = waiting("w", "a", 8, pods=2, priority=100)
+    (start,) = plan([node("n0"), node("n1")], (team("a", reserved=16),), [run, w]).starts
+    assert start.reason is not None
+    assert start.reason.message == (
+        "It has 16 GPUs; it starts as soon as the workloads that are still stopping there are gone."
+    )
+
+
+def test_too_much_cpu_and_too_much_memory_are_told_at_once() -> None:
+    w = waiting("w", "a", cpu_milli=97_000, memory_mib=2_000_000)
+    assert why([node("n0", cpu_milli=96_000, memory_mib=1_000_000)], A, w).message == (
+        "A pod asks for 97 CPUs, but the largest node with GPUs for it has 96. It also asks for 2000000 MiB of memory, "
+        "of which no such node has more than 1000000."
+    )
 
 
 def test_gpus_that_it_cannot_use_are_not_counted_as_free_for_it() -> None:
@@ -572,7 +687,8 @@ def test_guarantees_of_teams_above_are_named_where_they_count() -> None:
     rows = [placed("x", "b", 3, on="n0:0,1,2", priority=100), waiting("w", "a", 2, priority=100)]
     reason = why([node("n0")], teams, *rows)
     assert (reason.message, reason.next_step) == (
-        "It asks for 2 GPUs reserved, but of the 3 guaranteed to a and the teams above it only 1 is left.",
+        "It asks for 2 GPUs reserved, but of the 3 guaranteed to a and the teams above it in the pool main "
+        "only 1 is left.",
         "Wait for a reserved workload charged to these teams to end, or run it as elastic (priority below 100).",
     )
 

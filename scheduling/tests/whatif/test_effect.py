@@ -254,7 +254,7 @@ def test_slices_count_with_their_share_also_of_those_in_no_queue_and_of_the_pree
         [cut, replicas, node("n0", 1)],
         [team("acme"), team("research", "acme", reserved=1), team("production", "acme")],
         [
-            waiting("sliced", "research", pods=3, gpu_types=("mig",)),
+            waiting("sliced", "research", pods=2, gpu_types=("mig",)),
             placed("part", "production", 0.5, on="replicas:0", share=500),
             placed("gpu", "production", on="n0:0"),
         ],
@@ -263,7 +263,7 @@ def test_slices_count_with_their_share_also_of_those_in_no_queue_and_of_the_pree
     paused = {row.workload: row for row in effect(rows, Draft(pools={"main": {"paused": True}})).workloads}
     found = effect(rows, Draft(newcomers=(waiting("new", "research", 0.5, priority=100),)))
 
-    assert (paused["sliced"].gpus_milli, paused["sliced"].slices) == (3 * 429, 3)
+    assert (paused["sliced"].gpus_milli, paused["sliced"].slices) == (2 * 429, 2)
     (count,) = found.counts
     assert (count.change, count.gpus_milli, count.slices, count.slices_milli) == (
         Change.PREEMPTED,

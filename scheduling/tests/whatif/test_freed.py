@@ -110,3 +110,31 @@ def test_foreign_gpus_of_the_node_are_no_part_of_what_is_freed() -> None:
     (found,) = more_nodes(full(node("n0", foreign=2)), "main", 8)
 
     assert not any(device.foreign for device in found.devices)
+
+
+def test_what_is_larger_than_the_pool_is_never_next_and_more_gpus_lose_nobody() -> None:
+    """The freed GPUs make the pool of 40 no larger, for `giant` nor for `far`, which the lab could start."""
+    run = [placed(f"run-{at}", "acme", 8, on=f"n{at}:0,1,2,3,4,5,6,7", priority=100) for at in range(5)]
+    rows = [
+        waiting("giant", "acme", 8, pods=8, priority=90),
+        waiting("far", "acme", 8, pods=6, priority=80),
+        waiting("second", "acme", 8, pods=2, priority=60),
+        waiting("third", "acme", 8, priority=50),
+        waiting("last", "acme", 8, pods=2, priority=40),
+    ]
+    lab = [node(f"l{at}", pool="lab") for at in range(6)]
+    run += [placed("lab", "acme", on="l0:0", priority=100)]
+    nodes = [*(node(f"n{at}") for at in range(5)), *lab]
+    world = snapshot(nodes, [team("acme")], [*run, *rows], pool(), pool("lab"))
+    here = replace(world, workloads=tuple(replace(each, pools=_pools(each.id)) for each in world.workloads))
+
+    found = {gpus: starts(here, gpus) for gpus in (16, 24, 32, 33, 40, 48, 64, 128)}
+
+    assert [len(each) for each in found.values()] == [1, 2, 2, 2, 3, 3, 3, 3]
+    assert set().union(*found.values()) == {"second", "third", "last"}
+    assert all(ahead(here, gpus) in (None, "second", "last") for gpus in found)
+    assert starts(here, 64, "lab") == {"far"}
+
+
+def _pools(workload: str) -> tuple[str, ...]:
+    return {"far": ("main", "lab"), "lab": ("lab",)}.get(workload, ("main",))

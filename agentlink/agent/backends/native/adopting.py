@@ -77,7 +77,9 @@ class Adopter:
         logger.info("Unsuspended the adopted Job %s/%s.", job.namespace, job.name)
 
     async def release(self, job: JobFacts) -> None:
-        """Take off an adopted Job what Chamber wrote on it, unless it stands for another attempt by now."""
+        """Take off an adopted Job what Chamber wrote on it, unless it stands for another attempt by now; raise `Busy`
+        while its template cannot be changed. Its plan goes last: as long as it is there, the next agent looks again.
+        """
         name, namespace = job.name, job.namespace
         with suppress(NotFound):
             body = await self.kube.get(JOBS, name, namespace)
@@ -85,12 +87,28 @@ class Adopter:
                 return
             # The next attempt may have more pods, or nobody plans it.
             await drop_budget(self.kube, job)
-            if body["spec"].get("suspend"):
-                with suppress(Invalid):
-                    await self._forget_start(body)
-                    await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
+            await self._free_template(body)
             await self.kube.patch(JOBS, name, adoption.released(body, self.names), namespace)
             logger.info("Released the adopted Job %s/%s.", namespace, name)
+
+    async def _free_template(self, body: JsonObject) -> None:
+        """Take off what the pods would have that a Job makes later. One that has ended makes none."""
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        suspended, finished = bool(body["spec"].get("suspend")), adoption.is_finished(body)
+        if finished and not suspended:
+            return
+        if not suspended:  # of one without pods, which the cluster refused, nothing had to be stopped
+            change = {"metadata": {"uid": body["metadata"]["uid"]}, "spec": {"suspend": True}}
+            await self.kube.patch(JOBS, name, change, namespace)
+        try:
+            await self._forget_start(body)
+            await self.kube.patch(JOBS, name, adoption.ungated(body, self.names), namespace)
+        except Invalid as error:
+            if not finished:
+                text = (
+                    f"The pods' template of the Job {namespace}/{name} cannot be changed yet: {error.message}"
+                )
+                raise Busy(0, "Busy", text) from error
 
     async def tell_refused(self, job: Adopted, slug: str, message: str) -> None:
         """Say on a Job why the cluster does not run it, and where it stands when it is tried again: only the server

@@ -92,7 +92,7 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
     """Return what is kept of a Job."""
     metadata, spec = body["metadata"], body["spec"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    finished = _is_finished(body)
+    finished = is_finished(body)
     wants = labels.get(names.adopt) == "true" and mark is not Mark.OWN and "deletionTimestamp" not in metadata
     patterns = tuple(resources)
     return JobEntry(
@@ -105,13 +105,13 @@ def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: 
         held="Suspended" in _conditions(body),
         stopping=names.stop in annotations,
         pretends=mark is None and not {names.attempt, names.workload}.isdisjoint(labels),
-        gpus_milli=_pods(spec) * _milli(gpus_of(spec["template"]["spec"], patterns)),
+        gpus_milli=_pods(spec) * milli_of(gpus_of(spec["template"]["spec"], patterns)),
         described=_described(body, names, patterns, finished=finished) if wants else None,
         queue="" if mark is not None or _is_owned(metadata) else labels.get(QUEUE, ""),
     )
 
 
-def _is_finished(body: JsonObject) -> bool:
+def is_finished(body: JsonObject) -> bool:
     """Return whether a Job has ended, or its controller has decided that it does."""
     return not ENDED.isdisjoint(_conditions(body))
 
@@ -285,7 +285,7 @@ def _counts_slices(resource: str) -> bool:
     return profiles.is_mig(resource.rpartition("/")[2]) and not resource.endswith(SHARED)
 
 
-def _milli(gpus: "Counter[str]") -> int:
+def milli_of(gpus: "Counter[str]") -> int:
     """Return what devices count as in milli-GPUs, as far as the names of their resources tell."""
     shares = ((profiles.mig_share_milli(name.rpartition("/")[2]) or GPU_MILLI, gpus[name]) for name in gpus)
     return sum(share_milli * count for share_milli, count in shares)
@@ -512,7 +512,7 @@ def released(body: JsonObject, names: Names) -> JsonObject:
         *(names.slug, names.plan, names.mark, names.begun),
         *(names.stop, names.verdict, names.removed, names.let_go),
     ]
-    if _is_finished(body):
+    if is_finished(body):
         annotations.append(names.tolerated)
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
 

@@ -12,9 +12,11 @@ from agentlink.agent.kube.resources import JsonObject
 
 PRODUCTS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
 """Labels of nodes whose values are types of GPUs."""
+OF_FIELD = "the field "
 MOST_TYPES = 20
 MOST_SHOWN = 200
-EXAMPLE = "nodeSelector: {zone: a}"
+SOME_LABEL = "LABEL"
+"""Stands for a label's key where what is asked for names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,14 @@ def demands(pod: JsonObject) -> Demands:
         problems.append("Its node affinity has an empty term, which no node meets; take it out.")
     for key, operator, values in _expressions(terms):
         if operator != "In" or not values:
-            problems.append(_cannot(f"{key} {operator} {', '.join(values)}".rstrip()))
+            problems.append(_cannot(f"{key} {operator} {', '.join(values)}".rstrip(), key))
         elif len(values) == 1:
             if labels.setdefault(key, values[0]) != values[0]:
                 problems.append(f"It requires {key} to be {labels[key]} and {values[0]}, which no node is.")
         elif key in PRODUCTS and len(values) <= MOST_TYPES and not types:
             types = values
         else:
-            problems.append(_cannot(f"{key} In {', '.join(values)}"))
+            problems.append(_cannot(f"{key} In {', '.join(values)}", key))
     return Demands(labels, types, tuple(problems))
 
 
@@ -58,11 +60,12 @@ def _expressions(terms: Iterable[JsonObject]) -> Iterator[tuple[str, str, tuple[
         for each in term.get("matchExpressions") or ():
             yield each["key"], each["operator"], tuple(dict.fromkeys(each.get("values") or ()))
         for each in term.get("matchFields") or ():
-            yield f"the field {each['key']}", f"{each['operator']}:", tuple(each.get("values") or ())
+            yield f"{OF_FIELD}{each['key']}", f"{each['operator']}:", tuple(each.get("values") or ())
 
 
-def _cannot(asked: str) -> str:
+def _cannot(asked: str, key: str = SOME_LABEL) -> str:
+    key = SOME_LABEL if key.startswith(OF_FIELD) else key
     return (
-        f"It requires {asked[:MOST_SHOWN]} by its node affinity. Chamber can plan {EXAMPLE}, In with one value, or In "
-        f"with several values of {PRODUCTS[0]}."
+        f"It requires {asked[:MOST_SHOWN]} by its node affinity. Chamber can plan nodeSelector: {{{key}: VALUE}}, In "
+        f"with one value, or In with several values of {PRODUCTS[0]}."
     )

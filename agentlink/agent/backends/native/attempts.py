@@ -48,6 +48,8 @@ class Attempts:
         self._all: dict[str, PodFacts] = {}
         self._pods: dict[Owner, dict[str, PodFacts]] = {}
         self._on_node: dict[str, dict[str, PodFacts]] = {}
+        self._asking: dict[str, dict[str, PodFacts]] = {}
+        """Pods that ask for devices, by namespace; quotas count those without a node, too."""
         self._forgotten: set[UUID] = set()
 
     def take_job(self, _: str, old: JobFacts | None, new: JobFacts | None) -> None:
@@ -68,6 +70,7 @@ class Attempts:
             )
         _move(self._pods, key, _owner(old), _owner(new), new)
         _move(self._on_node, key, old.node if old else None, new.node if new else None, new)
+        _move(self._asking, key, _asks_in(old), _asks_in(new), new)
         for pod in (old, new):
             if pod is None:
                 continue
@@ -125,6 +128,14 @@ class Attempts:
             else:
                 held |= {share.index for share in planned.devices}
         return NodeUse(tuple(foreign), frozenset(held))
+
+    def foreign_in(self, namespace: str) -> list[PodFacts]:
+        """Return the pods of a namespace that ask for devices and that Chamber did not make."""
+        return [pod for pod in self._asking.get(namespace, {}).values() if self._job_of(pod) is None]
+
+    def is_foreign(self, pod: PodFacts) -> bool:
+        """Return whether a pod asks for devices and Chamber did not make it, as far as its Jobs are known."""
+        return bool(pod.requests) and self._job_of(pod) is None
 
     def on_nodes(self) -> Iterator[tuple[PodFacts, UUID]]:
         """Yield the pods that have a node and are not over, each with its workload."""
@@ -199,6 +210,10 @@ def _move(
             del index[before]
     if after and pod is not None:
         index.setdefault(after, {})[key] = pod
+
+
+def _asks_in(pod: PodFacts | None) -> str | None:
+    return pod.namespace if pod is not None and pod.requests and not pod.is_over else None
 
 
 def _owner(pod: PodFacts | None) -> Owner | None:

@@ -42,6 +42,8 @@ MOST_QUOTA_TRIES = 7
 
 ASK_VOLUMES_AGAIN = timedelta(seconds=reasons.ASK_UNMOUNTED_SECONDS - 1)
 """How soon the cluster may be asked again why a pod does not get its volumes, however often that pod changes."""
+ASK_REFUSAL_AGAIN = timedelta(seconds=reasons.ASK_UNMADE_SECONDS - 1)
+"""How soon it may be asked again why it does not make pods."""
 
 
 @dataclass(slots=True)
@@ -60,7 +62,8 @@ class Asked:
 class Care:
     """Looks after attempts. `touch` is called with each that is to be observed anew; `namespace` is that of workloads
     whose assignment names none. `has_room` says whether the quota of its namespace lets an assignment's pods in,
-    `why_closed` why nothing is made in its namespace ("" where it is), `maintenance` what is done to nodes.
+    `why_closed` why nothing is made in its namespace ("" where it is), `maintenance` what is done to nodes, `foreign`
+    which pods with GPUs a namespace has that Chamber did not make.
     """
 
     def __init__(
@@ -74,7 +77,9 @@ class Care:
         has_room: Callable[[Assignment], bool] = lambda _: True,
         why_closed: Callable[[Assignment], str] = lambda _: "",
         maintenance: Maintenance | None = None,
+        foreign: Callable[[str], str] = lambda _: "",
     ) -> None:
+        self._foreign = foreign
         self._adopter, self._has_room, self._why_closed = adopter, has_room, why_closed
         self._maintenance = maintenance
         self._maker, self._attempts, self._namespace, self._touch = maker, attempts, namespace, touch
@@ -104,6 +109,9 @@ class Care:
         """Why pods, by index, do not get their volumes."""
         self._asked_volumes: dict[UUID, datetime] = {}
         """When the cluster was last asked about volumes of attempts."""
+        self._refusals: dict[UUID, str | None] = {}
+        """Why the cluster does not make pods of attempts, None where it does not say."""
+        self._asked_refusals: dict[UUID, datetime] = {}
 
     def ask(self, attempt: UUID) -> Asked:
         """Return what is asked for an attempt, to be added to."""
@@ -146,7 +154,12 @@ class Care:
         found = self._attempts.get(attempt)
         if found is None:
             return self._unmade.get(attempt)
-        return phases.observation(found, self._unmounted.get(attempt, {}))
+        refusal = self._refusals.get(attempt)
+        kept = reasons.kept(
+            found, let_go=self._free.get(attempt, {}), unmounted=self._unmounted.get(attempt, {}), refusal=refusal,
+            foreign=self._foreign(found.jobs[0].namespace) if refusal else "",
+        )  # fmt: skip
+        return phases.observation(found, kept)
 
     async def look_after(self, attempt: UUID) -> float | None:
         """Do what is to be done about an attempt now; return when to look again, should nothing happen."""
@@ -200,14 +213,15 @@ class Care:
         except NotMade as refusal:
             await self._refuse(assignment, refusal, found)
         except KubeError as error:
-            await self._refuse(assignment, self._refused_for_now(assignment.attempt, error), found)
+            await self._refuse(assignment, self._refused_for_now(assignment, error), found)
         self._tries.pop(assignment.attempt, None)
         asked.pods.clear()
 
-    def _refused_for_now(self, attempt: UUID, error: KubeError) -> NotMade:
+    def _refused_for_now(self, assignment: Assignment, error: KubeError) -> NotMade:
         """Return the refusal of a cluster that could not take something too often; raise the error before that."""
+        attempt, namespace = assignment.attempt, assignment.namespace or self._namespace
         tries = self._tries[attempt] = self._tries.get(attempt, 0) + 1
-        refusal = refused_for_now(error, tries)
+        refusal = refused_for_now(error, tries, self._foreign(namespace))
         if refusal is None:
             self._tries.pop(attempt)
         most = MOST_QUOTA_TRIES if refusal and refusal.code == PLAN_QUOTA else MOST_TRIES
@@ -305,6 +319,8 @@ class Care:
             self._free.pop(attempt, None)
             self._unmounted.pop(attempt, None)
             self._asked_volumes.pop(attempt, None)
+            self._refusals.pop(attempt, None)
+            self._asked_refusals.pop(attempt, None)
             self._freed.pop(attempt, None)
             self._begun.pop(attempt, None)
             self._ending.pop(attempt, None)
@@ -345,7 +361,7 @@ class Care:
         if reasons.lacks_a_cause(found, now=now):
             found = await self._seen_afresh(found)
         unmade = reasons.asks_why_unmade(found, now=now)
-        refusal = await self._maker.why_unmade(found) if unmade else None
+        refusal = await self._look_for_refusal(found, now)
         nodes = {slot.pod.node for slot in found.wanted if slot.pod is not None and not slot.pod.is_over}
         vanished = {slot.planned.node for slot in found.wanted if slot.pod is None and slot.job.failed}
         nodes |= vanished
@@ -369,8 +385,24 @@ class Care:
         return reasons.judge(
             found, now=now, let_go=free, lost=lost, closed=closed, unready=unready, emptied=emptied,
             drains=drains, replaced=replaced, refusal=refusal, overtaken=overtaken,
+            foreign=self._foreign(found.jobs[0].namespace) if refusal else "",
             unmounted=await self._look_for_volumes(found, now),
         )  # fmt: skip
+
+    async def _look_for_refusal(self, found: Attempt, now: datetime) -> str | None:
+        """Return why the cluster does not make pods that should be there, and have that be observed."""
+        attempt = found.jobs[0].plan.attempt
+        if not reasons.asks_why_unmade(found, now=now, after=reasons.ASK_UNMADE_SECONDS):
+            return None
+        asked, before = self._asked_refusals.get(attempt), self._refusals.get(attempt)
+        is_due = before is None and reasons.asks_why_unmade(found, now=now)
+        if asked is not None and now - asked < ASK_REFUSAL_AGAIN and not is_due:
+            return before
+        self._asked_refusals[attempt] = now
+        self._refusals[attempt] = await self._maker.why_unmade(found)
+        if self._refusals[attempt] != before:
+            self._touch(attempt)
+        return self._refusals[attempt]
 
     async def _look_for_volumes(self, found: Attempt, now: datetime) -> dict[int, str]:
         """Return why a pod that is on its node does not get its volumes, and have that be observed."""
@@ -499,7 +531,7 @@ class Care:
         except NotMade as refusal:
             await self._refuse(assignment, refusal, found)
         except KubeError as error:
-            await self._refuse(assignment, self._refused_for_now(attempt, error), found)
+            await self._refuse(assignment, self._refused_for_now(assignment, error), found)
         self._tries.pop(attempt, None)
 
     async def _limit(self, found: Attempt) -> None:

@@ -14,7 +14,7 @@ from typing import NoReturn, Self
 from uuid import UUID
 
 from agentlink.agent.backends.base import Found, LogPiece, Observation
-from agentlink.agent.backends.native import events, logs
+from agentlink.agent.backends.native import events, foreign, logs
 from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.attempts import Attempts
 from agentlink.agent.backends.native.budgets import Disruption
@@ -96,9 +96,9 @@ class NativeCluster:
             names=self.names,
         )
         self._jobs: Reflector[JobFacts] = Reflector(
-            kube, JOBS, self._read_job, labels=self.names.cluster, on_change=self.attempts.take_job
+            kube, JOBS, self._read_job, labels=self.names.cluster, on_change=self._take_job
         )
-        self._pods: Reflector[PodFacts] = Reflector(kube, PODS, read_pod, on_change=self.attempts.take_pod)
+        self._pods: Reflector[PodFacts] = Reflector(kube, PODS, read_pod, on_change=self._take_pod)
         self._bound: frozenset[str] = frozenset()
         self._gpu_use = GpuUse(
             kube, holders=self._holders, users=self._users, labels=exporters, port=exporter_port
@@ -127,6 +127,7 @@ class NativeCluster:
             resources=self.inventory.settings.resources,
             counted=self.attempts.counted,
             on_change=self._ring,
+            foreign=self._foreign_in,
         )
         self._care = Care(
             maker,
@@ -137,6 +138,7 @@ class NativeCluster:
             has_room=self._spaces.has_room,
             why_closed=self._spaces.why_closed,
             maintenance=Maintenance(self.kube, self.inventory),
+            foreign=lambda namespace: foreign.named(self._foreign_in(namespace)),
         )
         runs = [each.run() for each in (self._jobs, self._pods, self._spaces, *self.inventory.reflectors)]
         self._running = [
@@ -286,6 +288,20 @@ class NativeCluster:
         self._work.add(attempt)
         self._spaces.changed(attempt)
         self._ring_bells()
+
+    def _take_pod(self, key: str, old: PodFacts | None, new: PodFacts | None) -> None:
+        self.attempts.take_pod(key, old, new)
+        changed = old is None or new is None or old.is_over != new.is_over or old.uid != new.uid
+        if changed and any(pod is not None and self.attempts.is_foreign(pod) for pod in (old, new)):
+            self._spaces.take_foreign(key.partition("/")[0])
+
+    def _take_job(self, key: str, old: JobFacts | None, new: JobFacts | None) -> None:
+        self.attempts.take_job(key, old, new)
+        if old is None:  # its pods may have been heard of before
+            self._spaces.take_foreign(key.partition("/")[0])
+
+    def _foreign_in(self, namespace: str) -> list[foreign.ForeignPod]:
+        return foreign.read(self.attempts.foreign_in(namespace), self.inventory.settings.resources)
 
     def _touch_node(self, node: str) -> None:
         self.inventory.touch(node)

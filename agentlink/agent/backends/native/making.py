@@ -272,13 +272,13 @@ def _refused(error: KubeError, namespace: str) -> NotMade | None:
     return NotMade(code, f"The cluster refuses it: {said}")
 
 
-def refused_for_now(error: KubeError, tries: int) -> NotMade | None:
+def refused_for_now(error: KubeError, tries: int, foreign: str = "") -> NotMade | None:
     """Return what it means that the API server answered so many times that it cannot take something now; None where it
-    gave no answer, so that nothing is known.
+    gave no answer, so that nothing is known. `foreign`: which pods the agent's own quota counts that it did not make.
     """
     if not (code := refusals.passing_code(error)):
         return None
     if code == refusals.PLAN_QUOTA:
-        return NotMade(code, refusals.plan_quota(error.message))
+        return NotMade(code, refusals.plan_quota(error.message, foreign))
     what = "cannot ask a webhook" if code == refusals.WEBHOOK_UNREACHABLE else "cannot take it now"
     return NotMade(code, f"The cluster {what}, tried {tries} times: {refusals.sentence(error.message)}")

@@ -12,20 +12,30 @@ In this order:
 A pod that is being made counts as pending, one that was taken from a running Job counts until it has ended.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
-from agentlink.agent.backends.native.refusals import one_line
 from agentlink.protocol import DISPLACING, LIVING, AssignedPod, Phase, PodReport, PodState
 
 TERMINATING = "terminating"
 MOST_REASON = 60
 MOST_WORDS = 1000
-NOTHING_TOLD: Mapping[int, str] = {}
 STATES = {"Running": PodState.RUNNING, "Succeeded": PodState.SUCCEEDED, "Failed": PodState.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Why a pod, by its index, does not start, in the cluster's words; and the code by which its attempt ends if that
+    is still so at a time, empty where nothing ends it.
+    """
+
+    index: int
+    words: str
+    cause: str = ""
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +139,12 @@ def _age(pod: PodFacts) -> tuple[bool, str, str]:
     return (not pod.is_over, pod.created_at.isoformat() if pod.created_at else "", pod.uid)
 
 
-def observation(attempt: Attempt, unmounted: Mapping[int, str] = NOTHING_TOLD) -> Observation:
-    """Return what is to be reported of an attempt that has Jobs; `unmounted` says of pods why they lack volumes."""
+def observation(attempt: Attempt, kept: Kept | None = None) -> Observation:
+    """Return what is to be reported of an attempt that has Jobs; `kept` is what keeps its first pod from starting."""
     plan = attempt.jobs[0].plan
     verdicts = [job.verdict for job in attempt.jobs if job.verdict is not None]
     verdict = min(verdicts, key=lambda each: each.at, default=None)
-    pods = tuple(_explained(_pods(attempt.slots), attempt.slots, unmounted))
+    pods = tuple(_explained(_pods(attempt.slots), kept))
     # Of pods that are not there any more it is not known whether they were told to end.
     succeeded = attempt.succeeded and not (verdict and verdict.code in DISPLACING)
     if succeeded:
@@ -177,24 +187,14 @@ def _pods(slots: Iterable[Slot]) -> Iterator[PodReport]:
     yield from (found[index] for index in sorted(found))
 
 
-def _explained(
-    pods: Iterable[PodReport], slots: Iterable[Slot], unmounted: Mapping[int, str]
-) -> Iterator[PodReport]:
+def _explained(pods: Iterable[PodReport], kept: Kept | None) -> Iterator[PodReport]:
     """Yield the pods, the first that cannot start with the cluster's words: of many it is mostly the same."""
-    words = {slot.planned.index: _words(slot, unmounted) for slot in slots if not slot.is_removed}
-    first = min((index for index, text in words.items() if text), default=None)
     for pod in pods:
-        told = pod.index == first and pod.state is PodState.PENDING
-        yield pod.model_copy(update={"message": words[pod.index][:MOST_WORDS]}) if told else pod
-
-
-def _words(slot: Slot, unmounted: Mapping[int, str]) -> str:
-    """Return why a pod that is there does not start, in the cluster's words; empty where nothing says so."""
-    pod = slot.pod
-    if pod is None or pod.is_over or pod.deleted_at is not None:
-        return ""
-    said = pod.unschedulable if not pod.node else pod.waiting.message or unmounted.get(slot.planned.index, "")
-    return one_line(said)
+        if kept is not None and pod.index == kept.index and pod.state is PodState.PENDING:
+            told = {"message": kept.words[:MOST_WORDS], "cause": kept.cause, "until": kept.until}
+            yield pod.model_copy(update=told)
+        else:
+            yield pod
 
 
 def _reason(slot: Slot, state: PodState) -> str:

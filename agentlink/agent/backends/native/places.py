@@ -147,6 +147,17 @@ class Keeper:
         except (Forbidden, Invalid) as error:
             logger.info("The agent gives itself no role in namespace %s: %s", namespace, error)
 
+    async def has_quota(self, namespace: str) -> bool:
+        """Return whether the quota is there as it was last written; also where that cannot be seen."""
+        try:
+            body = await self._kube.get(RESOURCE_QUOTAS, QUOTA, namespace)
+        except NotFound:
+            return False
+        except Forbidden:
+            return True
+        hard = body["spec"].get("hard", {})
+        return all(hard.get(key) == count for key, count in self._quotas.get(namespace, {}).items())
+
     def forget(self, namespace: str) -> None:
         """Write the namespace's quota anew next time, whatever was written before."""
         self._quotas.pop(namespace, None)

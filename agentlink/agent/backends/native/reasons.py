@@ -24,8 +24,9 @@ from datetime import datetime, timedelta
 
 from agentlink.agent.backends.native import disruptions, images, policies, refusals
 from agentlink.agent.backends.native.facts import NEVER_RAN, JobFacts, PodFacts
-from agentlink.agent.backends.native.phases import Attempt, Slot
+from agentlink.agent.backends.native.phases import Attempt, Kept, Slot
 from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.refusals import one_line as _line
 from agentlink.agent.backends.native.refusals import sentence as _sentence
 from agentlink.protocol import DISPLACING, PodState
 
@@ -45,6 +46,8 @@ UNMOUNTED_SECONDS = 300.0
 """How long volumes may be impossible to mount: a disk that another node lets go of takes minutes."""
 ASK_UNMOUNTED_SECONDS = 30.0
 """How often the cluster is asked why a pod that is on its node does not begin."""
+ASK_UNMADE_SECONDS = 5.0
+"""After how long the cluster is asked why it does not make pods, for those who wait to read."""
 PLAN_QUOTA_SECONDS = 60.0
 """How long the agent's own quota may refuse them: it is raised and counted anew while they wait."""
 NEVER_MADE_SECONDS = 300.0
@@ -113,6 +116,7 @@ def judge(
     drains: Mapping[str, datetime] = NO_TIMES,
     replaced: Mapping[str, PodFacts | None] = NO_PODS,
     refusal: str | None = None,
+    foreign: str = "",
     overtaken: datetime | None = None,
     unmounted: Mapping[int, str] | None = None,
 ) -> Judgement:
@@ -122,8 +126,9 @@ def judge(
     those that take no new pods, `unready`: those that are not ready, `emptied`: by whom those are being emptied that
     are, `drains`: from when the attempt is to leave those that an operator has drained. `replaced`: pods, by uid, that
     were made in the place of others, with these where they are still known. `refusal`: why the cluster does not make
-    pods, None where nobody asked. `overtaken`: since when the Jobs' controller has dealt with Jobs that began
-    later, None where it has not. `unmounted`: why pods, by index, do not get their volumes.
+    pods, None where nobody asked. `foreign`: which pods its own quota counts that Chamber did not make. `overtaken`:
+    since when the Jobs' controller has dealt with Jobs that began later, None where it has not. `unmounted`: why pods,
+    by index, do not get their volumes.
     """
     waits: list[float] = []
 
@@ -145,7 +150,7 @@ def judge(
     if verdict is None:
         verdict = _of_vanished(attempt, now, passed, lost, emptied)
     if verdict is None:
-        verdict = _of_unmade(attempt, now, passed, refusal, overtaken)
+        verdict = _of_unmade(attempt, now, passed, refusal, overtaken, foreign=foreign)
     if verdict is None:
         verdict = _of_unbound(attempt, now, passed, let_go, closed)
     if verdict is None:
@@ -155,9 +160,57 @@ def judge(
     return Judgement(verdict, None if verdict else min(waits, default=None))
 
 
-def asks_why_unmade(attempt: Attempt, *, now: datetime) -> bool:
+def asks_why_unmade(attempt: Attempt, *, now: datetime, after: float = UNMADE_SECONDS) -> bool:
     """Return whether pods should be there by now and are not: then the cluster may say why."""
-    return any((now - slot.job.begun_at).total_seconds() >= UNMADE_SECONDS for slot in _unmade(attempt))
+    return any((now - slot.job.begun_at).total_seconds() >= after for slot in _unmade(attempt))
+
+
+def kept(
+    attempt: Attempt,
+    *,
+    let_go: Mapping[str, datetime] = NO_TIMES,
+    unmounted: Mapping[int, str] | None = None,
+    refusal: str | None = None,
+    foreign: str = "",
+) -> Kept | None:
+    """Return what keeps the first pod that cannot start; None where nothing is told. What is given is what `judge` is
+    given.
+    """
+    begun = max((slot.job.begun_at for slot in _unmade(attempt)), default=None)
+    for slot in sorted(attempt.wanted, key=lambda each: each.planned.index):
+        if slot.state is not PodState.PENDING:
+            continue
+        if slot.pod is not None:
+            found = _kept(slot, slot.pod, let_go, (unmounted or {}).get(slot.planned.index, ""))
+        elif refusal and begun is not None:
+            code = refusals.code_of(refusal)
+            said = refusals.plan_quota(refusal, foreign) if code == refusals.PLAN_QUOTA else _line(refusal)
+            found = Kept(slot.planned.index, said, code, begun + timedelta(seconds=_unmade_patience(code)))
+        else:
+            found = None
+        if found is not None and found.words:
+            return found
+    return None
+
+
+def _kept(slot: Slot, pod: PodFacts, let_go: Mapping[str, datetime], unmounted: str) -> Kept | None:
+    """Return what keeps a pod that is there."""
+    index, began = slot.planned.index, pod.started_at or pod.created_at
+    if pod.deleted_at is not None:
+        return None
+    if not pod.node:
+        return _kept_until(index, pod.unschedulable, "unschedulable", let_go.get(pod.uid), UNBOUND_SECONDS)
+    if pod.waiting.reason in images.REASONS | CONTAINER_REASONS:
+        code, _ = _cannot_begin(slot, pod)
+        words = pod.pull_error or pod.waiting.message
+        return _kept_until(index, words, code, began, _begin_patience(code))
+    if unmounted and not pod.waiting.message:
+        return _kept_until(index, unmounted, "volume-not-mounted", began, UNMOUNTED_SECONDS)
+    return Kept(index, _line(pod.waiting.message))
+
+
+def _kept_until(index: int, words: str, cause: str, since: datetime | None, seconds: float) -> Kept:
+    return Kept(index, _line(words), cause, since and since + timedelta(seconds=seconds))
 
 
 def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
@@ -364,9 +417,18 @@ def _of_pod(
     if pod.waiting.reason in images.REASONS | CONTAINER_REASONS:
         code, message = _cannot_begin(slot, pod)
         stuck = Verdict(code, message, now, refused=code == CONFIG_MISSING)
-        patience = REGISTRY_SECONDS if stuck.code == "registry-unreachable" else IMAGE_SECONDS
-        return stuck if passed(pod.started_at or pod.created_at, patience) else None
+        return stuck if passed(pod.started_at or pod.created_at, _begin_patience(code)) else None
     return None
+
+
+def _begin_patience(code: str) -> float:
+    """Return for how many seconds a pod may be unable to begin for this reason."""
+    return REGISTRY_SECONDS if code == "registry-unreachable" else IMAGE_SECONDS
+
+
+def _unmade_patience(code: str) -> float:
+    """Return for how many seconds pods may be refused for this reason."""
+    return PLAN_QUOTA_SECONDS if code == refusals.PLAN_QUOTA else UNMADE_SECONDS
 
 
 def _of_drained(
@@ -434,14 +496,21 @@ def _failed_jobs(attempt: Attempt) -> Iterator[JobFacts]:
 
 
 def _of_unmade(
-    attempt: Attempt, now: datetime, passed: Passed, refusal: str | None, overtaken: datetime | None
+    attempt: Attempt,
+    now: datetime,
+    passed: Passed,
+    refusal: str | None,
+    overtaken: datetime | None,
+    *,
+    foreign: str,
 ) -> Verdict | None:
     unmade = list(_unmade(attempt))
     if not unmade:
         return None
     code = refusals.code_of(refusal) if refusal else refusals.NOT_CREATED
-    patience = PLAN_QUOTA_SECONDS if code == refusals.PLAN_QUOTA else UNMADE_SECONDS
-    refused = passed(max(slot.job.begun_at for slot in unmade), patience) and bool(refusal)
+    begun = max(slot.job.begun_at for slot in unmade)
+    passed(begun, ASK_UNMADE_SECONDS)
+    refused = passed(begun, _unmade_patience(code)) and bool(refusal)
     since: datetime | None = None
     if overtaken is not None or all(slot.job.started_at for slot in unmade):
         # A start that is told of an adopted Job may be that of an earlier attempt.
@@ -452,7 +521,7 @@ def _of_unmade(
     pods = "a pod" if len(unmade) == 1 else f"{len(unmade)} pods"
     said = f": {_sentence(refusal)}" if refusal else "; it does not say why."
     if refusal and code == refusals.PLAN_QUOTA:
-        said = f". {refusals.plan_quota(refusal)}"
+        said = f". {refusals.plan_quota(refusal, foreign)}"
     return Verdict(code, f"The cluster does not make {pods} of it{said}", now, refused=True)
 
 

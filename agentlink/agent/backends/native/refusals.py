@@ -36,6 +36,8 @@ _CODES = (
     ("rights-missing", re.compile(r"User \".*\" cannot |is forbidden: cannot set ")),
 )
 """The codes of refusals by the words of the API server, the first that is found."""
+_COMBINED = re.compile(r"^\(combined from similar events\): ")
+"""What Kubernetes puts before the words of an event that stands for many."""
 _ENDS = re.compile(r"(?<=\.) ")
 """Where one sentence of the cluster's ends and another begins."""
 _BUSY = re.compile(r"the server is currently unable|request timed out|[Tt]oo many requests|etcdserver: ")
@@ -83,12 +85,16 @@ def passing_code(error: KubeError) -> str:
     return found if found in (WEBHOOK_UNREACHABLE, QUOTA_EXCEEDED) else CLUSTER_BUSY
 
 
-def plan_quota(text: str) -> str:
-    """Return what it means that the agent's own quota refuses what is planned, with the cluster's words."""
-    return (
-        f"Chamber's own quota {QUOTA} is used up by pods in the namespace that Chamber did not make, or that are not "
-        f"gone yet: {sentence(text)}"
+def plan_quota(text: str, foreign: str = "") -> str:
+    """Return what it means that the agent's own quota refuses what is planned, with the cluster's words. `foreign`:
+    which pods there are that Chamber did not make.
+    """
+    who = (
+        f"that Chamber did not make ({foreign})"
+        if foreign
+        else "that Chamber did not make, or that are not gone yet"
     )
+    return f"Chamber's own quota {QUOTA} is used up by pods in the namespace {who}: {sentence(text)}"
 
 
 def sentence(text: str) -> str:
@@ -105,7 +111,7 @@ def one_line(text: str) -> str:
     Of a missing claim the cluster's scheduler says `persistentvolumeclaim "x" not found. not found`: first why no node
     will do, and then, in its words for any missing object, why nobody makes way.
     """
-    words = " ".join(text.replace("\x00", "").split())
+    words = _COMBINED.sub("", " ".join(text.replace("\x00", "").split()))
     told: list[str] = []
     for part in _ENDS.split(words):
         if not (told and told[-1].rstrip(" .").lower().endswith(part.rstrip(" .").lower())):

@@ -17,6 +17,7 @@ from agentlink.agent.backends.base import Found
 from agentlink.agent.backends.native import adoption, events
 from agentlink.agent.backends.native.adoption import JobEntry
 from agentlink.agent.backends.native.attempts import CountedPod
+from agentlink.agent.backends.native.foreign import ForeignPod
 from agentlink.agent.backends.native.marks import Mark, Marks
 from agentlink.agent.backends.native.names import Names
 from agentlink.agent.backends.native.places import LEVELS, Keeper, Place, read_place
@@ -66,6 +67,8 @@ class _Space:
     """Why its quota cannot be written."""
     refusals: int = 0
     """How often in a row that was so."""
+    foreign: Sequence[ForeignPod] = ()
+    """Its pods with GPUs that Chamber did not make, as they were last seen."""
     room: dict[UUID, int] = field(default_factory=dict)
     """For how many pods of each attempt the quota leaves room."""
 
@@ -86,6 +89,12 @@ class _Job(NamedTuple):
     key: str
 
 
+class _Quota(NamedTuple):
+    """Errand: have a namespace's quota again where somebody changed or deleted it."""
+
+    namespace: str
+
+
 class _Quotas(NamedTuple):
     """Errand: have all quotas leave room for what there is, and for no more."""
 
@@ -93,7 +102,8 @@ class _Quotas(NamedTuple):
 class Spaces:
     """All bound namespaces of a cluster, looked after while `run` does.
 
-    `resources` are patterns of the device plugin's names. `counted` gives Chamber's pods that quotas count.
+    `resources` are patterns of the device plugin's names. `counted` gives Chamber's pods that quotas count, `foreign`
+    the pods with GPUs of a namespace that Chamber did not make.
     `on_change` is called when what there is to be told may have changed.
     """
 
@@ -107,7 +117,9 @@ class Spaces:
         resources: Sequence[str],
         counted: Callable[[], Iterable[CountedPod]],
         on_change: Callable[[], None],
+        foreign: Callable[[str], Sequence[ForeignPod]] = lambda _: [],
     ) -> None:
+        self._foreign = foreign
         self._kube, self._marks, self._keeper, self._names = kube, marks, keeper, names
         self._resources, self._counted, self._ring = resources, counted, on_change
         self._version = 1
@@ -121,7 +133,7 @@ class Spaces:
         self._over: set[UUID] = set()
         """Attempts of which no pod comes any more, though the server may not have heard of that."""
         self._told: dict[str, Verdict] = {}
-        self._work: Work[_Namespace | _Job | _Quotas | events.Event] = Work(self._do)
+        self._work: Work[_Namespace | _Job | _Quota | _Quotas | events.Event] = Work(self._do)
         self._places: Reflector[Place] = Reflector(
             kube, NAMESPACES, lambda body: read_place(body, names), on_change=self._on_place
         )
@@ -160,7 +172,7 @@ class Spaces:
                 reflector = Reflector(
                     self._kube, JOBS, self._read_job, namespace=name, on_change=self._on_job
                 )
-                self._spaces[name] = _Space(bound, reflector)
+                self._spaces[name] = _Space(bound, reflector, foreign=self._foreign(name))
                 self._work.add(_Namespace(name))
         self._bindings = namespaces.version
         self._change()
@@ -197,6 +209,13 @@ class Spaces:
         """
         space = self._spaces.get(assignment.namespace)
         return "" if space is None or space.problem == UNKNOWN else space.problem
+
+    def take_foreign(self, namespace: str) -> None:
+        """Take in that pods with GPUs that Chamber did not make may have come to a namespace, or gone."""
+        space = self._spaces.get(namespace)
+        if space is not None and space.foreign != (found := self._foreign(namespace)):
+            space.foreign = found
+            self._change()
 
     def changed(self, attempt: UUID) -> None:
         """Take in that pods of an attempt came or went: once those are gone that leave, there is room for no others."""
@@ -237,12 +256,14 @@ class Spaces:
 
     # Errands
 
-    async def _do(self, errand: "_Namespace | _Job | _Quotas | events.Event") -> float | None:
+    async def _do(self, errand: "_Namespace | _Job | _Quota | _Quotas | events.Event") -> float | None:
         if isinstance(errand, events.Event):
             await events.write(self._kube, errand)
         elif isinstance(errand, _Quotas):
             self._recount = None
             await self._set_quotas()
+        elif isinstance(errand, _Quota):
+            return await self._restore_quota(errand.namespace)
         elif isinstance(errand, _Namespace):
             space = self._spaces.get(errand.name)
             return None if space is None else await self._keep(space)
@@ -270,9 +291,20 @@ class Spaces:
         await self._set_quotas(name)
         if not space.unlimited:
             space.refusals = 0
+            self._work.add(_Quota(name))
             return None
         space.refusals += 1
         return min(TRY_AGAIN_SECONDS * (1 << min(space.refusals - 1, 16)), LOOK_AGAIN_SECONDS)
+
+    async def _restore_quota(self, name: str) -> float | None:
+        """Write a namespace's quota anew where it is not what was written; return when to look again."""
+        space = self._spaces.get(name)
+        if space is None or space.problem or space.unlimited:
+            return None
+        if not await self._keeper.has_quota(name):
+            self._keeper.forget(name)
+            await self._set_quotas(name)
+        return LOOK_AGAIN_SECONDS
 
     async def _set_quotas(self, only: str = "") -> None:
         """Have quotas leave room for what is planned and for what is not gone yet, one after the other: the latest
@@ -428,11 +460,16 @@ def _report(space: _Space, place: Place | None) -> NamespaceReport:
         for entry in entries
         if entry.mark is None and entry.described is None and not (entry.suspended or entry.finished)
     ]
+    jobs = {entry.uid for entry in foreign}  # those count with all that they ask for
+    others = [pod for pod in space.foreign if pod.owner not in jobs]
+    milli = sum(entry.gpus_milli for entry in foreign) + sum(pod.gpus_milli for pod in others)
     return NamespaceReport(
         namespace=space.bound.namespace,
         ready=space.known and not space.unlimited,
         problem=space.problem or space.unlimited,
         security=security if security in LEVELS else "",
         foreign_jobs=len(foreign),
-        foreign_gpus=-(-sum(entry.gpus_milli for entry in foreign) // GPU_MILLI),
+        foreign_gpus=-(-milli // GPU_MILLI),
+        foreign_pods=len(others),
+        foreign_pod_names=tuple(pod.name for pod in others[:MOST_TOLD]),
     )

@@ -22,7 +22,7 @@ def bind(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agentlink", "0019_drained_nodes"), ("teams", "0007_pools_name_their_clusters")]
+    dependencies = [("agentlink", "0020_foreign_pods"), ("teams", "0007_pools_name_their_clusters")]
     operations = [
         migrations.AddField(
             model_name="node",
