@@ -1,5 +1,7 @@
 """What a link, an address or a session is not good for: getting at the account of somebody else."""
 
+from collections.abc import Callable
+
 import pytest
 from django.contrib.auth.models import Group
 from django.core import mail
@@ -10,9 +12,9 @@ from pytest_django.fixtures import Settings
 
 from chamber import mailing
 from chamber.errors import Conflict, NotAllowed, Refusal
-from chamber.models import AccountLink, Scope, User
+from chamber.models import AccountLink, ApiToken, Scope, User
 from chamber.people import actions
-from chamber.tokens import create_token
+from chamber.tokens import MOST_TOKENS, create_token
 from teams import actions as on_teams
 from teams.actors import Actor
 from teams.members import org_admins
@@ -515,3 +517,77 @@ def test_one_address_gets_few_mails_whoever_causes_them(nlp: Team, olga: User, m
     assert again == [302] * 4 + [429]
     assert mailing.settle()
     assert len(mail.outbox) == 10
+
+
+CHANGED = {"oldpassword": PHRASE, "password1": NEXT, "password2": NEXT}
+
+
+def reset(user: User, *, by: User) -> None:
+    actions.use_link(secret=actions.new_link(by=actor(by), user=user).secret, password=NEXT)
+
+
+def disable_and_enable(user: User, *, by: User) -> None:
+    actions.disable(by=actor(by), user=user)
+    actions.enable(by=actor(by), user=user)
+
+
+@pytest.mark.parametrize("ends", [reset, disable_and_enable])
+@pytest.mark.parametrize("door", ["token", "password", "page"])
+def test_no_token_is_made_by_who_was_signed_out_meanwhile(
+    nlp: Team, olga: User, monkeypatch: pytest.MonkeyPatch, door: str, ends: Callable[..., None]
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    client, headers, new = on(vic), token_of(vic), ApiToken.new_secret
+
+    def meanwhile() -> str:
+        ends(vic, by=olga)
+        return new()
+
+    monkeypatch.setattr(ApiToken, "new_secret", staticmethod(meanwhile))
+    values = {"name": "again", "scope": "manage"}
+    if door == "token":
+        answer = Client().post("/api/v1/tokens/", values, "application/json", headers=headers)
+    elif door == "password":
+        login = {**values, "username": "vic", "password": PHRASE}
+        answer = Client().post("/api/v1/login/", login, "application/json")
+    else:
+        answer = client.post("/tokens/", {**values, "expires_in_days": 9})
+    assert answer.status_code == (422 if door == "page" else 409)
+    assert "meanwhile" in answer.content.decode()
+    assert not vic.api_tokens.filter(name="again").exists()
+
+
+def test_no_token_is_made_with_one_that_was_revoked_meanwhile(
+    nlp: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    headers, new = token_of(vic), ApiToken.new_secret
+
+    def meanwhile() -> str:
+        values = {**CHANGED, "revoke": "on"}
+        assert on(vic).post("/settings/password/", values).status_code == 302
+        User.objects.filter(pk=vic.pk).update(password=vic.password)  # the token alone tells
+        return new()
+
+    monkeypatch.setattr(ApiToken, "new_secret", staticmethod(meanwhile))
+    answer = Client().post(
+        "/api/v1/tokens/", {"name": "again", "scope": "manage"}, "application/json", headers=headers
+    )
+    assert answer.status_code == 409
+    assert "The token was revoked meanwhile" in answer.json()["detail"]
+    assert not vic.api_tokens.filter(revoked_at=None).exists()
+
+
+def test_one_person_has_so_many_valid_tokens_and_no_more(nlp: Team) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    ApiToken.objects.bulk_create(
+        ApiToken(user=vic, name="t", token_hash=str(n), prefix="chb", scope=Scope.READ)
+        for n in range(MOST_TOKENS)
+    )
+    answer = on(vic).post("/tokens/", {"name": "more", "scope": "read", "expires_in_days": 9})
+    assert answer.status_code == 422
+    assert f"You have {MOST_TOKENS} valid tokens, the most that are allowed" in answer.content.decode()
+    with pytest.raises(Conflict):
+        token_of(vic)
+    ApiToken.objects.filter(token_hash="7").update(revoked_at="2026-01-01T00:00:00Z")
+    token_of(vic)
