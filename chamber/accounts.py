@@ -4,13 +4,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.http import HttpRequest
 
+from chamber import sessions
 from chamber import sign_in_trail as trail
 from chamber.authentication import sign_in
 from chamber.mailing import public, send_quietly, server
 from chamber.models import User
+from chamber.names import forget_pending
+from chamber.people.mail import tell_old_address
 from chamber.tokens import revoke_all
 from teams.actors import Via
 from teams.picture import lock_tree
@@ -47,27 +51,36 @@ class Accounts(DefaultAccountAdapter):
         trail.signed_in(user, Via.PAGE)  # type: ignore[arg-type]  # AUTH_USER_MODEL
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:
-        """Store a new password, and note that; it ends the person's other sessions, and forgotten, their tokens."""
+        """Store a new password, and note that; it ends the person's other sessions, and forgotten, their tokens.
+
+        Of two who do it at once one is refused.
+        """
         person, page = cast("User", user), self.request.resolver_match
         forgotten = page is None or page.url_name != "account_change_password"
-        person.set_password(password)
+        hashed = make_password(password)  # before the row is locked: it takes a while
         with transaction.atomic():
+            sessions.lock_signed_in(person)
+            person.password = hashed
             person.save(update_fields=["password"])
             person.end_links()
+            forget_pending(person)
             trail.password_changed(person, tokens=revoke_all(person) if forgotten else None)
 
     def confirm_email(self, request: HttpRequest, email_address: "EmailAddress") -> bool:
         """Take an address that its owner has confirmed, and note that; return False where it is another account's."""
         with transaction.atomic():
             lock_tree()  # with which addresses are given
-            others = User.objects.exclude(pk=email_address.user_id)
+            rows = User.objects.select_for_update(no_key=True)  # with which it waits, see `forget_pending`
+            user = email_address.user = rows.get(pk=email_address.user_id)
+            others, old = User.objects.exclude(pk=user.pk), user.email
             if others.filter(email=email_address.email).exists() or not _awaits(email_address):
                 return False
-            user = email_address.user = User.objects.get(pk=email_address.user_id)
             confirmed = bool(super().confirm_email(request, email_address))
             if confirmed:
                 user.end_links()
                 trail.address_confirmed(user, email_address.email)
+        if confirmed:
+            tell_old_address(request, user, old)
         return confirmed
 
     def get_reset_password_from_key_url(self, key: str) -> str:

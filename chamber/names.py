@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from allauth.account.models import EmailAddress
 from django.contrib.auth.backends import ModelBackend
 from django.http import HttpRequest
 
@@ -25,6 +26,11 @@ def users_named(login: str) -> list[User]:
     found = [user for user in rows if user.username == login or len(rows) == 1]
     owner = user_of_address(login)
     return found if owner is None or owner in found else [*found, owner]
+
+
+def forget_pending(user: User) -> None:
+    """Make of no use the links that would confirm another address: whoever asked for one may be who is put out now."""
+    EmailAddress.objects.filter(user=user, verified=False).delete()
 
 
 def _clean(text: str) -> str:

@@ -14,14 +14,17 @@ from django.core.cache import caches
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 
 from chamber import live
+from chamber.errors import Conflict
 from chamber.transactions import if_free
 
 if TYPE_CHECKING:
     from chamber.models import User
 
 SEEN_EVERY = timedelta(minutes=1)
+ENDED = "You were signed out meanwhile; nothing was done. Sign in again."
 
 
 def user_of(session_key: str) -> Any:
@@ -46,6 +49,19 @@ def end(sessions: Iterable[UserSession]) -> int:
     UserSession.objects.filter(session_key__in=keys).delete()
     live.announce(*(live.session_topic(key) for key in keys))
     return len(keys)
+
+
+def lock_signed_in(user: "User") -> "User":
+    """Return the person's row, locked until the transaction ends, while what signed them in still does.
+
+    `user` is as the request found them. A new password, ended sessions and a disabled account change the hash of
+    their sessions: a request that was under way meanwhile is refused, or it would outlive what ended it.
+    """
+    rows: Any = auth.get_user_model().objects.select_for_update(no_key=True)
+    now: User | None = rows.filter(pk=user.pk, is_active=True).first()
+    if now is None or not constant_time_compare(now.get_session_auth_hash(), user.get_session_auth_hash()):
+        raise Conflict(ENDED, code="signed-out")
+    return now
 
 
 class SeenMiddleware:

@@ -41,7 +41,7 @@ def tokens_revoked(user: User, tokens: int) -> None:
 
 
 def password_refused(user: User) -> None:
-    """Note that who is signed in gave a wrong present password, in order to change it."""
+    """Note that who is signed in gave a wrong present password, in order to change it or the address."""
     audit.record(by=Actor.person(user, Via.PAGE), action="person.password-refused", target=user)
 
 

@@ -4,17 +4,19 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from chamber import live, sign_in_trail
-from chamber.errors import NotAllowed, NotVisible, Refusal
+from chamber import live, sessions, sign_in_trail
+from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
 from chamber.models import ApiToken, Scope, User
 from chamber.words import count
 from teams.actors import Via
 
 DEFAULT_DAYS = 90
 LONGEST_DAYS = 365
+MOST_TOKENS = 100
+"""Valid ones of one person."""
 
 
 def create_token(
@@ -23,7 +25,7 @@ def create_token(
     """Store a new token of `user` and return it with its secret, which nobody can read again.
 
     One made with another token (`made_with`) expires with that one at the latest: a leaked token cannot
-    renew itself.
+    renew itself. `user` is as they were authenticated: whoever was signed out since gets none.
     """
     if not 1 <= days <= LONGEST_DAYS:
         message = f"{count(days, 'day')}: a token may be valid for 1 to {LONGEST_DAYS} days."
@@ -33,8 +35,18 @@ def create_token(
         expires_at = min(expires_at, made_with.expires_at)
     secret = ApiToken.new_secret()
     with transaction.atomic():
+        owner = sessions.lock_signed_in(user)  # as do those who revoke all
+        valid = _valid(owner)
+        if made_with and not valid.filter(pk=made_with.pk).exists():
+            raise Conflict(
+                "The token was revoked meanwhile, or has expired: sign in again.", code="signed-out"
+            )
+        if valid.count() >= MOST_TOKENS:
+            raise Conflict(
+                f"You have {MOST_TOKENS} valid tokens, the most that are allowed: revoke one first."
+            )
         token = ApiToken.objects.create(
-            user=user,
+            user=owner,
             name=name,
             token_hash=ApiToken.hash_of(secret),
             prefix=secret[:12],
@@ -65,9 +77,12 @@ def revoke_token(
 
 
 def revoke_all(user: User) -> int:
-    """Revoke all valid tokens of somebody; return how many."""
-    now = timezone.now()
-    valid = ApiToken.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), user=user, revoked_at=None)
-    revoked = valid.update(revoked_at=now)
+    """Revoke all valid tokens of somebody, whose row is locked; return how many."""
+    revoked = _valid(user).update(revoked_at=timezone.now())
     live.announce(f"user:{user.pk}")
     return revoked
+
+
+def _valid(user: User) -> QuerySet[ApiToken]:
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    return ApiToken.objects.filter(unexpired, user=user, revoked_at=None)

@@ -4,19 +4,23 @@ from allauth.account.models import EmailAddress
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.hashers import check_password
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
+from rest_framework.exceptions import Throttled
 
-from chamber import sessions
-from chamber.errors import Refusal, no_such
+from chamber import sessions, sign_in_trail
+from chamber.authentication import TRIES_PER_NAME, bound_tries, too_many
+from chamber.errors import Conflict, Refusal, no_such
 from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
 from chamber.people import actions
 from chamber.people.actions import is_free
 from chamber.people.mail import CONFIRMATIONS_PER_HOUR, bound
+from chamber.views_sign_in import LONGEST_PASSWORD
 from chamber.words import count
 from teams.forms import show_refusal
 from teams.views.requests import actor, person
@@ -27,6 +31,14 @@ class ProfileForm(Form):
 
     name = forms.CharField(label="Name", max_length=300, required=False, help_text="As others see it.")
     email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
+    password = forms.CharField(
+        label="Present password",
+        max_length=LONGEST_PASSWORD,
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+        help_text="Asked for another e-mail address only.",
+    )
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # a Form's
@@ -35,6 +47,7 @@ class ProfileForm(Form):
                 "email"
             ].help_text = "Another one counts once you have confirmed it by the link mailed there."
         else:
+            del self.fields["password"]
             self.fields["email"].disabled = True
             self.fields[
                 "email"
@@ -70,18 +83,39 @@ def _change(request: HttpRequest, form: ProfileForm) -> None:
     """Store the name, and mail to a new address what confirms it."""
     user, email = person(request), form.cleaned_data["email"].lower()
     another = bool(email) and email != user.email
+    if another:
+        _require_password(request, user, form.cleaned_data["password"])
     free = another and is_free(user, email)
     if another:
         bound(request, "confirm", by=user, to=email, most=CONFIRMATIONS_PER_HOUR)
     actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
     if another:
         # Of an address of somebody else the same is said: it is not this person's to know who has an account.
-        EmailAddress.objects.add_new_email(request, user, email, send_verification=free)
+        with transaction.atomic():
+            sessions.lock_signed_in(user)
+            EmailAddress.objects.add_new_email(request, user, email, send_verification=free)
         messages.success(
             request, f"Confirm {email} by the link that is mailed there; until then the address stays."
         )
     else:
         messages.success(request, "Your profile is changed.")
+
+
+def _require_password(request: HttpRequest, user: User, password: str) -> None:
+    """Refuse a wrong present password: by the address a forgotten one is set anew, and a session may be stolen."""
+    if not user.has_usable_password():
+        raise Conflict(
+            "Your account has no password to confirm it with: ask an organisation admin to change the address."
+        )
+    if not password:
+        raise Refusal("Give your present password to change the e-mail address.", field="password")
+    try:
+        bound_tries(request, "present-password", most=TRIES_PER_NAME, of=str(user.pk))
+    except Throttled as error:
+        raise too_many(error) from error
+    if not check_password(password, user.password):
+        sign_in_trail.password_refused(user)
+        raise Refusal("This is not your password.", field="password")
 
 
 @require_POST
@@ -101,8 +135,6 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 @require_POST
 def end_others(request: HttpRequest) -> HttpResponse:
     """End all of one's own sessions but this one."""
-    key = request.session.session_key or ""
-    ended = actions.end_sessions(by=actor(request), user=person(request), but_key=key)
-    update_session_auth_hash(request, User.objects.get(pk=person(request).pk))
+    ended = actions.end_sessions(by=actor(request), user=person(request), keep=request)
     messages.success(request, f"{count(ended['sessions'], 'other session')} ended.")
     return redirect("chamber:settings")

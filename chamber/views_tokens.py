@@ -10,11 +10,13 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
+from chamber.errors import Refusal
 from chamber.forms import Form
 from chamber.http import page
 from chamber.models import ApiToken, Scope
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token
 from chamber.tokens import revoke_token as revoke
+from teams.forms import show_refusal
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -45,15 +47,18 @@ def tokens(request: HttpRequest) -> HttpResponse:
     made, secret, status = None, "", 200
     if request.method == "POST":
         if form.is_valid():
-            made, secret = create_token(
-                user=user,
-                name=form.cleaned_data["name"],
-                scope=Scope(form.cleaned_data["scope"]),
-                days=form.cleaned_data["expires_in_days"],
-            )
-            form = TokenForm()
-        else:
-            status = 422
+            try:
+                made, secret = create_token(
+                    user=user,
+                    name=form.cleaned_data["name"],
+                    scope=Scope(form.cleaned_data["scope"]),
+                    days=form.cleaned_data["expires_in_days"],
+                )
+            except Refusal as refusal:
+                show_refusal(form, refusal)
+            else:
+                form = TokenForm()
+        status = 422 if form.errors else 200
     own = ApiToken.objects.filter(user=user, revoked_at=None).order_by("-created_at", "-id")
     context = {"form": form, "tokens": own, "made": made, "secret": secret, "now": timezone.now()}
     response = page(request, "chamber/tokens.html", context, status=status)

@@ -14,16 +14,19 @@ from enum import StrEnum
 from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
 from django.conf import settings
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
 
 from chamber import live, sessions
 from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
 from chamber.models import AccountLink, LinkPurpose, User
+from chamber.names import forget_pending
 from chamber.people.reading import is_invited, people, people_for
 from chamber.tokens import revoke_all
 from chamber.words import count
@@ -172,8 +175,16 @@ def find_link(secret: str) -> AccountLink:
 
 
 def _is_good_for(link: AccountLink, user: User) -> bool:
-    """Return whether an open link still sets this person's password: an invitation only that which is their first."""
-    return user.is_active and (link.purpose != LinkPurpose.INVITATION or is_invited(user))
+    """Return whether an open link still sets this person's password: an invitation only that which is their first.
+
+    One that was not mailed, its maker may have read: it is good while they could make it.
+    """
+    if not user.is_active or (link.purpose == LinkPurpose.INVITATION and not is_invited(user)):
+        return False
+    if link.mailed_to or link.made_by_id is None:
+        return True
+    maker = User.objects.filter(pk=link.made_by_id, is_active=True).first()
+    return maker is not None and may_link(maker, user)
 
 
 def _gone() -> Refusal:
@@ -203,6 +214,7 @@ def use_link(*, secret: str, password: str) -> User:
             raise _gone()
         user.password = hashed
         user.save(update_fields=["password"])
+        forget_pending(user)
         if link.mailed_to and link.mailed_to == user.email:
             EmailAddress.objects.update_or_create(
                 user=user, email=user.email, defaults={"verified": True, "primary": True}
@@ -241,7 +253,7 @@ def disable(
         user.session_generation += 1
         user.save(update_fields=["is_active", "session_generation"])
         ended = {"sessions": _end_sessions(user), **_end_what_lets_in(user)}
-        user.links_made.filter(used_at=None, mailed_to="").delete()  # they have read those
+        user.links_made.filter(used_at=None, mailed_to="").delete()  # they read those
         done = _settle(by, user, workloads, heir)
         after = {**ended, "workloads": f"{done} {SETTLED[workloads]}"} | (
             {"to": heir.username} if heir else {}
@@ -273,25 +285,30 @@ def end_sessions(
     by: Actor,
     user: User,
     only: UserSession | None = None,
-    but_key: str | None = None,
+    keep: HttpRequest | None = None,
     tokens: bool = False,
 ) -> dict[str, int]:
     """End somebody's sessions: one, or all; with `tokens`, revoke those as well.
 
-    One's own, and as an organisation admin anybody's. The one with `but_key` has to be given its new hash
-    (`django.contrib.auth.update_session_auth_hash`).
+    One's own, and as an organisation admin anybody's. Of all, the session of the request `keep` stays.
     """
     with transaction.atomic():
-        user = _locked(user)
-        if by.user != user:
+        if by.user == user:
+            user = sessions.lock_signed_in(user)
+        else:
+            user = _locked(user)
             _require(by)
         rows = UserSession.objects.filter(user=user)
         if only is not None:
             ended = {"sessions": sessions.end(rows.filter(pk=only.pk))}
         else:
-            ended = {"sessions": sessions.end(rows.exclude(session_key=but_key or ""))}
+            kept = keep.session.session_key if keep else None
+            ended = {"sessions": sessions.end(rows.exclude(session_key=kept or ""))}
             user.session_generation += 1
             user.save(update_fields=["session_generation"])
+            forget_pending(user)
+            if keep:
+                update_session_auth_hash(keep, user)
         if tokens:
             ended |= _end_what_lets_in(user)
         audit.record(by=by, action="person.sessions-ended", target=user, after=ended)
@@ -320,7 +337,7 @@ def _end_sessions(user: User) -> int:
 def _end_what_lets_in(user: User) -> dict[str, int]:
     """Revoke somebody's tokens, links and addresses that wait to be confirmed; return how many tokens."""
     user.end_links()
-    EmailAddress.objects.filter(user=user, verified=False).delete()
+    forget_pending(user)
     return {"tokens": revoke_all(user)}
 
 

@@ -17,7 +17,7 @@ from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.models import User
 from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
-from chamber.people.mail import bound, deliver
+from chamber.people.mail import bound, deliver, tell_old_address
 from chamber.people.reading import State
 from chamber.rest import NewestFirst
 from teams.actions.members import find_person
@@ -240,7 +240,8 @@ class PersonDetail(APIView):
     def patch(self, request: Request, username: str) -> Response:
         """Give them another name or e-mail address."""
         shown = reading.person_for(person(request), username)
-        actions.change(by=actor(request), user=shown.user, **values_of(request, PersonPatch))
+        changed = actions.change(by=actor(request), user=shown.user, **values_of(request, PersonPatch))
+        tell_old_address(request._request, changed, shown.user.email)
         return Response(_shape(reading.person_for(person(request), username)))
 
 

@@ -10,6 +10,7 @@ from chamber import mailing
 from chamber.authentication import bound_tries, too_many
 from chamber.models import AccountLink, LinkPurpose, User
 from chamber.people.actions import Made, lasts
+from chamber.people.reading import is_invited
 
 HOUR = 3600
 LINKS_PER_HOUR = 500
@@ -40,6 +41,16 @@ def deliver(made: Made, request: HttpRequest) -> str:
     # Whoever uses it shows nothing of the address, and its maker has read it.
     AccountLink.objects.filter(pk=link.pk).update(mailed_to="")
     return url
+
+
+def tell_old_address(request: HttpRequest, user: User, old: str) -> None:
+    """Mail to the address of before that it is the account's no more, where another one took its place.
+
+    Not of who is only invited: that address may have been mistyped. Outside of any transaction.
+    """
+    if not (settings.MAIL and old) or old == user.email or is_invited(user):
+        return
+    get_adapter(request).send_mail("account/email/address_changed", old, {"username": user.username})
 
 
 def bound(request: HttpRequest, kind: str, *, by: User, to: str, most: int = LINKS_PER_HOUR) -> None:

@@ -20,7 +20,7 @@ from chamber.http import page
 from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
-from chamber.people.mail import bound, deliver
+from chamber.people.mail import bound, deliver, tell_old_address
 from chamber.words import count
 from teams.actions.members import find_person
 from teams.forms import show_refusal
@@ -82,10 +82,11 @@ def one(request: HttpRequest, username: str) -> HttpResponse:
     form = PersonForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
-            actions.change(by=actor(request), user=shown.user, **form.cleaned_data)
+            changed = actions.change(by=actor(request), user=shown.user, **form.cleaned_data)
         except Refusal as refusal:
             show_refusal(form, refusal)
         else:
+            tell_old_address(request, changed, shown.user.email)
             messages.success(request, f"{username} is changed.")
             return redirect("chamber:person", username)
     return _person_page(request, shown, form=form)

@@ -234,7 +234,12 @@ def test_a_session_of_somebody_else_is_not_there(page: Client, acme: Team) -> No
 
 
 def test_ones_own_new_address_counts_once_it_is_confirmed(page: Client, olga: User, mailed: None) -> None:
-    assert page.post("/settings/", {"name": "Olga O", "email": "new@acme.example"}).status_code == 302
+    assert (
+        page.post(
+            "/settings/", {"name": "Olga O", "email": "new@acme.example", "password": PHRASE}
+        ).status_code
+        == 302
+    )
     assert mailing.settle()
     olga.refresh_from_db()
     assert (str(olga), olga.email) == ("Olga O", "olga@example.org")
@@ -254,7 +259,7 @@ def test_nobody_takes_the_address_of_another_account_or_learns_that_it_is_one(
     member(acme, Role.VIEWER, "ada")
     told = []
     for address in ("ADA@example.org", "eve@example.org"):
-        text = page.post("/settings/", {"email": address}, follow=True).content.decode()
+        text = page.post("/settings/", {"email": address, "password": PHRASE}, follow=True).content.decode()
         told.append(re.sub(TOKEN, "", text).replace(address.lower(), "ADDRESS").replace(address, "ADDRESS"))
         assert "Confirm ADDRESS by the link" in told[-1]
     assert told[0] == told[1]

@@ -1,5 +1,7 @@
 """What a link, an address or a session is not good for: getting at the account of somebody else."""
 
+from collections.abc import Callable
+
 import pytest
 from django.contrib.auth.models import Group
 from django.core import mail
@@ -8,11 +10,11 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from chamber import mailing
+from chamber import mailing, views_sign_in
 from chamber.errors import Conflict, NotAllowed, Refusal
-from chamber.models import AccountLink, Scope, User
+from chamber.models import AccountLink, ApiToken, Scope, User
 from chamber.people import actions
-from chamber.tokens import create_token
+from chamber.tokens import MOST_TOKENS, create_token
 from teams import actions as on_teams
 from teams.actors import Actor
 from teams.members import org_admins
@@ -217,7 +219,9 @@ def test_an_address_that_is_not_confirmed_neither_signs_in_nor_resets(
     nlp: Team, olga: User, mailed: None
 ) -> None:
     vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
-    assert on(vic).post("/settings/", {"email": "typo@stranger.example"}).status_code == 302
+    assert (
+        on(vic).post("/settings/", {"email": "typo@stranger.example", "password": PHRASE}).status_code == 302
+    )
     assert mailed_link("/address/")
     mail.outbox.clear()
     values = {"login": "typo@stranger.example", "password": PHRASE}
@@ -249,7 +253,7 @@ def test_a_corrected_address_ends_the_link_that_was_mailed_to_the_wrong_one(olga
 
 def test_a_pending_address_ends_where_an_admin_gives_another(nlp: Team, olga: User, mailed: None) -> None:
     vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
-    on(vic).post("/settings/", {"email": "mine@x.example"})
+    on(vic).post("/settings/", {"email": "mine@x.example", "password": PHRASE})
     link = mailed_link("/address/")
     actions.change(by=actor(olga), user=vic, email="given@acme.example")
     assert Client().post(link).status_code == 410
@@ -280,7 +284,7 @@ def test_confirming_takes_no_address_that_another_account_was_given_meanwhile(
     nlp: Team, olga: User, mailed: None, given: str
 ) -> None:
     vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
-    on(vic).post("/settings/", {"email": "later@acme.example"})
+    on(vic).post("/settings/", {"email": "later@acme.example", "password": PHRASE})
     link = mailed_link("/address/")
     actions.invite(by=actor(olga), username="otto", email=given)
     answer = Client().post(link, follow=True)
@@ -301,7 +305,7 @@ def test_the_database_refuses_an_address_twice_in_whatever_case(nlp: Team) -> No
 
 def test_a_confirmed_address_ends_the_links_of_before(nlp: Team, olga: User, mailed: None) -> None:
     vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
-    on(vic).post("/settings/", {"email": "mine@x.example"})
+    on(vic).post("/settings/", {"email": "mine@x.example", "password": PHRASE})
     made = actions.new_link(by=actor(olga), user=vic)
     assert Client().post(mailed_link("/address/")).status_code == 302
     vic.refresh_from_db()
@@ -358,7 +362,7 @@ def test_links_lead_to_the_public_address_whatever_the_request_says(
     mail.outbox.clear()
     client = Client(**elsewhere)  # type: ignore[arg-type]
     client.force_login(vic)
-    client.post("/settings/", {"email": "mine@x.example"})
+    client.post("/settings/", {"email": "mine@x.example", "password": PHRASE})
     assert mailed_link("/address/").startswith("https://chamber.example.org/sign-in/address/")
     mail.outbox.clear()
     client.force_login(olga)
@@ -423,7 +427,7 @@ def test_the_link_for_an_address_that_no_mail_can_be_written_to_is_shown(olga: U
 
 def test_the_link_that_confirms_an_address_signs_nobody_else_out(nlp: Team, olga: User, mailed: None) -> None:
     vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
-    on(vic).post("/settings/", {"email": "mine@x.example"})
+    on(vic).post("/settings/", {"email": "mine@x.example", "password": PHRASE})
     link, browser = mailed_link("/address/"), on(olga)
     assert browser.get(link).status_code == 200
     assert browser.post(link).status_code == 302
@@ -436,7 +440,7 @@ def test_mailed_links_of_before_somebody_was_put_out_stay_ended_when_they_are_le
     nlp: Team, olga: User, mailed: None
 ) -> None:
     vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
-    on(vic).post("/settings/", {"email": "mine@x.example"})
+    on(vic).post("/settings/", {"email": "mine@x.example", "password": PHRASE})
     Client().post("/sign-in/forgotten/", {"email": "vic@example.org"})
     assert mailing.settle()
     reset, confirm = (
@@ -489,7 +493,10 @@ def test_a_changed_password_leaves_tokens_unless_chosen(nlp: Team) -> None:
 
 def test_nobody_has_very_many_mails_sent(nlp: Team, olga: User, mailed: None) -> None:
     vic = on(member(nlp, Role.VIEWER, "vic", password=PHRASE))
-    statuses = [vic.post("/settings/", {"email": f"v{n}@x.example"}).status_code for n in range(12)]
+    statuses = [
+        vic.post("/settings/", {"email": f"v{n}@x.example", "password": PHRASE}).status_code
+        for n in range(12)
+    ]
     assert statuses == [302] * 10 + [429] * 2
     assert vic.post("/settings/", {"name": "Vic"}).status_code == 302, "what sends no mail goes on"
     assert mailing.settle()
@@ -498,7 +505,9 @@ def test_nobody_has_very_many_mails_sent(nlp: Team, olga: User, mailed: None) ->
 
 def test_one_address_gets_few_mails_whoever_causes_them(nlp: Team, olga: User, mailed: None) -> None:
     statuses = [
-        on(member(nlp, Role.VIEWER, f"v{n}")).post("/settings/", {"email": "victim@x.example"}).status_code
+        on(member(nlp, Role.VIEWER, f"v{n}", password=PHRASE))
+        .post("/settings/", {"email": "victim@x.example", "password": PHRASE})
+        .status_code
         for n in range(6)
     ]
     assert statuses == [302] * 5 + [429]
@@ -515,3 +524,219 @@ def test_one_address_gets_few_mails_whoever_causes_them(nlp: Team, olga: User, m
     assert again == [302] * 4 + [429]
     assert mailing.settle()
     assert len(mail.outbox) == 10
+
+
+MINE = {"email": "mine@x.example", "password": PHRASE}
+CHANGED = {"oldpassword": PHRASE, "password1": NEXT, "password2": NEXT}
+
+
+def reset(user: User, *, by: User) -> None:
+    actions.use_link(secret=actions.new_link(by=actor(by), user=user).secret, password=NEXT)
+
+
+@pytest.mark.parametrize("how", ["changed", "by a link", "by mail", "others ended", "all ended"])
+def test_a_pending_address_ends_with_the_password_or_the_sessions_of_before(
+    nlp: Team, olga: User, mailed: None, how: str
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    assert on(vic).post("/settings/", MINE).status_code == 302
+    confirm = mailed_link("/address/")
+    mail.outbox.clear()
+    if how == "changed":
+        assert on(vic).post("/settings/password/", CHANGED).status_code == 302
+    elif how == "by a link":
+        reset(vic, by=olga)
+    elif how == "by mail":
+        Client().post("/sign-in/forgotten/", {"email": "vic@example.org"})
+        assert set_by(mailed_link("/forgotten/"), NEXT) == 302
+    elif how == "others ended":
+        assert on(vic).post("/settings/sessions/end-others/").status_code == 302
+    else:
+        assert on(olga).delete("/api/v1/people/vic/sessions/").status_code == 200
+    assert Client().post(confirm).status_code == 410
+    vic.refresh_from_db()
+    assert vic.email == "vic@example.org"
+
+
+def test_another_address_takes_the_present_password_within_the_bound_of_tries(
+    nlp: Team, mailed: None
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    client = on(vic)
+    assert 'autocomplete="current-password"' in client.get("/settings/").content.decode()
+    answer = client.post("/settings/", {"email": "mine@x.example"})
+    assert answer.status_code == 422
+    assert "Give your present password to change the e-mail address." in answer.content.decode()
+    answer = client.post("/settings/", {**MINE, "password": "wrong"})
+    assert (answer.status_code, "This is not your password." in answer.content.decode()) == (422, True)
+    assert AuditEvent.objects.filter(action="person.password-refused", actor="vic").count() == 1
+    wrong = [
+        client.post("/settings/password/", {**CHANGED, "oldpassword": "x"}).status_code for _ in range(9)
+    ]
+    assert wrong == [422] * 9
+    assert client.post("/settings/", MINE).status_code == 429, "the tries of both are counted together"
+    assert client.post("/settings/", {"name": "Vic", "email": vic.email}).status_code == 302
+    assert mailing.settle()
+    assert mail.outbox == []
+    vic.set_unusable_password()
+    vic.save()
+    answer = on(vic).post("/settings/", MINE)
+    assert answer.status_code == 422
+    assert "ask an organisation admin to change the address" in answer.content.decode()
+    assert not vic.emailaddress_set.exists()  # type: ignore[attr-defined]
+
+
+def test_an_address_is_not_asked_for_by_who_was_signed_out_meanwhile(
+    nlp: Team, olga: User, mailed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    change = actions.change
+
+    def meanwhile(**given: object) -> User:
+        reset(vic, by=olga)
+        return change(**given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(actions, "change", meanwhile)
+    assert on(vic).post("/settings/", MINE).status_code == 422
+    assert not vic.emailaddress_set.exists()  # type: ignore[attr-defined]
+
+
+def test_the_address_of_before_is_told_that_another_took_its_place(
+    nlp: Team, olga: User, mailed: None
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    on(vic).post("/settings/", MINE)
+    assert Client().post(mailed_link("/address/")).status_code == 302
+    page = on(olga)
+    assert page.post("/people/vic/", {"name": "", "email": "two@x.example"}).status_code == 302
+    for email in ("three@x.example", "three@x.example"):
+        answer = page.patch("/api/v1/people/vic/", {"email": email}, "application/json")
+        assert answer.status_code == 200
+    actions.invite(by=actor(olga), username="ivy", email="mistyped@stranger.example")
+    assert page.post("/people/ivy/", {"name": "", "email": "ivy@x.example"}).status_code == 302
+    assert mailing.settle()
+    told = [message for message in mail.outbox if message.subject.startswith("Another e-mail address")]
+    assert [message.to for message in told] == [["vic@example.org"], ["mine@x.example"], ["two@x.example"]]
+    assert "Your account vic at " in str(told[0].body)
+
+
+@pytest.mark.parametrize("how", ["role taken", "role changed", "out of the group", "lead no more"])
+def test_a_link_that_was_shown_ends_with_the_role_of_its_maker(
+    acme: Team, nlp: Team, olga: User, how: str
+) -> None:
+    role, team = (Role.LEAD, nlp) if how == "lead no more" else (Role.ORG_ADMIN, acme)
+    otto = member(team, Role.VIEWER if how == "out of the group" else role, "otto")
+    binding, group = Binding.objects.get(user=otto), Group.objects.create(name="ops")
+    if how == "out of the group":
+        Binding.objects.create(group=group, team=acme, role=Role.ORG_ADMIN)
+        group.user_set.add(otto)
+    places = {"team": nlp, "role": Role.VIEWER}
+    shown = actions.invite(by=actor(otto), username="ivy", **places)  # type: ignore[arg-type]
+    joe = {"username": "joe", "email": "joe@x.example", **places}
+    sent = actions.invite(by=actor(otto), **joe, mailed=True)  # type: ignore[arg-type]
+    kim = member(nlp, Role.VIEWER, "kim")
+    console = actions.new_link(by=SYSTEM, user=kim)
+    links = [shown] if how == "lead no more" else [shown, actions.new_link(by=actor(otto), user=olga)]
+    for each in links:
+        actions.find_link(each.secret)
+    if how == "role changed":
+        on_teams.change_role(by=actor(olga), binding=binding, role=Role.VIEWER)
+    elif how == "out of the group":
+        on_teams.remove_from_group(by=actor(olga), group=group, user=otto)
+    else:
+        on_teams.remove_member(by=actor(olga), binding=binding)
+    for each in links:
+        assert is_of_no_use(each.secret)
+        assert Client().get(f"/welcome/{each.secret}/").status_code == 410
+    actions.use_link(secret=sent.secret, password=NEXT)
+    actions.use_link(secret=console.secret, password=NEXT)
+
+
+def disable_and_enable(user: User, *, by: User) -> None:
+    actions.disable(by=actor(by), user=user)
+    actions.enable(by=actor(by), user=user)
+
+
+@pytest.mark.parametrize("ends", [reset, disable_and_enable])
+@pytest.mark.parametrize("door", ["token", "password", "page"])
+def test_no_token_is_made_by_who_was_signed_out_meanwhile(
+    nlp: Team, olga: User, monkeypatch: pytest.MonkeyPatch, door: str, ends: Callable[..., None]
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    client, headers, new = on(vic), token_of(vic), ApiToken.new_secret
+
+    def meanwhile() -> str:
+        ends(vic, by=olga)
+        return new()
+
+    monkeypatch.setattr(ApiToken, "new_secret", staticmethod(meanwhile))
+    values = {"name": "again", "scope": "manage"}
+    if door == "token":
+        answer = Client().post("/api/v1/tokens/", values, "application/json", headers=headers)
+    elif door == "password":
+        login = {**values, "username": "vic", "password": PHRASE}
+        answer = Client().post("/api/v1/login/", login, "application/json")
+    else:
+        answer = client.post("/tokens/", {**values, "expires_in_days": 9})
+    assert answer.status_code == (422 if door == "page" else 409)
+    assert "meanwhile" in answer.content.decode()
+    assert not vic.api_tokens.filter(name="again").exists()
+
+
+def test_no_token_is_made_with_one_that_was_revoked_meanwhile(
+    nlp: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    headers, new = token_of(vic), ApiToken.new_secret
+
+    def meanwhile() -> str:
+        values = {**CHANGED, "revoke": "on"}
+        assert on(vic).post("/settings/password/", values).status_code == 302
+        User.objects.filter(pk=vic.pk).update(password=vic.password)  # the token alone tells
+        return new()
+
+    monkeypatch.setattr(ApiToken, "new_secret", staticmethod(meanwhile))
+    answer = Client().post(
+        "/api/v1/tokens/", {"name": "again", "scope": "manage"}, "application/json", headers=headers
+    )
+    assert answer.status_code == 409
+    assert "The token was revoked meanwhile" in answer.json()["detail"]
+    assert not vic.api_tokens.filter(revoked_at=None).exists()
+
+
+def test_one_person_has_so_many_valid_tokens_and_no_more(nlp: Team) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    ApiToken.objects.bulk_create(
+        ApiToken(user=vic, name="t", token_hash=str(n), prefix="chb", scope=Scope.READ)
+        for n in range(MOST_TOKENS)
+    )
+    answer = on(vic).post("/tokens/", {"name": "more", "scope": "read", "expires_in_days": 9})
+    assert answer.status_code == 422
+    assert f"You have {MOST_TOKENS} valid tokens, the most that are allowed" in answer.content.decode()
+    with pytest.raises(Conflict):
+        token_of(vic)
+    ApiToken.objects.filter(token_hash="7").update(revoked_at="2026-01-01T00:00:00Z")
+    token_of(vic)
+
+
+@pytest.mark.parametrize("ends", [reset, disable_and_enable])
+@pytest.mark.parametrize("path", ["/settings/sessions/end-others/", "/settings/password/"])
+def test_a_session_that_was_ended_does_not_go_on_by_a_request_under_way(
+    nlp: Team, olga: User, monkeypatch: pytest.MonkeyPatch, path: str, ends: Callable[..., None]
+) -> None:
+    vic = member(nlp, Role.VIEWER, "vic", password=PHRASE)
+    thief = on(vic)
+    thief.get("/settings/")
+    module, name = (actions, "end_sessions") if "sessions" in path else (views_sign_in, "bound_tries")
+    act = getattr(module, name)
+
+    def meanwhile(*args: object, **given: object) -> object:
+        monkeypatch.setattr(module, name, act)
+        ends(vic, by=olga)
+        return act(*args, **given)
+
+    monkeypatch.setattr(module, name, meanwhile)
+    assert thief.post(path, CHANGED).status_code in {400, 409}
+    assert thief.get("/settings/").status_code == 302
+    vic.refresh_from_db()
+    assert vic.check_password(NEXT if ends is reset else PHRASE)
