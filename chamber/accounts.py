@@ -11,6 +11,7 @@ from chamber import sign_in_trail as trail
 from chamber.authentication import sign_in
 from chamber.mailing import public, send_quietly, server
 from chamber.models import User
+from chamber.sessions import HELD_LINK
 from chamber.tokens import revoke_all
 from teams.actors import Via
 from teams.picture import lock_tree
@@ -42,8 +43,9 @@ class Accounts(DefaultAccountAdapter):
         return sign_in(request, name, credentials["password"], via=Via.PAGE)
 
     def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
-        """Begin a session, and note it."""
+        """Begin a session, and note it; a link that somebody opened before in this browser is not theirs."""
         super().login(request, user)
+        request.session.pop(HELD_LINK, None)
         trail.signed_in(user, Via.PAGE)  # type: ignore[arg-type]  # AUTH_USER_MODEL
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
-from chamber import sessions
+from chamber import sessions, sign_in_trail
 from chamber.errors import Refusal, no_such
 from chamber.forms import Form
 from chamber.http import page
@@ -76,6 +76,7 @@ def _change(request: HttpRequest, form: ProfileForm) -> None:
     actions.change(by=actor(request), user=user, name=form.cleaned_data["name"])
     if another:
         # Of an address of somebody else the same is said: it is not this person's to know who has an account.
+        sign_in_trail.address_asked(user, email)
         EmailAddress.objects.add_new_email(request, user, email, send_verification=free)
         messages.success(
             request, f"Confirm {email} by the link that is mailed there; until then the address stays."
