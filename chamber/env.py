@@ -1,11 +1,17 @@
 """Typed reading of the environment: a bad value stops the program with one sentence that names it."""
 
 import os
+import re
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
+
+LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
+NAME = rf"{LABEL}(?:\.{LABEL})*"
+PLACE = re.compile(rf"https?://(?:{NAME}|\[[0-9a-f:.]+\])(?::[0-9]{{1,5}})?", re.IGNORECASE)
+"""Where a server is reached: an origin with one host."""
 
 asked: set[str] = set()
 """Every name that was looked for, so that `chamber doctor` can tell which ones mean nothing."""
@@ -84,7 +90,7 @@ def origin(name: str) -> str:
         whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         whole = False
-    if not whole or value.lower() != f"{parts.scheme}://{parts.netloc}".lower() or "@" in parts.netloc:
+    if not whole or not PLACE.fullmatch(value):
         _stop(name, value, "a URL with a name and without a path, such as https://chamber.example.org")
     return value
 
