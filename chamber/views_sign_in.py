@@ -129,14 +129,14 @@ class ForgottenForm(Sentences, ResetPasswordForm):
         self.fields["email"].label = "E-mail address"
 
     def clean_email(self) -> str:
-        """Find whose address it is, and return it as it is stored; one that waits to be confirmed is nobody's.
+        """Find whose address it is; one that waits to be confirmed is nobody's.
 
         Who was invited and never signed in has no password to forget: the address may be that of whoever typed it.
         """
         email: str = self.cleaned_data["email"]
         user = user_of_address(email)
         self.users = [user] if user is not None and user.is_active and not is_invited(user) else []
-        return self.users[0].email if self.users else email
+        return email
 
 
 @method_decorator(login_not_required, name="dispatch")

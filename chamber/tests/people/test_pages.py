@@ -164,12 +164,6 @@ def test_one_signs_in_by_name_or_address(acme: Team, login: str) -> None:
     assert told("person.signed-in") == [("ada", "ada", "127.0.0.1")]
 
 
-def test_the_trail_keeps_no_zone_of_an_address(acme: Team) -> None:
-    member(acme, Role.VIEWER, "ada", password=PHRASE)
-    sign_in("ada", PHRASE, "fe80::1%eth0<b>")
-    assert told("person.signed-in") == [("ada", "ada", "fe80::1")]
-
-
 def test_what_was_tried_in_vain_is_noted_without_what_was_typed(acme: Team) -> None:
     member(acme, Role.VIEWER, "ada", password=PHRASE)
     for login in ("ada", "my secret typed in the wrong field"):
