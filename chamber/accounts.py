@@ -15,6 +15,7 @@ from chamber.mailing import public, send_quietly, server
 from chamber.models import User
 from chamber.names import forget_pending
 from chamber.people.mail import tell_old_address
+from chamber.sessions import HELD_LINK
 from chamber.tokens import revoke_all
 from teams.actors import Via
 from teams.picture import lock_tree
@@ -46,8 +47,9 @@ class Accounts(DefaultAccountAdapter):
         return sign_in(request, name, credentials["password"], via=Via.PAGE)
 
     def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
-        """Begin a session, and note it."""
+        """Begin a session, and note it; a link that somebody opened before in this browser is not theirs."""
         super().login(request, user)
+        request.session.pop(HELD_LINK, None)
         trail.signed_in(user, Via.PAGE)  # type: ignore[arg-type]  # AUTH_USER_MODEL
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:

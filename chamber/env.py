@@ -13,6 +13,8 @@ NAME = rf"{LABEL}(?:\.{LABEL})*"
 HOST = re.compile(rf"\*|\.?{NAME}", re.IGNORECASE)
 ORIGIN = re.compile(rf"https?://(?:(?:\*\.)?{NAME}|\[[0-9a-f:.]+\])(?::[0-9]{{1,5}})?")
 """As browsers write it, which is what it is compared with: in small letters, without a slash at its end."""
+PLACE = re.compile(rf"https?://(?:{NAME}|\[[0-9a-f:.]+\])(?::[0-9]{{1,5}})?", re.IGNORECASE)
+"""Where a server is reached: an origin with one host."""
 
 asked: set[str] = set()
 """Every name that was looked for, so that `chamber doctor` can tell which ones mean nothing."""
@@ -91,7 +93,7 @@ def origin(name: str) -> str:
         whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         whole = False
-    if not whole or value.lower() != f"{parts.scheme}://{parts.netloc}".lower() or "@" in parts.netloc:
+    if not whole or not PLACE.fullmatch(value):
         _stop(name, value, "a URL with a name and without a path, such as https://chamber.example.org")
     return value
 

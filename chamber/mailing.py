@@ -57,6 +57,14 @@ def settings_of(url: str) -> dict[str, Any]:
     }
 
 
+def sender(public_url: str, hosts: list[str]) -> str:
+    """Return from whom mails come unless told: from the host of the public address, else the first that is one name."""
+    host = urlsplit(public_url).hostname or next(each for each in hosts if not each.startswith(("*", ".")))
+    if ":" in host and not host.startswith("["):
+        host = f"[IPv6:{host}]"
+    return f"Chamber <chamber@{host}>"
+
+
 def public(url: str) -> str:
     """Return the address that people are given for a page of this server: begun as CHAMBER_PUBLIC_URL says, not as the
     request did that caused it.

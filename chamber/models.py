@@ -52,8 +52,8 @@ class User(AbstractUser):
         return self.get_full_name() or self.username
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Store the row, its address in small letters; what may end sessions has open pages looked at again."""
-        self.email = self.email.lower()
+        """Store the row, address trimmed, in small letters; what may end sessions has open pages looked at again."""
+        self.email = self.email.strip().lower()
         known, fields = not self._state.adding, kwargs.get("update_fields")
         super().save(*args, **kwargs)
         if known and (fields is None or ENDS_SESSIONS.intersection(fields)):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 LEAST_SCORE = 3
 """Of 0 to 4: about 10^8 guesses, what zxcvbn calls safely unguessable."""
-JUDGED_CHARACTERS = 72
-"""zxcvbn judges no more; what follows makes a password only stronger."""
+JUDGED_CHARACTERS = 32
+"""What follows makes a password only stronger; and zxcvbn takes 1.9 s of processor time for some 72, 0.4 s for 32."""
 PARTS = ("username", "first_name", "last_name", "email")
 
 

@@ -23,6 +23,8 @@ from chamber.transactions import if_free
 if TYPE_CHECKING:
     from chamber.models import User
 
+HELD_LINK = "account-link"
+"""Of a session: the secret of the link for a password that was opened in it."""
 SEEN_EVERY = timedelta(minutes=1)
 ENDED = "You were signed out meanwhile; nothing was done. Sign in again."
 

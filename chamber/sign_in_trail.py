@@ -15,8 +15,22 @@ def sign_in_failed(user: User | None, via: Via) -> None:
 
     What was typed there is kept nowhere: it may be a password.
     """
-    target = user or User(id=None, username="(no such account)")
-    audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=target)
+    audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=user or _no_account())
+
+
+def reset_asked(user: User | None) -> None:
+    """Note that somebody asked for a mailed link for a new password; of an address to which none goes, only that."""
+    audit.record(by=Actor.nobody(Via.PAGE), action="person.reset-asked", target=user or _no_account())
+
+
+def address_asked(user: User, email: str) -> None:
+    """Note that somebody wants another e-mail address, which counts once it is confirmed."""
+    by = Actor.person(user, Via.PAGE)
+    audit.record(by=by, action="person.address-asked", target=user, after={"email": email})
+
+
+def _no_account() -> User:
+    return User(id=None, username="(no such account)")
 
 
 def signed_out(user: User) -> None:

@@ -93,6 +93,7 @@ def _change(request: HttpRequest, form: ProfileForm) -> None:
         # Of an address of somebody else the same is said: it is not this person's to know who has an account.
         with transaction.atomic():
             sessions.lock_signed_in(user)
+            sign_in_trail.address_asked(user, email)
             EmailAddress.objects.add_new_email(request, user, email, send_verification=free)
         messages.success(
             request, f"Confirm {email} by the link that is mailed there; until then the address stays."

@@ -24,6 +24,8 @@ from chamber.errors import Conflict, NotVisible, Refusal
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
 from chamber.names import user_of_address
+from chamber.people.mail import bound_mails_to
+from chamber.people.reading import is_invited
 from chamber.tokens import revoke_all
 from chamber.words import count
 
@@ -127,10 +129,13 @@ class ForgottenForm(Sentences, ResetPasswordForm):
         self.fields["email"].label = "E-mail address"
 
     def clean_email(self) -> str:
-        """Find whose address it is; one that waits to be confirmed is nobody's."""
+        """Find whose address it is; one that waits to be confirmed is nobody's.
+
+        Who was invited and never signed in has no password to forget: the address may be that of whoever typed it.
+        """
         email: str = self.cleaned_data["email"]
         user = user_of_address(email)
-        self.users = [user] if user is not None and user.is_active else []
+        self.users = [user] if user is not None and user.is_active and not is_invited(user) else []
         return email
 
 
@@ -146,11 +151,13 @@ class Forgotten(_WithMail, views.PasswordResetView):
         try:
             bound_tries(self.request, "reset")
             bound_tries(self.request, "reset-name", most=RESETS_PER_NAME, of=form.cleaned_data["email"])
+            bound_mails_to(self.request, form.cleaned_data["email"])
         except Throttled as error:
             form.add_error(None, str(error.detail))
             response = self.form_invalid(form)
             response.status_code, response["Retry-After"] = 429, _wait(error)
             return response
+        sign_in_trail.reset_asked(next(iter(cast("ForgottenForm", form).users), None))
         return super().form_valid(form)  # type: ignore[no-any-return]  # allauth's
 
     def form_invalid(self, form: BaseForm) -> HttpResponse:

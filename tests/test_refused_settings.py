@@ -30,6 +30,8 @@ NOWHERE = {"CHAMBER_DATABASE": "postgresql://x@127.0.0.1:1/x", "CHAMBER_REDIS": 
             "CHAMBER_PUBLIC_URL is 'chamber.example.org'; allowed is a URL",
         ),
         ({"CHAMBER_PUBLIC_URL": "https://x.example.org/chamber"}, "without a path"),
+        ({"CHAMBER_PUBLIC_URL": "https://a b"}, "CHAMBER_PUBLIC_URL is 'https://a b'; allowed is"),
+        ({"CHAMBER_PUBLIC_URL": 'https://x"><b>'}, "allowed is a URL with a name and without a path"),
         ({"CHAMBER_DATABASE_CONNECTIONS": "1"}, "allowed is a whole number from 2 to 500"),
     ],
 )

@@ -10,10 +10,11 @@ from django.db import migrations, models
 
 
 def refuse_shared_addresses(apps, schema_editor):
-    """Stop where accounts have the same e-mail address but for capitals: the next migrations store them without."""
+    """Stop where accounts have the same e-mail address but for capitals and blanks around it: the next migrations store them without."""
     names = defaultdict(list)
     for username, email in apps.get_model('chamber', 'User').objects.exclude(email='').values_list('username', 'email'):
-        names[email.lower()].append(f'{username} ({email})')
+        names[email.strip().lower()].append(f'{username} ({email})')
+    names.pop('', None)
     shared = ['; '.join(sorted(each)) for each in names.values() if len(each) > 1]
     if shared:
         raise CommandError(

@@ -2,11 +2,11 @@ from django.db import migrations
 
 
 def lower(apps, schema_editor):
-    """Store addresses in small letters; the database's own function knows only those of ASCII."""
+    """Store addresses in small letters and without blanks around them; the database's own function knows only ASCII."""
     User = apps.get_model('chamber', 'User')
     for pk, email in User.objects.exclude(email='').values_list('pk', 'email'):
-        if email != email.lower():
-            User.objects.filter(pk=pk).update(email=email.lower())
+        if email != (stored := email.strip().lower()):
+            User.objects.filter(pk=pk).update(email=stored)
 
 
 class Migration(migrations.Migration):

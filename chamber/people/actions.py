@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+from itertools import pairwise
 
 from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
@@ -45,6 +46,10 @@ from workloads.models.workload import OPEN
 LINKS_LAST = {LinkPurpose.INVITATION: timedelta(days=7), LinkPurpose.RESET: timedelta(days=1)}
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?", re.ASCII)
 LONGEST_NAME = 150
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Printable by category, but drawn as nothing: Unicode's Default_Ignorable_Code_Point, and the empty Braille cell."""
 GONE = "This link was used, replaced by a newer one, or is too old. Ask for another one."
 
 
@@ -91,10 +96,7 @@ def invite(
     with transaction.atomic():
         lock_tree()
         by = _as_of_now(by)
-        if team is None or role is None:
-            _require(by)
-        else:
-            require_grant(by, team, role)  # before anything is told of who has an account
+        require_invite(by, team, role)  # before anything is told of who has an account
         _refuse_wrong(username, name, email)
         if mailed and not email.strip():
             raise Refusal("Give an e-mail address to mail the link to.", field="email")
@@ -103,7 +105,7 @@ def invite(
         user.invited_by = by.user
         user.set_unusable_password()
         user.save()
-        after = {"username": user.username} | ({"email": user.email} if user.email else {})
+        after = {"username": user.username} | ({"email": user.email} if user.email else {}) | _told_of(mailed)
         audit.record(by=by, action="person.invited", target=user, team=team, after=after)
         if team is not None and role is not None:
             actions.add_member(by=by, team=team, who=user.username, role=role)
@@ -119,7 +121,7 @@ def change(*, by: Actor, user: User, name: str | None = None, email: str | None 
         lock_tree()
         user, by = _locked(user), _as_of_now(by)
         if by.user != user or email is not None:
-            _require(by)
+            require_people(by)
         before = {"name": user.get_full_name(), "email": user.email}
         if name is not None:
             user.first_name, user.last_name = _name(name)
@@ -143,9 +145,8 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
     with transaction.atomic():
         lock_tree()
         user, by = _locked(user), _as_of_now(by)
+        require_link(by, user)
         invited = is_invited(user)
-        if not (invited and _may_let_in(by, user)):
-            _require(by)
         if not user.is_active:
             raise Conflict(f"{user.username} is disabled. Enable the account first.")
         if mailed and not user.email:
@@ -154,9 +155,52 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
         purpose = LinkPurpose.INVITATION if invited else LinkPurpose.RESET
         made = _new_link(user, purpose, by=by, mailed_to=user.email if mailed else "")
         act = "invited" if invited else "reset-begun"
-        link = f"mailed to {made.link.mailed_to}" if mailed else "shown"
-        audit.record(by=by, action=f"person.{act}", target=user, after={"link": link})
+        audit.record(by=by, action=f"person.{act}", target=user, after=_told_of(mailed))
     return made
+
+
+def require_invite(by: Actor, team: Team | None, role: Role | None) -> None:
+    """Refuse an actor who may not invite anybody, with this role or without one."""
+    if team is None or role is None:
+        require_people(by)
+    else:
+        require_grant(by, team, role)
+
+
+def require_link(by: Actor, user: User) -> None:
+    """Refuse an actor who may not make a link for this person."""
+    if not (is_invited(user) and _may_let_in(by, user)):
+        require_people(by)
+
+
+def may_be_shown(by: Actor) -> bool:
+    """Return whether the actor gets a link shown that could not be mailed."""
+    return by.user is None or may_anywhere(by.user, Permission.MANAGE_PEOPLE)
+
+
+def note_mail(made: Made, *, by: Actor, sent: bool) -> None:
+    """Note what became of a link that was to be mailed; one that is shown instead proves no address.
+
+    Whoever uses that shows nothing of the address, and its maker has read it.
+    """
+    link, shown = made.link, not sent and may_be_shown(by)
+    with transaction.atomic():
+        if shown:
+            AccountLink.objects.filter(pk=link.pk).update(mailed_to="")
+        done = f"mailed to {link.mailed_to}" if sent else f"not mailed to {link.mailed_to}"
+        if not sent:
+            done += ", shown instead" if shown else ", shown to nobody"
+        audit.record(
+            by=by,
+            action="person.link-mailed" if sent else "person.link-not-mailed",
+            target=link.user,
+            after={"link": done},
+        )
+
+
+def _told_of(mailed: bool) -> dict[str, str]:
+    """Return what the trail says of a new link; what became of one to be mailed is a row of its own."""
+    return {"link": "to be mailed" if mailed else "shown"}
 
 
 def may_link(by: User, user: User) -> bool:
@@ -243,7 +287,7 @@ def disable(
     with transaction.atomic():
         lock_tree()
         user = _locked(user)
-        _require(by)
+        require_people(by)
         if not user.is_active:
             raise Conflict(f"{user.username} is disabled already.")
         if by.user == user:
@@ -268,7 +312,7 @@ def enable(*, by: Actor, user: User) -> User:
     with transaction.atomic():
         lock_tree()
         user = _locked(user)
-        _require(by)
+        require_people(by)
         if user.is_active:
             raise Conflict(f"{user.username} is not disabled.")
         user.is_active = True
@@ -297,7 +341,7 @@ def end_sessions(
             user = sessions.lock_signed_in(user)
         else:
             user = _locked(user)
-            _require(by)
+            require_people(by)
         rows = UserSession.objects.filter(user=user)
         if only is not None:
             ended = {"sessions": sessions.end(rows.filter(pk=only.pk))}
@@ -373,7 +417,7 @@ def _as_of_now(by: Actor) -> Actor:
     return replace(by, user=now)
 
 
-def _require(by: Actor) -> None:
+def require_people(by: Actor) -> None:
     """Refuse who manages no accounts, as it is now: of two admins who put each other out, the second is out."""
     if by.user is None:
         return
@@ -404,7 +448,7 @@ def _require_mail(by: Actor, user: User, *, mailed: bool) -> None:
     """Refuse to show the link of somebody to whom it can be mailed, but to an organisation admin."""
     if mailed or not (settings.MAIL and user.email) or by.user is None:
         return
-    if not may_anywhere(by.user, Permission.MANAGE_PEOPLE):
+    if not may_be_shown(by):
         raise NotAllowed(
             f"The link goes by mail to {user.email}; only an organisation admin may have it shown instead."
         )
@@ -451,10 +495,17 @@ def _username(text: str) -> str:
 def _name(text: str) -> tuple[str, str]:
     """Return first names and the last name; refuse what cannot be seen, which may make one name look like another."""
     name = " ".join(text.split())
-    unseen = next((each for each in name if not each.isprintable()), None)
+    unseen = next((each for each in name if not each.isprintable() or UNSEEN.match(each)), None)
     if unseen is not None:
         raise Refusal(
             f"The name contains the character U+{ord(unseen):04X}, which cannot be seen.", field="name"
+        )
+    marks = (
+        mark for base, mark in pairwise(f" {name}") if base == " " and unicodedata.category(mark) == "Mn"
+    )
+    if mark := next(marks, None):
+        raise Refusal(
+            f"The name contains the mark U+{ord(mark):04X} without a letter before it.", field="name"
         )
     first, _, last = name.rpartition(" ")
     first, last = (first, last) if first else (last, "")

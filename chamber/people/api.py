@@ -4,7 +4,6 @@ from typing import Any
 
 from allauth.usersessions.models import UserSession
 from django.conf import settings
-from django.http import HttpRequest
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers, status
 from rest_framework.generics import GenericAPIView
@@ -56,7 +55,10 @@ class LinkShape(serializers.Serializer[Any]):
     username = serializers.CharField()
     purpose = serializers.ChoiceField(choices=["invitation", "reset"])
     mailed_to = serializers.CharField(allow_blank=True, help_text="Empty: to nobody.")
-    url = serializers.CharField(allow_null=True, help_text="Null: it was mailed.")
+    url = serializers.CharField(
+        allow_null=True,
+        help_text="Null: it was mailed, or could not be and only an organisation admin is shown it then.",
+    )
     expires_at = serializers.DateTimeField()
 
 
@@ -158,14 +160,14 @@ def _shape(shown: reading.Shown) -> Any:
     return PersonShape(_body(shown)).data
 
 
-def _link(made: Made, request: HttpRequest) -> Response:
+def _link(made: Made, request: Request) -> Response:
     """Mail a link, or answer it, this once."""
-    url = deliver(made, request)
+    delivered = deliver(made, request._request, by=actor(request))
     body = {
         "username": made.link.user.username,
         "purpose": made.link.purpose,
-        "mailed_to": "" if url else made.link.mailed_to,
-        "url": url or None,
+        "mailed_to": delivered.mailed_to,
+        "url": delivered.url or None,
         "expires_at": made.link.expires_at,
     }
     shape = LinkShape(body).data
@@ -218,14 +220,17 @@ class People(GenericAPIView[User]):
         team = team_for(request, slug, field="team") if slug else None
         if not may_anywhere(person(request), Permission.MANAGE_MEMBERS):
             raise NotAllowed("Your role does not let you invite anybody: it gives nobody a role.")
+        given = Role(role) if role else None
+        if (team is None) == (given is None):  # else what is sent is wrong for anybody
+            actions.require_invite(actor(request), team, given)
         made = actions.invite(
             by=actor(request),
             team=team,
-            role=Role(role) if role else None,
+            role=given,
             mailed=_mailed(request, values.pop("mail"), values["email"]),
             **values,
         )
-        return _link(made, request._request)
+        return _link(made, request)
 
 
 class PersonDetail(APIView):
@@ -252,8 +257,10 @@ class PersonLink(APIView):
     def post(self, request: Request, username: str) -> Response:
         """Make another one in place of the one before; 409 for who is disabled."""
         shown = reading.person_for(person(request), username)
-        mailed = _mailed(request, values_of(request, NewLinkShape)["mail"], shown.user.email)
-        return _link(actions.new_link(by=actor(request), user=shown.user, mailed=mailed), request._request)
+        wanted = values_of(request, NewLinkShape)["mail"]
+        actions.require_link(actor(request), shown.user)
+        mailed = _mailed(request, wanted, shown.user.email)
+        return _link(actions.new_link(by=actor(request), user=shown.user, mailed=mailed), request)
 
 
 class PersonDisable(APIView):
@@ -263,6 +270,7 @@ class PersonDisable(APIView):
     def post(self, request: Request, username: str) -> Response:
         """End their sessions, tokens and links; 409 for the last organisation admin, yourself, and who is out."""
         shown, values = reading.person_for(person(request), username), values_of(request, DisableShape)
+        actions.require_people(actor(request))  # before anything is told of who has an account
         heir = find_person(values["to"]) if values["to"] else None
         leaving = Leaving(values["workloads"])
         return Response(actions.disable(by=actor(request), user=shown.user, workloads=leaving, heir=heir))

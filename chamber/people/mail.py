@@ -1,5 +1,7 @@
 """Mailing a link: the way it goes where there is a mail server."""
 
+from dataclasses import dataclass
+
 from allauth.account.adapter import get_adapter
 from django.conf import settings
 from django.http import HttpRequest
@@ -8,9 +10,10 @@ from rest_framework.exceptions import Throttled
 
 from chamber import mailing
 from chamber.authentication import bound_tries, too_many
-from chamber.models import AccountLink, LinkPurpose, User
-from chamber.people.actions import Made, lasts
+from chamber.models import LinkPurpose, User
+from chamber.people.actions import Made, lasts, may_be_shown, note_mail
 from chamber.people.reading import is_invited
+from teams.actors import Actor
 
 HOUR = 3600
 LINKS_PER_HOUR = 500
@@ -25,22 +28,39 @@ def address_of(made: Made, request: HttpRequest) -> str:
     return mailing.public(request.build_absolute_uri(reverse("chamber:link", args=[made.secret])))
 
 
-def deliver(made: Made, request: HttpRequest) -> str:
-    """Mail a link to whom it is for; return its address where it was not mailed: then it is shown, this once.
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Where a link went: to an address, or to be shown, this once; or nowhere, where it could not be mailed."""
 
-    It is not where the server refuses it: whoever made it may as well hand it over. Outside of any transaction.
+    mailed_to: str = ""
+    url: str = ""
+
+
+def deliver(made: Made, request: HttpRequest, *, by: Actor) -> Delivered:
+    """Mail a link to whom it is for, or return its address to be shown; note which. Outside of any transaction.
+
+    Where the server refuses it, an organisation admin is shown it and hands it over; nobody else is: they would get
+    links to read by addresses that no mail can be written to.
     """
     link, url = made.link, address_of(made, request)
     if not (settings.MAIL and link.mailed_to):
-        return url
+        return Delivered(url=url)
     purpose = LinkPurpose(link.purpose)
     context = {"server": mailing.server(request), "user": link.user, "url": url, "lasts": lasts(purpose)}
     message = get_adapter(request).render_mail(f"account/email/{purpose}", link.mailed_to, context)
-    if mailing.send(message):
-        return ""
-    # Whoever uses it shows nothing of the address, and its maker has read it.
-    AccountLink.objects.filter(pk=link.pk).update(mailed_to="")
-    return url
+    sent = mailing.send(message)
+    note_mail(made, by=by, sent=sent)
+    if sent:
+        return Delivered(mailed_to=link.mailed_to)
+    return Delivered(url=url if may_be_shown(by) else "")
+
+
+def not_mailed(made: Made) -> str:
+    """Return what is said to whoever made a link that could not be mailed and is not shown to them."""
+    return (
+        f"The link could not be mailed to {made.link.mailed_to}. Try again later, or ask an organisation admin to hand "
+        "one over."
+    )
 
 
 def tell_old_address(request: HttpRequest, user: User, old: str) -> None:
@@ -57,6 +77,11 @@ def bound(request: HttpRequest, kind: str, *, by: User, to: str, most: int = LIN
     """Count a mail that somebody causes; refuse with 429 where they, or all for this address, had enough in an hour."""
     try:
         bound_tries(request, f"mails-{kind}", most=most, of=str(by.pk), seconds=HOUR)
-        bound_tries(request, "mails-to", most=MAILS_TO_ADDRESS_PER_HOUR, of=to.strip(), seconds=HOUR)
+        bound_mails_to(request, to)
     except Throttled as error:
         raise too_many(error) from error
+
+
+def bound_mails_to(request: HttpRequest, to: str) -> None:
+    """Count a mail to an address; raise `Throttled` where all together had enough for it in an hour."""
+    bound_tries(request, "mails-to", most=MAILS_TO_ADDRESS_PER_HOUR, of=to.strip(), seconds=HOUR)

@@ -14,13 +14,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from rest_framework.exceptions import Throttled
 
 from chamber import sessions
-from chamber.authentication import bound_tries, too_many
+from chamber.authentication import TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
 from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
-from chamber.people.mail import bound, deliver, tell_old_address
+from chamber.people.mail import Delivered, bound, deliver, not_mailed, tell_old_address
+from chamber.sessions import HELD_LINK
 from chamber.words import count
 from teams.actions.members import find_person
 from teams.forms import show_refusal
@@ -33,7 +34,6 @@ from workloads.models.workload import OPEN
 PAGE_ROWS = 50
 HELD = "password"
 """Stands in the address for the secret that the session holds."""
-HELD_SECRET = "account-link"  # noqa: S105 - a name
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -41,14 +41,14 @@ def people(request: HttpRequest) -> HttpResponse:
     """List people; a POST makes an account, and shows its link on the page it answers where it was not mailed."""
     reader = person(request)
     rows = reading.people_for(reader)
-    form, made, url = _invite_form(request), None, ""
+    form, made, delivered = _invite_form(request), None, Delivered()
     if request.method == "POST":
         if form is None:
             raise _gives_no_role()
         if form.is_valid():
             made = _invited(request, form)
         if made is not None:
-            url, form = deliver(made, request), _invite_form(request, fresh=True)
+            delivered, form = deliver(made, request, by=actor(request)), _invite_form(request, fresh=True)
     text, state = request.GET.get("q", "")[:100], request.GET.get("state", "")
     wrong: Refusal | None = None
     try:
@@ -67,11 +67,12 @@ def people(request: HttpRequest) -> HttpResponse:
         "wrong": wrong,
         "form": form,
         "made": made,
-        "url": url,
+        "delivered": delivered,
+        "not_mailed": not_mailed(made) if made else "",
         **_powers(request),
     }
     status = 422 if wrong or (form is not None and form.errors) else 200
-    return _once(page(request, "people/list.html", context, status=status), url)
+    return _once(page(request, "people/list.html", context, status=status), delivered.url)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -97,18 +98,22 @@ def link(request: HttpRequest, username: str) -> HttpResponse:
     """Make another link for somebody; mail it, or show it on the page it answers."""
     shown = reading.person_for(person(request), username)
     mailed = settings.MAIL and bool(shown.user.email) and request.POST.get("show") != "1"
-    if mailed:
-        bound(request, "links", by=person(request), to=shown.user.email)
     try:
+        actions.require_link(actor(request), shown.user)
+        if mailed:
+            bound(request, "links", by=person(request), to=shown.user.email)
         made = actions.new_link(by=actor(request), user=shown.user, mailed=mailed)
     except Refusal as refusal:
         return _refused(request, refusal, username)
-    url = deliver(made, request)
-    if not url:
-        messages.success(request, f"A link is mailed to {made.link.mailed_to}.")
+    delivered = deliver(made, request, by=actor(request))
+    if not delivered.url:
+        if delivered.mailed_to:
+            messages.success(request, f"A link is mailed to {delivered.mailed_to}.")
+        else:
+            messages.error(request, not_mailed(made))
         return redirect("chamber:person", username)
     shown = reading.person_for(person(request), username)
-    return _once(_person_page(request, shown, made=made, url=url), url)
+    return _once(_person_page(request, shown, made=made, delivered=delivered), delivered.url)
 
 
 @require_POST
@@ -118,6 +123,7 @@ def disable(request: HttpRequest, username: str) -> HttpResponse:
     form = DisableForm(request.POST)
     if form.is_valid():
         leaving = Leaving(form.cleaned_data["workloads"])
+        actions.require_people(actor(request))  # before anything is told of who has an account
         try:
             heir = find_person(form.cleaned_data["to"]) if leaving is Leaving.HAND_OVER else None
             ended = actions.disable(by=actor(request), user=shown.user, workloads=leaving, heir=heir)
@@ -168,18 +174,22 @@ def use_link(request: HttpRequest, secret: str) -> HttpResponse:
         raise too_many(error) from error
     if secret != HELD:
         return _held(request, secret)
-    secret = str(request.session.get(HELD_SECRET, ""))
+    secret = str(request.session.get(HELD_LINK, ""))
     context: dict[str, Any] = {"form": LinkForm(request.POST if request.method == "POST" else None)}
     try:
         context["link"] = actions.find_link(secret)
+        if request.method == "POST":
+            _bound_use(request, secret)
         if request.method == "POST" and context["form"].is_valid():
             user = actions.use_link(secret=secret, password=context["form"].cleaned_data["password1"])
-            del request.session[HELD_SECRET]
+            del request.session[HELD_LINK]
             messages.success(request, f"Your password is set. Sign in as {user.username}.")
             return redirect("account_login")
     except Refusal as refusal:
         if refusal.status == 410:
             return _gone(request, refusal)
+        if refusal.status == 429:
+            raise
         show_refusal(context["form"], refusal)
     status = 422 if context["form"].errors else 200
     return _once(page(request, "people/link.html", context, status=status), secret)
@@ -191,11 +201,20 @@ def _held(request: HttpRequest, secret: str) -> HttpResponse:
         actions.find_link(secret)
     except Refusal as refusal:
         return _gone(request, refusal)
-    request.session[HELD_SECRET] = secret
+    request.session[HELD_LINK] = secret
     return redirect("chamber:link", HELD)
 
 
+def _bound_use(request: HttpRequest, secret: str) -> None:
+    """Count a password that is sent with a good link: judging one takes time."""
+    try:
+        bound_tries(request, "link-use", most=TRIES_PER_NAME, of=secret)
+    except Throttled as error:
+        raise too_many(error) from error
+
+
 def _gone(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    request.session.pop(HELD_LINK, None)
     with suppress(Throttled):  # the next one is told
         bound_tries(request, "link")
     return page(request, "people/link.html", {"gone": refusal}, status=410)
@@ -246,12 +265,14 @@ def _invited(request: HttpRequest, form: InviteForm) -> Made | None:
     slug, role = values.pop("team"), values.pop("role")
     try:
         team = team_for(request, slug) if slug else None
+        given = Role(role) if role else None
+        actions.require_invite(actor(request), team, given)
         if settings.MAIL and values["email"]:
             bound(request, "links", by=person(request), to=values["email"])
         return actions.invite(
             by=actor(request),
             team=team,
-            role=Role(role) if role else None,
+            role=given,
             mailed=settings.MAIL and bool(values["email"]),
             **values,
         )
@@ -275,7 +296,7 @@ def _powers(request: HttpRequest) -> dict[str, Any]:
 
 def _refused(request: HttpRequest, refusal: Refusal, username: str) -> HttpResponse:
     """Say on the person's page why something was not done."""
-    if refusal.status in {403, 404}:
+    if refusal.status in {403, 404, 429}:
         raise refusal
     messages.error(request, refusal.message)
     return redirect("chamber:person", username)

@@ -26,6 +26,19 @@ def test_a_url_says_where_mail_goes(url: str, given: tuple[Any, ...]) -> None:
     assert tuple(found.get(name) for name in names) == given[1:]
 
 
+@pytest.mark.parametrize(
+    ("public_url", "hosts", "host"),
+    [
+        ("https://Gpus.example.org:8443", ["other.example.org"], "gpus.example.org"),
+        ("", ["*", ".example.org", "gpus.example.org", "localhost"], "gpus.example.org"),
+        ("", ["*", "localhost"], "localhost"),
+        ("http://[2001:db8::7]", [], "[IPv6:2001:db8::7]"),
+    ],
+)
+def test_mails_come_from_a_host_that_is_one_name(public_url: str, hosts: list[str], host: str) -> None:
+    assert mailing.sender(public_url, hosts) == f"Chamber <chamber@{host}>"
+
+
 def test_signs_in_a_password_are_quoted() -> None:
     found = mailing.settings_of("smtps://ada%40acme:s%2Fecret@mail")
     assert (found["EMAIL_HOST_USER"], found["EMAIL_HOST_PASSWORD"]) == ("ada@acme", "s/ecret")

@@ -35,10 +35,13 @@ def test_it_shows_the_order_with_reason_and_links_to_who_may_see_the_workload(
     acme: Acme, client: Client
 ) -> None:
     fill_and_queue(acme)
+    User.objects.update(first_name="Olga", last_name="Berg")
 
     text = body(client, acme.admin, reverse("scheduling:queue"))
 
     assert text.index("secret-research") < text.index("secret-production")
+    for owner in (acme.owner, acme.outsider):
+        assert f'<span class="sub">{owner.username}</span>' in text, "two may have one name"
     assert reverse("workloads:detail", args=["secret-research"]) in text
     assert "none is free in the pool Main" in text
 

@@ -24,7 +24,7 @@ PEOPLE = [
 LINKS = [
     Column("User", lambda row: row["username"]),
     Column("Mailed to", lambda row: row["mailed_to"] or "nobody"),
-    Column("Link", lambda row: row["url"] or "(mailed)"),
+    Column("Link", lambda row: row["url"] or ("(mailed)" if row["mailed_to"] else "(could not be mailed)")),
     Column("Good until", lambda row: ago(row["expires_at"])),
 ]
 SESSIONS = [

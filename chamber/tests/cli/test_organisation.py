@@ -123,7 +123,7 @@ def test_pools_show_what_is_free_in_them(run: Run, ada: User, become: Callable[.
 @pytest.mark.usefixtures("busy")
 def test_slices_are_counted_beside_the_capacity(run: Run, ada: User, become: Callable[..., str]) -> None:
     become(ada)
-    node = make_node(make_cluster("cut"), "cut", gpus=7, pool=Pool.objects.get(), gpu_type="mig-1g.10gb")
+    node = make_node(make_cluster("lab"), "cut", gpus=7, pool=Pool.objects.get(), gpu_type="mig-1g.10gb")
     node.devices.update(slicing="mig", share_milli=143)
 
     (pool,) = json.loads(run("pools", "-o", "json").stdout)
@@ -146,7 +146,7 @@ def test_slices_are_counted_beside_the_capacity(run: Run, ada: User, become: Cal
 def test_slices_in_use_are_counted_beside_the_use_of_a_team(
     run: Run, *, nlp: Team, pool: Pool, ada: User, become: Callable[..., str], schedule: Callable[[], object]
 ) -> None:
-    node = make_node(make_cluster("cut"), "cut", gpus=7, pool=pool, gpu_type="mig-1g.10gb")
+    node = make_node(make_cluster("lab"), "cut", gpus=7, pool=pool, gpu_type="mig-1g.10gb")
     node.devices.update(slicing="mig", share_milli=143)
     make_workload(nlp, ada, pods=3, gpu_milli=1000, gpu_types=["mig-1g.10gb"])
     known.forget()

@@ -159,6 +159,15 @@ def test_a_lead_gets_a_link_only_of_the_invited_whose_every_role_the_lead_could_
         ({"username": "Ada L", "email": "nowhere"}, "username", "'Ada L' is no user name"),
         ({"username": "ada", "email": "OLGA@example.org"}, "email", "already"),
         ({"username": "ada", "name": "Ada\u202eaeg"}, "name", "U+202E"),
+        *(
+            (
+                {"username": "ada", "name": f"Ol{unseen}ga"},
+                "name",
+                f"U+{ord(unseen):04X}, which cannot be seen",
+            )
+            for unseen in "\u034f\u115f\u1160\u180b\u2800\u3164\ufe0f\uffa0\U000e0101"
+        ),
+        ({"username": "ada", "name": "Ada \u0301L"}, "name", "the mark U+0301 without a letter"),
         ({"username": "ada", "name": "x" * 151}, "name", "at most 150"),
         ({"username": "ada", "mailed": True}, "email", "Give an e-mail address"),
         ({"username": "ada", "role": Role.VIEWER}, "team", "or neither"),

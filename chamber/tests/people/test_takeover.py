@@ -84,17 +84,6 @@ def is_of_no_use(secret: str) -> bool:
     return refused.value.status == 410
 
 
-def test_an_invitation_is_of_no_use_once_its_person_has_set_a_password_otherwise(
-    lea: User, nlp: Team, settings: Settings
-) -> None:
-    made = actions.invite(by=actor(lea), username="ivy", email="ivy@acme.example", team=nlp, role=Role.VIEWER)
-    settings.MAIL = True
-    Client().post("/sign-in/forgotten/", {"email": "ivy@acme.example"})
-    assert set_by(mailed_link("/forgotten/"), PHRASE) == 302
-    assert not AccountLink.objects.filter(used_at=None).exists()
-    assert is_of_no_use(made.secret)
-
-
 def test_an_invitation_is_of_no_use_to_whom_is_invited_no_more(olga: User) -> None:
     made = actions.invite(by=actor(olga), username="ivy")
     ivy = User.objects.get(username="ivy")
