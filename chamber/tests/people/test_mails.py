@@ -141,7 +141,7 @@ def test_the_trail_has_each_mail_for_a_new_password_and_each_new_address_that_wa
     vic: User,
 ) -> None:
     assert [forgot(address) for address in ("vic@example.org", "nobody@example.org")] == [302, 302]
-    assert on(vic).post("/settings/", {"email": "new@x.example"}).status_code == 302
+    assert on(vic).post("/settings/", {"email": "new@x.example", "password": PHRASE}).status_code == 302
     assert rows("reset-asked", "address-asked") == [
         ("person.reset-asked", "anonymous", "vic", {}),
         ("person.reset-asked", "anonymous", "(no such account)", {}),
