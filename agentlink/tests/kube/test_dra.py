@@ -152,6 +152,11 @@ async def test_a_share_of_a_device_that_another_namespace_has_is_refused_with_th
             )
 
 
+def bound(pods: list[JsonObject]) -> bool:
+    """Whether every pod has its node."""
+    return bool(pods) and all(pod["spec"].get("nodeName") for pod in pods)
+
+
 async def test_devices_that_others_claimed_are_theirs_until_they_let_go_of_them(namespace: Namespace) -> None:
     (node,), settings = await asyncio.to_thread(prepare, namespace, 1)
     device_class = settings.device_classes[DRIVER]
@@ -173,6 +178,8 @@ async def test_devices_that_others_claimed_are_theirs_until_they_let_go_of_them(
         await asyncio.to_thread(namespace.admin.create, body, "resourceclaims", namespace.name)
         await asyncio.to_thread(namespace.admin.create, pod, "pods", namespace.name)
         await reported(agent, lambda nodes: foreign(nodes[node]) == [1])
+        # Deleted before it is bound, a pod leaves its claim allocated: its devices stay taken.
+        await asyncio.to_thread(namespace.until, bound, "v1", "pods")
         await asyncio.to_thread(namespace.admin.delete, "v1", "pods", "theirs", namespace.name)
         await reported(agent, lambda nodes: foreign(nodes[node]) == [])
 
