@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from agentlink.use_chart import BY_KEY, smallest_window
 from agentlink.views_use import chart_of, life_of, use_now
-from chamber.errors import NotVisible, Refusal
+from chamber.errors import Refusal
 from teams.api.requests import one_page, person, pool_for, team_for
 from teams.api.shapes import GpusField
 from teams.models import Team
@@ -128,9 +128,7 @@ class WorkloadUsage(APIView):
     )
     def get(self, request: Request, slug: str) -> Response:
         """Return the last figure, and samples of the time until the workload's end, or until now."""
-        workload = Workload.objects.visible_to(person(request)).filter(slug=slug).first()
-        if workload is None:
-            raise NotVisible(f"There is no workload {slug!r}, or not for you.")
+        workload = Workload.objects.visible_to(person(request)).by_slug(slug)
         asked = request.query_params.get("within", "")
         if asked and asked not in BY_KEY:
             raise Refusal(f"within is {asked[:40]!r}; allowed are {', '.join(BY_KEY)}.", field="within")

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from agentlink.models import Assignment, Device, GpuUse, GpuUseSample, Hold, Placement, Slicing
 from agentlink.use_chart import BY_KEY, Chart, Sample, Window, chart, windows_of
 from chamber import live
-from chamber.errors import NotVisible, Refusal
+from chamber.errors import Refusal
 from chamber.http import page
 from chamber.words import count
 from teams.values import devices_text
@@ -21,9 +21,7 @@ from workloads.querysets import FIGURES_HOLD
 @require_safe
 def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
     """Show how busy the workload's GPUs are and were; live."""
-    workload = Workload.objects.visible_to(request.user).filter(slug=slug).first()
-    if workload is None:
-        raise NotVisible(f"There is no workload {slug!r}.")
+    workload = Workload.objects.visible_to(request.user).by_slug(slug)
     now = timezone.now()
     topic = f"workload:{workload.pk}"
     life = life_of(workload, now)

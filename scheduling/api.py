@@ -195,9 +195,7 @@ class Explain(APIView):
     @extend_schema(responses=ExplainShape)
     def get(self, request: Request, slug: str) -> Response:
         """Return the one dominant reason, from the last cycle."""
-        workload = Workload.objects.visible_to(person(request)).filter(slug=slug).first()
-        if workload is None:
-            raise NotVisible(f"There is no workload {slug!r}, or not for you.")
+        workload = Workload.objects.visible_to(person(request)).by_slug(slug)
         reason = explain(workload, person(request))
         return Response(
             {

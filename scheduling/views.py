@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from chamber.errors import NotVisible, Refusal, one_of
+from chamber.errors import Refusal, one_of
 from chamber.http import Watched, page
 from scheduling import explain as explaining
 from scheduling import figures
@@ -74,9 +74,7 @@ def queue_next(request: HttpRequest, slug: str) -> HttpResponse:
 @require_safe
 def explain(request: HttpRequest, slug: str) -> HttpResponse:
     """Why a workload waits, its position and when it starts: a part of the workload's page."""
-    workload = Workload.objects.visible_to(request.user).filter(slug=slug).first()
-    if workload is None:
-        raise NotVisible(f"There is no workload {slug!r}.")
+    workload = Workload.objects.visible_to(request.user).by_slug(slug)
     queues = [f"queue:{queue}" for queue in queues_of(workload)]
     watched = Watched.now(f"workload:{workload.pk}", silences.TOPIC, *queues)
     workload.refresh_from_db()  # what was read before the versions may be older than they say

@@ -22,12 +22,15 @@ from workloads.models.workload import RESERVED_FROM
 from workloads.quantities import WHOLE_MILLI, gpus_text
 from workloads.requests import SubmissionRequest, Unreadable, refusal
 
+MOST_HINTS = 10
+"""Workloads that are looked for by name where what a submission depends on is not there, each a query."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What submissions are checked against, read once for all of them.
 
-    `needed` gives the ids of workloads that are depended on by slug.
+    `needed` gives the ids of workloads that are depended on by slug, `meant` a hint for each slug that is none.
     """
 
     teams: dict[str, Team]
@@ -35,6 +38,7 @@ class Setting:
     rules: dict[str, EffectiveRules]
     limits: dict[str, PriorityLimits]
     needed: dict[str, UUID]
+    meant: dict[str, str]
     pools: KnownPools
 
     @classmethod
@@ -46,6 +50,8 @@ class Setting:
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
+        depended_on = {slug for request in requests for slug in request.depends_on}
+        needed = _needed(by, depended_on)
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         return cls(
@@ -58,7 +64,8 @@ class Setting:
             }
             if by.user
             else {},
-            needed=_needed(by, {slug for request in requests for slug in request.depends_on}),
+            needed=needed,
+            meant=_meant(by, depended_on - needed.keys()),
             pools=known.pools(),
         )
 
@@ -121,6 +128,13 @@ def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
     return dict(Workload.objects.visible_to(by.user).filter(slug__in=slugs).values_list("slug", "pk"))
 
 
+def _meant(by: Actor, unknown: Collection[str]) -> dict[str, str]:
+    if not unknown or by.user is None:
+        return {}
+    seen = Workload.objects.visible_to(by.user)
+    return {slug: seen.meant_by(slug) for slug in sorted(unknown)[:MOST_HINTS]}
+
+
 def check(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
     """Return a sentence for each field of a request that cannot be taken; empty where it can."""
     team = setting.teams.get(request.team)
@@ -166,7 +180,7 @@ def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:
 def _unknown_workload(request: SubmissionRequest, setting: Setting) -> str:
     for slug in request.depends_on:
         if slug not in setting.needed:
-            return f"There is no workload {slug!r} that it could depend on."
+            return f"There is no workload {slug!r} that it could depend on.{setting.meant.get(slug, '')}"
     return ""
 
 

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chamber.errors import NotVisible, Refusal
+from chamber.errors import Refusal
 from chamber.rest import etag, limit_of
 from chamber.standing import Standing
 from teams.api.requests import actor, one_page, person
@@ -58,10 +58,7 @@ SHOWN = ("team", "owner", "pool", "attempt", "adopted_job__cluster")
 def workload_for(request: Request, slug: str) -> Workload:
     """Return the workload with this slug as far as the asker may see it; raise `NotVisible` otherwise."""
     rows = Workload.objects.visible_to(person(request)).select_related(*SHOWN).with_placed_pods()
-    found = rows.filter(slug=slug).first()
-    if found is None:
-        raise NotVisible(f"There is no workload {slug!r}, or not for you.")
-    return found
+    return rows.by_slug(slug)
 
 
 def shown(workloads: list[Workload]) -> list[dict[str, Any]]:

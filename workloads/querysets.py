@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
 
+from chamber.errors import NotVisible
 from teams.models import Team
 from teams.permissions import Permission, paths_where
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from chamber.models import User
     from teams.querysets import TeamQuerySet
-    from workloads.models import Workload  # noqa: F401 - the base class below names it
+    from workloads.models import Workload
 
 FIGURES_HOLD = timedelta(minutes=5)
 """A figure of what a workload makes of its GPUs that is older says nothing of now."""
@@ -38,6 +39,19 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
     def of_teams(self, teams: "TeamQuerySet") -> "WorkloadQuerySet":
         """Keep those whose team is one of `teams`, looked up for each row."""
         return self.filter(Exists(teams.order_by().filter(pk=OuterRef("team_id"))))
+
+    def by_slug(self, slug: str) -> "Workload":
+        """Return the one of these with this slug; raise `NotVisible` otherwise, with the newest that has it as its
+        name.
+        """
+        if (found := self.filter(slug=slug).first()) is not None:
+            return found
+        raise NotVisible(f"There is no workload {slug!r}, or not for you.{self.meant_by(slug)}")
+
+    def meant_by(self, name: str) -> str:
+        """Return a question that names the newest of these with this name, to stand after a sentence; "" for none."""
+        newest = self.filter(name=name).order_by("-id").values_list("slug", flat=True).first()
+        return f" Did you mean {newest!r}, the newest of that name?" if newest else ""
 
     def open(self) -> "WorkloadQuerySet":
         """Keep those that have not ended (an indexed part of the table)."""

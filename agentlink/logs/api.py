@@ -19,7 +19,7 @@ from agentlink.logs import texts, viewing
 from agentlink.logs.sources import Source, source_of
 from agentlink.logs.texts import Note
 from agentlink.protocol.logs import Ask
-from chamber.errors import NotVisible, Refusal
+from chamber.errors import Refusal
 from chamber.rest import flag_of
 from chamber.standing import Allowed, Standing
 from teams.api.requests import person
@@ -91,9 +91,7 @@ class Logs(APIView):
     )
     def get(self, request: Request, slug: str) -> HttpResponseBase:
         """Return the last lines of a pod, and with `follow` what comes; 409 where no pod has begun yet."""
-        workload = Workload.objects.visible_to(person(request)).filter(slug=slug).first()
-        if workload is None:
-            raise NotVisible(f"There is no workload {slug!r}, or not for you.")
+        workload = Workload.objects.visible_to(person(request)).by_slug(slug)
         source = source_of(
             workload,
             pod=_number(request, "pod", 2**31 - 1) or 0,

@@ -189,5 +189,18 @@ def test_what_one_may_not_see_is_not_there(signed_in: Client, other_team: Team, 
     assert signed_in.get(URL).json()["results"] == []
 
 
+def test_who_gives_a_name_for_a_slug_is_told_the_newest_of_that_name(
+    signed_in: Client, team: Team, other_team: Team, owner: User
+) -> None:
+    make_workload(team, owner, name="train", slug="train-a")
+    make_workload(team, owner, name="train", slug="train-b")
+    make_workload(other_team, member(other_team, Role.RESEARCHER), name="train", slug="train-hidden")
+    answer = signed_in.post(f"{URL}train/cancel/")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404,
+        "There is no workload 'train', or not for you. Did you mean 'train-b', the newest of that name?",
+    )
+
+
 def test_without_signing_in_nothing_is_told(client: Client, db: None) -> None:
     assert client.get(URL).status_code == 401

@@ -151,6 +151,8 @@ def test_it_may_wait_for_workloads_that_one_sees(
     assert [needed.needs for needed in second.needs.all()] == [first]
     with pytest.raises(Refusal, match="There is no workload"):
         submit(by=actor(owner), requests=[request(depends_on=[hidden.slug])])
+    with pytest.raises(Refusal, match=f"Did you mean '{second.slug}', the newest of that name"):
+        submit(by=actor(owner), requests=[request(depends_on=[second.name])])
 
 
 def test_chamber_itself_owns_no_workload(pool: Pool, team: Team) -> None:

@@ -75,9 +75,12 @@ async def test_a_quiet_stream_says_that_it_lives_and_ends_in_time(
     workload: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "SAY_SOMETHING_EVERY_SECONDS", 0.02)
-    monkeypatch.setattr(watch, "LONGEST_SECONDS", 0.2)
-    parts = [part.decode() async for part in (await follow(workload)).streaming_content]
-    assert ": still here\n\n" in parts
+    parts = []
+    async for part in (await follow(workload)).streaming_content:
+        parts.append(part.decode())
+        if parts[-1] == ": still here\n\n":
+            monkeypatch.setattr(watch, "LONGEST_SECONDS", 0.0)
+    assert [part.splitlines()[0] for part in parts] == ["id: 1", ": still here"]
 
 
 def test_what_is_not_mine_is_not_there(workload: Workload, client: Client) -> None:

@@ -644,6 +644,26 @@ async def test_a_jobs_event_says_where_it_stands_when_it_is_tried_again() -> Non
     assert len(event["message"]) < 1000
 
 
+async def test_the_event_of_a_job_whose_node_is_drained_is_no_warning_and_says_that_it_starts_again() -> None:
+    said: list[Json] = []
+
+    async def create(_: object, body: Json, __: str) -> None:
+        said.append(body)
+
+    adopter = Adopter(
+        cast(Kube, SimpleNamespace(create=create)), NAMES, cast(Any, None), cast(Any, None), "c"
+    )
+    there = Adopted(namespace="nlp-jobs", name="train", uid="u1")
+    await adopter.tell_displaced(there, "train-1", "Pod 0 on n0 was evicted, as when its node is drained.")
+    (event,) = said
+    assert (event["type"], event["reason"], event["message"]) == (
+        "Normal",
+        "Displaced",
+        "Pod 0 on n0 was evicted, as when its node is drained. Chamber suspends it and starts it again when its turn "
+        "comes; no retry is spent. When that is: chamber why train-1",
+    )
+
+
 async def test_the_event_of_a_job_that_has_ended_says_how_to_run_it_again_and_not_that_it_is_suspended() -> (
     None
 ):

@@ -87,7 +87,7 @@ async def test_a_pending_pod_of_others_that_uses_up_the_quota_is_named_while_it_
     namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reasons, "ASK_UNMADE_SECONDS", 1.0)
-    monkeypatch.setattr(reasons, "PLAN_QUOTA_SECONDS", 10.0)
+    monkeypatch.setattr(reasons, "PLAN_QUOTA_SECONDS", 3600.0)
     async with world_of(namespace, tmp_path) as world:
         space = world.space.name
         await asyncio.to_thread(world.base.admin.delete, "v1", "resourcequotas", "chamber-plan", space)
@@ -105,6 +105,12 @@ async def test_a_pending_pod_of_others_that_uses_up_the_quota_is_named_while_it_
 
         told = await until(kept)
         assert (told["cause"], bool(told["until"])) == ("plan-quota", True)
+        monkeypatch.setattr(reasons, "PLAN_QUOTA_SECONDS", 0.0)
+        (job,) = await asyncio.to_thread(world.space.items, "batch/v1", "jobs")
+        change = {"metadata": {"annotations": {"chamber.test/look": "again"}}}
+        await asyncio.to_thread(
+            world.base.admin.merge, "batch/v1", "jobs", job["metadata"]["name"], change, space
+        )
         refused = await until(
             lambda: Workload.objects.filter(pk=workload.pk, reason__code="plan-quota").first()
         )

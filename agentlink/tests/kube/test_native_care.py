@@ -309,9 +309,14 @@ async def test_an_adopted_job_that_outlives_the_pod_that_it_lost_is_displaced(
 ) -> None:
     clock = [NOW]
     monkeypatch.setattr(caring, "_now", lambda: clock[0])
-    kube = Written()
+    kube, told = Written(), []
     kube.pods = [EVICTED]
     looking = care(kube, job(0, adopted=True, eviction=does), EVICTED)
+
+    async def tell(_: object, slug: str, message: str) -> None:
+        told.append((slug, message))
+
+    looking._adopter = cast(Adopter, SimpleNamespace(tell_failed=_nothing, tell_displaced=tell))
     if does is Eviction.ENDS:
         assert await looking.look_after(ATTEMPT) == reasons.ENDED_SECONDS
         clock[0] += timedelta(seconds=2)
@@ -319,6 +324,7 @@ async def test_an_adopted_job_that_outlives_the_pod_that_it_lost_is_displaced(
         clock[0] += timedelta(seconds=reasons.ENDED_SECONDS)
     assert await looking.look_after(ATTEMPT) is None
     assert [(each.code, each.message) for each in verdicts(kube)] == [("drained", WAS_EVICTED)]
+    assert [message for _, message in told] == ([WAS_EVICTED] if does is Eviction.SPARED else [])
 
 
 async def test_a_job_that_was_made_is_not_asked_whether_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,7 +413,8 @@ def letting_go(
     looking._maker.let_go = let  # type: ignore[method-assign]
     looking._maker.provide = _nothing  # type: ignore[assignment,method-assign]
     looking._maker.protect = protect  # type: ignore[assignment,method-assign]
-    looking._adopter = cast(Adopter, SimpleNamespace(tell_failed=_nothing, tell_evictable=tell))
+    adopter = SimpleNamespace(tell_failed=_nothing, tell_displaced=_nothing, tell_evictable=tell)
+    looking._adopter = cast(Adopter, adopter)
     return let_go
 
 

@@ -131,6 +131,14 @@ class Adopter:
             job, f"{message[:MOST_WORDS]} {policies.to_run_again(job.namespace, job.name)}"
         )
 
+    async def tell_displaced(self, job: Adopted, slug: str, message: str) -> None:
+        """Say on a Job what took its pods away, which is no failure of its own, and that it runs again."""
+        text = (
+            f"{message[:MOST_WORDS]} Chamber suspends it and starts it again when its turn comes; no retry is spent. "
+            f"When that is: chamber why {slug}"
+        )
+        await self._tell(job, "Displaced", text, kind="Normal")
+
     async def tell_failed(self, job: Adopted, message: str) -> None:
         """Say on a Job how its attempt ended."""
         await self._tell(job, "Ended", message)

@@ -477,8 +477,13 @@ class Care:
                 ends = taken and job.eviction is not Eviction.SPARED
                 does = job.eviction if ended is verdict else Eviction.ENDS
                 tell = ends or ended is not verdict
-                again = policies.how_to_run_again(does, job.namespace, job.name) if tell else ""
-                await self._adopter.tell_failed(there, f"{verdict.message[:MOST_WORDS]} {again}".strip())
+                if tell:
+                    again = policies.how_to_run_again(does, job.namespace, job.name)
+                    await self._adopter.tell_failed(there, f"{verdict.message[:MOST_WORDS]} {again}")
+                elif verdict.code in DISPLACING:
+                    await self._adopter.tell_displaced(there, job.slug, verdict.message)
+                else:
+                    await self._adopter.tell_failed(there, verdict.message[:MOST_WORDS])
         verdict = replace(ended, message=ended.message[:MAX_SENTENCE])
         if not job.vanished:
             try:
