@@ -6,6 +6,7 @@ SEED ?= 1
 ARGS ?= -n auto
 EXAMPLES ?= 20000
 COUNT ?= 10000
+UPGRADE ?= --upgrade
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -13,10 +14,10 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-production kube chaos plants fuzz histories lint types bench lock clean
+.PHONY: help setup setup-dev hooks demo test test-production kube chaos plants fuzz histories lint migrations types bench lock clean
 
 help:  ## List what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
+	@awk 'BEGIN { FS = ":.*## *" } /^##@ / { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/.runtime: requirements.txt pyproject.toml
 	@$(PYTHON) .ci/python_version.py
@@ -30,21 +31,44 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
 
-setup: $(VENV)/.runtime  ## Prepare .venv with everything Chamber runs on
-
-setup-dev: $(VENV)/.dev  ## The same, with what tests and linters need
+##@ Try it
 
 demo: setup  ## Run Chamber with an example organisation (PORT=8000, RESET=1 starts afresh)
 	@$(BIN)/chamber demo --port $(PORT) $(if $(RESET),--reset)
 
-test: setup-dev  ## Run all tests on all cores (ARGS="-k words" chooses); what the machine lacks is skipped by name
-	$(BIN)/python -m pytest $(ARGS)
+##@ Set up
+
+setup: $(VENV)/.runtime  ## Prepare .venv with everything Chamber runs on
+
+setup-dev: $(VENV)/.dev  ## The same, with what tests and linters need
+
+hooks: setup-dev  ## Have git judge each commit by what the gate runs on changed files
+	@$(BIN)/pre-commit install
 
 kube:  ## Build the Kubernetes control plane that some tests run on, into the user's cache (needs Go)
 	@rig/kube/build
 
+##@ Test it
+
+test: setup-dev  ## Run all tests on all cores (ARGS="-k words" chooses); what the machine lacks is skipped by name
+	$(BIN)/python -m pytest $(ARGS)
+
 test-production: setup-dev  ## The tests of what is stored again on PostgreSQL and Redis, started for the run
 	$(BIN)/python -m rig.servers $(BIN)/python -m pytest -m stores $(ARGS)
+
+lint: setup-dev migrations  ## Style, import rules, missing migrations, subjects of commits
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python .ci/subjects.py
+
+migrations: setup-dev
+	@CHAMBER_DATA=$$(mktemp -d) $(BIN)/python manage.py makemigrations --check --dry-run
+
+types: setup-dev  ## Types (mypy --strict)
+	$(BIN)/mypy .
+
+##@ Try to break it
 
 chaos: setup  ## Kill, cut and fill whatever can fail under a load, then check the truths (SECONDS=300 SEED=1 FAULTS=words)
 	$(BIN)/python -m chaos --seconds $(SECONDS) --seed $(SEED) --faults "$(FAULTS)"
@@ -58,21 +82,16 @@ fuzz: setup-dev  ## The agents' link and scenario files under many thousands of 
 histories: setup-dev  ## Random histories: the state kept between cycles decides as one made anew (COUNT=10000 SEED=1)
 	$(BIN)/python -m scheduling.tests.proof.histories --count $(COUNT) --seed $(SEED) --check
 
-lint: setup-dev  ## ruff, import rules, missing migrations
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
-	CHAMBER_DATA=$$(mktemp -d) $(BIN)/python manage.py makemigrations --check --dry-run
-
-types: setup-dev  ## mypy --strict
-	$(BIN)/mypy .
+##@ Measure it
 
 bench: setup-dev  ## Every figure as JSON, on servers of its own (FIGURES="kueue pages" chooses; SMALL=1: do they run?)
 	@$(BIN)/python -m bench $(if $(SMALL),--small) $(FIGURES)
 
-lock: setup-dev  ## Rewrite the lock files from requirements*.in
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements.in -o requirements.txt
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements-dev.in -o requirements-dev.txt
+##@ Look after it
+
+lock: setup-dev  ## Rewrite the lock files from requirements*.in (UPGRADE= keeps the versions that they name)
+	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements.in -o requirements.txt
+	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements-dev.in -o requirements-dev.txt
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) .demo .cache build *.egg-info

@@ -37,7 +37,7 @@ def events(lines: Iterator[str]) -> Iterator[Event]:
 
 
 def test_a_log_goes_through_two_processes_and_on_when_the_agents_one_restarts(team: Deployment) -> None:
-    slug = submit(team, command=["sleep", "600"])
+    slug = submit(team, command=["train", "--seconds", "600"])
     becomes(team, slug, "running")
     with started(team, "live") as other, following(team, other.url, slug) as told:
         text, codes = "", []
@@ -66,7 +66,7 @@ def test_a_log_goes_through_two_processes_and_on_when_the_agents_one_restarts(te
 def test_a_live_process_that_stops_ends_the_streams_of_logs_and_who_comes_again_goes_on(
     team: Deployment,
 ) -> None:
-    slug = submit(team, command=["sleep", "600"])
+    slug = submit(team, command=["train", "--seconds", "600"])
     becomes(team, slug, "running")
     with started(team, "live") as other, following(team, other.url, slug) as told:
         assert next(told)[0] == "lines"

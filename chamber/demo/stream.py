@@ -87,7 +87,9 @@ def _submit_one(chance: random.Random) -> None:
 def _request(recipe: Recipe, chance: random.Random) -> SubmissionRequest:
     seconds = chance.randint(*recipe.seconds)
     # A few fail, as they do.
-    command = f"sleep {seconds // 3}; exit 1" if chance.random() < 0.04 else f"sleep {seconds}"
+    fails = chance.random() < 0.04
+    trainer = "python -m trainer --seconds"
+    command = f"{trainer} {seconds // 3}; exit 1" if fails else f"{trainer} {seconds}"
     return SubmissionRequest(
         name=recipe.name,
         team=recipe.team,

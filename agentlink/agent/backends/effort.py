@@ -1,4 +1,6 @@
-"""What simulated workloads make of their GPUs: most work steadily, in waves; one in six does nothing with them.
+"""What simulated workloads make of their GPUs: most programs work steadily, in waves; one in six leaves them idle.
+
+A command that only sleeps leaves them idle, too.
 
 A draw of the workload's id decides, so that the same workload always does the same at the same time.
 """
@@ -9,7 +11,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from agentlink.agent.backends.jobs import Job
-from agentlink.agent.backends.played import draw
+from agentlink.agent.backends.played import draw, play
 from agentlink.protocol import DeviceShare, NodeReport, PodState, UsageFigure
 from agentlink.protocol.profiles import GPU_MILLI
 
@@ -30,7 +32,8 @@ def figure(job: Job, nodes: Mapping[str, NodeReport], now: float) -> UsageFigure
     ]
     if not held:
         return None
-    busy = {name: _busy(workload, place, now) for place, (name, _, _) in enumerate(held)}
+    sleeps = not play(job.assignment).program
+    busy = {name: 0.0 if sleeps else _busy(workload, place, now) for place, (name, _, _) in enumerate(held)}
     mean = sum(busy[name] * share for name, share, _ in held) / sum(share for _, share, _ in held)
     filled = draw(workload, "memory", (0.25, 0.95))
     watts = sum((IDLE_WATTS + BUSY_WATTS * busy[name]) * share for name, share, _ in held)

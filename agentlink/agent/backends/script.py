@@ -1,10 +1,10 @@
 """What a played pod writes: made when it is asked for, always the same for the same pod and time.
 
-A command's `echo`es are written between its `sleep`s; one that has none trains a model, a line every second or two.
+A command writes what it echoes, between its `sleep`s. A program that echoes nothing trains a model, and writes a line
+every second or two.
 """
 
 import math
-import re
 from bisect import bisect_right
 from functools import cached_property
 
@@ -13,7 +13,6 @@ from agentlink.agent.backends.jobs import Job
 from agentlink.protocol import AssignedPod
 from agentlink.protocol.profiles import GPU_MILLI
 
-_STEP = re.compile(r"\bsleep\s+(?P<sleep>\d{1,9}(?:\.\d{1,6})?)|\becho\s+(?P<echo>[^;&|\n]+)")
 _EVERY_SECONDS = (0.5, 2.0)
 _STEPS_A_LINE = 20
 
@@ -24,15 +23,10 @@ class Script:
     def __init__(self, job: Job, pod: int) -> None:
         self._job, self._pod = job, pod
         self._every = played.draw(job.assignment.workload, "line", _EVERY_SECONDS)
-        self._echoes: list[str] = []
-        self._at: list[float] = []
-        offset = 0.0
-        for step in _STEP.finditer(" ".join(job.assignment.command)):
-            if step["sleep"]:
-                offset += float(step["sleep"])
-            else:
-                self._echoes.append(step["echo"].strip().strip("\"'"))
-                self._at.append(offset)
+        self._play = played.play(job.assignment)
+        self._echoes = [line for _, line in self._play.lines]
+        self._at = [second for second, _ in self._play.lines]
+        self._trains = self._play.program and not self._echoes
 
     def count(self, now: float) -> int:
         """Return how many lines it has written by `now`, a time of the cluster's own clock."""
@@ -47,7 +41,7 @@ class Script:
         words = self._last_words
         if words and number >= self._before_last:
             return words[number - self._before_last]
-        return self._echoes[number] if self._echoes else self._training(number)
+        return self._training(number) if self._trains else self._echoes[number]
 
     @cached_property
     def _before_last(self) -> int:
@@ -56,6 +50,8 @@ class Script:
     @cached_property
     def _last_words(self) -> list[str]:
         job = self._job
+        if not self._trains:
+            return []
         if job.exit_code:
             return [f"RuntimeError: it was told to end with {job.exit_code}"]
         if job.stopping_at is not None and not job.is_over:
@@ -63,7 +59,7 @@ class Script:
         return []
 
     def _written(self, seconds: float) -> int:
-        if self._echoes:
+        if not self._trains:
             return bisect_right(self._at, seconds)
         return len(self._head) + int(max(0.0, seconds) / self._every)
 

@@ -1,8 +1,8 @@
 """A cluster made of timers: pods start, run, end and stop in times drawn from their workload's id, so that the same
 workload always takes the same time.
 
-What a command says is played: `sleep N` runs N seconds, `exit K` ends with K. Others run for 30 to 180 seconds, less
-where their time limit is shorter. The cluster refuses what no real one could take (a node that is down or cordoned, a
+What a command says is played (`played`): `sleep N` runs N seconds, `exit K` ends with K, a program runs as long as is
+usual for its job class. The cluster refuses what no real one could take (a node that is down or cordoned, a
 device beyond itself), and goes on while no agent is looking; with a `state_file` also over restarts of the process.
 What ended by itself does not run again, though a server that was restored has forgotten the end and asks for it.
 
@@ -12,6 +12,7 @@ the calendar clock, and are wrong where that is.
 
 import asyncio
 import heapq
+import math
 import time
 from collections import ChainMap, OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
@@ -343,7 +344,7 @@ class SimulatedCluster:
             job.reason, job.message = "time-limit", f"It ran for {limit} s, its time limit."
             self._end(job, Phase.FAILED, timer.at)
         else:
-            job.exit_code = played.exit_code(job.assignment)
+            job.exit_code = played.play(job.assignment).exit_code
             job.reason = "exit-code" if job.exit_code else ""
             self._end(job, Phase.FAILED if job.exit_code else Phase.SUCCEEDED, timer.at)
 
@@ -354,10 +355,10 @@ class SimulatedCluster:
         if job.running_at is not None or PodState.PENDING in job.states.values():
             return
         job.phase, job.running_at = Phase.RUNNING, timer.at
-        seconds, limit = played.run_seconds(job.assignment), job.assignment.time_limit_seconds
+        seconds, limit = played.play(job.assignment).seconds, job.assignment.time_limit_seconds
         if limit is not None and seconds > limit:
             self._schedule(attempt, job, Timer(at=timer.at + limit, what=Due.LIMIT))
-        else:
+        elif seconds < math.inf:
             self._schedule(attempt, job, Timer(at=timer.at + seconds, what=Due.END))
 
     def _end(self, job: Job, phase: Phase, at: float) -> None:

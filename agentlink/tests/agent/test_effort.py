@@ -58,3 +58,11 @@ def test_the_memory_of_a_slice_is_its_own() -> None:
 
 def test_pods_that_do_not_run_use_nothing() -> None:
     assert figure(job(7, state=PodState.PENDING), NODES, NOW) is None
+
+
+def test_a_command_that_only_sleeps_leaves_its_gpus_idle() -> None:
+    asleep = job(7)
+    asleep.assignment = asleep.assignment.model_copy(update={"command": ("sleep", "60")})
+    found = figure(asleep, NODES, NOW)
+    assert found is not None
+    assert found.utilisation_percent == 0

@@ -48,7 +48,7 @@ async def read(cluster: SimulatedCluster, pod: int = 0, **how: Any) -> tuple[str
     return text, cursor
 
 
-async def test_it_echoes_between_its_sleeps_and_says_how_it_ended() -> None:
+async def test_it_echoes_between_its_sleeps() -> None:
     clock = Clock()
     cluster = await cluster_with("echo 'one; two'; sleep 10 && echo three; sleep 10; exit 4", clock)
     with pytest.raises(NoLogs) as refused:
@@ -59,15 +59,15 @@ async def test_it_echoes_between_its_sleeps_and_says_how_it_ended() -> None:
     clock.now += 10
     assert (await read(cluster, after=cursor))[0] == "three\n"
     clock.now += 10
-    assert (await read(cluster))[0] == first + "three\nRuntimeError: it was told to end with 4\n"
+    assert (await read(cluster))[0] == first + "three\n"
 
 
-async def test_one_without_an_echo_trains_and_each_look_tells_the_same() -> None:
+async def test_a_program_trains_and_each_look_tells_the_same() -> None:
     clock = Clock()
-    cluster = await cluster_with("sleep 100000", clock)
+    cluster = await cluster_with("python train.py --seconds 100000", clock)
     clock.now += 50_000
     whole, cursor = await read(cluster, tail_bytes=10_000_000)
-    assert whole.startswith("+ sh -c sleep 100000\nrank 0 of 2 on n1, 1 x GPU\nstep ")
+    assert whole.startswith("+ sh -c python train.py --seconds 100000\nrank 0 of 2 on n1, 1 x GPU\nstep ")
     assert (await read(cluster, tail_bytes=10_000_000))[0] == whole
     tail, _ = await read(cluster, tail_bytes=500)
     assert whole.endswith(tail)
@@ -78,10 +78,33 @@ async def test_one_without_an_echo_trains_and_each_look_tells_the_same() -> None
 
 async def test_one_that_is_stopped_says_so_and_is_gone_with_its_log() -> None:
     clock = Clock()
-    cluster = await cluster_with("sleep 100", clock)
+    cluster = await cluster_with("python train.py", clock)
     clock.now += 10
     await cluster.stop(ATTEMPT, None)
     assert (await read(cluster))[0].endswith("SIGTERM received: a checkpoint is written\n")
     clock.now += 10
     with pytest.raises(NoLogs, match="not there"):
         await read(cluster)
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("sleep 5", ""),
+        ("exit 3", ""),
+        ("echo 'open", "sh: syntax error: a quote is not closed\n"),
+        ("sleep soon", "sleep: invalid time interval: soon\n"),
+    ],
+)
+async def test_a_command_without_a_program_writes_no_more_than_it_says(command: str, written: str) -> None:
+    clock = Clock()
+    cluster = await cluster_with(command, clock)
+    clock.now += 1
+    assert (await read(cluster))[0] == written
+
+
+async def test_a_program_that_fails_says_so() -> None:
+    clock = Clock()
+    cluster = await cluster_with("python train.py --seconds 5; exit 4", clock)
+    clock.now += 10
+    assert (await read(cluster))[0].endswith("RuntimeError: it was told to end with 4\n")

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agentlink.agent.backends import played, simulated
+from agentlink.agent.backends import simulated
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.protocol import (
@@ -80,19 +80,17 @@ async def test_pods_start_run_and_end_at_their_own_times(cluster: SimulatedClust
     assert cluster.used_milli() == {}
 
 
-@pytest.mark.parametrize(
-    ("command", "limit", "seconds"),
-    [("sleep 2; sleep 0.5", None, 2.5), ("python train.py", 20, None), ("", None, None)],
-)
-def test_how_long_it_runs_is_said_by_the_command_or_always_the_same(
-    command: str, limit: int | None, seconds: float | None
-) -> None:
-    made = job(command, limit=limit)
-    assert played.run_seconds(made) == played.run_seconds(made)
-    if seconds is None:
-        assert 0 < played.run_seconds(made) <= (limit or played.RUN_SECONDS[1])
-    else:
-        assert played.run_seconds(made) == seconds
+async def test_a_command_that_fails_at_once_does_so_at_once(cluster: SimulatedCluster, clock: Clock) -> None:
+    made = await create(cluster, job("exit 3"))
+    clock.now += 0.7
+    ended = await seen(cluster, made)
+    assert (ended.phase, ended.exit_code, ended.ended_at) == (Phase.FAILED, 3, ended.running_at)
+
+
+async def test_what_serves_runs_until_it_is_stopped(cluster: SimulatedCluster, clock: Clock) -> None:
+    made = await create(cluster, job("python serve.py").model_copy(update={"job_class": "serving"}))
+    clock.now += 1e6
+    assert (await seen(cluster, made)).phase is Phase.RUNNING
 
 
 async def test_a_command_that_sleeps_beyond_its_time_limit_fails_by_it(
