@@ -1,8 +1,10 @@
 """Mail: where it goes by one URL, and sending it beside a request."""
 
 import logging
+import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from email.utils import parseaddr
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +26,7 @@ ALLOWED = (
     "smtp+starttls://user:password@host:587, smtps://user:password@host:465, smtp://host:25 (not encrypted), "
     "file:///folder, or nothing for no mail"
 )
+ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _BACKENDS = "django.core.mail.backends"
 
 
@@ -57,8 +60,17 @@ def settings_of(url: str) -> dict[str, Any]:
     }
 
 
-def sender(public_url: str, hosts: list[str]) -> str:
-    """Return from whom mails come unless told: from the host of the public address, else the first that is one name."""
+def sender(given: str, public_url: str, hosts: list[str]) -> str:
+    """Return from whom mails come: as told, else from the host of the public address, else the first that is one name.
+
+    Raises `SystemExit` where no mail could come from what is told.
+    """
+    if given:
+        if not ADDRESS.fullmatch(parseaddr(given)[1]):
+            raise SystemExit(
+                f"CHAMBER_MAIL_FROM is {given!r}; allowed is an address, such as Chamber <chamber@example.org>."
+            )
+        return given
     host = urlsplit(public_url).hostname or next(each for each in hosts if not each.startswith(("*", ".")))
     if ":" in host and not host.startswith("["):
         host = f"[IPv6:{host}]"
