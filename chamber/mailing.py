@@ -2,6 +2,7 @@
 
 import logging
 import re
+import smtplib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from email.utils import parseaddr
@@ -11,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 from django.conf import settings
 
 from chamber.logs import Seldom
+from chamber.metrics import mails
+from chamber.serving.outages import first_line
 
 if TYPE_CHECKING:
     from django.core.mail import EmailMessage
@@ -97,9 +100,35 @@ def send(message: "EmailMessage") -> bool:
         OSError,
         ValueError,
     ) as error:  # SMTP's own errors; and those of an address that no mail can be written to
-        logger.error("A mail could not be sent: %s", error)
+        logger.error("A mail could not be sent by %s: %s", server_address(), why(error))
+        mails.count(mails.Result.REFUSED)
         return False
+    mails.count(mails.Result.SENT)
     return True
+
+
+def folder() -> str:
+    """Return the folder that mails are written into; "" where a server takes them."""
+    return getattr(settings, "EMAIL_FILE_PATH", None) or ""
+
+
+def server_address() -> str:
+    """Return where the mail server is, or the folder that mails are written into, without a password."""
+    return folder() or f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+
+
+def why(error: Exception) -> str:
+    """Return why a mail server takes nothing, as one plain line; what it answered in its own words."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return _answer(*next(iter(error.recipients.values())))
+    if isinstance(error, smtplib.SMTPResponseException):
+        return _answer(error.smtp_code, error.smtp_error)
+    return first_line(error)
+
+
+def _answer(code: int, text: bytes | str) -> str:
+    words = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return f"it answers {code} {' '.join(words.split())}".rstrip(". ") + "."
 
 
 def send_quietly(write: "Callable[[], EmailMessage]") -> "Future[bool]":
@@ -107,6 +136,7 @@ def send_quietly(write: "Callable[[], EmailMessage]") -> "Future[bool]":
     if len(_under_way) >= WAIT_AT_MOST:
         if _told.due():
             logger.error("A mail is given up: %d wait for the mail server already.", WAIT_AT_MOST)
+        mails.count(mails.Result.GIVEN_UP)
         given_up: Future[bool] = Future()
         given_up.set_result(False)
         return given_up
