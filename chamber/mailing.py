@@ -1,14 +1,19 @@
 """Mail: where it goes by one URL, and sending it beside a request."""
 
 import logging
+import re
+import smtplib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from email.utils import parseaddr
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
 from chamber.logs import Seldom
+from chamber.metrics import mails
+from chamber.serving.outages import first_line
 
 if TYPE_CHECKING:
     from django.core.mail import EmailMessage
@@ -24,6 +29,7 @@ ALLOWED = (
     "smtp+starttls://user:password@host:587, smtps://user:password@host:465, smtp://host:25 (not encrypted), "
     "file:///folder, or nothing for no mail"
 )
+ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _BACKENDS = "django.core.mail.backends"
 
 
@@ -57,8 +63,17 @@ def settings_of(url: str) -> dict[str, Any]:
     }
 
 
-def sender(public_url: str, hosts: list[str]) -> str:
-    """Return from whom mails come unless told: from the host of the public address, else the first that is one name."""
+def sender(given: str, public_url: str, hosts: list[str]) -> str:
+    """Return from whom mails come: as told, else from the host of the public address, else the first that is one name.
+
+    Raises `SystemExit` where no mail could come from what is told.
+    """
+    if given:
+        if not ADDRESS.fullmatch(parseaddr(given)[1]):
+            raise SystemExit(
+                f"CHAMBER_MAIL_FROM is {given!r}; allowed is an address, such as Chamber <chamber@example.org>."
+            )
+        return given
     host = urlsplit(public_url).hostname or next(each for each in hosts if not each.startswith(("*", ".")))
     if ":" in host and not host.startswith("["):
         host = f"[IPv6:{host}]"
@@ -85,9 +100,35 @@ def send(message: "EmailMessage") -> bool:
         OSError,
         ValueError,
     ) as error:  # SMTP's own errors; and those of an address that no mail can be written to
-        logger.error("A mail could not be sent: %s", error)
+        logger.error("A mail could not be sent by %s: %s", server_address(), why(error))
+        mails.count(mails.Result.REFUSED)
         return False
+    mails.count(mails.Result.SENT)
     return True
+
+
+def folder() -> str:
+    """Return the folder that mails are written into; "" where a server takes them."""
+    return getattr(settings, "EMAIL_FILE_PATH", None) or ""
+
+
+def server_address() -> str:
+    """Return where the mail server is, or the folder that mails are written into, without a password."""
+    return folder() or f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+
+
+def why(error: Exception) -> str:
+    """Return why a mail server takes nothing, as one plain line; what it answered in its own words."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return _answer(*next(iter(error.recipients.values())))
+    if isinstance(error, smtplib.SMTPResponseException):
+        return _answer(error.smtp_code, error.smtp_error)
+    return first_line(error)
+
+
+def _answer(code: int, text: bytes | str) -> str:
+    words = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return f"it answers {code} {' '.join(words.split())}".rstrip(". ") + "."
 
 
 def send_quietly(write: "Callable[[], EmailMessage]") -> "Future[bool]":
@@ -95,6 +136,7 @@ def send_quietly(write: "Callable[[], EmailMessage]") -> "Future[bool]":
     if len(_under_way) >= WAIT_AT_MOST:
         if _told.due():
             logger.error("A mail is given up: %d wait for the mail server already.", WAIT_AT_MOST)
+        mails.count(mails.Result.GIVEN_UP)
         given_up: Future[bool] = Future()
         given_up.set_result(False)
         return given_up

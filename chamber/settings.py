@@ -140,7 +140,7 @@ if MAIL and not (PUBLIC_URL or DEMO or DEBUG):
         "which people reach Chamber, such as https://chamber.example.org."
     )
 globals().update(mailing.settings_of(MAIL_URL))
-DEFAULT_FROM_EMAIL = env.text("CHAMBER_MAIL_FROM", "") or mailing.sender(PUBLIC_URL, ALLOWED_HOSTS)
+DEFAULT_FROM_EMAIL = mailing.sender(env.text("CHAMBER_MAIL_FROM", ""), PUBLIC_URL, ALLOWED_HOSTS)
 # TLS ends at a proxy: whose word counts for the client's address and scheme (CIDRs); nobody else's does.
 TRUSTED_PROXIES = env.networks("CHAMBER_TRUSTED_PROXIES")
 TLS = env.flag("CHAMBER_TLS", default=bool(TRUSTED_PROXIES))

@@ -53,7 +53,7 @@ class PoolBar:
     """A pool as one stacked bar: `capacity_milli` counts every device, `unavailable_milli` what nobody can get.
 
     `slices` of its devices are no GPUs and count `slices_milli` of the capacity in sum. `waiting` counts the workloads
-    in its queue, and those that wait for a paused pool.
+    in its queue, and those that wait for it to be resumed or for its clusters to come back.
     """
 
     pool: Pool
@@ -192,7 +192,7 @@ def pool_sums() -> PoolSums:
 
 
 def _waiting_by_pool() -> Counter[str | None]:
-    """Return how many wait in which pool's queue, or for the pool to be resumed (2 queries).
+    """Return how many wait in which pool's queue, for it to be resumed, or for its clusters (2 queries).
 
     One that no cycle has looked at waits in each pool that it accepts; those that accept any stand under None.
     """
@@ -201,7 +201,7 @@ def _waiting_by_pool() -> Counter[str | None]:
     counts = Counter[str | None]()
     for pool, queue in (last.content["queues"] if last else {}).items():
         counts[pool] += sum(row[0] not in since.gone for row in queue)
-    for key, pool in last.paused() if last else ():
+    for key, pool in last.shut_out() if last else ():
         counts[pool] += key not in since.gone
     for row in since.came:
         if not row.held:
@@ -247,7 +247,10 @@ def team_bars(
 
 
 def _waiting_by_team(last: memory.LastCycle | None, pool: Pool) -> dict[str, Waiting]:
-    """Return who waits in the pool's queue, by team with all below it (2 queries, 1 more while no cycle ends)."""
+    """Return who waits in the pool's queue, for it to be resumed, or for its clusters, by team with all below it.
+
+    2 queries; 1 more while no cycle ends, or where some wait outside the queue.
+    """
     since, key = newcomers.since(last), str(pool.pk)
     here = [row for row in since.of_pool(key) if not row.held]
     counts = Counter[str]()
@@ -257,10 +260,14 @@ def _waiting_by_team(last: memory.LastCycle | None, pool: Pool) -> dict[str, Wai
         counts[team] += workloads
         milli[team] += gpus
     gone = set(last.queue(key)) & since.gone if last is not None else set()
-    columns = ("team__path", "pods", "gpu_milli", "gpu_types")
-    left = Workload.objects.filter(pk__in=gone).values_list(*columns) if gone else ()
+    outside = {row for row, of in last.shut_out() if of == key} - since.gone if last is not None else set()
+    columns = ("id", "team__path", "pods", "gpu_milli", "gpu_types")
+    others = Workload.objects.filter(pk__in=gone | outside).values_list(*columns) if gone | outside else ()
+    signs = dict.fromkeys(gone, -1) | dict.fromkeys(outside, 1)
+    steps = [
+        (path, signs[str(pk)], signs[str(pk)] * newcomers.size_milli(*asked)) for pk, path, *asked in others
+    ]
     came = _paths({row.team_id for row in here})
-    steps = [(path, -1, -newcomers.size_milli(*asked)) for path, *asked in left]
     steps += [(came[row.team_id], 1, row.milli) for row in here]
     for path, step, change in steps:
         for team in path.strip("/").split("/"):

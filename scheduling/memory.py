@@ -57,10 +57,10 @@ class LastCycle:
         here = [key for key in anywhere if accepts[key] is None or pool in accepts[key]]
         return [row[0] for row in self.content["aside"].get(pool, [])] + here
 
-    def paused(self) -> list[tuple[str, str]]:
-        """Return who waits for a paused pool, and for which."""
-        code = engine.ReasonCode.POOL_PAUSED
-        numbers = {number for number, reason in enumerate(self.content["reasons"]) if reason[0] == code}
+    def shut_out(self) -> list[tuple[str, str]]:
+        """Return who waits for a pool that is paused, or whose clusters are away, and for which."""
+        reasons = self.content["reasons"]
+        numbers = {number for number, reason in enumerate(reasons) if reason[0] in SHUT_OUT}
         aside = self.content["aside"].items() if numbers else ()
         return [(row[0], pool) for pool, rows in aside for row in rows if row[1] in numbers]
 
@@ -103,6 +103,9 @@ class LastCycle:
         """The teams after the plan, by (team, pool)."""
         return {(row[0], row[1]): engine.TeamFigures(*row) for row in self.content["teams"]}
 
+
+SHUT_OUT = {engine.ReasonCode.POOL_PAUSED, engine.ReasonCode.CLUSTER_OFFLINE}
+"""Why one waits for a pool that would take it, without standing in its queue."""
 
 _lock = threading.Lock()
 _kept: LastCycle | None = None

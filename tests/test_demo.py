@@ -4,6 +4,8 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -120,29 +122,34 @@ def test_it_stops_on_ctrl_c_and_starts_again_on_the_same_data(tmp_path: Path) ->
     third.stop()
 
 
-def switch_agents(demo: Demo, action: str) -> None:
-    """Stop or start all simulated agents by the button of their clusters' pages, as the operator."""
+@contextmanager
+def agents_switch(demo: Demo) -> Iterator[Callable[[str], None]]:
+    """Stop or start all simulated agents by the button of their clusters' pages, as an operator who is signed in."""
     with httpx.Client(base_url=demo.url, follow_redirects=True, timeout=60) as pages:
         pages.get("/sign-in/")
         form = {"login": "otto", "password": demo.passwords["otto"]}
         pages.post("/sign-in/", data={**form, "csrfmiddlewaretoken": pages.cookies["csrftoken"]})
-        for name in ("east", "west", "lab"):
-            data = {"action": action, "csrfmiddlewaretoken": pages.cookies["csrftoken"]}
-            assert pages.post(f"/clusters/{name}/simulated-agent/", data=data).status_code == 200
+
+        def switch(action: str) -> None:
+            for name in ("east", "west", "lab"):
+                data = {"action": action, "csrfmiddlewaretoken": pages.cookies["csrftoken"]}
+                assert pages.post(f"/clusters/{name}/simulated-agent/", data=data).status_code == 200
+
+        yield switch
 
 
 def test_what_ends_and_what_is_cancelled_while_no_agent_runs_is_settled_when_one_does(demo: Demo) -> None:
-    with demo.api("rosa") as api:
+    with demo.api("rosa") as api, agents_switch(demo) as switch:
         stays = submit(api, name="stays", team="nlp", gpus=1, command=["sleep", "600"])
         until(lambda: status_of(api, stays) == "running")
-        ends = submit(api, name="ends", team="nlp", gpus=1, command=["sleep", "8"])
+        ends = submit(api, name="ends", team="nlp", gpus=1, command=["sleep", "12"])
         until(lambda: status_of(api, ends) == "running")
-        switch_agents(demo, "stop")
-        time.sleep(9)
+        switch("stop")
+        time.sleep(13)
         assert status_of(api, ends) == "running", "nobody can have reported its end"
         assert api.post(f"workloads/{stays}/cancel/").status_code == 200
         late = submit(api, name="late", team="nlp", gpus=1, command=["sleep", "1"])
-        switch_agents(demo, "start")
+        switch("start")
         until(lambda: status_of(api, ends) == status_of(api, late) == "completed")
         until(lambda: released(api, stays))
 

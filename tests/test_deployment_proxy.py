@@ -90,6 +90,29 @@ def test_one_id_goes_through_and_comes_back_and_one_that_is_malformed_is_replace
     assert made != other
 
 
+def test_the_id_that_the_proxy_makes_is_the_one_that_chamber_knows_the_request_by(
+    ports: tuple[int, int],
+) -> None:
+    with browser(ports[1]) as client:
+        for path in ("/api/v1/me/", "/api/v1/workloads/x/watch/"):  # answered by web, and by live
+            answer = client.get(path)
+            assert answer.status_code == 401
+            assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+def test_the_chart_s_proxy_makes_logs_and_passes_on_an_id_in_the_same_lines() -> None:
+    def lines(file: str) -> list[str]:
+        text = (deployment.ROOT / "deploy" / file).read_text()
+        return [
+            line.strip()
+            for line in text.splitlines()
+            if "request_id" in line.lower() or "request-id" in line.lower()
+        ]
+
+    assert lines("nginx.conf") == lines("chart/files/nginx.conf")
+    assert len(lines("nginx.conf")) == 7
+
+
 def test_a_long_poll_reaches_the_live_part(ports: tuple[int, int]) -> None:
     with browser(ports[1]) as client:
         answer = client.post("/agent/v1/sync", json=[], headers={"Authorization": "Bearer nobody"})

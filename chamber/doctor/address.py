@@ -48,7 +48,7 @@ def web() -> Iterator[Finding | Fact]:
     try:
         answer = httpx.get(f"{address}/readyz", timeout=PATIENCE_SECONDS, verify=ssl.create_default_context())
     except httpx.HTTPError as error:
-        yield _unreached(address, error)
+        yield _not_trusted(address, error) or _unreached(address, error)
         return
     if answer.status_code != 200:
         yield _not_ready(address, answer)
@@ -82,13 +82,8 @@ def certificate() -> Iterator[Finding | Fact]:
         return
     try:
         until = _holds_until(parts.hostname, parts.port or 443)
-    except ssl.SSLCertVerificationError as error:
-        yield Finding(
-            f"The certificate of {parts.hostname} is not trusted here: {error.verify_message}.", TRUST
-        )
-        return
     except OSError:
-        return  # that it is not reached is told by `web`
+        return  # that it is not reached, or not trusted, is told by `web`
     days = (until - datetime.now(UTC)).days
     told = f"The certificate of {parts.hostname} holds for {count(days, 'more day')}, until {until:%Y-%m-%d}."
     yield Fact(told) if days >= LEAST_DAYS else Finding(told, "Renew it, and look why nothing has by itself.")
@@ -120,6 +115,16 @@ def _not_ready(address: str, answer: httpx.Response) -> Finding:
     if processes.runs("web"):
         start = "The web part runs: have the proxy in front pass requests on to it."
     return Finding(f"{told} {answer.reason_phrase}".rstrip() + ".", start)
+
+
+def _not_trusted(address: str, error: BaseException | None) -> Finding | None:
+    """Return that the certificate is not trusted where that is the cause of an error, however deep."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            told = f"The certificate of {urlsplit(address).hostname} is not trusted here: {error.verify_message}."
+            return Finding(told, TRUST)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _unreached(address: str, error: httpx.HTTPError) -> Finding:

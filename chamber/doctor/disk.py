@@ -10,12 +10,11 @@ from django.db import DatabaseError
 
 from chamber.doctor.database import on_postgresql, rows
 from chamber.doctor.finding import Fact, Finding
+from chamber.metrics.storage import GIB, is_on_this_machine, servers_folder
 from chamber.serving import surroundings
 
-GIB = 1 << 30
 LEAST_FREE_BYTES = GIB
 LEAST_FREE_PART = 0.1
-OWN_MACHINE = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
 def disk() -> Iterator[Finding | Fact]:
@@ -39,9 +38,16 @@ def disk() -> Iterator[Finding | Fact]:
             yield Fact(f"{takes} of its disk's {_amount(total)} (CHAMBER_DATABASE_DISK_GIB).")
     else:
         yield Fact(
-            f"{takes}; how much room its disk has cannot be measured from here. "
-            "Set CHAMBER_DATABASE_DISK_GIB to the size of that disk."
+            f"{takes}; how much room its disk has cannot be measured from here. {_how_it_can_be_known()}"
         )
+
+
+def _how_it_can_be_known() -> str:
+    chosen = settings.DATABASES["default"]
+    size = "CHAMBER_DATABASE_DISK_GIB to the size of that disk."
+    if is_on_this_machine(chosen["HOST"]):
+        return f"Grant the role {chosen['USER']} pg_read_all_settings, or set {size}"
+    return f"Set {size}"
 
 
 def _least_free(total: int) -> float:
@@ -69,7 +75,7 @@ def data_folder() -> Path | None:
     chosen = settings.DATABASES["default"]
     if not on_postgresql():
         return Path(chosen["NAME"]).resolve().parent
-    if chosen["HOST"] not in OWN_MACHINE and not chosen["HOST"].startswith("/"):
+    if not is_on_this_machine(chosen["HOST"]):
         return None
     return _named_folder() or _folder_of_process()
 
@@ -80,12 +86,7 @@ def _named_folder() -> Path | None:
         [(name,)] = rows("SELECT current_setting('data_directory')")
     except DatabaseError:
         return None
-    folder = Path(name)
-    try:
-        # A server in a container has its files elsewhere: what is there by that name must be a database's.
-        return folder if (folder / "PG_VERSION").exists() else None
-    except PermissionError:  # the folder is there, and closed to others, as a server's is
-        return folder
+    return servers_folder(name)
 
 
 def _folder_of_process() -> Path | None:

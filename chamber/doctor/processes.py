@@ -37,7 +37,7 @@ BACK_SECONDS = 20.0
 
 def duties() -> Iterator[Finding]:
     """Look whether the duties are carried out: sent by one beat, and run by a worker."""
-    mark, now = Mark.objects.filter(pk="beat").first(), _now()
+    mark, now = _beat(), _now()
     if mark is None or now - mark.at > marks.SILENT_AFTER:
         yield _silent("carried out a duty", mark.at if mark else None, now, queue=DUTIES, worker="duties")
         return
@@ -52,10 +52,25 @@ def duties() -> Iterator[Finding]:
 
 
 def scheduler() -> Iterator[Finding]:
-    """Look whether somebody runs cycles."""
+    """Look whether somebody runs cycles; of a silent beat, for want of which none is rung, `duties` tells."""
     looked_at, now = Turn.objects.filter(pk=1).values_list("looked_at", flat=True).first(), _now()
-    if looked_at is None or now - looked_at > UNDECIDED_AFTER:
-        yield _silent("run a cycle", looked_at, now, queue=SCHEDULING, worker="scheduling")
+    if looked_at is not None and now - looked_at <= UNDECIDED_AFTER:
+        return
+    if settings.REDIS and not _redis_is_new() and not _waiting(SCHEDULING):
+        mark = _beat()
+        if mark is not None and now - mark.at <= marks.SILENT_AFTER:
+            yield Finding(
+                f"{_since('run a cycle', looked_at, now)} "
+                "The beat sends and a worker takes what it sends, but no cycle ends.",
+                "Look into the log of `chamber worker --queue scheduling`.",
+            )
+        return
+    yield _silent("run a cycle", looked_at, now, queue=SCHEDULING, worker="scheduling")
+
+
+def _beat() -> Mark | None:
+    """Return when a heartbeat of the beat was last carried out, and by whom."""
+    return Mark.objects.filter(pk="beat").first()
 
 
 def web() -> Iterator[Finding]:
@@ -257,13 +272,12 @@ def _now() -> datetime:
 
 def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worker: str) -> Finding:
     """Return who is missing: messages that wait say that a beat sends them and no worker takes them."""
-    since = f"Nobody has {did}" + (f" for {seconds_text((now - last).total_seconds())}." if last else " yet.")
+    since = _since(did, last, now)
     if not settings.REDIS:
         return Finding(since, "Start `chamber serve --part all`.")
-    up_seconds = _redis_up_seconds()
-    if up_seconds is not None and up_seconds < BACK_SECONDS:
+    if _redis_is_new():
         return Finding(
-            f"{since} Redis runs for {seconds_text(up_seconds)} only.",
+            f"{since} Redis runs for {seconds_text(_redis_up_seconds() or 0.0)} only.",
             "Run this again in half a minute: by then beat and workers are back that waited for Redis.",
         )
     waiting = _waiting(queue)
@@ -277,6 +291,17 @@ def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worke
         f"{since} No message waits in the queue, so the beat is silent.",
         "Start `chamber beat`, or look into its log.",
     )
+
+
+def _since(did: str, last: datetime | None, now: datetime) -> str:
+    """Return for how long nobody has done it, as a sentence."""
+    return f"Nobody has {did}" + (f" for {seconds_text((now - last).total_seconds())}." if last else " yet.")
+
+
+def _redis_is_new() -> bool:
+    """Return whether Redis runs for so short that beat and workers may not have found it again."""
+    up_seconds = _redis_up_seconds()
+    return up_seconds is not None and up_seconds < BACK_SECONDS
 
 
 def _redis_up_seconds() -> float | None:

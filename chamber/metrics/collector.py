@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chamber import __version__
-from chamber.metrics import history, processes, requests, tables, use
+from chamber.metrics import history, mails, processes, requests, tables, use
 
 logger = logging.getLogger(__name__)
 
@@ -32,3 +32,4 @@ class Deployment(Collector):
         yield from families
         yield from processes.read()
         yield from requests.read()
+        yield from mails.read()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Case, CharField, Count, F, Sum, When
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -344,16 +343,20 @@ def _parts(plan: _LastPlan) -> Iterator[Metric]:
 
 
 def _database() -> Iterator[Metric]:
-    """Return how large the database is, and its disk where that is set (1 query)."""
+    """Return how large the database is, and its disk with what is free there where they are known (1 query)."""
+    found = storage.read()
     size = GaugeMetricFamily("chamber_database_size_bytes", "Size of the database with its indexes.")
     disk = GaugeMetricFamily(
         "chamber_database_disk_bytes",
-        "Size of the disk of the database, where CHAMBER_DATABASE_DISK_GIB says it.",
+        "Size of the disk of the database, measured or as CHAMBER_DATABASE_DISK_GIB says.",
     )
-    size.add_metric((), storage.size_bytes())
-    if settings.DATABASE_DISK_GIB:
-        disk.add_metric((), settings.DATABASE_DISK_GIB * storage.GIB)
-    yield from (size, disk)
+    free = GaugeMetricFamily(
+        "chamber_database_disk_free_bytes", "What is free of that disk, where it can be measured."
+    )
+    for family, amount in ((size, found.size), (disk, found.disk), (free, found.free)):
+        if amount is not None:
+            family.add_metric((), amount)
+    yield from (size, disk, free)
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -59,6 +59,10 @@ class LinkShape(serializers.Serializer[Any]):
         allow_null=True,
         help_text="Null: it was mailed, or could not be and only an organisation admin is shown it then.",
     )
+    not_mailed_to = serializers.CharField(
+        allow_blank=True,
+        help_text="The address to which the mail server took no mail; empty: it was asked for none, or took it.",
+    )
     expires_at = serializers.DateTimeField()
 
 
@@ -168,6 +172,7 @@ def _link(made: Made, request: Request) -> Response:
         "purpose": made.link.purpose,
         "mailed_to": delivered.mailed_to,
         "url": delivered.url or None,
+        "not_mailed_to": "" if delivered.mailed_to else made.link.mailed_to,
         "expires_at": made.link.expires_at,
     }
     shape = LinkShape(body).data

@@ -7,9 +7,15 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 
 from chamber import marks
-from chamber.metrics import requests
+from chamber.metrics import mails, requests
 
 logger = logging.getLogger(__name__)
+
+
+def pass_on() -> None:
+    """Add what this process counted to what all have."""
+    requests.counts.flush()
+    mails.counts.flush()
 
 
 class Pulse:
@@ -37,7 +43,7 @@ class Pulse:
             logger.debug("That this part lives cannot be noted: %s", error)
         finally:
             connections.close_all()
-        requests.flush()
+        pass_on()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -52,4 +58,4 @@ class Pulse:
             logger.debug("That this part stops cannot be noted: %s", error)
         finally:
             connections.close_all()
-        requests.flush()
+        pass_on()

@@ -36,7 +36,20 @@ def test_a_url_says_where_mail_goes(url: str, given: tuple[Any, ...]) -> None:
     ],
 )
 def test_mails_come_from_a_host_that_is_one_name(public_url: str, hosts: list[str], host: str) -> None:
-    assert mailing.sender(public_url, hosts) == f"Chamber <chamber@{host}>"
+    assert mailing.sender("", public_url, hosts) == f"Chamber <chamber@{host}>"
+
+
+@pytest.mark.parametrize(
+    "told", ["Acme <gpus@example.org>", "gpus@mailhost", '"GPUs, all" <gpus@[IPv6:::1]>']
+)
+def test_mails_come_from_whom_is_told(told: str) -> None:
+    assert mailing.sender(told, "https://gpus.example.org", []) == told
+
+
+@pytest.mark.parametrize("told", ["Chamber <gpus.example.org>", "Chamber", "a b@example.org", "@example.org"])
+def test_a_sender_without_an_address_stops_with_a_sentence(told: str) -> None:
+    with pytest.raises(SystemExit, match=r"CHAMBER_MAIL_FROM is .*allowed is an address"):
+        mailing.sender(told, "", ["gpus.example.org"])
 
 
 def test_signs_in_a_password_are_quoted() -> None:

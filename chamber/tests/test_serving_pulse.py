@@ -39,6 +39,6 @@ def test_while_the_database_is_away_requests_are_passed_on_all_the_same(
         raise DatabaseError("away")
 
     monkeypatch.setattr(marks, "part_lives", away)
-    monkeypatch.setattr(requests, "flush", lambda: passed_on.append(True))
+    monkeypatch.setattr(requests.counts, "flush", lambda: passed_on.append(True))
     Pulse("web").beat()
     assert passed_on == [True]

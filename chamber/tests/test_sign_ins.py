@@ -4,14 +4,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from agentlink.models import AgentToken
 from agentlink.tests.agents import make_token
 from agentlink.tests.factories import make_cluster
 from chamber import sign_ins
-from chamber.models import ApiToken, Scope
+from chamber.models import AccountLink, ApiToken, LinkPurpose, Scope
 from chamber.tasks import forget_sign_ins
 from teams.tests.factories import make_user
 
@@ -60,3 +62,31 @@ def test_it_takes_batches_until_its_time_is_over(monkeypatch: pytest.MonkeyPatch
     assert sign_ins.forget(timezone.now()) == 0
     monkeypatch.setattr(sign_ins, "FORGETS_FOR_SECONDS", 30.0)
     assert sign_ins.forget(timezone.now()) == 5
+
+
+def test_links_go_thirty_days_after_they_were_of_use() -> None:
+    now = timezone.now()
+    times: dict[str, dict[str, Any]] = {
+        "expired-long-ago": {"expires_at": now - 31 * DAY},
+        "used-long-ago": {"expires_at": now - 40 * DAY, "used_at": now - 31 * DAY},
+        "used": {"expires_at": now - 22 * DAY, "used_at": now - 29 * DAY},
+        "open": {"expires_at": now + DAY},
+    }
+    for name, fields in times.items():
+        AccountLink.objects.create(
+            user=make_user(f"user-of-{name}"), purpose=LinkPurpose.INVITATION, token_hash=name, **fields
+        )
+    assert forget_sign_ins() == 2
+    assert set(AccountLink.objects.values_list("token_hash", flat=True)) == {"used", "open"}
+
+
+def test_where_somebody_was_signed_in_is_forgotten_once_the_session_has_ended(settings: Settings) -> None:
+    settings.SESSION_COOKIE_AGE = 3600
+    now = timezone.now()
+    for key, ago in (("ended", timedelta(minutes=61)), ("lasts", timedelta(minutes=59))):
+        row = UserSession.objects.create(
+            user=make_user(key), session_key=key, ip="127.0.0.1", user_agent="", data={}
+        )
+        UserSession.objects.filter(pk=row.pk).update(last_seen_at=now - ago)
+    assert forget_sign_ins() == 1
+    assert list(UserSession.objects.values_list("session_key", flat=True)) == ["lasts"]

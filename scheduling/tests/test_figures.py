@@ -4,7 +4,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.models import Device, Node
+from agentlink.models import Cluster, Device, Node
 from scheduling.cycle import run_cycle
 from scheduling.figures import TeamBar, pool_bars, queue_by_reason, team_bars
 from scheduling.tests.conftest import Acme
@@ -148,6 +148,28 @@ def test_who_waits_for_a_paused_pool_is_counted_in_it(acme: Acme) -> None:
     assert pool.waiting == 2
     told = {row.code: row.count for row in queue_by_reason(acme.admin)}
     assert (told["pool-paused"], told["larger-than-any-node"]) == (2, 3)
+    waiting = {slug: (bar.waiting.workloads, bar.waiting.milli) for slug, bar in bars_by_team(acme).items()}
+    assert waiting == {"acme": (2, 8_000), "research": (2, 8_000), "production": (0, 0)}
+
+
+def test_who_waits_for_clusters_that_are_away_is_counted_in_their_pool(acme: Acme) -> None:
+    running = make_workload(acme.production, acme.outsider, gpu_milli=4000)
+    run_cycle()
+    Cluster.objects.update(connected=False)
+    make_workload(acme.production, acme.outsider, held=True)
+    for _ in range(2):
+        make_workload(acme.research, acme.owner, gpu_milli=4000)
+    make_workload(acme.research, acme.owner, gpu_milli=8000)  # no node has so many
+    run_cycle()
+
+    (pool,) = pool_bars(acme.admin)
+
+    assert pool.waiting == 2
+    assert {row.code: row.count for row in queue_by_reason(acme.admin)}["cluster-offline"] == 2
+    waiting = {slug: (bar.waiting.workloads, bar.waiting.milli) for slug, bar in bars_by_team(acme).items()}
+    assert waiting == {"acme": (2, 8_000), "research": (2, 8_000), "production": (0, 0)}
+    running.refresh_from_db()
+    assert running.is_open
 
 
 def test_reasons_are_counted_only_of_workloads_that_the_viewer_may_see(acme: Acme) -> None:

@@ -131,6 +131,19 @@ def test_who_waits_is_counted_from_the_tables_while_nothing_is_decided(acme: Acm
     assert gone.slug not in [row.workload.slug for row in queue.rows if row.workload]
 
 
+def test_who_was_shut_out_and_has_gone_since_is_not_counted_while_nothing_is_decided(acme: Acme) -> None:
+    Cluster.objects.update(connected=False)
+    gone, _ = (make_workload(acme.research, acme.owner, gpu_milli=4000) for _ in range(2))
+    run_cycle()
+    no_cycle_ends()
+    Workload.objects.filter(pk=gone.pk).update(status="cancelled", finished_at=timezone.now())
+
+    [pool] = pool_bars(acme.admin)
+    assert pool.waiting == 1
+    bars = {bar.team.slug: bar.waiting for bar in team_bars(acme.admin, acme.pool)}
+    assert (bars["research"].workloads, bars["research"].milli) == (1, 4_000)
+
+
 def test_one_that_no_cycle_has_looked_at_waits_in_the_pools_that_it_accepts(acme: Acme) -> None:
     other = make_pool("Other")
     run_cycle()
@@ -162,16 +175,16 @@ def test_pages_say_since_when_nothing_was_decided(acme: Acme, client: Client) ->
     assert "Nothing waits" not in overview
     assert "Not decided yet" in overview
     assert "25 waiting" in overview
-    assert "starts at once" not in body(client, "scheduling:queue")
+    assert "starts as soon as it fits" not in body(client, "scheduling:queue")
     assert "undecided-3" in body(client, "scheduling:queue")
 
 
 def test_an_empty_queue_promises_no_start_while_nothing_is_decided(acme: Acme, client: Client) -> None:
     run_cycle()
     client.force_login(acme.admin)
-    assert "starts at once" in body(client, "scheduling:queue")
+    assert "starts as soon as it fits" in body(client, "scheduling:queue")
     no_cycle_ends()
-    assert "starts at once" not in body(client, "scheduling:queue")
+    assert "starts as soon as it fits" not in body(client, "scheduling:queue")
 
 
 def test_why_promises_no_start_while_nothing_is_decided(acme: Acme, client: Client) -> None:

@@ -104,7 +104,7 @@ def add(  # noqa: PLR0917 - an option each
                 if file is None:
                     raise
                 refused.append(f"{body['username']}: {failure.message}")
-    show(made, form, LINKS, name="username", empty="Nobody was added.")
+    _show_links(made, form, name="username", empty="Nobody was added.")
     if refused:
         raise Failure("\n".join(refused), Exit.REJECTED)
 
@@ -150,7 +150,7 @@ def enable(username: str) -> None:
 def reset(username: str, mail: bool | None, form: Form) -> None:
     """Make a link by which somebody sets a password; an older one ends."""
     with connect() as client:
-        show([client.post(_of(username, "link"), {"mail": mail})], form, LINKS, name="url")
+        _show_links([client.post(_of(username, "link"), {"mail": mail})], form, name="url")
 
 
 @people.command()
@@ -170,6 +170,18 @@ def sessions(username: str, ended: int | None, end_all: bool, form: Form) -> Non
         else:
             rows = list(client.rows(_of(username, "sessions")))
             show(rows, form, SESSIONS, name="id", empty=f"{username} is signed in nowhere.")
+
+
+def _show_links(made: list[Any], form: Form, *, name: str, empty: str = "") -> None:
+    """Show links; on stderr, to whom the server could mail none."""
+    show(made, form, LINKS, name=name, empty=empty)
+    for row in made:
+        if row.get("not_mailed_to"):
+            hand = "hand the link over" if row["url"] else "an organisation admin can hand one over"
+            click.echo(
+                f"The mail to {row['not_mailed_to']} could not be sent: {hand}. The server's log says why.",
+                err=True,
+            )
 
 
 def _of(username: str, act: str = "") -> str:

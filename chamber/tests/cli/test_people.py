@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from chamber.cli.status import Exit
 from chamber.models import Scope, User
@@ -43,6 +44,21 @@ def test_a_person_is_added_gets_in_by_the_link_and_is_put_out_and_let_in(
     assert "/welcome/" in run("people", "reset", "ada").stdout
     assert run("people", "sessions", "ada").stderr == "ada is signed in nowhere.\n"
     assert "researcher of nlp" in run("people", "show", "ada").stdout
+
+
+def test_to_whom_no_mail_could_be_sent_is_said(
+    olga: User, run: Run, nlp: Team, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MAIL = True
+    ada = ["people", "add", "ada", "--email", "ada@example.org", "--team", "nlp", "--role", "viewer"]
+    assert "(mailed)" in run(*ada).stdout
+    monkeypatch.setattr("chamber.mailing.send", lambda _: False)
+    again = run("people", "reset", "ada")
+    assert "/welcome/" in again.stdout
+    assert again.stderr == (
+        "The mail to ada@example.org could not be sent: hand the link over. The server's log says why.\n"
+    )
+    assert run("people", "reset", "ada", "--no-mail").stderr == ""
 
 
 def test_many_are_added_from_a_csv_and_the_refused_are_named(

@@ -9,6 +9,7 @@ from pytest_django.fixtures import Settings
 
 from chamber.doctor import disk
 from chamber.doctor.finding import Fact, Finding
+from chamber.metrics.storage import GIB
 from chamber.tests.doctor.conftest import Named
 from rig import servers
 
@@ -21,7 +22,7 @@ def only() -> Finding | Fact:
 def of_gib(total: float, free: float, asked: list[Path]) -> Any:
     def usage(path: Path) -> Any:
         asked.append(path)
-        return SimpleNamespace(total=total * disk.GIB, free=free * disk.GIB)
+        return SimpleNamespace(total=total * GIB, free=free * GIB)
 
     return usage
 
@@ -66,7 +67,7 @@ def test_of_a_disk_that_cannot_be_measured_the_set_size_counts(
     assert "cannot be measured from here" in unknown.sentence
     settings.DATABASE_DISK_GIB = 10
     assert isinstance(only(), Fact)
-    monkeypatch.setattr(disk, "size_bytes", lambda: int(9.5 * disk.GIB))
+    monkeypatch.setattr(disk, "size_bytes", lambda: int(9.5 * GIB))
     full = only()
     assert isinstance(full, Finding)
     assert full.problem == "The database takes 9.5 GiB of its disk's 10.0 GiB (CHAMBER_DATABASE_DISK_GIB)."

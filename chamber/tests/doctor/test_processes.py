@@ -107,8 +107,21 @@ def test_no_worker_for_cycles(bell: redis.Redis) -> None:
 
 
 @pytest.mark.redis
-def test_a_scheduler_that_nobody_rings(bell: redis.Redis) -> None:
-    assert only(processes.scheduler).advice == "Start `chamber beat`, or look into its log."
+def test_of_a_scheduler_that_a_silent_beat_does_not_ring_the_beat_is_told(bell: redis.Redis) -> None:
+    marks.beaten(now=timezone.now() - timedelta(minutes=5))
+    looked(seconds=90)
+    assert list(processes.scheduler()) == []
+    assert only(processes.duties).advice == "Start `chamber beat`, or look into its log."
+
+
+@pytest.mark.redis
+def test_a_scheduler_that_is_rung_and_ends_no_cycle(bell: redis.Redis) -> None:
+    marks.beaten(now=timezone.now())
+    looked(seconds=90)
+    assert only(processes.scheduler) == Finding(
+        "Nobody has run a cycle for 90 seconds. The beat sends and a worker takes what it sends, but no cycle ends.",
+        "Look into the log of `chamber worker --queue scheduling`.",
+    )
 
 
 @pytest.mark.usefixtures("embedded")

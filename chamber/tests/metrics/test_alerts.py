@@ -75,6 +75,22 @@ PROVOCATIONS: dict[str, Provocation] = {
         {"chamber_database_size_bytes": "85e9x200", "chamber_database_disk_bytes": "100e9x200"},
         {"chamber_database_size_bytes": "75e9x200", "chamber_database_disk_bytes": "100e9x200"},
     ),
+    "ChamberDatabaseDiskFull": Provocation(
+        {"chamber_database_disk_free_bytes": "9e9x200", "chamber_database_disk_bytes": "100e9x200"},
+        {"chamber_database_disk_free_bytes": "11e9x200", "chamber_database_disk_bytes": "100e9x200"},
+    ),
+    "ChamberMailsRefused": Provocation(
+        {
+            'chamber_mails_total{result="sent"}': "7x200",
+            'chamber_mails_total{result="refused"}': "0x100 1x100",
+            'chamber_mails_total{result="given-up"}': "0x200",
+        },
+        {
+            # One address that takes none.
+            'chamber_mails_total{result="sent"}': "7x110 8x90",
+            'chamber_mails_total{result="refused"}': "0x100 1x100",
+        },
+    ),
     "ChamberDatabaseGrows": Provocation(
         {"chamber_database_size_bytes": f"10e9x{WEEK} 25e9x200"},
         {"chamber_database_size_bytes": f"10e9x{WEEK} 15e9x200"},

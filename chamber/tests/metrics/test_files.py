@@ -32,7 +32,7 @@ FUNCTIONS = {
     "time",
     "vector",
 }
-OPERATORS = {"and", "or"}
+OPERATORS = {"and", "or", "unless"}
 PARTS = ("_bucket", "_count", "_sum")
 OF_AGENTS = "chamber_agent_"
 

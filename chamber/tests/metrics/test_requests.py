@@ -18,9 +18,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _nothing_was_counted() -> Iterator[None]:
-    requests.forget()
+    requests.counts.forget()
     yield
-    requests.forget()
+    requests.counts.forget()
 
 
 @pytest.fixture
@@ -113,10 +113,10 @@ def test_processes_add_up_in_redis_and_what_cannot_be_added_is_kept(settings: Se
     with servers.redis() as running:
         settings.REDIS = running.url
         requests.counts.add("/", "GET", 200, 0.1)
-        requests.flush()
-        another = requests.RequestCounts()
+        requests.counts.flush()
+        another = requests.RequestCounts("requests")
         another.add("/", "GET", 200, 0.1)
-        requests.counts.put_back(another.take())
+        another.flush()
         assert told()["requests_total", "/", "GET", "200"] == 2
         running.stop()
         requests.counts.add("/", "GET", 503, 0.1)

@@ -112,6 +112,7 @@ def test_a_link_that_could_not_be_mailed_is_shown_to_an_organisation_admin_only(
     assert all(f"could not be mailed to {address}" in answer.content.decode() for answer in told[:2])
     assert not any("A link is mailed to" in answer.content.decode() for answer in told)
     assert [(answer.json()["url"], answer.json()["mailed_to"]) for answer in told[2:]] == [(None, "")] * 2
+    assert [answer.json()["not_mailed_to"] for answer in told[2:]] == [f"b{address}", address]
     assert "/welcome/" in on(olga).post("/people/ivy/link/").content.decode()
 
 
