@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agentlink.models import Assignment, BoundNamespace, Cluster, Node
 from chamber.words import clock_time, code_in_words
-from scheduling import growing, memory, silence
+from scheduling import growing, memory, silence, unready
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
@@ -125,14 +125,22 @@ def label_inside(code: str) -> str:
 def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:
     """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain.
 
-    Of one that was displaced, and whose pods may still be there, it says that (1 query).
+    Of one that was displaced, and whose pods may still be there, it says that (1 query); of one that says no more than
+    that its pods are there, which of them are on nodes that are not ready (1 query).
     """
     if workload.status in (Status.STARTING, Status.RUNNING):
         displaced = _displaced(workload)
         if displaced is not None:
             return displaced
     found = explain_many([workload], user, last=memory.last()).get(workload.pk)
+    if found is None or found.code == growing.CODE or (found.code, found.next_step) == (PODS_BEGIN, NOTHING):
+        found = _on_unready_nodes(workload) or found
     return found and _advised(workload, found, user)
+
+
+def _on_unready_nodes(workload: Workload) -> Explanation | None:
+    told = unready.told(workload)
+    return told and Explanation(unready.CODE, told[0], "wait", next_step=told[1])
 
 
 def _advised(workload: Workload, explanation: Explanation, user: "User | AnonymousUser") -> Explanation:

@@ -198,19 +198,20 @@ def _until_gone(attempt: "Attempt") -> str:
     if down:
         which, it = plural(len(down), "node"), plural(len(down), "it", "them")
         return (
-            f"Nothing to do. If {which} {_named(down)} will not come back, have an operator delete {it}: then the "
+            f"Nothing to do. If {which} {named(down)} will not come back, have an operator delete {it}: then the "
             "cluster gives the pods up."
         )
     if gone:
         which, are = plural(len(gone), "Node"), plural(len(gone), "is", "are")
         return (
-            f"Nothing to do. {which} {_named(gone)} {are} not in the cluster any more, so the cluster gives the pods "
+            f"Nothing to do. {which} {named(gone)} {are} not in the cluster any more, so the cluster gives the pods "
             "up by itself, mostly within a minute or two."
         )
     return "Nothing to do. Its pods have their grace period to end."
 
 
-def _named(names: list[str]) -> str:
+def named(names: list[str]) -> str:
+    """Return the first names, and how many more there are."""
     shown = names[:MOST_NAMED]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(shown) + more
