@@ -236,6 +236,14 @@ def test_its_roles_give_exactly_what_the_agent_s_own_list_says(makes_namespaces:
         assert rights_of(role) == rights_of({"rules": list(rules(where, *values))}), where
 
 
+def test_of_the_jobs_of_its_hooks_only_one_that_failed_stays() -> None:
+    jobs = of_kind(rendered(AGENT | SERVER), "Job")
+    assert jobs.keys() == {"chamber-migrate", "chamber-agent-release"}
+    for name, job in jobs.items():
+        kept = job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        assert kept == "before-hook-creation,hook-succeeded", name
+
+
 def test_a_release_that_is_called_an_agent_is_not_called_one_twice() -> None:
     assert of_kind(rendered(AGENT, release="chamber-agent"), "Deployment").keys() == {"chamber-agent"}
     assert of_kind(rendered(AGENT, release="gpus"), "Deployment").keys() == {"gpus-chamber-agent"}
