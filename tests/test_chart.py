@@ -36,7 +36,21 @@ SELECTOR = {"app.kubernetes.io/name": "chamber", "app.kubernetes.io/instance": "
 PLURALS = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}
 
 
-@pytest.mark.parametrize("values", [AGENT, SERVER, AGENT | SERVER], ids=["agent", "server", "both"])
+EVERYTHING: Json = {
+    **agent_with(**OPTIONS, pods=PODS),
+    **server_with(settings=SETTINGS, pods=PODS, metrics=WATCHED),
+    "image": {"repository": "chamber", "digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
+    "authorities": {"secret": "own"},
+    "httpProxy": {"http": "http://proxy.test:3128", "https": "http://proxy.test:3129"},
+    "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [AGENT, SERVER, AGENT | SERVER, EVERYTHING],
+    ids=["agent", "server", "both", "everything"],
+)
 def test_helm_finds_nothing_to_say_about_it(values: Json) -> None:
     assert "0 chart(s) failed" in charts.helm("lint", "--strict", str(charts.CHART), values=values)
 
@@ -92,6 +106,38 @@ REFUSED: dict[str, Json] = {
     "server.metrics.serviceMonitor needs server.metrics.tokenKey": server_with(
         metrics={"serviceMonitor": {"enabled": True}}
     ),
+    "names CHAMBER_LOG_LEVEL (extraEnv), which the chart sets itself": server_with(
+        pods={"extraEnv": [{"name": "CHAMBER_LOG_LEVEL", "value": "DEBUG"}]}
+    ),
+    "server.pods, or server.web.pods, names TZ twice (extraEnv)": server_with(
+        web={"pods": {"extraEnv": [{"name": "TZ", "value": "a"}, {"name": "TZ", "value": "b"}]}}
+    ),
+    "agent.pods names CHAMBER_URL (extraEnv), which the chart": agent_with(
+        pods={"extraEnv": [{"name": "CHAMBER_URL", "value": "https://x.example.org"}]}
+    ),
+    "agent.pods names SSL_CERT_FILE (extraEnv), which the chart": {
+        **agent_with(pods={"extraEnv": [{"name": "SSL_CERT_FILE", "value": "/x"}]}),
+        "authorities": {"configMap": "own"},
+    },
+    "names token (extraVolumes), which the chart": agent_with(
+        pods={"extraVolumes": [{"name": "token", "emptyDir": {}}]}
+    ),
+    "names /run/secrets/chamber (extraVolumeMounts), which the chart": server_with(
+        beat={"pods": {"extraVolumeMounts": [{"name": "tmp", "mountPath": "/run/secrets/chamber"}]}}
+    ),
+    'server.proxy.pods, mounts the volume "more" (extraVolumeMounts), which is not there': server_with(
+        proxy={"pods": {"extraVolumeMounts": [{"name": "more", "mountPath": "/more"}]}}
+    ),
+    "server.migrate.pods, sets the label app.kubernetes.io/component": server_with(
+        migrate={"pods": {"labels": {"app.kubernetes.io/component": "mine"}}}
+    ),
+    "additional properties 'operatr' not allowed": agent_with(pods={"tolerations": [{"operatr": "Exists"}]}),
+    "additional properties 'nodeafinity' not allowed": agent_with(pods={"affinity": {"nodeafinity": {}}}),
+    "'/server/web/resources/limits/memory': 'lots' does not match": server_with(
+        web={"resources": {"limits": {"memory": "lots"}}}
+    ),
+    "'/networkPolicy/from/0': additional properties 'podSelectr'": AGENT
+    | {"networkPolicy": {"from": [{"podSelectr": {}}]}},
     "server.web.autoscaling.minReplicas is 4, above its maxReplicas, 3.": server_with(
         web={"autoscaling": {"enabled": True, "minReplicas": 4, "maxReplicas": 3}}
     ),
