@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 
-from chamber.doctor import address, bell, database, disk, environment, growth, processes
+from chamber.doctor import address, bell, database, disk, environment, growth, mail, processes
 from chamber.doctor.finding import Check, Examination, Fact, Finding, Needs
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ CHECKS = (
     Check("address", address.web, gives=Needs.ADDRESS),
     Check("sockets", address.live, Needs.ADDRESS, also=Needs.LIVE, gives=Needs.SOCKETS),
     Check("certificate", address.certificate),
+    Check("mail", mail.answers),
     Check("clusters", processes.clusters, Needs.TABLES),
     # Agents that are not reached for want of sockets are no fault of theirs.
     Check("heartbeats", processes.heartbeats, Needs.TABLES, also=Needs.SOCKETS),
