@@ -1,5 +1,6 @@
 """The chart of `deploy/`: what the real helm makes of it, and what a real API server says to that."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -356,6 +357,33 @@ def test_the_proxy_sends_the_same_paths_to_the_live_part_as_that_of_the_compose_
 def workloads(control_plane: Path) -> Iterator[Namespace]:
     with another_namespace(control_plane) as made:
         yield made
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"workloadNamespace": "{own}-all", "boundNamespaces": ["{there}", "{own}-nlp"]},
+        {"workloadNamespace": "{own}-nlp", "createWorkloadNamespace": False},
+    ],
+    ids=["bound", "of-all-teams"],
+)
+def test_nothing_is_installed_where_a_namespace_for_workloads_is_missing(
+    namespace: Namespace, workloads: Namespace, values: Json
+) -> None:
+    """Its roles could not be made there, and all else would be."""
+    text = json.dumps(values).replace("{own}", namespace.name).replace("{there}", workloads.name)
+    where = ("--namespace", namespace.name)
+    with pytest.raises(HelmFailed, match=f'The namespace "{namespace.name}-nlp" .* is not in the cluster'):
+        charts.helm(
+            "install",
+            namespace.name,
+            str(charts.CHART),
+            *where,
+            kubeconfig=namespace.kubeconfig,
+            values=agent_with(**json.loads(text)),
+        )
+    assert charts.helm("list", "--short", *where, kubeconfig=namespace.kubeconfig).strip() == ""
+    assert namespace.items("apps/v1", "deployments") == []
 
 
 def test_the_api_server_takes_every_object_of_it_and_restricted_namespaces_take_its_pods(
