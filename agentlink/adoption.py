@@ -34,7 +34,7 @@ from workloads import lifecycle
 from workloads.models import EndReason as AttemptEnd
 from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
-from workloads.reasons import PASSING, REFUSAL_STEPS, REFUSED, EndReason
+from workloads.reasons import PASSING, REFUSAL_STEPS, REFUSED, EndReason, for_job
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
 
@@ -249,9 +249,7 @@ def advised(reason: EndReason) -> EndReason:
     """Return the reason of a refusal with what the people of an adopted Job can do about it."""
     if reason.code not in REFUSAL_STEPS:
         return replace(reason, next_step="Mend what the message names.")
-    return replace(
-        reason, next_step=reason.next_step.replace("and submit it again", "and create the Job again")
-    )
+    return replace(reason, next_step=for_job(reason.next_step))
 
 
 def digest(job: DiscoveredJob) -> str:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agentlink.models import Assignment, BoundNamespace, Cluster, Node
 from chamber.words import clock_time, code_in_words
-from scheduling import growing, memory, silence
+from scheduling import growing, memory, silence, unready
 from scheduling.engine import reasons
 from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
@@ -27,7 +27,7 @@ from workloads import advice, dependencies
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
-from workloads.reasons import LASTING, PLAN_QUOTA, REFUSED, held_until, of_displaced, while_kept
+from workloads.reasons import JOB_AGAIN, LASTING, PLAN_QUOTA, REFUSED, held_until, of_displaced, while_kept
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -86,6 +86,7 @@ AFTER_OTHERS = engine.ReasonCode.WAITING_FOR_DEPENDENCY.value
 OF_DEPENDENCIES = frozenset({AFTER_OTHERS, dependencies.FAILED})
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
 PODS_BEGIN = "pods-being-created"
+NOTHING = "Nothing to do."
 EMPTYING = "waiting-for-victims"
 STOPPING = Explanation(
     code=EMPTYING,
@@ -124,14 +125,22 @@ def label_inside(code: str) -> str:
 def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:
     """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain.
 
-    Of one that was displaced, and whose pods may still be there, it says that (1 query).
+    Of one that was displaced, and whose pods may still be there, it says that (1 query); of one that says no more than
+    that its pods are there, which of them are on nodes that are not ready (1 query).
     """
     if workload.status in (Status.STARTING, Status.RUNNING):
         displaced = _displaced(workload)
         if displaced is not None:
             return displaced
     found = explain_many([workload], user, last=memory.last()).get(workload.pk)
+    if found is None or found.code == growing.CODE or (found.code, found.next_step) == (PODS_BEGIN, NOTHING):
+        found = _on_unready_nodes(workload) or found
     return found and _advised(workload, found, user)
+
+
+def _on_unready_nodes(workload: Workload) -> Explanation | None:
+    told = unready.told(workload)
+    return told and Explanation(unready.CODE, told[0], "wait", next_step=told[1])
 
 
 def _advised(workload: Workload, explanation: Explanation, user: "User | AnonymousUser") -> Explanation:
@@ -341,20 +350,30 @@ def _starting(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
     if not starting:
         return {}
     rows = Assignment.objects.filter(attempt__open_for__in=starting).values_list(
-        "attempt__open_for", "cluster", "cluster__name", "attempt__starting_at", "pods"
+        "attempt__open_for",
+        "cluster",
+        "cluster__name",
+        "attempt__starting_at",
+        "pods",
+        "attempt__open_for__adopted_job",
     )
     found = list(rows)
     full = {
         (cluster, starting[pk].team_id)
-        for pk, cluster, _, _, pods in found
+        for pk, cluster, _, _, pods, _ in found
         if any(pod.get("cause") == PLAN_QUOTA for pod in pods)
     }
     namespaces = _namespaces(full)
     return {
         pk: _pods_begin(
-            starting[pk], name, since, pods, namespace=namespaces.get((cluster, starting[pk].team_id), "")
+            starting[pk],
+            name,
+            since,
+            pods,
+            namespace=namespaces.get((cluster, starting[pk].team_id), ""),
+            adopted=job is not None,
         )
-        for pk, cluster, name, since, pods in found
+        for pk, cluster, name, since, pods, job in found
     }
 
 
@@ -374,6 +393,7 @@ def _pods_begin(
     pods: Sequence[dict[str, Any]],
     *,
     namespace: str,
+    adopted: bool,
 ) -> Explanation:
     """Return that pods are being created, what the cluster says of the first that cannot start, and what becomes of the
     attempt if that lasts.
@@ -382,11 +402,13 @@ def _pods_begin(
     sentence = f"Its pods are being created in the cluster {cluster}{at}."
     kept = next((pod for pod in pods if pod.get("message")), None)
     if kept is None:
-        return Explanation(PODS_BEGIN, sentence, "wait", next_step="Nothing to do.", level=cluster)
+        return Explanation(PODS_BEGIN, sentence, "wait", next_step=NOTHING, level=cluster)
     until = kept.get("until")
     by = f"at {datetime.fromisoformat(until):%H:%M:%S} UTC" if until else "before long"
     left = max(0, workload.max_retries - workload.failures)
-    kind, step = while_kept(str(kept.get("cause", "")), by, retries=left, namespace=namespace)
+    kind, step = while_kept(
+        str(kept.get("cause", "")), by, retries=left, namespace=namespace, adopted=adopted
+    )
     said = str(kept["message"]).rstrip(" .")
     words = f"{sentence} Pod {kept['index']} is kept from starting: {said}."
     return Explanation(PODS_BEGIN, words, kind, next_step=step, level=cluster)
@@ -485,13 +507,15 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
     refused = workload.reason["kind"] == REFUSED
     position = wait.position if wait is not None else None
     if workload.held and refused:
+        unless = ", unless its Job was created again" if JOB_AGAIN in stored.next_step else ""
+        release = f"Then release it, on its page or by `chamber release {workload.slug}`{unless}."
         return replace(
             stored,
             kind="admin",
             sentence=(
                 f"{_stopped(stored.sentence)} It was refused so often that it is on hold: {held_until(stored.code)}."
             ),
-            next_step=f"{stored.next_step} Then release it, on its page or by `chamber release {workload.slug}`.",
+            next_step=f"{stored.next_step} {release}",
             position=position,
             eta="not before the hold is released",
         )

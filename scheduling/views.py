@@ -19,7 +19,7 @@ from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.rows import teams_of_table
 from workloads.forms import requests_from
-from workloads.models import Workload
+from workloads.models import Status, Workload
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -76,7 +76,8 @@ def explain(request: HttpRequest, slug: str) -> HttpResponse:
     """Why a workload waits, its position and when it starts: a part of the workload's page."""
     workload = Workload.objects.visible_to(request.user).by_slug(slug)
     queues = [f"queue:{queue}" for queue in queues_of(workload)]
-    watched = Watched.now(f"workload:{workload.pk}", silences.TOPIC, *queues)
+    nodes = ["pools"] if workload.status in (Status.STARTING, Status.RUNNING) else []
+    watched = Watched.now(f"workload:{workload.pk}", silences.TOPIC, *queues, *nodes)
     workload.refresh_from_db()  # what was read before the versions may be older than they say
     context = {"workload": workload, "reason": explaining.explain(workload, request.user)}
     return page(

@@ -1,5 +1,6 @@
 """The chart of `deploy/`: what the real helm makes of it, and what a real API server says to that."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -36,7 +37,21 @@ SELECTOR = {"app.kubernetes.io/name": "chamber", "app.kubernetes.io/instance": "
 PLURALS = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}
 
 
-@pytest.mark.parametrize("values", [AGENT, SERVER, AGENT | SERVER], ids=["agent", "server", "both"])
+EVERYTHING: Json = {
+    **agent_with(**OPTIONS, pods=PODS),
+    **server_with(settings=SETTINGS, pods=PODS, metrics=WATCHED),
+    "image": {"repository": "chamber", "digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
+    "authorities": {"secret": "own"},
+    "httpProxy": {"http": "http://proxy.test:3128", "https": "http://proxy.test:3129"},
+    "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [AGENT, SERVER, AGENT | SERVER, EVERYTHING],
+    ids=["agent", "server", "both", "everything"],
+)
 def test_helm_finds_nothing_to_say_about_it(values: Json) -> None:
     assert "0 chart(s) failed" in charts.helm("lint", "--strict", str(charts.CHART), values=values)
 
@@ -92,6 +107,38 @@ REFUSED: dict[str, Json] = {
     "server.metrics.serviceMonitor needs server.metrics.tokenKey": server_with(
         metrics={"serviceMonitor": {"enabled": True}}
     ),
+    "names CHAMBER_LOG_LEVEL (extraEnv), which the chart sets itself": server_with(
+        pods={"extraEnv": [{"name": "CHAMBER_LOG_LEVEL", "value": "DEBUG"}]}
+    ),
+    "server.pods, or server.web.pods, names TZ twice (extraEnv)": server_with(
+        web={"pods": {"extraEnv": [{"name": "TZ", "value": "a"}, {"name": "TZ", "value": "b"}]}}
+    ),
+    "agent.pods names CHAMBER_URL (extraEnv), which the chart": agent_with(
+        pods={"extraEnv": [{"name": "CHAMBER_URL", "value": "https://x.example.org"}]}
+    ),
+    "agent.pods names SSL_CERT_FILE (extraEnv), which the chart": {
+        **agent_with(pods={"extraEnv": [{"name": "SSL_CERT_FILE", "value": "/x"}]}),
+        "authorities": {"configMap": "own"},
+    },
+    "names token (extraVolumes), which the chart": agent_with(
+        pods={"extraVolumes": [{"name": "token", "emptyDir": {}}]}
+    ),
+    "names /run/secrets/chamber (extraVolumeMounts), which the chart": server_with(
+        beat={"pods": {"extraVolumeMounts": [{"name": "tmp", "mountPath": "/run/secrets/chamber"}]}}
+    ),
+    'server.proxy.pods, mounts the volume "more" (extraVolumeMounts), which is not there': server_with(
+        proxy={"pods": {"extraVolumeMounts": [{"name": "more", "mountPath": "/more"}]}}
+    ),
+    "server.migrate.pods, sets the label app.kubernetes.io/component": server_with(
+        migrate={"pods": {"labels": {"app.kubernetes.io/component": "mine"}}}
+    ),
+    "additional properties 'operatr' not allowed": agent_with(pods={"tolerations": [{"operatr": "Exists"}]}),
+    "additional properties 'nodeafinity' not allowed": agent_with(pods={"affinity": {"nodeafinity": {}}}),
+    "'/server/web/resources/limits/memory': 'lots' does not match": server_with(
+        web={"resources": {"limits": {"memory": "lots"}}}
+    ),
+    "'/networkPolicy/from/0': additional properties 'podSelectr'": AGENT
+    | {"networkPolicy": {"from": [{"podSelectr": {}}]}},
     "server.web.autoscaling.minReplicas is 4, above its maxReplicas, 3.": server_with(
         web={"autoscaling": {"enabled": True, "minReplicas": 4, "maxReplicas": 3}}
     ),
@@ -236,6 +283,14 @@ def test_its_roles_give_exactly_what_the_agent_s_own_list_says(makes_namespaces:
         assert rights_of(role) == rights_of({"rules": list(rules(where, *values))}), where
 
 
+def test_of_the_jobs_of_its_hooks_only_one_that_failed_stays() -> None:
+    jobs = of_kind(rendered(AGENT | SERVER), "Job")
+    assert jobs.keys() == {"chamber-migrate", "chamber-agent-release"}
+    for name, job in jobs.items():
+        kept = job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        assert kept == "before-hook-creation,hook-succeeded", name
+
+
 def test_a_release_that_is_called_an_agent_is_not_called_one_twice() -> None:
     assert of_kind(rendered(AGENT, release="chamber-agent"), "Deployment").keys() == {"chamber-agent"}
     assert of_kind(rendered(AGENT, release="gpus"), "Deployment").keys() == {"gpus-chamber-agent"}
@@ -302,6 +357,33 @@ def test_the_proxy_sends_the_same_paths_to_the_live_part_as_that_of_the_compose_
 def workloads(control_plane: Path) -> Iterator[Namespace]:
     with another_namespace(control_plane) as made:
         yield made
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"workloadNamespace": "{own}-all", "boundNamespaces": ["{there}", "{own}-nlp"]},
+        {"workloadNamespace": "{own}-nlp", "createWorkloadNamespace": False},
+    ],
+    ids=["bound", "of-all-teams"],
+)
+def test_nothing_is_installed_where_a_namespace_for_workloads_is_missing(
+    namespace: Namespace, workloads: Namespace, values: Json
+) -> None:
+    """Its roles could not be made there, and all else would be."""
+    text = json.dumps(values).replace("{own}", namespace.name).replace("{there}", workloads.name)
+    where = ("--namespace", namespace.name)
+    with pytest.raises(HelmFailed, match=f'The namespace "{namespace.name}-nlp" .* is not in the cluster'):
+        charts.helm(
+            "install",
+            namespace.name,
+            str(charts.CHART),
+            *where,
+            kubeconfig=namespace.kubeconfig,
+            values=agent_with(**json.loads(text)),
+        )
+    assert charts.helm("list", "--short", *where, kubeconfig=namespace.kubeconfig).strip() == ""
+    assert namespace.items("apps/v1", "deployments") == []
 
 
 def test_the_api_server_takes_every_object_of_it_and_restricted_namespaces_take_its_pods(

@@ -52,6 +52,8 @@ REFUSAL_STEPS = {
     "refused": "Change what the message names and submit it again, or ask an admin.",
 }
 """What to do about each way in which a cluster does not take a workload."""
+JOB_AGAIN = "and create the Job again"
+"""Said in place of submitting a workload again where it came from a Job."""
 FAILING = {
     "image-not-pulled": NEXT_STEPS["image-not-pulled"],
     "container-not-made": "Mend what the message names.",
@@ -127,7 +129,14 @@ def refusal_step(code: str, namespace: str = "") -> str:
     return step.replace("NAMESPACE", namespace) if namespace else step
 
 
-def while_kept(code: str, at: str, *, retries: int, namespace: str = "") -> tuple[str, str]:
+def for_job(step: str) -> str:
+    """Return what to do about a refusal as the people of a Job made with kubectl can do it."""
+    return step.replace("and submit it again", JOB_AGAIN)
+
+
+def while_kept(
+    code: str, at: str, *, retries: int, namespace: str = "", adopted: bool = False
+) -> tuple[str, str]:
     """Return the kind of the reason that a workload has whose pods cannot start, and what to do; both by the code with
     which its attempt ends `at` a time if that lasts. `retries` are those that it has left.
     """
@@ -145,6 +154,7 @@ def while_kept(code: str, at: str, *, retries: int, namespace: str = "") -> tupl
     if not code:
         return "change", "Mend what the message names."
     step = refusal_step(code, namespace) if code in REFUSAL_STEPS else "Mend what the message names."
+    step = for_job(step) if adopted else step
     follows = f"If that lasts, the cluster refuses it {at}, and it is tried again after a pause."
     return ("wait" if code in PASSING else "change"), f"{step} {follows}"
 
@@ -188,19 +198,20 @@ def _until_gone(attempt: "Attempt") -> str:
     if down:
         which, it = plural(len(down), "node"), plural(len(down), "it", "them")
         return (
-            f"Nothing to do. If {which} {_named(down)} will not come back, have an operator delete {it}: then the "
+            f"Nothing to do. If {which} {named(down)} will not come back, have an operator delete {it}: then the "
             "cluster gives the pods up."
         )
     if gone:
         which, are = plural(len(gone), "Node"), plural(len(gone), "is", "are")
         return (
-            f"Nothing to do. {which} {_named(gone)} {are} not in the cluster any more, so the cluster gives the pods "
+            f"Nothing to do. {which} {named(gone)} {are} not in the cluster any more, so the cluster gives the pods "
             "up by itself, mostly within a minute or two."
         )
     return "Nothing to do. Its pods have their grace period to end."
 
 
-def _named(names: list[str]) -> str:
+def named(names: list[str]) -> str:
+    """Return the first names, and how many more there are."""
     shown = names[:MOST_NAMED]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(shown) + more

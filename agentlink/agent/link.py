@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import re
 import ssl
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -17,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from agentlink import protocol
-from agentlink.agent import authority
+from agentlink.agent import authority, unreached
 from agentlink.protocol import Desired, Error, ErrorCode, Heartbeat, Hello, Invalid
 
 OPEN_SECONDS = 15
@@ -28,10 +26,6 @@ POLL_SECONDS = 40
 """Longer than the server lets a poll wait."""
 SERVICE_RESTART = 1012
 """The code with which a server that stops closes its sockets."""
-
-CALL_FAILED = re.compile(r"\[Errno (\d+)\] Connect call failed")
-"""What asyncio says of each address of a name."""
-ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 
 ServerMessage = protocol.ToAgent
 MOST_IN_POST = 100
@@ -181,18 +175,8 @@ def _read(data: str | bytes) -> ServerMessage:
 
 
 def why_unreached(error: BaseException) -> str:
-    """Return why a connection failed as the end of a sentence, in the system's own words where it has any."""
-    text = authority.untrusted(error)
-    if text:
-        return text
-    text, behind = str(error) or type(error).__name__, error
-    numbers = [int(number) for number in CALL_FAILED.findall(text)]
-    while not numbers and behind is not None:
-        if isinstance(behind, OSError) and not isinstance(behind, ssl.SSLError) and (behind.errno or 0) > 0:
-            numbers = [behind.errno or 0]
-        behind = behind.__cause__ or behind.__context__  # type: ignore[assignment]  # the end of the chain
-    words = ", ".join(dict.fromkeys(map(os.strerror, numbers))) or ERROR_NUMBER.sub("", text)
-    return f"{words.rstrip('.')}."
+    """Return why the server was not reached as the end of a sentence."""
+    return authority.untrusted(error) or f"{unreached.words(error)}."
 
 
 def refusal_of_name(answer: httpx.Response) -> str:

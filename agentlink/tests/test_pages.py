@@ -103,6 +103,15 @@ def test_a_slice_that_a_pod_has_is_not_shared(client: Client, org: Team, pool: P
     assert f'class="device device-elastic device-slice" title={title}' in page
 
 
+def test_the_pool_s_page_tells_operators_the_command_by_which_nodes_are_drained(
+    client: Client, org: Team, pool: Pool
+) -> None:
+    """Pods have a volume for /dev/shm: without the option for that `kubectl drain` evicts none of them."""
+    machines_with_slices(pool)
+    page = signed_in(client, org, Role.OPERATOR).get("/pools/main/").content.decode()
+    assert ">kubectl drain NODE --ignore-daemonsets --delete-emptydir-data</span>" in page
+
+
 def test_an_agent_that_is_too_old_for_slices_is_told_of(client: Client, org: Team) -> None:
     make_cluster("east", unclear_slices=9)
     make_cluster("west", unclear_slices=1)

@@ -1,5 +1,6 @@
 """The API client that all commands share: one connection, problems as `Failure`, pages, and event streams."""
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ PAGE_ROWS = 200
 RETRY_AFTER_SECONDS = 1.0
 STREAM_SILENCE_SECONDS = 60.0
 """A stream says something at least every 15 s; one that is silent for this long is dead."""
+ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+"""What Python writes before the system's own words."""
 
 
 @dataclass
@@ -206,7 +209,7 @@ def unreachable(url: str, error: httpx.TransportError) -> Failure:
         return Failure(f"{url} did not answer in time.", Exit.TIMEOUT)
     if (refused := certificate_error(error)) is not None:
         return distrusted(url, refused)
-    detail = str(error).strip().rstrip(".") or type(error).__name__
+    detail = ERROR_NUMBER.sub("", str(error)).strip().rstrip(".") or type(error).__name__
     return Failure(f"{url} cannot be reached: {detail}.")
 
 

@@ -6,6 +6,12 @@ from collections.abc import Callable
 from chamber.cli.output import Column, Row, ago, duration, gpus, in_words, text
 
 
+def slices(figures: Row) -> str | None:
+    """Return how many slices of GPUs a pool or cluster has, or a team uses, and what they count as: `9 (1.859)`."""
+    count = figures.get("slices")
+    return f"{count} ({text(figures['slice_gpus'])})" if count else None
+
+
 def _status(workload: Row) -> str:
     held = " (held)" if workload["held"] else ""
     return str(workload["status"]).capitalize() + held

@@ -63,12 +63,16 @@ class Kind(NamedTuple):
 
     def admits_whole(self, ask: Ask) -> bool:
         """Whether partition, labels and taints let the ask in, as they would if it asked for whole GPUs."""
-        labels = dict(self.labels)
         return (
             self.partition == ask.partition
-            and all(labels.get(key) == value for key, value in ask.node_selector)
+            and self.has_labels(ask)
             and all(ask.tolerates(taint) for taint in self.taints)
         )
+
+    def has_labels(self, ask: Ask) -> bool:
+        """Whether it has the labels that the ask selects nodes by."""
+        labels = dict(self.labels)
+        return all(labels.get(key) == value for key, value in ask.node_selector)
 
     def gives(self, ask: Ask) -> bool:
         """Whether sharing lets the ask in: a replica is taken whole, whether or not other devices may be shared."""

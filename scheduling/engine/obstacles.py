@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -153,11 +153,29 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
         )
     if not any(kind.gives(ask) for kind in kinds):
         found.append(WHOLE_ONLY)
-    if not any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
-        taints = {taint for kind in kinds for taint in kind.taints if not ask.tolerates(taint)}
-        names = sorted({f"{each.key}={each.value}" if each.value else each.key for each in taints})
-        found.append(f"it does not tolerate the taint {' or '.join(names)}")
-    return found or ["no one node meets its labels, partition, taints and sharing together"]
+    if taints := _taints(kinds, ask):
+        found.append(f"it does not tolerate the taint {taints}")
+    return found or [_what_keeps_out_together(kinds, ask)]
+
+
+def _what_keeps_out_together(kinds: Iterable[Kind], ask: Ask) -> str:
+    """Why no node lets the ask in, though each of its demands is met by some: the taint of those that have its labels
+    and are of its partition, if it is that."""
+    meet = [kind for kind in kinds if kind.partition == ask.partition and kind.has_labels(ask)]
+    if meet and (taints := _taints(meet, ask)):
+        labels = " with its labels" if ask.node_selector else ""
+        partition = f" of the partition {ask.partition}" if ask.partition else ""
+        return f"it does not tolerate the taint {taints} of the nodes{partition}{labels}"
+    return "no one node meets its labels, partition, taints and sharing together"
+
+
+def _taints(kinds: Collection[Kind], ask: Ask) -> str:
+    """The taints that keep the ask out of all of these, in words; "" where they do not."""
+    if any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
+        return ""
+    taints = {taint for kind in kinds for taint in kind.taints if not ask.tolerates(taint)}
+    names = sorted({f"{each.key}={each.value}" if each.value else each.key for each in taints})
+    return " or ".join(names)
 
 
 def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:

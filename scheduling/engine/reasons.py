@@ -541,11 +541,33 @@ def behind_reservation(asked: int, available: int, ahead: str, *, strict: bool, 
 
 
 def waiting_for_place(
-    pool: Pool, asked: int, available: int, free: int, *, level: str | None, closed: Sequence[Node] = ()
+    pool: Pool,
+    asked: int,
+    available: int,
+    free: int,
+    *,
+    level: str | None,
+    shared: int = 0,
+    closed: Sequence[Node] = (),
 ) -> Reason:
     """Too few GPUs are free that it may use (``available``, of all that are ``free``), or its pods do not fit on
-    them. ``closed``: nodes that are out of service and would take it."""
-    return _besides_closed(_no_place(pool, asked, available, free, level), closed)
+    them. ``shared``: what is free of GPUs that others share, whom it may not share with. ``closed``: nodes that are
+    out of service and would take it."""
+    found = _no_place(pool, asked, available, free, level)
+    return _besides_closed(_besides_shared(found, shared, enough=available + shared >= asked), closed)
+
+
+def _besides_shared(found: Reason, shared: int, *, enough: bool) -> Reason:
+    """What it waits for, and what is free on GPUs that are closed to it for as long as others share them; ``enough``:
+    it would do."""
+    if not shared:
+        return found
+    text = (
+        f"{gpus(shared)} {'is' if shared == GPU_MILLI else 'are'} free on GPUs that pods of another namespace share; "
+        "pods of two namespaces cannot share a GPU."
+    )
+    step = "Wait until those pods have ended, or ask for whole GPUs." if enough else found.next_step
+    return replace(found, message=f"{found.message} {text}", next_step=step)
 
 
 def _no_place(pool: Pool, asked: int, available: int, free: int, level: str | None) -> Reason:

@@ -15,6 +15,7 @@ from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
+from scheduling.engine.fleet import Usable
 from scheduling.engine.obstacles import is_of_type
 from scheduling.engine.plan import Late
 from scheduling.engine.room import pods_in
@@ -264,6 +265,7 @@ class _Free:
         self._by_kind = cycle.ledger.free_by_kind()
         self._rooms = cycle.ledger.now.rooms
         self._known: dict[Ask, int] = {}
+        self._shared: dict[Ask, int] = {}
         self._in_sight: dict[tuple[tuple[str, ...], bool], int] = {}
         self._closed: dict[tuple[Ask, int], tuple[int, ...]] = {}
 
@@ -271,13 +273,26 @@ class _Free:
         """What is free of the devices that its pods may use, whether or not they fit there."""
         found = self._known.get(ask)
         if found is None:
-            found = self._known[ask] = sum(
-                left
-                for usable in self._fleet.usable(ask)
-                for left, cost in zip(self._by_kind[usable.kind], usable.costs, strict=True)
-                if cost
-            )
+            found = self._known[ask] = self._on(self._fleet.usable(ask))
         return found
+
+    def shared(self, ask: Ask) -> int:
+        """What is free of devices that its pods could use if others did not share them."""
+        if ask.whole:
+            return 0
+        found = self._shared.get(ask)
+        if found is None:
+            usable = self._fleet.usable(ask, closed_too=True)
+            found = self._shared[ask] = self._on(usable) - self.of(ask)
+        return found
+
+    def _on(self, devices: Iterable[Usable]) -> int:
+        return sum(
+            left
+            for usable in devices
+            for left, cost in zip(self._by_kind[usable.kind], usable.costs, strict=True)
+            if cost
+        )
 
     def besides(self, ask: Ask) -> int:
         """What is free of GPUs, whether or not the ask may use them; of slices only those of types that it takes."""
@@ -326,7 +341,8 @@ def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     if cause is Cause.PLACE:
         ask = candidate.ask
         closed = free.closed(ask, candidate.pods)
-        return (cause, candidate.next_milli, ask.topology.required, free.of(ask), free.besides(ask), closed)
+        figures = free.of(ask), free.besides(ask), free.shared(ask)
+        return (cause, candidate.next_milli, ask.topology.required, figures, closed)
     if cause is Cause.BEHIND:
         return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.ask))
     return (
@@ -362,7 +378,13 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     ask, level = candidate.ask, candidate.ask.topology.required
     closed = [cycle.fleet.nodes[rank] for rank in free.closed(ask, candidate.pods)]
     return reasons.waiting_for_place(
-        cycle.pool, asked, free.of(ask), free.besides(ask), level=level, closed=closed
+        cycle.pool,
+        asked,
+        free.of(ask),
+        free.besides(ask),
+        level=level,
+        shared=free.shared(ask),
+        closed=closed,
     )
 
 

@@ -1,14 +1,21 @@
 """Adopted Jobs in cycles: they are scheduled like any other workload, in the cluster where they are."""
 
-from agentlink import spaces
-from agentlink.models import Cluster
+from django.utils import timezone
+
+from agentlink import adoption, spaces
+from agentlink.models import Assignment, Cluster
 from agentlink.protocol import Discovered, DiscoveredJob, NamespaceReport
 from agentlink.tests.agents import Hand, nodes
 from agentlink.tests.factories import make_cluster
 from scheduling.cycle import run_cycle
+from scheduling.explain import explain
 from scheduling.tests.conftest import Acme
 from teams.actors import Actor
+from teams.models import Role
+from teams.tests.factories import member
+from workloads import lifecycle
 from workloads.models import Status, Workload
+from workloads.reasons import of_refusal
 
 
 def adopt(acme: Acme, cluster: Cluster, *, gpus: int) -> Workload:
@@ -47,3 +54,30 @@ def test_an_adopted_job_is_planned_in_its_own_cluster_and_waits_for_room_there(a
     run_cycle()
 
     assert Workload.objects.get(name="next").status == Status.PENDING
+
+
+def test_its_people_are_told_to_create_the_job_again_and_not_to_submit_it(acme: Acme) -> None:
+    """While the cluster keeps its pods from being made, between two tries, and on hold."""
+    workload = adopt(acme, make_cluster("west"), gpus=1)
+    lead = member(acme.research, Role.LEAD, "lena")
+    run_cycle()
+    workload.refresh_from_db()
+    assert workload.attempt is not None
+    lifecycle.pods_created(workload.attempt.pk, timezone.now())
+    kept = {"index": 0, "node": "w1", "state": "pending", "message": "denied", "cause": "admission-denied"}
+    Assignment.objects.update(pods=[kept])
+    told = explain(Workload.objects.get(), lead)
+    assert told is not None
+    assert told.next_step.startswith(
+        "Change what the message names and create the Job again, or ask an admin"
+    )
+
+    step = adoption.advised(of_refusal("admission-denied", "denied")).next_step
+    reason = {"kind": "refused", "code": "admission-denied", "message": "denied", "next_step": step}
+    Workload.objects.update(status=Status.PENDING, held=True, attempt=None, reason=reason)
+    told = explain(Workload.objects.get(), lead)
+    assert told is not None
+    assert told.next_step == (
+        f"{step} Then release it, on its page or by `chamber release {workload.slug}`, unless its Job was created "
+        "again."
+    )

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, Self, cast
 import httpx
 from pydantic_core import from_json
 
+from agentlink.agent import unreached
 from agentlink.agent.figures import FIGURES
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.errors import (
@@ -439,4 +440,7 @@ def _pause(error: KubeError, failures: int) -> float | None:
 
 
 def _unreachable(access: Access, error: httpx.TransportError) -> Unreachable:
-    return Unreachable(0, message=f"{access.server} gave no answer: {str(error) or type(error).__name__}.")
+    why = unreached.words(error)
+    return Unreachable(
+        0, message=f"{access.server} gave {why if why == unreached.TOO_LATE else f'no answer: {why}'}."
+    )

@@ -53,10 +53,11 @@ async def test_where_nobody_listens_that_is_told_in_the_system_s_words() -> None
         ),
         (OSError(-2, "Name or service not known"), "Name or service not known."),
         (TimeoutError("timed out during opening handshake"), "timed out during opening handshake."),
-        (TimeoutError(), "TimeoutError."),
+        (TimeoutError(), "no answer in time."),
+        (httpx.ReadTimeout(""), "no answer in time."),
     ],
 )
-def test_what_python_writes_around_a_reason_is_left_out(error: OSError, words: str) -> None:
+def test_what_python_writes_around_a_reason_is_left_out(error: Exception, words: str) -> None:
     assert why_unreached(error) == words
 
 

@@ -529,7 +529,8 @@ def test_required_affinity_that_chamber_can_express_is_planned(
         (requiring({}), "an empty term"),
         (
             requiring({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}),
-            "the field metadata.name In: n1 by its node affinity. Chamber can plan nodeSelector: {LABEL: VALUE}",
+            "the field metadata.name In: n1 by its node affinity. Chamber can plan nodeSelector: "
+            "{kubernetes.io/hostname: VALUE}",
         ),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
+import httpx
 import pytest
 from kubernetes.client import Configuration
 
@@ -169,7 +170,17 @@ async def test_patience_ends() -> None:
         with pytest.raises(Throttled, match="too many"):
             await kube.list(PODS)
     async with Kube(server.access, patience_seconds=0.1) as kube:
-        with pytest.raises(Unreachable, match="gave no answer"):
+        with pytest.raises(Unreachable, match=r"gave no answer: Connection refused[.]$"):
+            await kube.list(PODS)
+
+
+async def test_an_api_server_that_takes_too_long_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_TIMEOUT", httpx.Timeout(0.1).as_dict())
+    async with (
+        scripted(Answer({}, after_seconds=5.0)) as server,
+        Kube(server.access, patience_seconds=0.0) as kube,
+    ):
+        with pytest.raises(Unreachable, match=r"^http://.* gave no answer in time[.]$"):
             await kube.list(PODS)
 
 

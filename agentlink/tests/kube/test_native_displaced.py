@@ -233,7 +233,7 @@ async def test_kubectl_drain_waits_for_reserved_work_and_takes_it_without_evicti
 async def drain(namespace: Namespace, node: str, *options: str) -> int:
     """Drain a node as an operator does; return kubectl's status."""
     run = await asyncio.create_subprocess_exec(
-        kubernetes.program("kubectl"), "--kubeconfig", str(namespace.kubeconfig), "drain", node, "--force",
+        kubernetes.program("kubectl"), "--kubeconfig", str(namespace.kubeconfig), "drain", node,
         "--ignore-daemonsets", "--delete-emptydir-data", *options, stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip

@@ -158,7 +158,13 @@ def test_shared_memory_has_a_size_where_its_pod_has_memory(fields: dict[str, int
 
 
 def test_a_pod_alone_has_no_service_unless_it_may_get_fellows() -> None:
-    assert "MASTER_ADDR" not in environment(work(*assigned(0)))
+    """Its torchrun starts a process on each of its GPUs, as in a gang; nothing says where others are."""
+    devices = tuple(DeviceShare(index=index, share_milli=1000) for index in range(8))
+    (whole,) = (each.model_copy(update={"devices": devices}) for each in assigned(0))
+    found = environment(work(whole))
+    assert {name: found[name] for name in found if not name.startswith("CHAMBER")} == {
+        "PET_NPROC_PER_NODE": "8"
+    }
     assert "MASTER_ADDR" in environment(work(*assigned(0), most_pods=4))
 
 

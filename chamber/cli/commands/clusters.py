@@ -3,14 +3,23 @@
 import click
 
 from chamber.cli.client import connect, segment
-from chamber.cli.output import Column, Form, ago, output_option, show
+from chamber.cli.columns import slices
+from chamber.cli.output import Column, Form, Row, ago, output_option, show
+
+
+def _agent(cluster: Row) -> str:
+    if cluster["connected"]:
+        return "connected"
+    return "released" if cluster.get("released_at") else "not connected"
+
 
 COLUMNS = [
     Column("Cluster", lambda cluster: cluster["name"]),
-    Column("Agent", lambda cluster: "connected" if cluster["connected"] else "not connected"),
+    Column("Agent", _agent),
     Column("Last heard", lambda cluster: ago(cluster["last_seen_at"]) or "never"),
     Column("Nodes", lambda cluster: cluster["nodes"], number=True),
     Column("GPUs", lambda cluster: cluster["gpus"], number=True),
+    Column("Slices", slices, number=True),
     Column("Pools", lambda cluster: ", ".join(cluster["pools"]) or "none"),
     Column("Version", lambda cluster: cluster["agent_version"], wide=True),
     Column("Warning", lambda cluster: cluster["warning"], wide=True),

@@ -5,18 +5,13 @@ from collections.abc import Sequence
 import click
 
 from chamber.cli.client import Client, Json, connect
-from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, text
+from chamber.cli.columns import slices
+from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show
 from chamber.cli.status import Exit, Failure
 from chamber.words import nearest
 
 NO_TEAM = "You belong to no team: ask an admin of one to add you."
 NO_POOL = "There is no pool yet: an operator makes one on the page Pools, or with `chamber apply -f FILE`."
-
-
-def _slices(figures: Row) -> str | None:
-    """Return how many slices of GPUs a pool has or a team uses, and what they count as: `9 (1.859)`."""
-    count = figures.get("slices")
-    return f"{count} ({text(figures['slice_gpus'])})" if count else None
 
 
 TEAMS = [
@@ -26,7 +21,7 @@ TEAMS = [
     Column("Weight", lambda row: row["bursting_priority"], number=True, wide=True),
     Column("Guarantee", lambda row: row["guarantee"], number=True),
     Column("In use", lambda row: row["in_use"], number=True),
-    Column("Slices", _slices, number=True),
+    Column("Slices", slices, number=True),
     Column("Reserved", lambda row: row["reserved"], number=True, wide=True),
     Column("Elastic", lambda row: row["elastic"], number=True, wide=True),
     Column("Burst", lambda row: row["burst"], number=True),
@@ -96,7 +91,7 @@ POOLS = [
     Column("Pool", lambda pool: pool["slug"]),
     Column("Name", lambda pool: pool["name"], wide=True),
     Column("Capacity", lambda pool: pool["capacity"], number=True),
-    Column("Slices", _slices, number=True),
+    Column("Slices", slices, number=True),
     Column("Guaranteed", lambda pool: pool["guaranteed"], number=True),
     Column("Reserved", lambda pool: pool["figures"]["reserved"], number=True, wide=True),
     Column("Elastic", lambda pool: pool["figures"]["elastic"], number=True, wide=True),

@@ -22,6 +22,7 @@ from scheduling.engine.types import (
     Sharing,
     Slicing,
     Snapshot,
+    Taint,
     Team,
     Topology,
     Workload,
@@ -603,6 +604,40 @@ def test_what_is_told_of_nodes_leaves_out_those_with_slices_that_it_does_not_nam
     ]
     found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)]).waits[0].reason
     assert (found.message, found.next_step) == (sentence, step)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (
+            {"node_selector": (("rack", "r2"),)},
+            "it does not tolerate the taint late or team=x of the nodes with its labels",
+        ),
+        ({"partition": "lab"}, "it does not tolerate the taint late of the nodes of the partition lab"),
+        (
+            {"partition": "lab", "node_selector": (("zone", "z"),)},
+            "no one node meets its labels, partition, taints and sharing together",
+        ),
+        (
+            {"partition": "lab", "node_selector": (("rack", "r3"),)},
+            "it does not tolerate the taint late of the nodes of the partition lab with its labels",
+        ),
+        ({"tolerations": ()}, None),
+    ],
+)
+def test_the_taint_is_named_that_keeps_it_out_of_the_nodes_that_are_as_it_wants_them(
+    wanted: dict[str, Any], why: str | None
+) -> None:
+    late = Taint("late")
+    nodes = [
+        node("n0", 1, labels={"zone": "z"}),
+        node("n1", 1, labels={"rack": "r2"}, taints=(Taint("team", "x"),)),
+        node("n2", 1, labels={"rack": "r2"}, taints=(late,)),
+        node("n3", 1, labels={"rack": "r3"}, partition="lab", taints=(late,)),
+    ]
+    found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)])
+    told = [wait.reason.message for wait in found.waits]
+    assert told == ([f"No node of the pool main takes it: {why}."] if why else [])
 
 
 WHOLE_STEP = (

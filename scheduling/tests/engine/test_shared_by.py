@@ -20,6 +20,7 @@ from scheduling.tests.engine.build import (
 )
 
 TEAMS = [team("a"), team("b")]
+NOT_FOR_IT = "free on GPUs that pods of another namespace share; pods of two namespaces cannot share a GPU."
 
 
 def shared(name: str, *by: str | None) -> Node:
@@ -83,8 +84,28 @@ def test_memory_of_a_gpu_counts_as_what_it_takes_where_all_gpus_are_shared_by_ot
     found = schedule(world, NOW)
     assert [*check(world, found, NOW)] == []
     assert found.waits[0].reason.message == (
-        "It asks for 0.25 GPUs, but of the 1 free in the pool main it may use none."
+        f"It asks for 0.25 GPUs, but of the 1 free in the pool main it may use none. 1 GPU is {NOT_FOR_IT}"
     )
+
+
+def test_what_is_free_on_gpus_that_others_share_is_told_and_why_it_may_not_have_it() -> None:
+    """One GPU that others share has a half left; who may share it has all it needs, whole GPUs are not concerned."""
+    theirs = replace(placed("theirs", team="a", gpus=0.5, on="n:0"), shares_with=("x",))
+    rows = [
+        theirs,
+        placed("whole", team="a", gpus=1, on="n:1", priority=100),
+        replace(waiting("one", team="b", gpus=0.5), shares_with=("y",)),
+        replace(waiting("two", team="b", gpus=0.5, pods=2), shares_with=("y",)),
+        waiting("own", team="b", gpus=1),
+    ]
+    found = plan([shared("n", "x", None)], [team("a", reserved=1), team("b")], rows)
+    told = {wait.workload: wait.reason for wait in found.waits}
+    one, two, own = told["one"], told["two"], told["own"]
+    assert one.message.endswith(f" it may use none. 0.5 GPUs are {NOT_FOR_IT}")
+    assert one.next_step == "Wait until those pods have ended, or ask for whole GPUs."
+    assert two.message.endswith(f" it may use none. 0.5 GPUs are {NOT_FOR_IT}")
+    assert two.next_step == "Nothing to do; it starts when GPUs come free."
+    assert "namespace" not in own.message
 
 
 def test_what_others_leave_of_their_devices_is_not_taken_for_what_is_left_of_free_ones() -> None:

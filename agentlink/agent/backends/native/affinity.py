@@ -17,6 +17,8 @@ MOST_TYPES = 20
 MOST_SHOWN = 200
 SOME_LABEL = "LABEL"
 """Stands for a label's key where what is asked for names none."""
+HOSTNAME = "kubernetes.io/hostname"
+"""The label that says of a node what its field `metadata.name` does, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def _expressions(terms: Iterable[JsonObject]) -> Iterator[tuple[str, str, tuple[
 
 
 def _cannot(asked: str, key: str = SOME_LABEL) -> str:
-    key = SOME_LABEL if key.startswith(OF_FIELD) else key
+    key = HOSTNAME if key.startswith(OF_FIELD) else key
     return (
         f"It requires {asked[:MOST_SHOWN]} by its node affinity. Chamber can plan nodeSelector: {{{key}: VALUE}}, In "
         f"with one value, or In with several values of {PRODUCTS[0]}."

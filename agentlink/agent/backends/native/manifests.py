@@ -198,7 +198,8 @@ def _environment(part: Part, assignment: Assignment, names: Names) -> list[JsonO
         "CHAMBER_PODS": str(len(assignment.pods)),
         "CHAMBER_NODE": _field("spec.nodeName"),
     }
-    defaults = _ranks(part, assignment, index, devices) if part.plan.service else {}
+    alone: dict[str, str | JsonObject] = {"PET_NPROC_PER_NODE": str(devices)}
+    defaults = _ranks(part, assignment, index, devices) if part.plan.service else alone
     merged = {**defaults, **assignment.environment, **told}
     return [
         {"name": name, "value": literal(value)}

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import httpx
 
-from agentlink.agent import exporter
+from agentlink.agent import exporter, unreached
 from agentlink.agent.exporter import Reading
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.reflector import Reflector
@@ -159,7 +159,7 @@ class GpuUse:
         pause = min(FIRST_PAUSE_SECONDS * (1 << min(silence.failures, 16)), LONGEST_PAUSE_SECONDS)
         silence.until = self._clock() + pause
         if not silence.failures:
-            words = str(error).partition("\n")[0] or type(error).__name__
+            words = unreached.words(error).partition("\n")[0]
             logger.warning(
                 "The exporter of GPU metrics on %s (%s) does not answer: %s", asked.node, asked.address, words
             )
