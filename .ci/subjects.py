@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 MOST = 72
-SINCE = "2026-11-26T20:00:00+00:00"
+SINCE = "2026-11-27T00:10:00+00:00"
 """Subjects of before may be longer."""
 
 

@@ -209,7 +209,7 @@ async def test_hundreds_of_workloads_at_once_all_run_and_end(place: Place, trans
 
     def admit_all() -> None:
         for device in Device.objects.filter(node__cluster=place.cluster, foreign=False):
-            admit(place.team, place.owner, place.pool, place.cluster, [device], command=["sleep 0.5"])
+            admit(place.team, place.owner, place.pool, place.cluster, [device], command=["sleep", "0.5"])
 
     async with serving() as url:
         async with running(run_agent(url, secret, cluster, transport=transport)):

@@ -127,7 +127,7 @@ class Machine:
 
     def start(self, device: int, seconds: int, **fields: Any) -> Attempt:
         row = devices_of(self.place.cluster, "n1")[device]
-        command = fields.pop("command", [f"sleep {seconds}"])
+        command = fields.pop("command", ["sleep", str(seconds)])
         return admit(
             self.place.team, self.place.owner, self.place.pool, self.place.cluster, [row], command=command, **fields
         )  # fmt: skip
@@ -185,7 +185,7 @@ def ended(attempt: Attempt) -> tuple[str, str]:
 
 @pytest.mark.parametrize("command", ["sleep 2", "exit 3"])
 def test_what_ended_after_the_backup_ends_as_the_agent_remembers_it(machine: Machine, command: str) -> None:
-    attempt = machine.start(0, 2, command=[command])
+    attempt = machine.start(0, 2, command=["sh", "-c", command])
     dump = backup()  # before the agent said anything of it
     machine.steps(200)
     before = machine.status(attempt), *ended(attempt)
