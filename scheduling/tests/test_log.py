@@ -123,7 +123,7 @@ def test_an_act_on_many_is_a_bounded_number_of_lines(place: Place, told: pytest.
         )
         assert told.messages == []  # not before the commit
     assert told.messages.count("Cancelled.") == lines.MOST_LINES
-    assert told.messages[-1] == "5 more events of workloads were written, this one's the first."
+    assert told.messages[-1] == "5 more events of workloads; the first is this one's."
     assert all(of(record)["workload"] for record in told.records)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from django.db import transaction
 
 from chamber import logs
+from chamber.words import count
 
 logger = logging.getLogger(__name__)
 
@@ -36,4 +37,4 @@ def _write(told: list[Line]) -> None:
     rest = told[MOST_LINES:]
     if rest:
         with logs.bind(workload=rest[0].workload):
-            logger.info("%d more events of workloads were written, this one's the first.", len(rest))
+            logger.info("%s of workloads; the first is this one's.", count(len(rest), "more event"))
