@@ -6,7 +6,7 @@ from typing import Any, cast
 from django.db import connection
 from django.db.models import Field, Model
 
-from chamber import arrays, overlap
+from chamber import arrays
 
 MOST_PARAMETERS = 20_000
 """Values in one statement, where each is a parameter of its own."""
@@ -49,8 +49,9 @@ def insert_each(model: type[Model], fields: Sequence[str], rows: Iterable[Row]) 
     """
     columns, quote = _columns(model, fields), connection.ops.quote_name
     names = ", ".join(quote(str(column.column)) for column in columns)
-    for listed, parameters in _listed(columns, list(rows)):
-        overlap.send(f"INSERT INTO {quote(model._meta.db_table)} ({names}) {listed}", parameters)
+    with connection.cursor() as cursor:
+        for listed, parameters in _listed(columns, list(rows)):
+            cursor.execute(f"INSERT INTO {quote(model._meta.db_table)} ({names}) {listed}", parameters)
 
 
 def _columns(model: type[Model], fields: Sequence[str]) -> list["Field[Any, Any]"]:

@@ -2,8 +2,7 @@
 
 The transaction begins with the fence: raising the clock from the number the picture was taken at. Whoever
 comes second has lost his turn. The number of queries does not depend on the number of decisions, but for the
-batches in which a database takes rows, and a few for each gang that grows or shrinks. PostgreSQL stores and checks
-rows while the next ones are made (`chamber.overlap`).
+batches in which a database takes rows, and a few for each gang that grows or shrinks.
 """
 
 import logging
@@ -20,7 +19,6 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.assignments import ClusterReleased, NewAssignment
 from chamber import live
-from chamber.overlap import check_at_once, overlapping
 from scheduling import narrate, sharing, turn
 from scheduling.decide import Decided
 from scheduling.engine import types as engine
@@ -65,7 +63,6 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
     """
     with transaction.atomic():
         number = fence(decided.picture.cycle)
-        check_at_once()
         writing = _Writing(decided, number)
         unchanged = writing.unchanged(piecemeal=piecemeal)
         waits = sharing.to_wait(decided.plan, decided.picture.snapshot)
@@ -152,12 +149,10 @@ class _Writing:
 
     def write(self, standing: Standing) -> int:
         """Write all of it; return how many decisions could not be."""
-        with overlapping():
-            self.yields(standing)
-            admitted = self.starts(standing.starts)
-            undone = len(standing.starts) - len(admitted) + self.grows(standing.grows)
-            tally = self._tally_of(admitted, standing.preemptions)
-        self.tally.include(tally)  # once the database has taken all of it
+        self.yields(standing)
+        admitted = self.starts(standing.starts)
+        undone = len(standing.starts) - len(admitted) + self.grows(standing.grows)
+        self.tally.include(self._tally_of(admitted, standing.preemptions))
         return undone
 
     def write_parts(self, standing: Standing) -> int:

@@ -1,7 +1,7 @@
 """Columns read as text: what the database sends is compared as it is, and turned into objects only where it is new."""
 
 import json
-from collections.abc import Callable, Set
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -9,8 +9,6 @@ from typing import Any
 from django.db import connection
 from django.db.models import F, Func, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Coalesce
-
-from chamber import overlap
 
 Lines = Set[str]
 """Rows as the database writes them: a line for each, its columns parted by tabs."""
@@ -79,15 +77,17 @@ def as_lines(rows: QuerySet[Any], *columns: Any) -> QuerySet[Any]:
     return rows.order_by().values(line=_Line(*columns))
 
 
-def lines_of(*tables: QuerySet[Any]) -> Callable[[], list[Lines]]:
-    """Have tables, each `as_lines`, read (1 query); what is returned waits for them and returns them."""
+def lines_of(*tables: QuerySet[Any]) -> list[Lines]:
+    """Read tables, each `as_lines` (1 query)."""
     texts, parameters = [], list[Any]()
     for table in tables:
         lines, values = table.query.sql_with_params()
         texts.append(f"(SELECT {WRITTEN[connection.vendor]} FROM ({lines}) AS lines)")  # noqa: S608
         parameters += values
-    written = overlap.read(f"SELECT {', '.join(texts)}", parameters)
-    return lambda: [frozenset(text.split("\n")) if text else frozenset() for text in written()]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(texts)}", parameters)
+        written: Sequence[str | None] = cursor.fetchone()
+    return [frozenset(text.split("\n")) if text else frozenset() for text in written]
 
 
 def moment_of(text: str | None) -> datetime | None:

@@ -167,7 +167,7 @@ def _read(before: Fleet) -> _Setting:
     teams = translate.teams(
         Team.objects.values_list(*TREE, named=True), shares.values_list(*SHARES, named=True), {}
     )
-    (devices,) = lines_of(fleet.device_lines())()
+    (devices,) = lines_of(fleet.device_lines())
     return _Setting(read_at, pools, teams, fleet.read(before, devices))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from chamber.overlap import overlapping
 from scheduling import fleet, sharing, translate, typical, work
 from scheduling.columns import lines_of
 from scheduling.engine import types as engine
@@ -63,13 +62,11 @@ class Reading:
         return Picture(cycle, self.now, snapshot, open_now.known, nodes.devices, tuple(self.left_aside))
 
     def _nodes_and_work(self) -> tuple[Fleet, Work]:
-        """Read what is large (at most 8 queries); the open workloads are compared while the rest is being written."""
+        """Read what is large (at most 8 queries)."""
         before = self.before
-        with overlapping():
-            open_ones = lines_of(work.open_lines())
-            others = lines_of(fleet.device_lines(), work.attempt_lines(), work.lying_lines())
-            opened = work.opened(before.work, open_ones()[0])
-            devices, attempts, lying = others()
+        (open_ones,) = lines_of(work.open_lines())
+        devices, attempts, lying = lines_of(fleet.device_lines(), work.attempt_lines(), work.lying_lines())
+        opened = work.opened(before.work, open_ones)
         nodes = fleet.read(before.fleet, devices)
         return nodes, work.read(before.work, opened, attempts, lying, nodes=nodes, now=self.now)
 

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from itertools import groupby, pairwise
 from typing import Any
 from uuid import UUID
 
 from django.db.models import F
 
-from chamber import overlap
 from chamber.errors import Conflict
 from chamber.words import count
 from workloads.models import Attempt, Status, Workload
@@ -108,8 +106,7 @@ def change_status(
     each a change that raises the version. It counts the event that tells of each change, and `further_events` that are
     told with them: whoever calls adds them to a journal (`add_change`, `add_counted`) before anything else. `columns`
     are stored with it. Raises `IllegalChange` where the table of transitions does not allow it, and
-    `Conflict` where a row is not what was looked at (in an `overlapping` block, by its next statement or its end); then
-    nothing may be kept of the transaction.
+    `Conflict` where a row is not what was looked at; then nothing may be kept of the transaction.
     """
     columns.setdefault("finished_at", None if to in OPEN else at)
     if to not in ADMITTED:
@@ -127,17 +124,13 @@ def change_status(
             "version": F("version") + len(steps),
             "last_event": F("last_event") + len(steps) + further_events,
         }
-        all_of_them = partial(_all_of_them, len(group))
-        overlap.update(looked_at, all_of_them, status=to, status_since=at, **raised, **columns)
+        changed = looked_at.update(status=to, status_since=at, **raised, **columns)
+        if changed != len(group):
+            raise Conflict(
+                f"{len(group) - changed} of {count(len(group), 'workload')} changed meanwhile; nothing was done."
+            )
     for row in rows:
         row.status, row.status_since, row.finished_at = to, at, columns["finished_at"]
         row.version += len(steps)
         if to not in ADMITTED:
             row.attempt = None
-
-
-def _all_of_them(looked_at: int, changed: int) -> None:
-    if changed != looked_at:
-        raise Conflict(
-            f"{looked_at - changed} of {count(looked_at, 'workload')} changed meanwhile; nothing was done."
-        )
