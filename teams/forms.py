@@ -369,65 +369,70 @@ class PoolForm(Form):
     topology = LinesField(label="Topology levels", help_text="One label name a line, outermost first.")
     paused = forms.BooleanField(label="Paused: nothing new is admitted", required=False)
     queueing = forms.ChoiceField(
-        label="Behind the first that finds no place",
+        label="Queueing policy",
+        help_text="What later workloads may do while the first has no place.",
         choices=[
-            (Queueing.BACKFILL, "Others start where they do not delay it (backfill)"),
-            (Queueing.BEST_EFFORT_FIFO, "Whoever fits starts (best-effort-fifo)"),
-            (Queueing.STRICT_FIFO, "Nobody passes it (strict-fifo)"),
+            (Queueing.BACKFILL, "Backfill: they start if they do not delay the first"),
+            (Queueing.BEST_EFFORT_FIFO, "Best-effort FIFO: they start if they fit"),
+            (Queueing.STRICT_FIFO, "Strict FIFO: they wait"),
         ],
     )
     elastic_preemption = forms.ChoiceField(
-        label="Elastic work preempts elastic work",
+        label="Elastic preemption",
+        help_text="Which elastic workloads an elastic workload may preempt. Reserved work preempts any of them.",
         choices=[
             (ElasticPreemption.PRIORITY, "By priority, then by fair share"),
-            (ElasticPreemption.FAIR_SHARE, "Across teams by fair share only"),
-            (ElasticPreemption.NEVER, "Never"),
+            (ElasticPreemption.FAIR_SHARE, "By fair share only, across teams"),
+            (ElasticPreemption.NEVER, "None"),
         ],
     )
     placement = forms.ChoiceField(
-        label="Nodes are filled",
-        choices=[(Placement.BINPACK, "Tightly (binpack)"), (Placement.SPREAD, "Evenly (spread)")],
+        label="Placement",
+        choices=[
+            (Placement.BINPACK, "Binpack: fill nodes one after the other"),
+            (Placement.SPREAD, "Spread: fill nodes evenly"),
+        ],
     )
     fairness = forms.ChoiceField(
-        label="The fairer team is the one",
+        label="Fairness",
         choices=[
-            (Fairness.ENTITLEMENT, "Furthest below its entitlement"),
-            (Fairness.USAGE, "That has used least lately"),
+            (Fairness.ENTITLEMENT, "Share: lowest use of entitlement first"),
+            (Fairness.USAGE, "Usage: least recent use first"),
         ],
     )
     sharing = forms.ChoiceField(
-        label="Parts of a GPU",
-        choices=[(Sharing.FRACTIONS, "May be asked for"), (Sharing.NONE, "Whole GPUs only")],
+        label="GPU sharing",
+        choices=[(Sharing.FRACTIONS, "Fractions of a GPU allowed"), (Sharing.NONE, "Whole GPUs only")],
     )
     usage_half_life_seconds = DurationField(
-        low=60, label="Half life of usage", help_text="For example 7d: use counts half after so long."
+        low=60, label="Usage half-life", help_text="For example 7d: past use counts half after this time."
     )
     min_runtime_seconds = DurationField(
         low=0,
-        label="Safe from preemption at first for",
-        help_text="For example 30m, from when it runs; 0s for not at all. Not from reserved work.",
+        label="Minimum runtime before preemption",
+        help_text="For example 30m after it started running; 0s: none. Reserved work may preempt earlier.",
     )
     max_preemptions = forms.IntegerField(
-        label="Preemptions in 24 h at most", required=False, help_text="Empty: no bound."
+        label="Preemptions in 24 h, at most", required=False, help_text="Empty: no limit."
     )
     default_time_limit_seconds = DurationField(
         low=1,
-        label="Assumed time limit",
+        label="Default time limit",
         required=False,
-        help_text="For example 2h, for planning where a workload names none.",
+        help_text="For example 2h: assumed in planning for workloads without one.",
     )
     cpu_per_gpu = forms.FloatField(
-        label="CPU cores with each GPU",
+        label="CPU cores per GPU",
         required=False,
         min_value=0,
         max_value=1000,
-        help_text="Where a workload names none. Empty: three quarters of what the nodes have; 0: none.",
+        help_text="For workloads that request none. Empty: three quarters of what the nodes have; 0: none.",
     )
     memory_mib_per_gpu = forms.IntegerField(
-        label="Memory with each GPU (MiB)",
+        label="Memory per GPU (MiB)",
         required=False,
         min_value=0,
-        help_text="Where a workload names none. Empty: three quarters of what the nodes have; 0: none.",
+        help_text="For workloads that request none. Empty: three quarters of what the nodes have; 0: none.",
     )
 
     POLICY = (

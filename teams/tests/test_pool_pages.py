@@ -55,9 +55,9 @@ def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
     [
         ({"node_selector": "gpu"}, "written name=value"),
         ({"usage_half_life_seconds": "5s"}, "It is from 1m to 3650d, not 5s."),
-        ({"usage_half_life_seconds": ""}, "Half life of usage is missing."),
+        ({"usage_half_life_seconds": ""}, "Usage half-life is missing."),
         ({"min_runtime_seconds": "soon"}, "&#x27;soon&#x27; is not a duration"),
-        ({"cpu_per_gpu": "-1"}, "CPU cores with each GPU is &#x27;-1&#x27;; at least 0 is allowed."),
+        ({"cpu_per_gpu": "-1"}, "CPU cores per GPU is &#x27;-1&#x27;; at least 0 is allowed."),
         ({"default_time_limit_seconds": "0"}, "It is from 1s to 3650d, not 0."),
         ({"slug": "Main!"}, "small letters"),
         ({"version": 7}, "Somebody changed Main"),
