@@ -84,4 +84,4 @@ async def test_a_refusal_is_written_with_its_reason(folder: Path) -> None:
     await east.observe(-1)
     refused = lines(folder)[-1]
     assert (refused["what"], refused["attempt"]) == ("refused", str(second.attempt))
-    assert "GPUs left" in refused["message"]
+    assert "has less than" in refused["message"]

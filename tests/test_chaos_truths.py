@@ -138,7 +138,7 @@ BROKEN = {
         1, "still has pods", pods=[pod("created", "done", 5)],
     ),
     "a cluster has no room": Broken(
-        1, "the old were not gone", pods=[pod("refused", "next", 5, message="GPU 1 has no 1 GPUs left.")]
+        1, "the old were not gone", pods=[pod("refused", "next", 5, message="GPU 1 has less than 1 GPU left.")]
     ),
     "a plan is made of an old picture": Broken(
         1, "as if cycle 1 had not started running",

@@ -19,6 +19,7 @@ from agentlink.agent.keeping import Keeper
 from agentlink.agent.link import Link, LinkLost, open_long_poll, open_websocket
 from agentlink.agent.logs import attached
 from agentlink.agent.memory import Memory
+from agentlink.agent.unreached import next_try
 from agentlink.pace import Pace
 from agentlink.protocol import (
     Ack,
@@ -137,7 +138,7 @@ def _tell_lost(url: str, lost: LinkLost, pause: float, away: Lasting, *, was_con
         said = f"The connection to Chamber at {url} was lost"
     else:
         said = f"There is no connection to Chamber at {url}"
-    logger.warning("%s: %s Trying again in %.1f s.", said, lost, pause)
+    logger.warning("%s: %s %s", said, lost, next_try(pause))
 
 
 def _why(lost: LinkLost, was_connected: bool) -> str:

@@ -10,6 +10,8 @@ CALL_FAILED = re.compile(r"\[Errno (\d+)\] Connect call failed")
 """What asyncio says of each address of a name."""
 ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 TOO_LATE = "no answer in time"
+AT_ONCE_SECONDS = 0.05
+"""A shorter pause rounds to no seconds."""
 
 
 def words(error: BaseException) -> str:
@@ -25,3 +27,8 @@ def words(error: BaseException) -> str:
         behind = behind.__cause__ or behind.__context__  # type: ignore[assignment]  # the end of the chain
     said = ", ".join(dict.fromkeys(map(os.strerror, numbers))) or ERROR_NUMBER.sub("", text)
     return said.rstrip(".")
+
+
+def next_try(pause: float) -> str:
+    """Return the sentence that says when it is tried again, after a pause in seconds."""
+    return "Trying again at once." if pause < AT_ONCE_SECONDS else f"Trying again in {pause:.1f} s."

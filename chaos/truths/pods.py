@@ -41,7 +41,7 @@ def _play(tables: Tables, lines: list[PodLine]) -> Iterator[Violation]:
         pod = (line.attempt, line.pod)
         name = f"pod {line.pod} of attempt {line.number} of {tables.called(line.workload)}"
         if line.what == "refused":
-            if "GPUs left" in line.message:
+            if "has less than" in line.message:
                 yield Violation(
                     1, f"{line.cluster} had no room for {name}: the old were not gone.", (str(line),)
                 )

@@ -408,7 +408,8 @@ class SimulatedCluster:
         for (name, index), milli in asked.items():
             whole = next(each.share_milli for each in self._nodes[name].devices if each.index == index)
             if self._used[name, index] + milli > whole:
-                return f"GPU {index} of {name} has no {milli / GPU_MILLI:g} GPUs left for {assignment.slug}."
+                wanted = f"{milli / GPU_MILLI:g} GPU{'' if milli == GPU_MILLI else 's'}"
+                return f"GPU {index} of {name} has less than {wanted} left for {assignment.slug}."
         return ""
 
     @staticmethod

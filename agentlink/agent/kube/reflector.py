@@ -11,6 +11,7 @@ from typing import Generic, NoReturn, TypeVar
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, Gone, KubeError, NotFound, Unreachable
 from agentlink.agent.kube.resources import JsonObject, Resource, key_of
+from agentlink.agent.unreached import next_try
 from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
@@ -144,7 +145,5 @@ class Reflector(Generic[T]):
         longest = min(FIRST_PAUSE_SECONDS * (1 << min(failures, 16)), LONGEST_PAUSE_SECONDS)
         pause = random.uniform(0.0, longest)  # noqa: S311 - guards nothing
         if error is not None and not isinstance(error, Gone) and self._failing.due(str(error)):
-            logger.warning(
-                "%s cannot be watched: %s Trying again in %.1f s.", self._resource.plural, error, pause
-            )
+            logger.warning("%s cannot be watched: %s %s", self._resource.plural, error, next_try(pause))
         return pause

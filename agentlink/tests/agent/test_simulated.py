@@ -135,7 +135,7 @@ async def test_a_device_takes_no_more_than_itself(cluster: SimulatedCluster) -> 
     refused = await create(cluster, job(share=500))
     found = await seen(cluster, refused)
     assert (found.phase, found.reason, found.created_at) == (Phase.FAILED, "unschedulable", None)
-    assert "no 0.5 GPUs left" in found.message
+    assert "less than 0.5 GPUs left" in found.message
     assert cluster.used_milli() == {("n1", 0): 750}
 
 
@@ -167,7 +167,7 @@ async def test_a_slice_is_taken_whole_and_one_to_a_pod(clock: Clock) -> None:
     first = await create(cluster, job(share=143))
     second = await create(cluster, job(share=143))
     assert (await seen(cluster, first)).phase is Phase.STARTING
-    assert (await seen(cluster, second)).message.startswith("GPU 0 of n1 has no 0.143 GPUs left")
+    assert (await seen(cluster, second)).message.startswith("GPU 0 of n1 has less than 0.143 GPUs left")
 
 
 async def test_a_node_that_fails_loses_its_pods_and_the_others_wait_to_be_stopped(

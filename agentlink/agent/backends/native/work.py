@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, NoReturn, TypeVar
 
 from agentlink.agent.kube.errors import Conflict, KubeError, Unreachable
+from agentlink.agent.unreached import next_try
 from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class Work(Generic[K]):
         if not (self._away.due(str(error)) if isinstance(error, Unreachable) else failures.bit_count() == 1):
             return
         if isinstance(error, KubeError):
-            logger.warning("%s: %s Trying again in %.1f s.", key, error, pause)
+            logger.warning("%s: %s %s", key, error, next_try(pause))
         else:
             logger.error("%s could not be looked after.", key, exc_info=error)
 
