@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from chamber import __version__, env, logs, mailing, stores
+from chamber import __version__, encryption, env, logs, mailing, stores
 from chamber.serving.secret import FOR_DEVELOPMENT
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -13,6 +13,8 @@ DEBUG = env.flag("CHAMBER_DEBUG", default=False)
 # What is served to others needs one of its own: `chamber.serving.start` refuses to start without.
 GIVEN_SECRET_KEY = env.text("CHAMBER_SECRET_KEY", "")
 SECRET_KEY = GIVEN_SECRET_KEY or FOR_DEVELOPMENT
+# What encrypts stored secrets, the newest first; without any, a key made of the one above does.
+ENCRYPTION_KEYS = encryption.keys_of(env.text("CHAMBER_ENCRYPTION_KEYS", ""))
 OWN_HOSTS = ["localhost", "127.0.0.1", "[::1]"]  # probes of the machine itself
 ALLOWED_HOSTS = list(dict.fromkeys([*env.hosts("CHAMBER_HOSTS"), *OWN_HOSTS]))
 # The embedded default supervises simulated agents and offers to stop and start them.
@@ -27,6 +29,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.usersessions",
+    "allauth.mfa",
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
@@ -128,6 +131,16 @@ ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_RATE_LIMITS = (
     False  # `chamber.authentication` bounds tries: it spares those whom somebody else's would lock out
+)
+# Second factors: pages, words and bounds are Chamber's own (`chamber.factors`).
+MFA_ADAPTER = "chamber.factors.adapter.Factors"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_TOLERANCE = 1  # periods of 30 s by which a telephone's clock may be wrong
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_RATE_LIMITS = False
+MFA_ALLOW_UNVERIFIED_EMAIL = (
+    True  # an address of one's own is changed with the password, and told to the old one
 )
 # Where mails go; without a server each link is shown once to whoever made it.
 MAIL_URL = env.text("CHAMBER_MAIL_URL", "")

@@ -5,9 +5,10 @@ from teams import audit
 from teams.actors import Actor, Via
 
 
-def signed_in(user: User, via: Via) -> None:
-    """Note that somebody began a session, or got a token for their password."""
-    audit.record(by=Actor.person(user, via), action="person.signed-in", target=user)
+def signed_in(user: User, via: Via, *, factor: str = "") -> None:
+    """Note that somebody began a session, or got a token for their password; and by which second factor."""
+    after = {"factor": factor} if factor else {}
+    audit.record(by=Actor.person(user, via), action="person.signed-in", target=user, after=after)
 
 
 def sign_in_failed(user: User | None, via: Via) -> None:
@@ -16,6 +17,11 @@ def sign_in_failed(user: User | None, via: Via) -> None:
     What was typed there is kept nowhere: it may be a password.
     """
     audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=user or _no_account())
+
+
+def factor_refused(user: User | None, via: Via) -> None:
+    """Note a wrong code, or a passkey that was not taken, of whoever shows to be somebody else than they are."""
+    audit.record(by=Actor.nobody(via), action="person.factor-refused", target=user or _no_account())
 
 
 def reset_asked(user: User | None) -> None:

@@ -14,6 +14,7 @@ from rest_framework.exceptions import Throttled
 from chamber import sessions, sign_in_trail
 from chamber.authentication import TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import Conflict, Refusal, no_such
+from chamber.factors.reading import real
 from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
@@ -74,6 +75,7 @@ def own(request: HttpRequest) -> HttpResponse:
         "sessions": sessions.of(user),
         "session_key": request.session.session_key,
         "tokens": user.api_tokens.filter(revoked_at=None).count(),
+        "factors": real().filter(user=user.pk).count(),
         "awaits": EmailAddress.objects.filter(user=user, verified=False).exclude(email=user.email).first(),
     }
     return page(request, "chamber/settings.html", context, status=422 if form.errors else 200)

@@ -21,6 +21,7 @@ from rest_framework.exceptions import Throttled
 from chamber import live, sign_in_trail
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS, TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import Conflict, NotVisible, Refusal
+from chamber.factors import passkeys
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
 from chamber.names import user_of_address
@@ -79,8 +80,12 @@ class SignIn(views.LoginView):
     form_class = SignInForm
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Say whether a forgotten password can be mailed for."""
-        return {**super().get_context_data(**kwargs), "mail": settings.MAIL}
+        """Say whether a forgotten password can be mailed for, and browsers have passkeys for this server."""
+        return {
+            **super().get_context_data(**kwargs),
+            "mail": settings.MAIL,
+            "passkeys": passkeys.are_possible(),
+        }
 
     def form_invalid(self, form: BaseForm) -> HttpResponse:
         """Show the form again with what is wrong."""

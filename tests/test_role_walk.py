@@ -20,6 +20,7 @@ from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
 from chamber.people.actions import new_link
+from chamber.tests.factors.devices import give_passkey
 from chamber.tokens import create_token
 from teams.actors import Actor
 from teams.models import Role, Team
@@ -80,6 +81,9 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "account_reset_password": {"email": "nobody@example.org"},
     "chamber:settings": {"name": "Somebody Else"},
+    "chamber:factor-app": {"code": "000000"},
+    "chamber:factor-passkey": {"name": "laptop"},
+    "chamber:factor-rename": {"name": "key ring"},
     "chamber:people": {"username": "beginner", "team": "nlp", "role": "viewer"},
     "chamber:person": {"name": "Somebody Else"},
     "chamber:person-disable": {"workloads": "leave"},
@@ -162,6 +166,9 @@ class World:
             user=self.users["owner"], name="laptop", scope=Scope.READ, days=1
         )[0]
 
+        self.factor = give_passkey(self.users["mate"])
+        if self.guest.user is not None:
+            give_passkey(self.guest.user)
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
 
@@ -222,6 +229,7 @@ class World:
             "binding_id": self.guest.pk,
             "group_id": self.crew.pk,
             "username": "guest",
+            "factor_id": self.factor.pk,
             "session_id": self.own_session.pk,
             "secret": self.link.secret,
             "uidb36": "nobody",

@@ -9,6 +9,7 @@ from chamber.cli.status import Exit
 from chamber.models import Scope, User
 from chamber.people.actions import use_link
 from chamber.tests.cli.conftest import Run
+from chamber.tests.factors.conftest import with_app
 from chamber.tokens import create_token
 from teams.models import Binding, Role, Team
 from teams.tests.factories import member
@@ -113,3 +114,18 @@ def test_what_cannot_be_done_is_said_with_its_status(
 ) -> None:
     done = run("people", *words)
     assert (done.exit_code, says in done.stderr) == (status, True), done.stderr
+
+
+def test_an_admin_sees_who_lacks_a_second_factor_and_removes_one_that_is_lost(
+    olga: User, ada: User, run: Run
+) -> None:
+    with_app(ada)
+
+    assert run("people", "list", "--without-factor", "-o", "name").stdout.split() == ["olga"]
+    assert "yes" in run("people", "show", "ada").stdout
+    listed = run("people", "factors", "ada", "-o", "csv").stdout
+    assert "app,Authenticator app" in listed
+    assert "recovery-codes,Recovery codes" in listed
+    assert run("people", "factors", "ada", "--reset").exit_code == 0
+    assert run("people", "factors", "ada").stderr == "ada has no second factor.\n"
+    assert run("people", "factors", "ada", "--reset").exit_code == Exit.CONFLICT

@@ -35,6 +35,9 @@
 - {name: CHAMBER_MAIL_FROM, value: {{ .from | quote }}}
 {{- end }}
 {{- end }}
+{{- if $values.encryption.keysKey }}
+- {name: CHAMBER_ENCRYPTION_KEYS_FILE, value: /run/secrets/chamber/encryption_keys}
+{{- end }}
 {{- $hosts := $values.hosts }}
 {{- if $values.metrics.tokenKey }}
 {{- $hosts = append $hosts (include "chamber.webAddress" (index . 0)) }}
@@ -78,6 +81,9 @@
       {{- end }}
       {{- with $values.metrics.tokenKey }}
       - {key: {{ . }}, path: metrics_token}
+      {{- end }}
+      {{- with $values.encryption.keysKey }}
+      - {key: {{ . }}, path: encryption_keys}
       {{- end }}
       {{- with $values.mail.urlKey }}
       - {key: {{ . }}, path: mail_url}
