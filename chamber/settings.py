@@ -60,6 +60,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "chamber.sessions.SeenMiddleware",
+    "chamber.reauthentication.ReauthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -163,6 +164,8 @@ SECURE_HSTS_SECONDS = env.integer("CHAMBER_HSTS_SECONDS", 2_592_000, low=0, high
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("CHAMBER_HSTS_SUBDOMAINS", default=True)
 # A session ends so long after it was last used by somebody; what an open page fetches by itself is no use of it.
 SESSION_COOKIE_AGE = 3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720)
+# For so long after somebody signed in, or showed again that it is them, pages ask for no more than the session.
+REAUTHENTICATION_SECONDS = 60 * env.integer("CHAMBER_REAUTHENTICATION_MINUTES", 30, low=1, high=1440)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
 CSRF_TRUSTED_ORIGINS = env.origins("CHAMBER_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True

@@ -19,9 +19,15 @@ def sign_in_failed(user: User | None, via: Via) -> None:
     audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=user or _no_account())
 
 
-def factor_refused(user: User | None, via: Via) -> None:
-    """Note a wrong code, or a passkey that was not taken, of whoever shows to be somebody else than they are."""
-    audit.record(by=Actor.nobody(via), action="person.factor-refused", target=user or _no_account())
+def factor_refused(user: User | None, via: Via, *, signed_in: bool = False) -> None:
+    """Note a wrong code, or a passkey that was not taken: of who signs in, or is signed in and has to show it again."""
+    by = Actor.person(user, via) if user is not None and signed_in else Actor.nobody(via)
+    audit.record(by=by, action="person.factor-refused", target=user or _no_account())
+
+
+def confirmed(user: User, by: str) -> None:
+    """Note that who is signed in showed again that it is them, and by what."""
+    audit.record(by=Actor.person(user, Via.PAGE), action="person.confirmed", target=user, after={"by": by})
 
 
 def reset_asked(user: User | None) -> None:

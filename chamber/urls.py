@@ -2,7 +2,7 @@
 
 from django.urls import include, path, register_converter
 
-from chamber import health, views, views_settings, views_sign_in, views_tokens
+from chamber import health, views, views_again, views_settings, views_sign_in, views_tokens
 from chamber.factors import sign_in as factors_sign_in
 from chamber.factors import views as factors
 from chamber.metrics.view import metrics
@@ -68,6 +68,7 @@ urlpatterns = [
     path("sign-in/", views_sign_in.SignIn.as_view(), name="account_login"),
     path("sign-in/factor/", factors_sign_in.SecondStep.as_view(), name="mfa_authenticate"),
     path("sign-in/passkey/", factors_sign_in.PasskeySignIn.as_view(), name="mfa_login_webauthn"),
+    path("sign-in/again/", views_again.again, name="account_reauthenticate"),
     path("sign-out/", views_sign_in.SignOut.as_view(), name="account_logout"),
     path("sign-in/forgotten/", views_sign_in.Forgotten.as_view(), name="account_reset_password"),
     path(

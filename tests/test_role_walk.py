@@ -81,6 +81,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "account_reset_password": {"email": "nobody@example.org"},
     "chamber:settings": {"name": "Somebody Else"},
+    "account_reauthenticate": {"password": "difference engine"},
     "chamber:factor-app": {"code": "000000"},
     "chamber:factor-passkey": {"name": "laptop"},
     "chamber:factor-rename": {"name": "key ring"},

@@ -25,7 +25,9 @@ WRONG_A_DAY = 50
 """Of one person: who knows the password finds a code of six digits by chance within a day once in 7,000 days."""
 
 
-def try_code(request: HttpRequest, user: User, code: str, *, via: Via) -> Authenticator | None:
+def try_code(
+    request: HttpRequest, user: User, code: str, *, via: Via, signed_in: bool = False
+) -> Authenticator | None:
     """Return the factor whose code this is, which is then used up; None for a wrong one, which the trail notes.
 
     Raises `Throttled` after too many tries for this person, and `Unreadable`. Whoever comes here knows the password.
@@ -37,7 +39,7 @@ def try_code(request: HttpRequest, user: User, code: str, *, via: Via) -> Authen
     if found is None:
         with suppress(Throttled):  # the next one is told
             bound_tries(request, "wrong-factor", most=WRONG_A_DAY, of=whose, seconds=DAY)
-        sign_in_trail.factor_refused(user, via)
+        sign_in_trail.factor_refused(user, via, signed_in=signed_in)
     return found
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from allauth.core import context
-from allauth.mfa.base.forms import AuthenticateForm, ReauthenticateForm
+from allauth.mfa.base.forms import AuthenticateForm
 from allauth.mfa.models import Authenticator
 from allauth.mfa.webauthn.forms import AuthenticateWebAuthnForm, LoginWebAuthnForm
 from django import forms
@@ -76,8 +76,8 @@ class _Bounded:
         return ValidationError(str(error.detail))
 
 
-class _CodeForm(Sentences, _Bounded):
-    """A code of the app, or a recovery code; used up when it is right."""
+class CodeForm(Sentences, _Bounded, AuthenticateForm):
+    """The second step of signing in: a code of the app, or a recovery code; used up when it is right."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -86,22 +86,14 @@ class _CodeForm(Sentences, _Bounded):
     def clean_code(self) -> str:
         """Find the factor whose code it is."""
         try:
-            found = try_code(context.request, self.user, self.cleaned_data["code"], via=Via.PAGE)  # type: ignore[attr-defined]
+            found = try_code(context.request, self.user, self.cleaned_data["code"], via=Via.PAGE)
         except Throttled as error:
             raise self.refuse(error) from error
         if found is None:
             raise ValidationError(WRONG_CODE)
-        found.user = self.user  # type: ignore[attr-defined]
+        found.user = self.user
         self.authenticator = found
         return str(self.cleaned_data["code"])
-
-
-class CodeForm(_CodeForm, AuthenticateForm):
-    """The second step of signing in."""
-
-
-class CodeAgainForm(_CodeForm, ReauthenticateForm):
-    """Confirming that one is oneself."""
 
 
 class _UsePasskeyForm(Sentences, _Bounded):
