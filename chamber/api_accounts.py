@@ -20,6 +20,7 @@ from chamber.factors.adapter import WRONG_CODE
 from chamber.factors.codes import LONGEST, try_code
 from chamber.factors.reading import KINDS, NAMES, has_factor
 from chamber.models import ApiToken, Scope, User
+from chamber.requirement import due, require
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
 from teams.models import Binding, Team
@@ -94,6 +95,7 @@ class Login(GenericAPIView[Any]):
         user = sign_in(request._request, data["username"], data["password"], via=via(request))
         if user is None:
             raise exceptions.AuthenticationFailed("The user name and the password do not go together.")
+        require(user)
         factor = _second_factor(request, user, data["code"])
         with transaction.atomic():
             sign_in_trail.signed_in(user, via(request), factor=factor)
@@ -204,6 +206,9 @@ class MeSerializer(serializers.Serializer[Any]):
     token = ApiTokenSerializer(allow_null=True)
     roles = RoleSerializer(many=True)
     may_submit_to = SubmitSerializer(many=True)
+    second_factor_due = serializers.DateTimeField(
+        allow_null=True, help_text="From when on you can only set up a second factor; null: you need not."
+    )
 
 
 class Me(APIView):
@@ -221,6 +226,7 @@ class Me(APIView):
             "token": request.auth if isinstance(request.auth, ApiToken) else None,
             "roles": _roles(user),
             "may_submit_to": _may_submit_to(user),
+            "second_factor_due": due(user),
         }
         return Response(MeSerializer(me).data)
 

@@ -63,6 +63,7 @@ ACTS: Mapping[str, str] = {
             ),
             *("POST api-people", "PATCH api-person", "POST api-person-link", "POST api-person-disable"),
             *("POST api-person-enable", "DELETE api-person-factors"),
+            *("POST chamber:sign-in", "PUT api-sign-in"),
         ),
         "change who gets in",
     ),

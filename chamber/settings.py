@@ -59,6 +59,7 @@ MIDDLEWARE = [
     "chamber.idle.IdleMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "chamber.requirement.HoldBackMiddleware",
     "chamber.sessions.SeenMiddleware",
     "chamber.reauthentication.ReauthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -210,6 +211,8 @@ CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
 # What keeps new workloads from ever starting: workloads asks it by name, once they are submitted.
 CHAMBER_NEVER_STARTS = "scheduling.never.sentences"
+# What keeps somebody who is signed in from doing anything yet: sessions and streams ask it by name.
+CHAMBER_HOLDS_BACK = "chamber.requirement.holds_back"
 # How long history is kept, and what of it otherwise (`teams.retention.kept`; None: as long as the rest).
 CHAMBER_KEEP_DAYS = env.integer("CHAMBER_KEEP_DAYS", 365, low=30, high=36_500)
 CHAMBER_KEEP_WORKLOAD_DAYS = env.integer_or_none("CHAMBER_KEEP_WORKLOAD_DAYS", low=30, high=36_500)
@@ -228,6 +231,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "enforce time limits": stores.duty("workloads.tasks.enforce_time_limits", every_seconds=1),
     "watch heartbeats": stores.duty("agentlink.tasks.watch_heartbeats", every_seconds=5),
     "beat": stores.duty("chamber.tasks.heartbeat", every_seconds=5),
+    "hold back": stores.duty("chamber.tasks.tell_who_is_held_back", every_seconds=2),
     "add up cycles": stores.duty("chamber.tasks.add_up_cycles", every_seconds=10),
     "sample usage": stores.duty("scheduling.tasks.sample_usage", every_seconds=60),
     "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),
@@ -270,6 +274,7 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
         "chamber.authentication.TokenScope",
+        "chamber.requirement.SecondFactor",
     ],
     "DEFAULT_RENDERER_CLASSES": [
         "rest_framework.renderers.JSONRenderer",

@@ -6,7 +6,7 @@ from celery import Task, shared_task
 from celery.signals import task_postrun, task_prerun
 from django.utils import timezone
 
-from chamber import logs, marks, sign_ins
+from chamber import logs, marks, requirement, sign_ins
 from chamber.metrics import totals
 
 _bindings: dict[str, AbstractContextManager[None]] = {}
@@ -29,6 +29,12 @@ def add_up_cycles() -> None:
 def forget_sign_ins() -> int:
     """Delete sessions that have ended, and tokens that have been of no use for 30 days; return how many."""
     return sign_ins.forget(timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def tell_who_is_held_back() -> int:
+    """Have open pages of those looked at who can only set up a second factor from now on; return of how many."""
+    return requirement.tell(timezone.now())
 
 
 @task_prerun.connect  # type: ignore[untyped-decorator]  # celery has no types

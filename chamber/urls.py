@@ -2,7 +2,7 @@
 
 from django.urls import include, path, register_converter
 
-from chamber import health, views, views_again, views_settings, views_sign_in, views_tokens
+from chamber import health, views, views_again, views_policy, views_settings, views_sign_in, views_tokens
 from chamber.factors import sign_in as factors_sign_in
 from chamber.factors import views as factors
 from chamber.metrics.view import metrics
@@ -41,6 +41,7 @@ chamber_patterns = (
         path("settings/", views_settings.own, name="settings"),
         path("settings/sessions/end-others/", views_settings.end_others, name="end-other-sessions"),
         path("settings/sessions/<int:session_id>/end/", views_settings.end_session, name="end-session"),
+        path("settings/sign-in/", views_policy.sign_in, name="sign-in"),
         path("settings/factors/", factors.factors, name="factors"),
         path("settings/factors/app/", factors.app, name="factor-app"),
         path("settings/factors/passkey/", factors.passkey, name="factor-passkey"),

@@ -81,6 +81,8 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "account_reset_password": {"email": "nobody@example.org"},
     "chamber:settings": {"name": "Somebody Else"},
+    "chamber:sign-in": {"version": "0", "required": "on", "grace_days": "7"},
+    "api-sign-in": {"second_factor": {"required": True, "grace_days": 7}},
     "account_reauthenticate": {"password": "difference engine"},
     "chamber:factor-app": {"code": "000000"},
     "chamber:factor-passkey": {"name": "laptop"},

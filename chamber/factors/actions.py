@@ -22,10 +22,12 @@ from chamber.people.actions import end_sessions, require_people
 from chamber.words import count
 from teams import audit
 from teams.actors import Actor
+from teams.sign_in import required_from
 
 MOST_PASSKEYS = 20
 """Of one person."""
 LONGEST_NAME = 60
+LAST = "The organisation requires a second factor: add another one before you remove your last."
 NO_FACTOR = "Recovery codes stand in for a second factor: add one first."
 
 
@@ -88,6 +90,8 @@ def remove(*, by: Actor, factor: Authenticator) -> None:
         before = {"factor": _told(row)}
         row.delete()
         if not has_factor(user):
+            if required_from() is not None:
+                raise Conflict(LAST)
             Authenticator.objects.filter(user=user.pk).delete()
         audit.record(by=by, action="person.factor-removed", target=user, before=before)
         _tell(user)

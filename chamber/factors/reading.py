@@ -92,6 +92,11 @@ def with_factor(ids: Collection[UUID]) -> set[UUID]:
     return set(real().filter(user__in=ids).values_list("user", flat=True))
 
 
+def lack_factor(rows: "QuerySet[User]") -> "QuerySet[User]":
+    """Return those of these people who have no second factor."""
+    return rows.filter(~own_factor())
+
+
 def own_factor() -> Exists:
     """Return the condition that a row of `User` has a second factor."""
     return Exists(real().filter(user=OuterRef("pk")))

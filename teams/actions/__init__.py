@@ -32,6 +32,7 @@ from teams.actions.pools import (
     review_pool,
 )
 from teams.actions.rules import set_rules
+from teams.actions.sign_in import require_second_factor, require_sign_in
 
 __all__ = [
     "CLUSTER_NAME",
@@ -65,6 +66,8 @@ __all__ = [
     "require_move",
     "require_pool_values",
     "require_pools",
+    "require_second_factor",
+    "require_sign_in",
     "require_values",
     "review_many",
     "review_pool",

@@ -1,4 +1,4 @@
-"""Pools, teams and PriorityClasses as a file of `chamber apply` declares them: changed together or not at all."""
+"""Pools, teams, PriorityClasses and sign-in as a file of `chamber apply` declares them: together or not at all."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -61,8 +61,8 @@ class Declared(APIView):
 
         A dry run needs a token of the scope `read` and the right to see what it names; all else needs `manage`.
         At most 500 entries in each list, each thing once. In this order: pools, new teams, moves, limits and shares,
-        PriorityClasses. Reservations are compared as they are before and after all of it. A version is that of the
-        row before the request; new rows have none.
+        PriorityClasses, sign-in. Reservations are compared as they are before and after all of it. A version is that of
+        the row before the request; new rows have none.
         """
         values, wrong = _readable(request)
         dry_run: bool = values["dry_run"]
@@ -244,6 +244,9 @@ class _Changes:
         if values["priority_classes"] is not None:
             with self._told():
                 self._set_classes(**values["priority_classes"])
+        if values["sign_in"] is not None:
+            with self._told("sign_in", "sign_in.second_factor"):
+                self._set_sign_in(**values["sign_in"])
 
     def require_none_refused(self) -> None:
         """Raise all that was refused as one: of the kind of the first, with a sentence for each place."""
@@ -420,6 +423,10 @@ class _Changes:
         own = stored.typed.model_dump() if stored else {}
         rules = _typed({**own, "priority_classes": priorities})
         actions.set_rules(by=self._by, team=root, version=version, rules=rules)
+
+    def _set_sign_in(self, *, second_factor: dict[str, Any], version: int) -> None:
+        """Replace what is asked of whoever signs in."""
+        actions.require_second_factor(by=self._by, version=version, **second_factor)
 
 
 def _typed(values: dict[str, Any]) -> TeamRules:

@@ -15,6 +15,7 @@ from teams.models.pool import (
     Share,
     Sharing,
 )
+from teams.models.sign_in import SignInPolicy
 from teams.models.team import Team
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Role",
     "Share",
     "Sharing",
+    "SignInPolicy",
     "Team",
     "TeamPolicy",
     "TeamRules",

@@ -115,6 +115,7 @@ WHOAMI = [
     Column("Server", lambda me: me["server"]),
     Column("Token", lambda me: me["token"] and f"{me['token']['name']}, scope {me['token']['scope']}"),
     Column("Expires", lambda me: me["token"] and ago(me["token"]["expires_at"])),
+    Column("Second factor", lambda me: me.get("second_factor_due") and f"due {ago(me['second_factor_due'])}"),
     Column("Roles", lambda me: [f"{given['role']} of {given['team']}" for given in me["roles"]] or "none"),
 ]
 
