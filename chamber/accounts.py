@@ -19,6 +19,7 @@ from chamber.factors.reading import KINDS, NAMES
 from chamber.mailing import public, send_quietly, server
 from chamber.models import User
 from chamber.names import forget_pending
+from chamber.oidc import sessions as provided
 from chamber.people.mail import tell_old_address
 from chamber.sessions import ENDED, HELD_LINK
 from chamber.tokens import revoke_all
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 MISMATCH = "This name or e-mail address and this password do not go together."
 DISABLED = "This account is disabled: ask an organisation admin."
+STAGES = {"allauth.mfa.stages.AuthenticateStage": "chamber.factors.stages.SecondFactor"}
 BEGUN = "signing-in"
 """Of a session in which somebody signs in by several steps: the hash that it would have had without the second."""
 
@@ -59,6 +61,7 @@ class Accounts(DefaultAccountAdapter):
         if not user.is_active:
             raise NotAllowed(DISABLED)
         request.session[BEGUN] = user.get_session_auth_hash()
+        provided.keep(request, (kwargs.get("signal_kwargs") or {}).get("sociallogin"))
         return super().pre_login(request, user, **kwargs)  # type: ignore[no-any-return]  # allauth's
 
     def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
@@ -71,7 +74,18 @@ class Accounts(DefaultAccountAdapter):
             raise Conflict(ENDED, code="signed-out")
         super().login(request, user)
         request.session.pop(HELD_LINK, None)
-        trail.signed_in(user, Via.PAGE, factor=_factor(request, user))  # type: ignore[arg-type]  # AUTH_USER_MODEL
+        by = provided.provider_id(request)
+        trail.signed_in(cast("User", user), Via.PAGE, factor=_factor(request, user), provider=by)
+
+    def post_login(self, request: HttpRequest, user: AbstractBaseUser, **kwargs: Any) -> HttpResponse:
+        """Go on to where somebody wanted to."""
+        response: HttpResponse = super().post_login(request, user, **kwargs)
+        provided.begun(request)  # allauth has noted the session meanwhile
+        return response
+
+    def get_login_stages(self) -> list[str]:
+        """Return the steps of signing in: who comes by a provider that asks for a factor is not asked for another."""
+        return [STAGES.get(name, name) for name in super().get_login_stages()]
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:
         """Store a new password, and note that; it ends the person's other sessions, and forgotten, their tokens.

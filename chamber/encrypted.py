@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialToken
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -24,7 +25,8 @@ class By(StrEnum):
 
 def secrets() -> Counter[By]:
     """Return how many secrets are stored, by what encrypted them."""
-    return Counter(_by(row.data[key]) for row in _factors().iterator() for key in _keys(row))
+    found = Counter(_by(row.data[key]) for row in _factors().iterator() for key in _keys(row))
+    return found + Counter(_by(text) for text in _grants().values_list("token_secret", flat=True))
 
 
 def renew() -> Counter[By]:
@@ -44,6 +46,12 @@ def renew() -> Counter[By]:
                 if by is By.OLDER:
                     row.data[key] = encryption.encrypt(encryption.decrypt(row.data[key]))
                     row.save(update_fields=["data"])
+    for pk, text in list(_grants().values_list("pk", "token_secret")):
+        by = _by(text)
+        found[by] += 1
+        if by is By.OLDER:
+            anew = encryption.encrypt(encryption.decrypt(text))
+            SocialToken.objects.filter(pk=pk, token_secret=text).update(token_secret=anew)
     return found
 
 
@@ -60,6 +68,12 @@ def _by(encrypted: str) -> By:
 def _factors() -> "QuerySet[Authenticator]":
     rows: QuerySet[Authenticator] = Authenticator.objects.exclude(type=Authenticator.Type.WEBAUTHN)
     return rows.order_by("pk")
+
+
+def _grants() -> "QuerySet[SocialToken]":
+    """Return what identity providers gave to be asked again."""
+    rows: QuerySet[SocialToken] = SocialToken.objects.exclude(token_secret="").order_by("pk")
+    return rows
 
 
 def _keys(row: Authenticator) -> Iterator[str]:

@@ -42,6 +42,8 @@ ACTS: Mapping[str, str] = {
         (
             *("POST teams:member-add", "POST teams:member-remove", "POST api-members"),
             *("PATCH api-member", "DELETE api-member", "POST api-declared"),
+            *("POST chamber:sign-in-group-add", "POST chamber:sign-in-group-remove"),
+            *("POST api-sign-in-groups", "DELETE api-sign-in-group"),
         ),
         "give or take roles",
     ),
@@ -63,7 +65,8 @@ ACTS: Mapping[str, str] = {
             ),
             *("POST api-people", "PATCH api-person", "POST api-person-link", "POST api-person-disable"),
             *("POST api-person-enable", "DELETE api-person-factors"),
-            *("POST chamber:sign-in", "PUT api-sign-in"),
+            *("POST chamber:sign-in", "PUT api-sign-in", "POST chamber:person-unlink"),
+            "DELETE api-person-provider",
         ),
         "change who gets in",
     ),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from chamber import __version__, encryption, env, logs, mailing, stores
+from chamber.oidc import providers as identity_providers
 from chamber.serving.secret import FOR_DEVELOPMENT
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -30,6 +31,8 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.usersessions",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
@@ -144,6 +147,11 @@ MFA_RATE_LIMITS = False
 MFA_ALLOW_UNVERIFIED_EMAIL = (
     True  # an address of one's own is changed with the password, and told to the old one
 )
+# Who else vouches for people, by OpenID Connect; who is let in so is decided in `chamber.oidc.admission`.
+IDENTITY_PROVIDERS = identity_providers.read(env.text("CHAMBER_IDENTITY_PROVIDERS", ""))
+SOCIALACCOUNT_ADAPTER = "chamber.oidc.adapter.Providers"
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"provider_class": "chamber.oidc.protocol.FlowProvider"}}
+SOCIALACCOUNT_STORE_TOKENS = False
 # Where mails go; without a server each link is shown once to whoever made it.
 MAIL_URL = env.text("CHAMBER_MAIL_URL", "")
 MAIL = bool(MAIL_URL)
@@ -232,6 +240,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "watch heartbeats": stores.duty("agentlink.tasks.watch_heartbeats", every_seconds=5),
     "beat": stores.duty("chamber.tasks.heartbeat", every_seconds=5),
     "hold back": stores.duty("chamber.tasks.tell_who_is_held_back", every_seconds=2),
+    "sync providers": stores.duty("chamber.tasks.sync_providers", every_seconds=60),
     "add up cycles": stores.duty("chamber.tasks.add_up_cycles", every_seconds=10),
     "sample usage": stores.duty("scheduling.tasks.sample_usage", every_seconds=60),
     "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),

@@ -5,9 +5,10 @@ from teams import audit
 from teams.actors import Actor, Via
 
 
-def signed_in(user: User, via: Via, *, factor: str = "") -> None:
-    """Note that somebody began a session, or got a token for their password; and by which second factor."""
-    after = {"factor": factor} if factor else {}
+def signed_in(user: User, via: Via, *, factor: str = "", provider: str = "") -> None:
+    """Note that somebody began a session, or got a token for their password; by which second factor and provider."""
+    told = {"factor": factor, "provider": provider}
+    after = {key: value for key, value in told.items() if value}
     audit.record(by=Actor.person(user, via), action="person.signed-in", target=user, after=after)
 
 
@@ -17,6 +18,12 @@ def sign_in_failed(user: User | None, via: Via) -> None:
     What was typed there is kept nowhere: it may be a password.
     """
     audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=user or _no_account())
+
+
+def provider_refused(provider: str, via: Via) -> None:
+    """Note that a sign-in by a provider came to nothing: nobody is known."""
+    after = {"provider": provider}
+    audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=_no_account(), after=after)
 
 
 def factor_refused(user: User | None, via: Via, *, signed_in: bool = False) -> None:

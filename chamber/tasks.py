@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from chamber import logs, marks, requirement, sign_ins
 from chamber.metrics import totals
+from chamber.oidc import sync
 
 _bindings: dict[str, AbstractContextManager[None]] = {}
 
@@ -35,6 +36,12 @@ def forget_sign_ins() -> int:
 def tell_who_is_held_back() -> int:
     """Have open pages of those looked at who can only set up a second factor from now on; return of how many."""
     return requirement.tell(timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def sync_providers() -> int:
+    """Ask identity providers again what groups people are in, of those that are due; return of how many."""
+    return sync.sync(timezone.now())
 
 
 @task_prerun.connect  # type: ignore[untyped-decorator]  # celery has no types

@@ -6,6 +6,7 @@ from chamber import health, views, views_again, views_policy, views_settings, vi
 from chamber.factors import sign_in as factors_sign_in
 from chamber.factors import views as factors
 from chamber.metrics.view import metrics
+from chamber.oidc import views as oidc
 from chamber.people import views as people
 from teams.views import audit, groups
 
@@ -42,6 +43,12 @@ chamber_patterns = (
         path("settings/sessions/end-others/", views_settings.end_others, name="end-other-sessions"),
         path("settings/sessions/<int:session_id>/end/", views_settings.end_session, name="end-session"),
         path("settings/sign-in/", views_policy.sign_in, name="sign-in"),
+        path("settings/sign-in/groups/", views_policy.add_group, name="sign-in-group-add"),
+        path(
+            "settings/sign-in/groups/<uuid:binding_id>/remove/",
+            views_policy.remove_group,
+            name="sign-in-group-remove",
+        ),
         path("settings/factors/", factors.factors, name="factors"),
         path("settings/factors/app/", factors.app, name="factor-app"),
         path("settings/factors/passkey/", factors.passkey, name="factor-passkey"),
@@ -55,6 +62,11 @@ chamber_patterns = (
         path("people/<str:username>/enable/", people.enable, name="person-enable"),
         path("people/<str:username>/end-sessions/", people.end_sessions, name="person-end-sessions"),
         path("people/<str:username>/reset-factors/", people.reset_factors, name="person-reset-factors"),
+        path(
+            "people/<str:username>/providers/<slug:provider_id>/unlink/",
+            people.unlink,
+            name="person-unlink",
+        ),
         path("welcome/<str:secret>/", people.use_link, name="link"),
         path("tokens/", views_tokens.tokens, name="tokens"),
         path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),
@@ -69,6 +81,9 @@ urlpatterns = [
     path("sign-in/", views_sign_in.SignIn.as_view(), name="account_login"),
     path("sign-in/factor/", factors_sign_in.SecondStep.as_view(), name="mfa_authenticate"),
     path("sign-in/passkey/", factors_sign_in.PasskeySignIn.as_view(), name="mfa_login_webauthn"),
+    path("sign-in/with/<slug:provider_id>/", oidc.start, name="openid_connect_login"),
+    path("sign-in/with/<slug:provider_id>/back/", oidc.back, name="openid_connect_callback"),
+    path("sign-in/with/<slug:provider_id>/ended/", oidc.ended, name="openid_connect_ended"),
     path("sign-in/again/", views_again.again, name="account_reauthenticate"),
     path("sign-out/", views_sign_in.SignOut.as_view(), name="account_logout"),
     path("sign-in/forgotten/", views_sign_in.Forgotten.as_view(), name="account_reset_password"),

@@ -22,6 +22,7 @@ from chamber.factors.reading import Kind, factors_of
 from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
+from chamber.oidc.reading import providers_of
 from chamber.reauthentication import Held, confirm, held, release, window_seconds
 from chamber.views_sign_in import LONGEST_PASSWORD
 from teams.actors import Via
@@ -68,7 +69,7 @@ def again(request: HttpRequest) -> HttpResponse:
             if by:
                 confirm(request)
                 sign_in_trail.confirmed(user, by)
-                return _go_on(request, release(request, key))
+                return go_on(request, release(request, key))
     kinds = {each.kind for each in factors_of(user)}
     found = held(request, key)
     context: dict[str, Any] = {
@@ -77,6 +78,8 @@ def again(request: HttpRequest) -> HttpResponse:
         "wrong": wrong,
         "password_form": forms_of["password"] if user.has_usable_password() else None,
         "code_form": forms_of["code"] if kinds - {Kind.PASSKEY} else None,
+        "providers": providers_of(user),
+        "held": key,
         "asked": passkeys.for_using(user) if Kind.PASSKEY in kinds and passkeys.are_possible() else "",
     }
     return page(request, "account/again.html", context, status=422 if request.method == "POST" else 200)
@@ -132,7 +135,7 @@ def _by_passkey(request: HttpRequest, user: User) -> str:
     return "passkey"
 
 
-def _go_on(request: HttpRequest, found: Held | None) -> HttpResponse:
+def go_on(request: HttpRequest, found: Held | None) -> HttpResponse:
     """Go on to the page that was asked for, or send the form that was held: from a page, whose script does it."""
     if found is None:
         return redirect(get_next_redirect_url(request) or "chamber:settings")

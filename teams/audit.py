@@ -15,7 +15,7 @@ MAX_NAME = 120
 ACTIONS = frozenset({
     *("cluster.created", "cluster.declared-lost", "cluster.deleted", "cluster.released"),
     *("cluster.restore-recognised", "cluster.token-created", "cluster.token-revoked"),
-    *("group.created", "group.deleted", "group.person-added", "group.person-removed"),
+    *("group.created", "group.deleted", "group.person-added", "group.person-kept", "group.person-removed"),
     *("member.added", "member.removed", "member.role-changed"),
     *("namespace.bound", "namespace.unbound", "organisation.sign-in-changed"),
     *("pool.created", "pool.deleted", "pool.edited"),

@@ -83,6 +83,7 @@ def test_every_documented_setting_is_reached_by_a_value() -> None:
         redis=bell,
         mail=mail,
         encryption={"keysKey": "encryption_keys"},
+        signIn={"providersKey": "identity_providers"},
         publicUrl="https://gpus.example.org",
     )
     made = containers(rendered(values))["web"]

@@ -14,6 +14,7 @@ HARMLESS = {
     *("POST account_login", "POST account_logout", "POST account_reauthenticate", "POST api-login"),
     *("POST account_reset_password", "POST account_reset_password_from_key", "POST account_confirm_email"),
     *("POST account_change_password", "POST chamber:settings", "POST mfa_authenticate"),
+    *("POST openid_connect_login", "POST openid_connect_ended"),
     *("POST mfa_login_webauthn", "POST chamber:link", "POST chamber:factor-rename"),
     *("POST chamber:end-session", "POST chamber:end-other-sessions", "POST chamber:person-end-sessions"),
     *("DELETE api-person-sessions", "DELETE api-person-session", "POST chamber:revoke-token"),

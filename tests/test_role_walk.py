@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import Group
 from django.core.cache import cache
@@ -19,9 +20,11 @@ from agentlink.models import AgentToken
 from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
+from chamber.oidc.providers import Provider
 from chamber.people.actions import new_link
 from chamber.tests.factors.devices import give_passkey
 from chamber.tokens import create_token
+from teams import actions
 from teams.actors import Actor
 from teams.models import Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
@@ -83,6 +86,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "chamber:settings": {"name": "Somebody Else"},
     "chamber:sign-in": {"version": "0", "required": "on", "grace_days": "7"},
     "api-sign-in": {"second_factor": {"required": True, "grace_days": 7}},
+    "chamber:sign-in-group-add": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
+    "api-sign-in-groups": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
     "account_reauthenticate": {"password": "difference engine"},
     "chamber:factor-app": {"code": "000000"},
     "chamber:factor-passkey": {"name": "laptop"},
@@ -132,6 +137,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},
 }
 
+PROVIDER = Provider(id="acme", name="Acme SSO", issuer="http://127.0.0.1:9", client_id="chamber")
+"""One that cannot be reached."""
+
 TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
 WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
 
@@ -172,6 +180,10 @@ class World:
         self.factor = give_passkey(self.users["mate"])
         if self.guest.user is not None:
             give_passkey(self.guest.user)
+            SocialAccount.objects.create(user=self.guest.user, provider="acme", uid="guest")
+        self.group_role = actions.set_provider_role(
+            by=Actor.system("test"), provider="acme", name="gpu-users", team=self.nlp, role=Role.VIEWER
+        )
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
 
@@ -229,9 +241,10 @@ class World:
             "pool_slug": "main",
             "name": "east",
             "namespace": "nlp-jobs",
-            "binding_id": self.guest.pk,
+            "binding_id": self.group_role.pk if self.group_role and "group" in name else self.guest.pk,
             "group_id": self.crew.pk,
             "username": "guest",
+            "provider_id": "acme",
             "factor_id": self.factor.pk,
             "session_id": self.own_session.pk,
             "secret": self.link.secret,
@@ -265,6 +278,7 @@ class World:
 def world(db: None, settings: Settings) -> World:
     settings.CHAMBER_RING = "builtins.list"
     settings.MAIL = True
+    settings.IDENTITY_PROVIDERS = (PROVIDER,)
     cache.clear()
     return World()
 

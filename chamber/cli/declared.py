@@ -27,7 +27,8 @@ NODE_KEYS = ("order", "node_selector", "clusters")
 
 
 KINDS = ("pools", "teams", "priority_classes", "sign_in")
-SIGN_IN_KEYS = ("second_factor",)
+SIGN_IN_KEYS = ("second_factor", "groups")
+GROUPS = "a mapping from providers to groups to teams to roles"
 SECOND_FACTOR_KEYS = ("required", "grace_days")
 
 
@@ -230,6 +231,28 @@ class _Reading:
         elif rule is not None:
             at = "sign_in.second_factor"
             self.sign_in["second_factor"] = self._refuse_unknown(rule, SECOND_FACTOR_KEYS, at)
+        self._take_groups(known.get("groups"))
+
+    def _take_groups(self, value: Any) -> None:
+        """Add roles by groups of providers, by provider, group and team; a role of None takes it away."""
+        place = "sign_in.groups"
+        for provider, groups in self._level(value, place).items():
+            for group, teams in self._level(groups, f"{place}.{provider}").items():
+                for team, role in self._level(teams, f"{place}.{provider}.{group}").items():
+                    at = f"{place}.{provider}.{group}.{team}"
+                    if role is not None and not isinstance(role, str):
+                        self._wrong(at, f"{team} must be a role, or null to take it away; not {role!r:.60}.")
+                        continue
+                    found = self.sign_in.setdefault("groups", {})
+                    found[str(provider), str(group), str(team)] = role
+
+    def _level(self, value: Any, place: str) -> Mapping[Any, Any]:
+        if value is None:
+            return {}
+        if isinstance(value, dict):
+            return value
+        self._wrong(place, f"groups must be {GROUPS}, not {value!r:.60}.")
+        return {}
 
 
 def _below(values: Mapping[str, T], place: str) -> Iterator[tuple[str, T]]:
@@ -274,6 +297,7 @@ def compare(
 
 
 def _compare_sign_in(plan: Plan, wanted: Json, now: Json) -> None:
+    _compare_groups(plan, wanted.get("groups", {}), now.get("groups", {}))
     rule = wanted.get("second_factor")
     if rule is None:
         return
@@ -281,10 +305,21 @@ def _compare_sign_in(plan: Plan, wanted: Json, now: Json) -> None:
     after = {**before, **rule}
     if after == before:
         return
-    plan.sign_in = {"second_factor": after}
+    plan.sign_in = {**(plan.sign_in or {}), "second_factor": after}
     for key in SECOND_FACTOR_KEYS:
         if before[key] != after[key]:
             plan.note("sign-in", "second factor", key, before[key], after[key])
+
+
+def _compare_groups(plan: Plan, wanted: Mapping[Any, str | None], now: Mapping[Any, str]) -> None:
+    differing = {key: role for key, role in wanted.items() if now.get(key) != role}
+    if not differing:
+        return
+    keys = ("provider", "group", "team", "role")
+    rows = [dict(zip(keys, (*key, role), strict=True)) for key, role in differing.items()]
+    plan.sign_in = {**(plan.sign_in or {}), "groups": rows}
+    for (provider, group, team), role in differing.items():
+        plan.note("sign-in", f"{group} of {provider}", team, now.get((provider, group, team)), role)
 
 
 def _compare_classes(plan: Plan, wanted: Mapping[str, int | None], now: Mapping[str, int]) -> None:

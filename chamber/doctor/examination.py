@@ -13,6 +13,7 @@ from chamber.doctor import (
     mail,
     people,
     processes,
+    providers,
     secrets,
 )
 from chamber.doctor.finding import Check, Examination, Fact, Finding, Needs
@@ -32,6 +33,8 @@ CHECKS = (
     Check("tables", database.tables, Needs.MIGRATIONS, gives=Needs.TABLES),
     Check("stored-secrets", secrets.stored, Needs.TABLES),
     Check("second-factors", people.second_factors, Needs.TABLES),
+    Check("providers", providers.answers),
+    Check("provider-roles", providers.roles, Needs.TABLES),
     Check("database-clock", database.clock, Needs.DATABASE),
     Check("transactions", database.transactions, Needs.DATABASE),
     Check("connections", database.connections, Needs.DATABASE),

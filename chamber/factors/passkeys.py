@@ -13,12 +13,14 @@ from django.core.exceptions import ValidationError
 
 from chamber.factors.adapter import host
 from chamber.models import User
+from chamber.oidc.reading import comes_by_providers_only
 
 logger = logging.getLogger(__name__)
 
 LONGEST_ANSWER = 20_000
 WRONG = "This passkey was not taken: it is not of this account, or the page was open for too long. Try again."
 NOT_ALONE = "This passkey goes with your password: sign in by that, and use it then."
+BY_PROVIDER = "You sign in by your identity provider: begin there. This passkey is a second factor only."
 ALONE = "alone"
 """In what is stored of a passkey: whether it does without the password."""
 NOT_VERIFIED = (
@@ -67,6 +69,8 @@ def used(user: User | None, answer: str) -> Authenticator:
         found: Authenticator = auth.complete_authentication(whose, credential)
         if user is None and not found.data.get(ALONE):
             raise WrongPasskey(NOT_ALONE)
+        if user is None and comes_by_providers_only(whose):
+            raise WrongPasskey(BY_PROVIDER)
         found.user = whose
         return found
 

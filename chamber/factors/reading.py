@@ -7,12 +7,15 @@ from enum import StrEnum
 from uuid import UUID
 
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.db.models import Exists, OuterRef, QuerySet
 
 from chamber import encryption
 from chamber.errors import no_such
 from chamber.factors.passkeys import ALONE
 from chamber.models import User
+from chamber.oidc.reading import strong
 
 
 class Kind(StrEnum):
@@ -93,8 +96,15 @@ def with_factor(ids: Collection[UUID]) -> set[UUID]:
 
 
 def lack_factor(rows: "QuerySet[User]") -> "QuerySet[User]":
-    """Return those of these people who have no second factor."""
-    return rows.filter(~own_factor())
+    """Return those of these people who have no second factor: neither here, nor at the provider by which alone they can
+    sign in, where that asks for one.
+    """
+    lacking = rows.filter(~own_factor())
+    asked_there = strong()
+    if asked_there:
+        linked = SocialAccount.objects.filter(user=OuterRef("pk"), provider__in=asked_there)
+        lacking = lacking.exclude(Exists(linked), password__startswith=UNUSABLE_PASSWORD_PREFIX)
+    return lacking
 
 
 def own_factor() -> Exists:

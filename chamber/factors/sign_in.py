@@ -96,8 +96,8 @@ class PasskeySignIn(_KnowsMethods, LoginWebAuthnView):
 
     def form_invalid(self, form: BaseForm) -> HttpResponse:
         """Say on a page of its own what is wrong, with the way back."""
-        context = {"wrong": next(iter(form.errors.get("credential", [])), passkeys.WRONG)}
-        return _refused(render(self.request, "account/passkey_refused.html", context), form)
+        context = {"why": next(iter(form.errors.get("credential", [])), passkeys.WRONG)}
+        return _refused(render(self.request, "account/not_let_in.html", context), form)
 
 
 def _refused(response: HttpResponse, form: BaseForm) -> HttpResponse:

@@ -19,6 +19,7 @@ from chamber.factors.forms import AppForm, NameForm, PasskeyForm
 from chamber.factors.mail import tell
 from chamber.factors.reading import Kind, factor_of, factors_of
 from chamber.http import page, posted_from
+from chamber.oidc.reading import comes_by_providers_only
 from chamber.templatetags.chamber_ui import device
 from teams.forms import show_refusal
 from teams.views.requests import actor, person
@@ -69,8 +70,10 @@ def passkey(request: HttpRequest) -> HttpResponse:
     user = person(request)
     initial = {"name": device(request.headers.get("User-Agent", "")), "alone": True}
     form = PasskeyForm(request.POST if request.method == "POST" else None, initial=initial)
+    if comes_by_providers_only(user):
+        del form.fields["alone"]
     if request.method == "POST" and form.is_valid():
-        values = form.cleaned_data
+        values = {"alone": False, **form.cleaned_data}
         _bound(request)
         try:
             made = passkeys.added(values["credential"], alone=values["alone"])

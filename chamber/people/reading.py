@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agentlink.spaces import OWNERS_BEGIN
 from chamber.errors import NotAllowed, Refusal, no_such
-from chamber.factors.reading import own_factor, with_factor
+from chamber.factors.reading import lack_factor, own_factor, with_factor
 from chamber.invalid import not_among
 from chamber.models import AccountLink, User
 from teams.models import Binding, Team
@@ -123,7 +123,7 @@ def matching(
             | Q(email__icontains=word)
         )
     if factor is not None:
-        rows = rows.filter(own_factor() if factor else ~own_factor())
+        rows = rows.filter(own_factor()) if factor else lack_factor(rows)
     return rows.filter(STATES[State(state)]) if state else rows
 
 

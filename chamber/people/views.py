@@ -20,6 +20,8 @@ from chamber.factors import actions as factors
 from chamber.factors.mail import tell
 from chamber.factors.reading import factors_of
 from chamber.http import page
+from chamber.oidc import admission
+from chamber.oidc.reading import accounts_of
 from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
@@ -184,6 +186,18 @@ def reset_factors(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("chamber:person", username)
 
 
+@require_POST
+def unlink(request: HttpRequest, username: str, provider_id: str) -> HttpResponse:
+    """Have an identity provider vouch for somebody no more."""
+    shown = reading.person_for(person(request), username)
+    try:
+        admission.unlink(by=actor(request), user=shown.user, provider_id=provider_id)
+    except Refusal as refusal:
+        return _refused(request, refusal, username)
+    messages.success(request, f"{username} does not sign in by {provider_id} any more.")
+    return redirect("chamber:person", username)
+
+
 @login_not_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def use_link(request: HttpRequest, secret: str) -> HttpResponse:
@@ -248,6 +262,7 @@ def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> Htt
     if powers["may_manage"]:
         more["sessions"] = sessions.of(shown.user)
         more["factors"] = factors_of(shown.user)
+        more["accounts"] = accounts_of(shown.user)
         more["tokens"] = shown.user.api_tokens.filter(revoked_at=None).order_by("-created_at")
         more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
     context = {

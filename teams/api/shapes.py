@@ -373,11 +373,21 @@ class SecondFactorRule(StrictSerializer):
     grace_days = serializers.IntegerField(default=14, help_text="0 to 90, from when it began to be required.")
 
 
-class SignInDeclared(StrictSerializer):
-    """What is asked of whoever signs in, on the version of that."""
+class GroupRoleDeclared(StrictSerializer):
+    """The role that the people of a provider's group have on a team; null: none."""
 
-    second_factor = SecondFactorRule()
-    version = serializers.IntegerField(min_value=0)
+    provider = serializers.CharField(help_text="Its id.")
+    group = serializers.CharField(help_text="As the provider names it.")
+    team = serializers.CharField(help_text="Its slug.")
+    role = serializers.CharField(allow_null=True)
+
+
+class SignInDeclared(StrictSerializer):
+    """What is asked of whoever signs in, on the version of that, and roles by groups of identity providers."""
+
+    second_factor = SecondFactorRule(required=False)
+    version = serializers.IntegerField(min_value=0, default=0, help_text="With second_factor.")
+    groups = serializers.ListField(child=GroupRoleDeclared(), default=list, max_length=MAX_DECLARED)
 
 
 class Declaration(StrictSerializer):

@@ -15,6 +15,7 @@ from teams.models.pool import (
     Share,
     Sharing,
 )
+from teams.models.provider_group import ProviderGroup
 from teams.models.sign_in import SignInPolicy
 from teams.models.team import Team
 
@@ -31,6 +32,7 @@ __all__ = [
     "Pool",
     "PoolPolicy",
     "PriorityRange",
+    "ProviderGroup",
     "Queueing",
     "Role",
     "Share",

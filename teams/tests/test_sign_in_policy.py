@@ -89,6 +89,7 @@ def test_the_api_reads_and_replaces_it(client: Client, olga: User) -> None:
     client.force_login(olga)
     assert client.get("/api/v1/sign-in/").json() == {
         "second_factor": {"required": False, "grace_days": 14, "required_from": None},
+        "providers": [],
         "version": 0,
     }
     answer = put(client, {"required": True, "grace_days": 7})

@@ -103,10 +103,16 @@ def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, Present]:
             )
         now = Present(pools, teams, root, client.get(f"teams/{segment(root)}/rules/"))
     if wanted.sign_in:
-        now = replace(now, sign_in=client.get("sign-in/"))
+        now = replace(now, sign_in={**client.get("sign-in/"), "groups": _group_roles(client)})
     classes = now.rules["own"]["priority_classes"] if now.root else None
     plan = declared.compare(wanted, pools=pools, teams=teams, classes=classes, sign_in=now.sign_in)
     return plan, now
+
+
+def _group_roles(client: Client) -> dict[tuple[str, str, str], str]:
+    """Return the roles of providers' groups, by provider, group and team."""
+    rows = client.rows("sign-in/groups/")
+    return {(row["provider"], row["group"], row["team"]): row["role"] for row in rows}
 
 
 def _send(client: Client, file: File, plan: Plan, now: Present, *, dry_run: bool) -> None:

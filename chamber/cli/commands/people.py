@@ -1,4 +1,4 @@
-"""`chamber people list, show, add, disable, enable, reset, sessions, factors`."""
+"""`chamber people list, show, add, disable, enable, reset, sessions, factors, providers`."""
 
 import csv
 from pathlib import Path
@@ -31,6 +31,12 @@ FACTORS = [
     Column("Added", lambda row: ago(row["added_at"])),
     Column("Last used", lambda row: ago(row["last_used_at"]) or "never"),
     Column("Left", lambda row: "" if row["codes_left"] is None else row["codes_left"], number=True),
+]
+ACCOUNTS = [
+    Column("Provider", lambda row: row["provider"]),
+    Column("Subject", lambda row: row["subject"]),
+    Column("Groups", lambda row: row["groups"] or "none"),
+    Column("Last sign-in", lambda row: ago(row["last_sign_in"])),
 ]
 LINKS = [
     Column("User", lambda row: row["username"]),
@@ -199,6 +205,21 @@ def factors(username: str, resets: bool, form: Form) -> None:
         else:
             rows = list(client.rows(_of(username, "factors")))
             show(rows, form, FACTORS, name="id", empty=f"{username} has no second factor.")
+
+
+@people.command()
+@click.argument("username")
+@click.option("--unlink", metavar="PROVIDER", help="Have this provider vouch for them no more.")
+@output_option
+def providers(username: str, unlink: str | None, form: Form) -> None:
+    """List by which identity providers somebody signs in, or unlink one."""
+    with connect() as client:
+        if unlink:
+            client.delete(f"{_of(username, 'providers')}{segment(unlink)}/")
+            click.echo(f"{username} does not sign in by {unlink} any more.")
+        else:
+            rows = list(client.rows(_of(username, "providers")))
+            show(rows, form, ACCOUNTS, name="provider", empty=f"{username} signs in by no provider.")
 
 
 def _show_links(made: list[Any], form: Form, *, name: str, empty: str = "") -> None:

@@ -38,6 +38,9 @@
 {{- if $values.encryption.keysKey }}
 - {name: CHAMBER_ENCRYPTION_KEYS_FILE, value: /run/secrets/chamber/encryption_keys}
 {{- end }}
+{{- if $values.signIn.providersKey }}
+- {name: CHAMBER_IDENTITY_PROVIDERS_FILE, value: /run/secrets/chamber/identity_providers}
+{{- end }}
 {{- $hosts := $values.hosts }}
 {{- if $values.metrics.tokenKey }}
 {{- $hosts = append $hosts (include "chamber.webAddress" (index . 0)) }}
@@ -84,6 +87,9 @@
       {{- end }}
       {{- with $values.encryption.keysKey }}
       - {key: {{ . }}, path: encryption_keys}
+      {{- end }}
+      {{- with $values.signIn.providersKey }}
+      - {key: {{ . }}, path: identity_providers}
       {{- end }}
       {{- with $values.mail.urlKey }}
       - {key: {{ . }}, path: mail_url}
