@@ -9,6 +9,7 @@ from django.utils import timezone
 from chamber import logs, marks, requirement, sign_ins
 from chamber.metrics import totals
 from chamber.oidc import sync
+from chamber.scim import groups
 
 _bindings: dict[str, AbstractContextManager[None]] = {}
 
@@ -40,8 +41,10 @@ def tell_who_is_held_back() -> int:
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
 def sync_providers() -> int:
-    """Ask identity providers again what groups people are in, of those that are due; return of how many."""
-    return sync.sync(timezone.now())
+    """Ask identity providers again what groups people are in, of those that are due, and give whom they keep here the
+    roles that were given to their groups since; return of how many.
+    """
+    return sync.sync(timezone.now()) + groups.fill()
 
 
 @task_prerun.connect  # type: ignore[untyped-decorator]  # celery has no types

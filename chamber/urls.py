@@ -8,6 +8,7 @@ from chamber.factors import views as factors
 from chamber.metrics.view import metrics
 from chamber.oidc import views as oidc
 from chamber.people import views as people
+from chamber.scim import views as scim
 from teams.views import audit, groups
 
 
@@ -84,6 +85,7 @@ urlpatterns = [
     path("sign-in/with/<slug:provider_id>/", oidc.start, name="openid_connect_login"),
     path("sign-in/with/<slug:provider_id>/back/", oidc.back, name="openid_connect_callback"),
     path("sign-in/with/<slug:provider_id>/ended/", oidc.ended, name="openid_connect_ended"),
+    path("scim/<slug:provider_id>/v2/<path:path>", scim.scim, name="scim"),
     path("sign-in/again/", views_again.again, name="account_reauthenticate"),
     path("sign-out/", views_sign_in.SignOut.as_view(), name="account_logout"),
     path("sign-in/forgotten/", views_sign_in.Forgotten.as_view(), name="account_reset_password"),

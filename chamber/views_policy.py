@@ -16,6 +16,7 @@ from chamber.http import page, posted_from
 from chamber.oidc.protocol import callback_url
 from chamber.oidc.providers import providers
 from chamber.requirement import lacking
+from chamber.scim.reading import address_of
 from teams import actions
 from teams.forms import show_refusal
 from teams.models import Role, SignInPolicy
@@ -134,7 +135,9 @@ def _page(
         "form": form,
         "group_form": group_form,
         "mappings": mappings(),
-        "providers": [(each, callback_url(request, each.id)) for each in providers()],
+        "providers": [
+            (each, callback_url(request, each.id), address_of(request, each)) for each in providers()
+        ],
         "lacking": lacking().count(),
         "may_change": may_anywhere(person(request), Permission.MANAGE_PEOPLE),
     }

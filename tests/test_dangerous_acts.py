@@ -15,6 +15,7 @@ HARMLESS = {
     *("POST account_reset_password", "POST account_reset_password_from_key", "POST account_confirm_email"),
     *("POST account_change_password", "POST chamber:settings", "POST mfa_authenticate"),
     *("POST openid_connect_login", "POST openid_connect_ended"),
+    *("POST scim", "PUT scim", "PATCH scim", "DELETE scim"),
     *("POST mfa_login_webauthn", "POST chamber:link", "POST chamber:factor-rename"),
     *("POST chamber:end-session", "POST chamber:end-other-sessions", "POST chamber:person-end-sessions"),
     *("DELETE api-person-sessions", "DELETE api-person-session", "POST chamber:revoke-token"),

@@ -245,6 +245,7 @@ class World:
             "group_id": self.crew.pk,
             "username": "guest",
             "provider_id": "acme",
+            "path": "Users",
             "factor_id": self.factor.pk,
             "session_id": self.own_session.pk,
             "secret": self.link.secret,

@@ -23,7 +23,7 @@ OPEN_TO_ALL = {
         "mfa_authenticate",
     ),
     *("account_reset_password_from_key", "account_confirm_email", "mfa_login_webauthn", "chamber:link"),
-    *("openid_connect_login", "openid_connect_callback", "openid_connect_ended"),
+    *("openid_connect_login", "openid_connect_callback", "openid_connect_ended", "scim"),
     *("agentlink:sync", "livez", "readyz", "metrics", "api-schema", "api-login"),
 }
 """What asks for no session: it is passed on, and decides by itself."""

@@ -17,6 +17,7 @@ from chamber.oidc.protocol import kept_of
 from chamber.oidc.providers import ANY, Provider
 from chamber.people.actions import NAME, require_people
 from chamber.people.reading import people
+from chamber.scim.reading import groups_told, provisioned
 from chamber.tokens import revoke_all
 from teams import actions, audit
 from teams.actors import Actor
@@ -50,17 +51,19 @@ def admit(provider: Provider, claims: Claims) -> User:
         verdict = _judge(provider, claims)
     if verdict.user is None:
         raise NotLetIn(verdict.refusal)
-    actions.set_provider_groups(provider=provider.id, user=verdict.user, names=claims.groups)
+    told = groups_told(provider, verdict.user)
+    names = claims.groups if told is None else told
+    actions.set_provider_groups(provider=provider.id, user=verdict.user, names=names)
     return verdict.user
 
 
 def is_allowed(provider: Provider, claims: Claims) -> bool:
     """Return whether a provider's person may come in: by the domain of a verified address, or by a group.
 
-    Where the operator names neither, by a group that gives a role.
+    Where the operator names neither, by a group that gives a role; not where the provider keeps people here over SCIM.
     """
     if not provider.allowed_domains and not provider.allowed_groups:
-        return is_mapped(provider.id, claims.groups)
+        return not provider.provisions and is_mapped(provider.id, claims.groups)
     domain = claims.email.rpartition("@")[2]
     by_group = ANY in provider.allowed_groups or not claims.groups.isdisjoint(provider.allowed_groups)
     return by_group or (bool(domain) and domain in provider.allowed_domains)
@@ -109,11 +112,17 @@ def _end_sessions(user: User, provider_id: str) -> dict[str, int]:
 
 def _judge(provider: Provider, claims: Claims) -> _Verdict:
     account = _account(provider, claims)
-    if not is_allowed(provider, claims):
+    known = provisioned(provider, claims, account.user if account else None)
+    if known is None and not is_allowed(provider, claims):
         return _not_allowed(provider, account)
     if account is None:
         lock_tree()  # with which names and addresses are given; of two first sign-ins the second finds the account
         account = _account(provider, claims)
+    if account is None and known is not None:
+        account = _link(provider, claims, known.user)
+        audit.record(
+            by=_actor(provider), action="person.linked", target=known.user, after={"provider": provider.id}
+        )
     if account is None:
         return _first(provider, claims)
     if account.extra_data.get("issuer") != provider.issuer:
@@ -173,7 +182,7 @@ def _first(provider: Provider, claims: Claims) -> _Verdict:
 
 def _made(provider: Provider, claims: Claims) -> User:
     user = User(
-        username=_free_name(claims),
+        username=free_name(claims.username or claims.email),
         first_name=claims.first_name,
         last_name=claims.last_name,
         email=claims.email,
@@ -186,15 +195,15 @@ def _made(provider: Provider, claims: Claims) -> User:
     return user
 
 
-def _link(provider: Provider, claims: Claims, user: User) -> None:
-    SocialAccount.objects.create(
+def _link(provider: Provider, claims: Claims, user: User) -> SocialAccount:
+    made: SocialAccount = SocialAccount.objects.create(
         user=user, provider=provider.id, uid=claims.key, extra_data=kept_of(provider, claims)
     )
+    return made
 
 
-def _free_name(claims: Claims) -> str:
+def free_name(told: str) -> str:
     """Return a user name that nobody has, as near as may be to that of the provider, or to the e-mail address."""
-    told = claims.username or claims.email
     name = _OTHER.sub("-", told.lower().partition("@")[0]).strip("._-")[:56].strip("._-") or "person"
     tried = [name, *(f"{name}-{number}" for number in range(2, MOST_NAMES_TRIED))]
     taken = {

@@ -52,7 +52,7 @@ class Claims:
     @classmethod
     def of(cls, provider: Provider, values: Mapping[str, Any]) -> "Claims":
         """Return what counts of the claims of an ID token, or of userinfo."""
-        first, last = _names(values)
+        first, last = names_of(values)
         at = values.get("auth_time")
         return cls(
             subject=str(values["sub"]),
@@ -148,9 +148,12 @@ def _groups(value: Any) -> frozenset[str]:
 
 def _verified_email(values: Mapping[str, Any]) -> str:
     """Return the address that the provider says it has verified; "" where it does not, or that is none."""
-    email = _text(values.get("email")).lower()
-    if values.get("email_verified") not in (True, "true") or not email:
-        return ""
+    return plain_email(values.get("email")) if values.get("email_verified") in (True, "true") else ""
+
+
+def plain_email(value: Any) -> str:
+    """Return an e-mail address in small letters; "" for what is none, or has signs that stand for others."""
+    email = _text(value).lower()
     try:
         validate_email(email)
     except ValidationError:
@@ -159,7 +162,8 @@ def _verified_email(values: Mapping[str, Any]) -> str:
     return email if is_plain else ""
 
 
-def _names(values: Mapping[str, Any]) -> tuple[str, str]:
+def names_of(values: Mapping[str, Any]) -> tuple[str, str]:
+    """Return first names and last name, of what can be seen of them."""
     first, last = _seen(values.get("given_name")), _seen(values.get("family_name"))
     if not first and not last:
         first, _, last = _seen(values.get("name")).rpartition(" ")

@@ -22,6 +22,8 @@ _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-
 OFFLINE = "offline_access"
 """The scope that asks for a refresh token which outlives the session at the provider."""
 SYNC_MINUTES = 60
+SECRETS = ("client_secret", "scim_token")
+LEAST_SCIM_TOKEN = 32
 
 
 def _id(text: str) -> str:
@@ -87,6 +89,8 @@ class Provider(BaseModel):
     link_by_email: bool = False
     second_factor: bool = False
     sync_minutes: Annotated[int, Field(ge=0, le=1440)] | None = None
+    scim_token: Annotated[str, Field(max_length=1000, repr=False)] = ""
+    scim_token_file: Annotated[str, Field(max_length=1000)] = ""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -94,12 +98,24 @@ class Provider(BaseModel):
             raise ValueError("scopes must have 'openid'")
         if self.client_secret and self.client_secret_file:
             raise ValueError("give client_secret or client_secret_file, not both")
+        if self.scim_token and self.scim_token_file:
+            raise ValueError("give scim_token or scim_token_file, not both")
+        if self.scim_token and len(self.scim_token) < LEAST_SCIM_TOKEN:
+            raise ValueError(
+                f"scim_token has {len(self.scim_token)} characters; the least is {LEAST_SCIM_TOKEN}. Make one by "
+                "`openssl rand -hex 32`"
+            )
         return self
 
     @property
     def secret(self) -> str:
         """The client's secret, however it is given."""
         return self.client_secret
+
+    @property
+    def provisions(self) -> bool:
+        """Whether it keeps people and groups here over SCIM."""
+        return bool(self.scim_token)
 
     @property
     def syncs_every(self) -> int:
@@ -127,19 +143,27 @@ def _provider(number: int, values: Any) -> Provider:
         what += f" ({values['id'][:30]})"
     try:
         provider = Provider.model_validate(values)
-        if not provider.client_secret_file:
-            return provider
-        secret = Path(provider.client_secret_file).read_text().strip()
-        return provider.model_copy(update={"client_secret": secret})
+        return Provider.model_validate({**provider.model_dump(), **_of_files(provider)})
     except ValidationError as error:
-        secrets = {key for key in ("client_secret",) if key in invalid.sentences(error)}
+        secrets = {key for key in SECRETS if key in invalid.sentences(error)}
         told = [
             f"{where} cannot be that." if where in secrets else sentence
             for where, sentence in invalid.sentences(error).items()
         ]
         _stop(f"{what}: {' '.join(told)}")
-    except OSError as error:
-        _stop(f"{what}: client_secret_file is no readable file ({error.strerror}).")
+
+
+def _of_files(provider: Provider) -> dict[str, str]:
+    """Return the secrets that lie in files of their own, in place of the names of these; raise `SystemExit`."""
+    found: dict[str, str] = {}
+    for key in SECRETS:
+        if name := getattr(provider, f"{key}_file"):
+            try:
+                found |= {key: Path(name).read_text().strip(), f"{key}_file": ""}
+            except (OSError, UnicodeDecodeError) as error:
+                why = getattr(error, "strerror", None) or "it is no text"
+                _stop(f"provider {provider.id}: {key}_file is no readable file ({why}).")
+    return found
 
 
 def _told_apart(found: list[Provider]) -> tuple[Provider, ...]:

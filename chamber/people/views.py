@@ -26,6 +26,7 @@ from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
 from chamber.people.mail import Delivered, bound, deliver, not_mailed, tell_old_address
+from chamber.scim.reading import kept
 from chamber.sessions import HELD_LINK
 from chamber.words import count
 from teams.actions.members import find_person
@@ -263,6 +264,7 @@ def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> Htt
         more["sessions"] = sessions.of(shown.user)
         more["factors"] = factors_of(shown.user)
         more["accounts"] = accounts_of(shown.user)
+        more["kept"] = kept(shown.user)
         more["tokens"] = shown.user.api_tokens.filter(revoked_at=None).order_by("-created_at")
         more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
     context = {

@@ -51,6 +51,21 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
     assert found.secret == "of the file"
 
 
+def test_a_token_of_scim_may_lie_in_a_file_and_is_judged_like_one_that_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("a token of thirty-two characters\n")
+    [found] = read(written({**GOOD, "scim_token_file": str(file)}))
+    assert (found.scim_token, found.secret, found.provisions) == (
+        "a token of thirty-two characters",
+        "a secret",
+        True,
+    )
+    file.write_text("short")
+    with pytest.raises(SystemExit) as stop:
+        read(written({**GOOD, "scim_token_file": str(file)}))
+    assert "scim_token has 5 characters" in str(stop.value)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -69,6 +84,9 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
         (written({**GOOD, "client_authentication": "none"}), "'none' is not allowed"),
         (written({**GOOD, "client_secret_file": "/nowhere"}), "not both"),
         (written({**GOOD, "client_secret": "", "client_secret_file": "/nowhere"}), "is no readable file"),
+        (written({**GOOD, "scim_token": "x" * 31}), "scim_token has 31 characters; the least is 32"),
+        (written({**GOOD, "scim_token": "x" * 32, "scim_token_file": "/nowhere"}), "not both"),
+        (written({**GOOD, "scim_token_file": "/nowhere"}), "scim_token_file is no readable file"),
         (written(GOOD, {**GOOD, "name": "x"}), "the id 'acme' comes twice"),
         (written(GOOD, {**GOOD, "id": "x"}), "the name 'Acme SSO' comes twice"),
     ],
@@ -86,6 +104,9 @@ def test_no_secret_is_told() -> None:
     assert "a secret" not in str(stop.value)
     with pytest.raises(SystemExit) as stop:
         read(written({**GOOD, "client_secret": "x" * 2000}))
+    assert "xxx" not in str(stop.value)
+    with pytest.raises(SystemExit) as stop:
+        read(written({**GOOD, "scim_token": "xxx"}))
     assert "xxx" not in str(stop.value)
 
 
