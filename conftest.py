@@ -22,6 +22,7 @@ from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
 from scheduling import never, silence
+from teams import sign_in
 from workloads import known
 
 PARTS: dict[str, Callable[[], object]] = {
@@ -209,6 +210,12 @@ def _nothing_is_silent() -> None:
     Few tests run the cycles that would keep pages from saying that none ends.
     """
     silence._kept = (math.inf, silence.Silence())
+
+
+@pytest.fixture(autouse=True)
+def _no_second_factor_is_required() -> None:
+    """What a process asks every two seconds is asked already; `sign_in.forget` has it asked anew."""
+    caches["process"].set(sign_in.ASKED, (None,), None)
 
 
 @pytest.fixture(autouse=True)

@@ -3,19 +3,25 @@
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.internal.flows.login import get_authentication_records
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare
 
 from chamber import sessions
 from chamber import sign_in_trail as trail
 from chamber.authentication import sign_in
+from chamber.errors import Conflict, NotAllowed
+from chamber.factors.reading import KINDS, NAMES
 from chamber.mailing import public, send_quietly, server
 from chamber.models import User
 from chamber.names import forget_pending
+from chamber.oidc import sessions as provided
 from chamber.people.mail import tell_old_address
-from chamber.sessions import HELD_LINK
+from chamber.sessions import ENDED, HELD_LINK
 from chamber.tokens import revoke_all
 from teams.actors import Via
 from teams.picture import lock_tree
@@ -24,6 +30,10 @@ if TYPE_CHECKING:
     from allauth.account.models import EmailAddress
 
 MISMATCH = "This name or e-mail address and this password do not go together."
+DISABLED = "This account is disabled: ask an organisation admin."
+STAGES = {"allauth.mfa.stages.AuthenticateStage": "chamber.factors.stages.SecondFactor"}
+BEGUN = "signing-in"
+"""Of a session in which somebody signs in by several steps: the hash that it would have had without the second."""
 
 
 class Accounts(DefaultAccountAdapter):
@@ -46,11 +56,36 @@ class Accounts(DefaultAccountAdapter):
         name = credentials.get("username") or credentials.get("email") or ""
         return sign_in(request, name, credentials["password"], via=Via.PAGE)
 
+    def pre_login(self, request: HttpRequest, user: AbstractBaseUser, **kwargs: Any) -> HttpResponse | None:
+        """Refuse who is disabled; of who has a second step to go, remember by which password they came so far."""
+        if not user.is_active:
+            raise NotAllowed(DISABLED)
+        request.session[BEGUN] = user.get_session_auth_hash()
+        provided.keep(request, (kwargs.get("signal_kwargs") or {}).get("sociallogin"))
+        return super().pre_login(request, user, **kwargs)  # type: ignore[no-any-return]  # allauth's
+
     def login(self, request: HttpRequest, user: AbstractBaseUser) -> None:
-        """Begin a session, and note it; a link that somebody opened before in this browser is not theirs."""
+        """Begin a session, and note it; a link that somebody opened before in this browser is not theirs.
+
+        What would have ended the session, had it begun with the first step, ends the signing in.
+        """
+        begun = str(request.session.pop(BEGUN, ""))
+        if not user.is_active or not constant_time_compare(begun, user.get_session_auth_hash()):
+            raise Conflict(ENDED, code="signed-out")
         super().login(request, user)
         request.session.pop(HELD_LINK, None)
-        trail.signed_in(user, Via.PAGE)  # type: ignore[arg-type]  # AUTH_USER_MODEL
+        by = provided.provider_id(request)
+        trail.signed_in(cast("User", user), Via.PAGE, factor=_factor(request, user), provider=by)
+
+    def post_login(self, request: HttpRequest, user: AbstractBaseUser, **kwargs: Any) -> HttpResponse:
+        """Go on to where somebody wanted to."""
+        response: HttpResponse = super().post_login(request, user, **kwargs)
+        provided.begun(request)  # allauth has noted the session meanwhile
+        return response
+
+    def get_login_stages(self) -> list[str]:
+        """Return the steps of signing in: who comes by a provider that asks for a factor is not asked for another."""
+        return [STAGES.get(name, name) for name in super().get_login_stages()]
 
     def set_password(self, user: AbstractBaseUser, password: str) -> None:
         """Store a new password, and note that; it ends the person's other sessions, and forgotten, their tokens.
@@ -105,6 +140,12 @@ class Accounts(DefaultAccountAdapter):
     def get_client_ip(self, request: HttpRequest) -> str:
         """Return the client's address, as trusted proxies tell it; none over a socket of the machine."""
         return str(request.META.get("REMOTE_ADDR") or "0.0.0.0")  # noqa: S104 - no address to listen on
+
+
+def _factor(request: HttpRequest, user: AbstractBaseUser) -> str:
+    """Return by which second factor somebody just signed in, in words; "" without one."""
+    records = [each for each in get_authentication_records(request, user) if each.get("method") == "mfa"]
+    return NAMES[KINDS[Authenticator.Type(records[-1]["type"])]].lower() if records else ""
 
 
 def _awaits(address: "EmailAddress") -> bool:

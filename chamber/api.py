@@ -9,6 +9,8 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from chamber import api_accounts, api_version
+from chamber.factors import api as factors
+from chamber.oidc import api as oidc
 from chamber.people import api as people
 
 
@@ -36,6 +38,13 @@ urlpatterns = [
     path("people/<str:username>/link/", people.PersonLink.as_view(), name="api-person-link"),
     path("people/<str:username>/disable/", people.PersonDisable.as_view(), name="api-person-disable"),
     path("people/<str:username>/enable/", people.PersonEnable.as_view(), name="api-person-enable"),
+    path("people/<str:username>/factors/", factors.PersonFactors.as_view(), name="api-person-factors"),
+    path("people/<str:username>/providers/", oidc.PersonProviders.as_view(), name="api-person-providers"),
+    path(
+        "people/<str:username>/providers/<slug:provider_id>/",
+        oidc.PersonProvider.as_view(),
+        name="api-person-provider",
+    ),
     path("people/<str:username>/sessions/", people.PersonSessions.as_view(), name="api-person-sessions"),
     path(
         "people/<str:username>/sessions/<int:session_id>/",

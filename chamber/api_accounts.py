@@ -16,7 +16,11 @@ from rest_framework.views import APIView
 from chamber import sign_in_trail
 from chamber.authentication import TokenAuthentication, sign_in
 from chamber.bodies import Body
+from chamber.factors.adapter import WRONG_CODE
+from chamber.factors.codes import LONGEST, try_code
+from chamber.factors.reading import KINDS, NAMES, has_factor
 from chamber.models import ApiToken, Scope, User
+from chamber.requirement import due, require
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
 from teams.models import Binding, Team
@@ -45,6 +49,14 @@ class LoginSerializer(NewApiTokenSerializer):
 
     username = serializers.CharField(max_length=254)
     password = serializers.CharField(max_length=1000, trim_whitespace=False, write_only=True)
+    code = serializers.CharField(
+        max_length=LONGEST,
+        required=False,
+        allow_blank=True,
+        default="",
+        write_only=True,
+        help_text="Of an authenticator app, or a recovery code; asked for of who has a second factor.",
+    )
     name = serializers.CharField(max_length=80, default="API")
     scope = serializers.ChoiceField(choices=Scope.choices, default=Scope.MANAGE)
 
@@ -72,15 +84,21 @@ class Login(GenericAPIView[Any]):
 
     @extend_schema(responses={201: SecretSerializer}, auth=[])
     def post(self, request: Request) -> Response:
-        """Make the token; 401 where name and password do not go together, 429 after too many tries."""
+        """Make the token; 401 where name and password do not go together, 429 after too many tries.
+
+        Who has a second factor sends a code as well: without one, or with a wrong one, the 401 has the code
+        `second-factor`.
+        """
         asked = LoginSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         data = asked.validated_data
         user = sign_in(request._request, data["username"], data["password"], via=via(request))
         if user is None:
             raise exceptions.AuthenticationFailed("The user name and the password do not go together.")
+        require(user)
+        factor = _second_factor(request, user, data["code"])
         with transaction.atomic():
-            sign_in_trail.signed_in(user, via(request))
+            sign_in_trail.signed_in(user, via(request), factor=factor)
             made = create_token(
                 user=user,
                 name=data["name"],
@@ -89,6 +107,27 @@ class Login(GenericAPIView[Any]):
                 via=via(request),
             )
         return _answer_once(*made)
+
+
+class FactorNeeded(exceptions.AuthenticationFailed):
+    """The password is right, and a second factor is needed."""
+
+    default_code = "second-factor"
+
+
+def _second_factor(request: Request, user: User, code: str) -> str:
+    """Return the second factor whose code this is, in words; "" for who has none. Raise `FactorNeeded` without it."""
+    if not has_factor(user):
+        return ""
+    if not code:
+        raise FactorNeeded(
+            "This account has a second factor: send a code of its authenticator app, or a recovery code, as `code`. "
+            "Passkeys sign in on pages only; a token is made there, too."
+        )
+    found = try_code(request._request, user, code, via=via(request))
+    if found is None:
+        raise FactorNeeded(WRONG_CODE)
+    return NAMES[KINDS[found.type]].lower()
 
 
 class Tokens(GenericAPIView[ApiToken]):
@@ -167,6 +206,9 @@ class MeSerializer(serializers.Serializer[Any]):
     token = ApiTokenSerializer(allow_null=True)
     roles = RoleSerializer(many=True)
     may_submit_to = SubmitSerializer(many=True)
+    second_factor_due = serializers.DateTimeField(
+        allow_null=True, help_text="From when on you can only set up a second factor; null: you need not."
+    )
 
 
 class Me(APIView):
@@ -184,6 +226,7 @@ class Me(APIView):
             "token": request.auth if isinstance(request.auth, ApiToken) else None,
             "roles": _roles(user),
             "may_submit_to": _may_submit_to(user),
+            "second_factor_due": due(user),
         }
         return Response(MeSerializer(me).data)
 

@@ -11,8 +11,9 @@ class ChamberConfig(AppConfig):
     name = "chamber"
 
     def ready(self) -> None:
-        """Have ids looked up as arrays, and sessions say when they were last used from their first moment."""
-        from chamber import idle
+        """Have ids looked up as arrays, and sessions note from their first moment what is noted of them."""
+        from chamber import idle, reauthentication
 
         lookups.register()
         idle.register()
+        reauthentication.register()

@@ -14,6 +14,7 @@ from django.db import DatabaseError
 
 from chamber import live
 from chamber.live.hub import Reader, here
+from chamber.sessions import held_back
 from chamber.standing import Standing
 from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
@@ -65,6 +66,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self.accept()
         self.user = self.scope.get("user")
         if self.user is None or not self.user.is_authenticated:
+            await self.close(SIGNED_OUT)
+            return
+        if await _in_thread(held_back)(self.user):
             await self.close(SIGNED_OUT)
             return
         self.hub = here()

@@ -115,6 +115,16 @@ def toast(response: HttpResponse, message: str, *, level: str = "info") -> HttpR
     return response
 
 
+def refused(request: HttpRequest, refusal: Refusal) -> HttpResponse:
+    """Return how pages tell a refusal: by a toast where a fragment was asked for, else by a page."""
+    if wants_fragment(request):
+        return toast(HttpResponse(refusal.message, status=refusal.status), refusal.message, level="error")
+    response = render(request, "errors/refusal.html", {"refusal": refusal}, status=refusal.status)
+    if refusal.retry_seconds is not None:
+        response["Retry-After"] = str(refusal.retry_seconds)
+    return response
+
+
 View = Callable[..., HttpResponse]
 
 

@@ -11,7 +11,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chamber import origin
 from chamber.errors import Refusal
-from chamber.http import toast, wants_fragment
+from chamber.http import refused
 from scheduling import silence
 
 if TYPE_CHECKING:
@@ -150,13 +150,4 @@ class RefusalMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Render the refusal with its own status."""
-        if not isinstance(exception, Refusal):
-            return None
-        if wants_fragment(request):
-            return toast(
-                HttpResponse(exception.message, status=exception.status), exception.message, level="error"
-            )
-        page = render(request, "errors/refusal.html", {"refusal": exception}, status=exception.status)
-        if exception.retry_seconds is not None:
-            page["Retry-After"] = str(exception.retry_seconds)
-        return page
+        return refused(request, exception) if isinstance(exception, Refusal) else None

@@ -168,6 +168,60 @@ class ApiToken(models.Model):
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 
+class ProvisionedPerson(models.Model):
+    """Somebody whom an identity provider keeps here over SCIM, with what it told of them.
+
+    One whom it deleted stays, so that they are known where it tells of them again.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provisioned")
+    provider = models.CharField(max_length=30, help_text="Its id in the settings.")
+    user_name = models.CharField(max_length=255, help_text="As the provider writes it.")
+    external_id = models.CharField(max_length=255, blank=True)
+    put_out = models.BooleanField(
+        default=False, help_text="Whether it disabled the account: only then it enables it again."
+    )
+    is_deleted = models.BooleanField(default=False)
+    told = models.JSONField(default=dict, help_text="All that it told, but for a password.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["provider", "user"], name="provisionedperson_once"),
+            models.UniqueConstraint(
+                "provider",
+                Lower("user_name"),
+                condition=Q(is_deleted=False),
+                name="provisionedperson_name_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_name} of {self.provider}"
+
+
+class ProvisionedGroup(models.Model):
+    """A group that an identity provider keeps here over SCIM, whether it gives a role or not."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    provider = models.CharField(max_length=30, help_text="Its id in the settings.")
+    name = models.CharField(max_length=255, help_text="As the provider writes it.")
+    external_id = models.CharField(max_length=255, blank=True)
+    people = models.ManyToManyField(ProvisionedPerson, related_name="groups")
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["provider", "name"], name="provisionedgroup_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.provider}"
+
+
 class Mark(models.Model):
     """When a part of a deployment last showed that it works, and which process that was.
 

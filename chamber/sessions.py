@@ -15,6 +15,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
+from django.utils.module_loading import import_string
 
 from chamber import live
 from chamber.errors import Conflict
@@ -29,12 +30,20 @@ SEEN_EVERY = timedelta(minutes=1)
 ENDED = "You were signed out meanwhile; nothing was done. Sign in again."
 
 
+def held_back(user: "User") -> bool:
+    """Return whether somebody who is signed in may do nothing yet; what decides that lies above, called by name."""
+    decided: bool = import_string(settings.CHAMBER_HOLDS_BACK)(user)
+    return decided
+
+
 def user_of(session_key: str) -> Any:
-    """Return who is signed in with the session (2 queries); None where it has ended, or its user may no longer."""
+    """Return who is let in with the session (2 queries); None where it has ended, or its user may no longer, or may do
+    nothing yet.
+    """
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = auth.get_user(request)
-    return user if user.is_authenticated else None
+    return user if user.is_authenticated and not held_back(user) else None
 
 
 def of(user: "User") -> list[UserSession]:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from chamber import __version__, env, logs, mailing, stores
+from chamber import __version__, encryption, env, logs, mailing, stores
+from chamber.oidc import providers as identity_providers
 from chamber.serving.secret import FOR_DEVELOPMENT
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -13,6 +14,8 @@ DEBUG = env.flag("CHAMBER_DEBUG", default=False)
 # What is served to others needs one of its own: `chamber.serving.start` refuses to start without.
 GIVEN_SECRET_KEY = env.text("CHAMBER_SECRET_KEY", "")
 SECRET_KEY = GIVEN_SECRET_KEY or FOR_DEVELOPMENT
+# What encrypts stored secrets, the newest first; without any, a key made of the one above does.
+ENCRYPTION_KEYS = encryption.keys_of(env.text("CHAMBER_ENCRYPTION_KEYS", ""))
 OWN_HOSTS = ["localhost", "127.0.0.1", "[::1]"]  # probes of the machine itself
 ALLOWED_HOSTS = list(dict.fromkeys([*env.hosts("CHAMBER_HOSTS"), *OWN_HOSTS]))
 # The embedded default supervises simulated agents and offers to stop and start them.
@@ -27,6 +30,9 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.usersessions",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
@@ -56,7 +62,9 @@ MIDDLEWARE = [
     "chamber.idle.IdleMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "chamber.requirement.HoldBackMiddleware",
     "chamber.sessions.SeenMiddleware",
+    "chamber.reauthentication.ReauthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -129,6 +137,21 @@ ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_RATE_LIMITS = (
     False  # `chamber.authentication` bounds tries: it spares those whom somebody else's would lock out
 )
+# Second factors: pages, words and bounds are Chamber's own (`chamber.factors`).
+MFA_ADAPTER = "chamber.factors.adapter.Factors"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_TOLERANCE = 1  # periods of 30 s by which a telephone's clock may be wrong
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_RATE_LIMITS = False
+MFA_ALLOW_UNVERIFIED_EMAIL = (
+    True  # an address of one's own is changed with the password, and told to the old one
+)
+# Who else vouches for people, by OpenID Connect; who is let in so is decided in `chamber.oidc.admission`.
+IDENTITY_PROVIDERS = identity_providers.read(env.text("CHAMBER_IDENTITY_PROVIDERS", ""))
+SOCIALACCOUNT_ADAPTER = "chamber.oidc.adapter.Providers"
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"provider_class": "chamber.oidc.protocol.FlowProvider"}}
+SOCIALACCOUNT_STORE_TOKENS = False
 # Where mails go; without a server each link is shown once to whoever made it.
 MAIL_URL = env.text("CHAMBER_MAIL_URL", "")
 MAIL = bool(MAIL_URL)
@@ -150,6 +173,8 @@ SECURE_HSTS_SECONDS = env.integer("CHAMBER_HSTS_SECONDS", 2_592_000, low=0, high
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("CHAMBER_HSTS_SUBDOMAINS", default=True)
 # A session ends so long after it was last used by somebody; what an open page fetches by itself is no use of it.
 SESSION_COOKIE_AGE = 3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720)
+# For so long after somebody signed in, or showed again that it is them, pages ask for no more than the session.
+REAUTHENTICATION_SECONDS = 60 * env.integer("CHAMBER_REAUTHENTICATION_MINUTES", 30, low=1, high=1440)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
 CSRF_TRUSTED_ORIGINS = env.origins("CHAMBER_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
@@ -194,6 +219,8 @@ CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
 # What keeps new workloads from ever starting: workloads asks it by name, once they are submitted.
 CHAMBER_NEVER_STARTS = "scheduling.never.sentences"
+# What keeps somebody who is signed in from doing anything yet: sessions and streams ask it by name.
+CHAMBER_HOLDS_BACK = "chamber.requirement.holds_back"
 # How long history is kept, and what of it otherwise (`teams.retention.kept`; None: as long as the rest).
 CHAMBER_KEEP_DAYS = env.integer("CHAMBER_KEEP_DAYS", 365, low=30, high=36_500)
 CHAMBER_KEEP_WORKLOAD_DAYS = env.integer_or_none("CHAMBER_KEEP_WORKLOAD_DAYS", low=30, high=36_500)
@@ -212,6 +239,8 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "enforce time limits": stores.duty("workloads.tasks.enforce_time_limits", every_seconds=1),
     "watch heartbeats": stores.duty("agentlink.tasks.watch_heartbeats", every_seconds=5),
     "beat": stores.duty("chamber.tasks.heartbeat", every_seconds=5),
+    "hold back": stores.duty("chamber.tasks.tell_who_is_held_back", every_seconds=2),
+    "sync providers": stores.duty("chamber.tasks.sync_providers", every_seconds=60),
     "add up cycles": stores.duty("chamber.tasks.add_up_cycles", every_seconds=10),
     "sample usage": stores.duty("scheduling.tasks.sample_usage", every_seconds=60),
     "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),
@@ -254,6 +283,7 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
         "chamber.authentication.TokenScope",
+        "chamber.requirement.SecondFactor",
     ],
     "DEFAULT_RENDERER_CLASSES": [
         "rest_framework.renderers.JSONRenderer",

@@ -5,9 +5,11 @@ from teams import audit
 from teams.actors import Actor, Via
 
 
-def signed_in(user: User, via: Via) -> None:
-    """Note that somebody began a session, or got a token for their password."""
-    audit.record(by=Actor.person(user, via), action="person.signed-in", target=user)
+def signed_in(user: User, via: Via, *, factor: str = "", provider: str = "") -> None:
+    """Note that somebody began a session, or got a token for their password; by which second factor and provider."""
+    told = {"factor": factor, "provider": provider}
+    after = {key: value for key, value in told.items() if value}
+    audit.record(by=Actor.person(user, via), action="person.signed-in", target=user, after=after)
 
 
 def sign_in_failed(user: User | None, via: Via) -> None:
@@ -16,6 +18,23 @@ def sign_in_failed(user: User | None, via: Via) -> None:
     What was typed there is kept nowhere: it may be a password.
     """
     audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=user or _no_account())
+
+
+def provider_refused(provider: str, via: Via) -> None:
+    """Note that a sign-in by a provider came to nothing: nobody is known."""
+    after = {"provider": provider}
+    audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=_no_account(), after=after)
+
+
+def factor_refused(user: User | None, via: Via, *, signed_in: bool = False) -> None:
+    """Note a wrong code, or a passkey that was not taken: of who signs in, or is signed in and has to show it again."""
+    by = Actor.person(user, via) if user is not None and signed_in else Actor.nobody(via)
+    audit.record(by=by, action="person.factor-refused", target=user or _no_account())
+
+
+def confirmed(user: User, by: str) -> None:
+    """Note that who is signed in showed again that it is them, and by what."""
+    audit.record(by=Actor.person(user, Via.PAGE), action="person.confirmed", target=user, after={"by": by})
 
 
 def reset_asked(user: User | None) -> None:

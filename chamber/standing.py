@@ -47,7 +47,7 @@ class Standing:
         if self._token is not None:
             token = type(self._token).objects.select_related("user").filter(pk=self._token.pk).first()
             holds = token is not None and token.is_valid(timezone.now()) and token.user.is_active
-            return token.user if token is not None and holds else None
+            return token.user if token is not None and holds and not sessions.held_back(token.user) else None
         if self._session_key:
             found: User | None = sessions.user_of(self._session_key)
             return found if found is not None and found.pk == self._user_id else None

@@ -6,8 +6,10 @@ from celery import Task, shared_task
 from celery.signals import task_postrun, task_prerun
 from django.utils import timezone
 
-from chamber import logs, marks, sign_ins
+from chamber import logs, marks, requirement, sign_ins
 from chamber.metrics import totals
+from chamber.oidc import sync
+from chamber.scim import groups
 
 _bindings: dict[str, AbstractContextManager[None]] = {}
 
@@ -29,6 +31,20 @@ def add_up_cycles() -> None:
 def forget_sign_ins() -> int:
     """Delete sessions that have ended, and tokens that have been of no use for 30 days; return how many."""
     return sign_ins.forget(timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def tell_who_is_held_back() -> int:
+    """Have open pages of those looked at who can only set up a second factor from now on; return of how many."""
+    return requirement.tell(timezone.now())
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def sync_providers() -> int:
+    """Ask identity providers again what groups people are in, of those that are due, and give whom they keep here the
+    roles that were given to their groups since; return of how many.
+    """
+    return sync.sync(timezone.now()) + groups.fill()
 
 
 @task_prerun.connect  # type: ignore[untyped-decorator]  # celery has no types

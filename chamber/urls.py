@@ -2,9 +2,13 @@
 
 from django.urls import include, path, register_converter
 
-from chamber import health, views, views_settings, views_sign_in, views_tokens
+from chamber import health, views, views_again, views_policy, views_settings, views_sign_in, views_tokens
+from chamber.factors import sign_in as factors_sign_in
+from chamber.factors import views as factors
 from chamber.metrics.view import metrics
+from chamber.oidc import views as oidc
 from chamber.people import views as people
+from chamber.scim import views as scim
 from teams.views import audit, groups
 
 
@@ -39,12 +43,31 @@ chamber_patterns = (
         path("settings/", views_settings.own, name="settings"),
         path("settings/sessions/end-others/", views_settings.end_others, name="end-other-sessions"),
         path("settings/sessions/<int:session_id>/end/", views_settings.end_session, name="end-session"),
+        path("settings/sign-in/", views_policy.sign_in, name="sign-in"),
+        path("settings/sign-in/groups/", views_policy.add_group, name="sign-in-group-add"),
+        path(
+            "settings/sign-in/groups/<uuid:binding_id>/remove/",
+            views_policy.remove_group,
+            name="sign-in-group-remove",
+        ),
+        path("settings/factors/", factors.factors, name="factors"),
+        path("settings/factors/app/", factors.app, name="factor-app"),
+        path("settings/factors/passkey/", factors.passkey, name="factor-passkey"),
+        path("settings/factors/codes/", factors.codes, name="factor-codes"),
+        path("settings/factors/<int:factor_id>/rename/", factors.rename, name="factor-rename"),
+        path("settings/factors/<int:factor_id>/remove/", factors.remove, name="factor-remove"),
         path("people/", people.people, name="people"),
         path("people/<str:username>/", people.one, name="person"),
         path("people/<str:username>/link/", people.link, name="person-link"),
         path("people/<str:username>/disable/", people.disable, name="person-disable"),
         path("people/<str:username>/enable/", people.enable, name="person-enable"),
         path("people/<str:username>/end-sessions/", people.end_sessions, name="person-end-sessions"),
+        path("people/<str:username>/reset-factors/", people.reset_factors, name="person-reset-factors"),
+        path(
+            "people/<str:username>/providers/<slug:provider_id>/unlink/",
+            people.unlink,
+            name="person-unlink",
+        ),
         path("welcome/<str:secret>/", people.use_link, name="link"),
         path("tokens/", views_tokens.tokens, name="tokens"),
         path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),
@@ -57,6 +80,13 @@ urlpatterns = [
     path("", include(chamber_patterns)),
     # The names are those by which allauth finds its pages.
     path("sign-in/", views_sign_in.SignIn.as_view(), name="account_login"),
+    path("sign-in/factor/", factors_sign_in.SecondStep.as_view(), name="mfa_authenticate"),
+    path("sign-in/passkey/", factors_sign_in.PasskeySignIn.as_view(), name="mfa_login_webauthn"),
+    path("sign-in/with/<slug:provider_id>/", oidc.start, name="openid_connect_login"),
+    path("sign-in/with/<slug:provider_id>/back/", oidc.back, name="openid_connect_callback"),
+    path("sign-in/with/<slug:provider_id>/ended/", oidc.ended, name="openid_connect_ended"),
+    path("scim/<slug:provider_id>/v2/<path:path>", scim.scim, name="scim"),
+    path("sign-in/again/", views_again.again, name="account_reauthenticate"),
     path("sign-out/", views_sign_in.SignOut.as_view(), name="account_logout"),
     path("sign-in/forgotten/", views_sign_in.Forgotten.as_view(), name="account_reset_password"),
     path(

@@ -40,7 +40,7 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
         )
         refusal.status = 400
     if request.path.startswith("/api/"):
-        return _problem(refusal.status, refusal.message, refusal.code)
+        return problem(refusal.status, refusal.message, refusal.code)
     return render(request, "errors/refusal.html", {"refusal": refusal}, status=refusal.status)
 
 
@@ -58,7 +58,7 @@ def _unknown_host(request: HttpRequest) -> HttpResponse:
         )
     text = f"This server does not answer under the name {host}. Its operator adds names to CHAMBER_HOSTS."
     if request.path.startswith("/api/"):
-        return _problem(400, text, "unknown-host")
+        return problem(400, text, "unknown-host")
     if "text/html" not in request.headers.get("Accept", ""):
         return HttpResponse(f"{text}\n", status=400, content_type="text/plain; charset=utf-8")
     return render(request, "errors/400.html", {"text": text}, status=400)
@@ -71,7 +71,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Say that there is nothing at this address: to programs as a problem, to people as a page."""
     if not request.path.startswith("/api/"):
         return page_not_found(request, exception)
-    return _problem(404, f"The API has nothing at {request.path[:200]!r}.", "not-found")
+    return problem(404, f"The API has nothing at {request.path[:200]!r}.", "not-found")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -84,13 +84,13 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return HttpResponse(
             render_to_string("500.html", {"request_id": logs.bound("request_id")}), status=500
         )
-    return _problem(500, "The server could not answer. It is logged under the request's id.", "fault")
+    return problem(500, "The server could not answer. It is logged under the request's id.", "fault")
 
 
 def _busy(request: HttpRequest) -> HttpResponse:
     """Say that nothing was done and that the same may succeed soon."""
     if request.path.startswith("/api/"):
-        answer: HttpResponse = _problem(503, BUSY, "busy")
+        answer: HttpResponse = problem(503, BUSY, "busy")
     elif wants_fragment(request):
         answer = toast(HttpResponse(BUSY, status=503), BUSY, level="error")
     else:
@@ -99,8 +99,9 @@ def _busy(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _problem(status: int, detail: str, code: str) -> JsonResponse:
-    problem = {
+def problem(status: int, detail: str, code: str) -> JsonResponse:
+    """Return how the API says it, where none of its views does."""
+    body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
@@ -108,4 +109,4 @@ def _problem(status: int, detail: str, code: str) -> JsonResponse:
         "code": code,
         "request_id": logs.bound("request_id"),
     }
-    return JsonResponse(problem, status=status, content_type="application/problem+json")
+    return JsonResponse(body, status=status, content_type="application/problem+json")

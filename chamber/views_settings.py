@@ -4,22 +4,21 @@ from allauth.account.models import EmailAddress
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.hashers import check_password
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
-from rest_framework.exceptions import Throttled
 
 from chamber import sessions, sign_in_trail
-from chamber.authentication import TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import Conflict, Refusal, no_such
+from chamber.factors.reading import real
 from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
 from chamber.people import actions
 from chamber.people.actions import is_free
 from chamber.people.mail import CONFIRMATIONS_PER_HOUR, bound
+from chamber.views_again import require_present
 from chamber.views_sign_in import LONGEST_PASSWORD
 from chamber.words import count
 from teams.forms import show_refusal
@@ -74,6 +73,7 @@ def own(request: HttpRequest) -> HttpResponse:
         "sessions": sessions.of(user),
         "session_key": request.session.session_key,
         "tokens": user.api_tokens.filter(revoked_at=None).count(),
+        "factors": real().filter(user=user.pk).count(),
         "awaits": EmailAddress.objects.filter(user=user, verified=False).exclude(email=user.email).first(),
     }
     return page(request, "chamber/settings.html", context, status=422 if form.errors else 200)
@@ -110,13 +110,7 @@ def _require_password(request: HttpRequest, user: User, password: str) -> None:
         )
     if not password:
         raise Refusal("Give your present password to change the e-mail address.", field="password")
-    try:
-        bound_tries(request, "present-password", most=TRIES_PER_NAME, of=str(user.pk))
-    except Throttled as error:
-        raise too_many(error) from error
-    if not check_password(password, user.password):
-        sign_in_trail.password_refused(user)
-        raise Refusal("This is not your password.", field="password")
+    require_present(request, user, password)
 
 
 @require_POST

@@ -21,9 +21,14 @@ from rest_framework.exceptions import Throttled
 from chamber import live, sign_in_trail
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS, TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import Conflict, NotVisible, Refusal
+from chamber.factors import passkeys
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
 from chamber.names import user_of_address
+from chamber.oidc import sessions as provided
+from chamber.oidc.providers import providers
+from chamber.oidc.reading import comes_by_providers_only
+from chamber.oidc.sign_out import end_there, leaving
 from chamber.people.mail import bound_mails_to
 from chamber.people.reading import is_invited
 from chamber.tokens import revoke_all
@@ -79,8 +84,13 @@ class SignIn(views.LoginView):
     form_class = SignInForm
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Say whether a forgotten password can be mailed for."""
-        return {**super().get_context_data(**kwargs), "mail": settings.MAIL}
+        """Say whether a forgotten password can be mailed for, and browsers have passkeys for this server."""
+        return {
+            **super().get_context_data(**kwargs),
+            "mail": settings.MAIL,
+            "passkeys": passkeys.are_possible(),
+            "providers": providers(),
+        }
 
     def form_invalid(self, form: BaseForm) -> HttpResponse:
         """Show the form again with what is wrong."""
@@ -100,6 +110,7 @@ class SignOut(views.LogoutView):
     def post(self, *args: Any, **kwargs: Any) -> HttpResponse:
         """End the session, then say so."""
         key, user = self.request.session.session_key, self.request.user
+        there = provided.of(self.request)
         if user.is_authenticated:
             sign_in_trail.signed_out(user)
         response: HttpResponse = super().post(*args, **kwargs)
@@ -107,7 +118,8 @@ class SignOut(views.LogoutView):
             forget_session(key)
             live.announce(live.session_topic(key))
             live.flush()  # no process may take the session for open once this is answered
-        return response
+        url = end_there(self.request, there) if there else ""
+        return leaving(self.request, url, there.provider, signed_out=True) if there and url else response
 
 
 class _WithMail:
@@ -131,11 +143,13 @@ class ForgottenForm(Sentences, ResetPasswordForm):
     def clean_email(self) -> str:
         """Find whose address it is; one that waits to be confirmed is nobody's.
 
-        Who was invited and never signed in has no password to forget: the address may be that of whoever typed it.
+        Who was invited and never signed in has no password to forget: the address may be that of whoever typed it. Nor
+        has who signs in by a provider: with one they would still be let in where that lets them in no more.
         """
         email: str = self.cleaned_data["email"]
         user = user_of_address(email)
-        self.users = [user] if user is not None and user.is_active and not is_invited(user) else []
+        has_none = user is None or is_invited(user) or comes_by_providers_only(user)
+        self.users = [user] if user is not None and user.is_active and not has_none else []
         return email
 
 

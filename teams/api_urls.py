@@ -9,6 +9,7 @@ from teams.api.members import MemberDetail, Members
 from teams.api.pools import PoolDetail, Pools
 from teams.api.rules import Rules
 from teams.api.shares import ShareDetail, Shares
+from teams.api.sign_in import SignIn, SignInGroup, SignInGroups
 from teams.api.teams import ArchiveTeam, MoveTeam, TeamDetail, TeamEdits, Teams, UnarchiveTeam
 
 urlpatterns = [
@@ -30,6 +31,9 @@ urlpatterns = [
     path("groups/<int:group_id>/", GroupDetail.as_view(), name="api-group"),
     path("groups/<int:group_id>/people/", GroupPeople.as_view(), name="api-group-people"),
     path("groups/<int:group_id>/people/<str:username>/", GroupPerson.as_view(), name="api-group-person"),
+    path("sign-in/", SignIn.as_view(), name="api-sign-in"),
+    path("sign-in/groups/", SignInGroups.as_view(), name="api-sign-in-groups"),
+    path("sign-in/groups/<uuid:binding_id>/", SignInGroup.as_view(), name="api-sign-in-group"),
     path("audit/", AuditTrail.as_view(), name="api-audit"),
     path("audit/export/", AuditExport.as_view(), name="api-audit-export"),
 ]

@@ -15,9 +15,9 @@ MAX_NAME = 120
 ACTIONS = frozenset({
     *("cluster.created", "cluster.declared-lost", "cluster.deleted", "cluster.released"),
     *("cluster.restore-recognised", "cluster.token-created", "cluster.token-revoked"),
-    *("group.created", "group.deleted", "group.person-added", "group.person-removed"),
+    *("group.created", "group.deleted", "group.person-added", "group.person-kept", "group.person-removed"),
     *("member.added", "member.removed", "member.role-changed"),
-    *("namespace.bound", "namespace.unbound"),
+    *("namespace.bound", "namespace.unbound", "organisation.sign-in-changed"),
     *("pool.created", "pool.deleted", "pool.edited"),
     *("team.archived", "team.created", "team.deleted", "team.edited", "team.moved", "team.renamed"),
     *("team.restored", "team.rules-changed", "team.share-changed"),

@@ -78,7 +78,13 @@ def test_every_documented_setting_is_reached_by_a_value() -> None:
     mail = {"urlKey": "mail_url", "from": "gpus@example.org"}
     bell = {"url": "redis://redis:6379/0", "passwordKey": "bell"}
     values = server_with(
-        settings=SETTINGS, database=database, redis=bell, mail=mail, publicUrl="https://gpus.example.org"
+        settings=SETTINGS,
+        database=database,
+        redis=bell,
+        mail=mail,
+        encryption={"keysKey": "encryption_keys"},
+        signIn={"providersKey": "identity_providers"},
+        publicUrl="https://gpus.example.org",
     )
     made = containers(rendered(values))["web"]
     given = {said["name"].removesuffix("_FILE"): said.get("value") for said in made["env"]}

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from tests.test_role_walk import ROWS, URLS, World
+from tests.test_role_walk import PROVIDER, ROWS, URLS, World
 
 ROLES = ["stranger", "viewer", "owner", "lead", "admin", "org-admin", "operator", "auditor"]
 ANEW = {"csrfmiddlewaretoken", "token"}
@@ -102,6 +102,7 @@ def offers_of(page: str, answer: Any) -> list[Offer]:
 def world(db: None, settings: Settings) -> World:
     settings.CHAMBER_RING = "builtins.list"
     cache.clear()
+    settings.IDENTITY_PROVIDERS = (PROVIDER,)
     return World()
 
 

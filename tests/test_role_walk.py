@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import Group
 from django.core.cache import cache
@@ -19,8 +20,11 @@ from agentlink.models import AgentToken
 from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
+from chamber.oidc.providers import Provider
 from chamber.people.actions import new_link
+from chamber.tests.factors.devices import give_passkey
 from chamber.tokens import create_token
+from teams import actions
 from teams.actors import Actor
 from teams.models import Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
@@ -80,6 +84,14 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "account_reset_password": {"email": "nobody@example.org"},
     "chamber:settings": {"name": "Somebody Else"},
+    "chamber:sign-in": {"version": "0", "required": "on", "grace_days": "7"},
+    "api-sign-in": {"second_factor": {"required": True, "grace_days": 7}},
+    "chamber:sign-in-group-add": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
+    "api-sign-in-groups": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
+    "account_reauthenticate": {"password": "difference engine"},
+    "chamber:factor-app": {"code": "000000"},
+    "chamber:factor-passkey": {"name": "laptop"},
+    "chamber:factor-rename": {"name": "key ring"},
     "chamber:people": {"username": "beginner", "team": "nlp", "role": "viewer"},
     "chamber:person": {"name": "Somebody Else"},
     "chamber:person-disable": {"workloads": "leave"},
@@ -125,6 +137,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},
 }
 
+PROVIDER = Provider(id="acme", name="Acme SSO", issuer="http://127.0.0.1:9", client_id="chamber")
+"""One that cannot be reached."""
+
 TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
 WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
 
@@ -162,6 +177,13 @@ class World:
             user=self.users["owner"], name="laptop", scope=Scope.READ, days=1
         )[0]
 
+        self.factor = give_passkey(self.users["mate"])
+        if self.guest.user is not None:
+            give_passkey(self.guest.user)
+            SocialAccount.objects.create(user=self.guest.user, provider="acme", uid="guest")
+        self.group_role = actions.set_provider_role(
+            by=Actor.system("test"), provider="acme", name="gpu-users", team=self.nlp, role=Role.VIEWER
+        )
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
 
@@ -219,9 +241,12 @@ class World:
             "pool_slug": "main",
             "name": "east",
             "namespace": "nlp-jobs",
-            "binding_id": self.guest.pk,
+            "binding_id": self.group_role.pk if self.group_role and "group" in name else self.guest.pk,
             "group_id": self.crew.pk,
             "username": "guest",
+            "provider_id": "acme",
+            "path": "Users",
+            "factor_id": self.factor.pk,
             "session_id": self.own_session.pk,
             "secret": self.link.secret,
             "uidb36": "nobody",
@@ -254,6 +279,7 @@ class World:
 def world(db: None, settings: Settings) -> World:
     settings.CHAMBER_RING = "builtins.list"
     settings.MAIL = True
+    settings.IDENTITY_PROVIDERS = (PROVIDER,)
     cache.clear()
     return World()
 

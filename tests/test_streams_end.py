@@ -9,13 +9,14 @@ import httpx
 import pytest
 import websockets
 from django.test import AsyncRequestFactory, Client
+from django.utils import timezone
 
 from agentlink.agent.runner import run_agent
 from agentlink.logs import viewing
 from agentlink.tests.agents import admit, devices_of, in_database, make_token, nodes, running, serving, until
 from agentlink.tests.conftest import Place, place
 from agentlink.tests.logs.conftest import Scripted
-from chamber import consumers, sessions, standing
+from chamber import consumers, requirement, sessions, standing
 from chamber.models import ApiToken, Scope, User
 from chamber.people import actions as people
 from chamber.tokens import create_token, revoke_token
@@ -60,6 +61,12 @@ class Reader:
         return {**held, "Accept": "text/event-stream"}
 
 
+def require_second_factor() -> None:
+    """Have everybody need one at once, and open pages told, as a duty does."""
+    actions.require_second_factor(by=SYSTEM, version=0, required=True, grace_days=0)
+    requirement.tell(timezone.now())
+
+
 LOSSES: dict[str, dict[str, Callable[[Reader], object]]] = {
     "session": {
         "signed out": lambda reader: reader.browser.post("/sign-out/"),
@@ -71,6 +78,7 @@ LOSSES: dict[str, dict[str, Callable[[Reader], object]]] = {
         "role lost": lambda reader: actions.remove_member(
             by=SYSTEM, binding=Binding.objects.get(user=reader.user)
         ),
+        "second factor required": lambda _: require_second_factor(),
     },
     "token": {
         "revoked": lambda reader: revoke_token(user=reader.user, token_id=reader.token_id),
@@ -78,6 +86,7 @@ LOSSES: dict[str, dict[str, Callable[[Reader], object]]] = {
         "role lost": lambda reader: actions.remove_member(
             by=SYSTEM, binding=Binding.objects.get(user=reader.user)
         ),
+        "second factor required": lambda _: require_second_factor(),
     },
 }
 

@@ -55,6 +55,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "beat": (f"{_COMMANDS}.serve:beat", "Send each duty at its interval."),
         "migrate": (f"{_COMMANDS}.serve:migrate", "Bring the database up to date with this version."),
         "setup": (f"{_COMMANDS}.serve:setup", "Make the organisation and its first admin."),
+        "reencrypt": (f"{_COMMANDS}.console:reencrypt", "Encrypt stored secrets with the newest key."),
+        "remove-factors": (
+            f"{_COMMANDS}.console:remove_factors",
+            "Remove somebody's second factors, from the server's console.",
+        ),
         "doctor": (f"{_COMMANDS}.doctor:doctor", "Say what is wrong with a deployment."),
         "replay": (f"{_COMMANDS}.replay:replay", "Decide a stored cycle again and compare."),
     },

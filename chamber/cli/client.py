@@ -251,7 +251,8 @@ def _refusal(response: httpx.Response) -> Failure:
     if wait:
         sentence = f"{sentence.removesuffix(' Try again.')} Try again in {wait} s."
     fields = _by_field(problem.get("errors"))
-    return Failure(sentence, of_http(status), fields=fields, http_status=status)
+    code = str(problem.get("code", ""))
+    return Failure(sentence, of_http(status), fields=fields, http_status=status, code=code)
 
 
 def _by_field(errors: object, place: str = "") -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Pools, teams and the table of PriorityClasses as a file declares them, and what of the present is other than that.
+"""Pools, teams, PriorityClasses and sign-in as a file declares them, and what of the present is other than that.
 
 What a file does not name stays as it is: a team, a pool, or one of their values. Nothing is ever taken away.
 """
@@ -26,7 +26,10 @@ NODE_KEYS = ("order", "node_selector", "clusters")
 """By which it goes which pool a node is in."""
 
 
-KINDS = ("pools", "teams", "priority_classes")
+KINDS = ("pools", "teams", "priority_classes", "sign_in")
+SIGN_IN_KEYS = ("second_factor", "groups")
+GROUPS = "a mapping from providers to groups to teams to roles"
+SECOND_FACTOR_KEYS = ("required", "grace_days")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Declared:
     pools: tuple[Json, ...]
     teams: tuple[Json, ...]
     priority_classes: Mapping[str, int | None] = field(default_factory=dict)
+    sign_in: Json = field(default_factory=dict)
     file: manifests.File = field(default_factory=lambda: manifests.File("the file"))
     nameless: frozenset[str] = frozenset()
 
@@ -58,6 +62,7 @@ class Plan:
     moves: dict[str, str] = field(default_factory=dict)
     edits: dict[str, Json] = field(default_factory=dict)
     priority_classes: dict[str, int] | None = None
+    sign_in: Json | None = None
     changes: list[Row] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -82,14 +87,17 @@ def read(path: str) -> Declared:
         if document is not None:
             reading.take(document, f"documents[{number}]")
     teams = reading.parents_first()
-    if not reading.pools and not reading.teams and not reading.classes:
+    if not (reading.pools or reading.teams or reading.classes or reading.sign_in):
         if reading.file.problems:
             raise reading.file.failure(reading.file.problems)
-        raise Failure(f"{loaded.name} declares no pools and no teams, nor priority_classes.", Exit.USAGE)
+        raise Failure(
+            f"{loaded.name} declares no pools and no teams, nor priority_classes or sign_in.", Exit.USAGE
+        )
     return Declared(
         tuple(reading.pools.values()),
         tuple(teams),
         reading.classes,
+        reading.sign_in,
         reading.file,
         nameless=frozenset(reading.nameless),
     )
@@ -106,6 +114,7 @@ class _Reading:
         self.pools: dict[str, Json] = {}
         self.teams: dict[str, Json] = {}
         self.classes: dict[str, int | None] = {}
+        self.sign_in: Json = {}
         self.nameless: set[str] = set()
 
     def take(self, document: Any, place: str) -> None:
@@ -115,13 +124,14 @@ class _Reading:
         for at, text in _below(self._loaded.problems, place):
             self._wrong(at, text)
         if not isinstance(document, dict):
-            text = "give pools and teams, each a list, and priority_classes, a mapping"
+            text = "give pools and teams, each a list, and priority_classes and sign_in, each a mapping"
             self._wrong("", f"{text}; not {document!r:.60}.")
             return
         self._refuse_unknown(document, KINDS, "")
         self._take_items("pools", "pool", document.get("pools"), POOL_KEYS, self.pools)
         self._take_items("teams", "team", document.get("teams"), TEAM_KEYS, self.teams)
         self._take_classes(document.get("priority_classes"))
+        self._take_sign_in(document.get("sign_in"))
 
     def parents_first(self) -> list[Json]:
         """Return the teams so that each comes after its parent; none where no order does."""
@@ -205,6 +215,45 @@ class _Reading:
                 continue
             self.classes[str(key)] = priority
 
+    def _take_sign_in(self, value: Any) -> None:
+        if value is None:
+            return
+        if not isinstance(value, dict):
+            self._wrong("sign_in", f"sign_in must be a mapping, not {value!r:.60}.")
+            return
+        known = self._refuse_unknown(value, SIGN_IN_KEYS, "sign_in")
+        rule = known.get("second_factor")
+        if rule is not None and not isinstance(rule, dict):
+            text = (
+                f"second_factor must be a mapping with {' and '.join(SECOND_FACTOR_KEYS)}, not {rule!r:.60}."
+            )
+            self._wrong("sign_in.second_factor", text)
+        elif rule is not None:
+            at = "sign_in.second_factor"
+            self.sign_in["second_factor"] = self._refuse_unknown(rule, SECOND_FACTOR_KEYS, at)
+        self._take_groups(known.get("groups"))
+
+    def _take_groups(self, value: Any) -> None:
+        """Add roles by groups of providers, by provider, group and team; a role of None takes it away."""
+        place = "sign_in.groups"
+        for provider, groups in self._level(value, place).items():
+            for group, teams in self._level(groups, f"{place}.{provider}").items():
+                for team, role in self._level(teams, f"{place}.{provider}.{group}").items():
+                    at = f"{place}.{provider}.{group}.{team}"
+                    if role is not None and not isinstance(role, str):
+                        self._wrong(at, f"{team} must be a role, or null to take it away; not {role!r:.60}.")
+                        continue
+                    found = self.sign_in.setdefault("groups", {})
+                    found[str(provider), str(group), str(team)] = role
+
+    def _level(self, value: Any, place: str) -> Mapping[Any, Any]:
+        if value is None:
+            return {}
+        if isinstance(value, dict):
+            return value
+        self._wrong(place, f"groups must be {GROUPS}, not {value!r:.60}.")
+        return {}
+
 
 def _below(values: Mapping[str, T], place: str) -> Iterator[tuple[str, T]]:
     """Yield what is at a place or below it, by where it is there."""
@@ -219,8 +268,9 @@ def compare(
     pools: Mapping[str, Json],
     teams: Mapping[str, Json],
     classes: Mapping[str, int] | None = None,
+    sign_in: Json | None = None,
 ) -> Plan:
-    """Return what must be done so that `pools` and `teams`, by slug, and PriorityClasses are as declared."""
+    """Return what must be done so that `pools` and `teams`, by slug, PriorityClasses and sign-in are as declared."""
     plan = Plan(problems=dict(declared.file.problems))
     for pool in declared.pools:
         _compare_pool(plan, pool, pools.get(pool["slug"]))
@@ -242,7 +292,34 @@ def compare(
             continue
         _compare_team(plan, {**team, "shares": there}, now)
     _compare_classes(plan, declared.priority_classes, classes or {})
+    _compare_sign_in(plan, declared.sign_in, sign_in or {})
     return plan
+
+
+def _compare_sign_in(plan: Plan, wanted: Json, now: Json) -> None:
+    _compare_groups(plan, wanted.get("groups", {}), now.get("groups", {}))
+    rule = wanted.get("second_factor")
+    if rule is None:
+        return
+    before = {key: now["second_factor"][key] for key in SECOND_FACTOR_KEYS}
+    after = {**before, **rule}
+    if after == before:
+        return
+    plan.sign_in = {**(plan.sign_in or {}), "second_factor": after}
+    for key in SECOND_FACTOR_KEYS:
+        if before[key] != after[key]:
+            plan.note("sign-in", "second factor", key, before[key], after[key])
+
+
+def _compare_groups(plan: Plan, wanted: Mapping[Any, str | None], now: Mapping[Any, str]) -> None:
+    differing = {key: role for key, role in wanted.items() if now.get(key) != role}
+    if not differing:
+        return
+    keys = ("provider", "group", "team", "role")
+    rows = [dict(zip(keys, (*key, role), strict=True)) for key, role in differing.items()]
+    plan.sign_in = {**(plan.sign_in or {}), "groups": rows}
+    for (provider, group, team), role in differing.items():
+        plan.note("sign-in", f"{group} of {provider}", team, now.get((provider, group, team)), role)
 
 
 def _compare_classes(plan: Plan, wanted: Mapping[str, int | None], now: Mapping[str, int]) -> None:

@@ -54,7 +54,10 @@ def of_workload(status: str) -> Exit | None:
 
 
 class Failure(click.ClickException):
-    """A sentence for stderr, a line for each field it is about, and the exit status."""
+    """A sentence for stderr, a line for each field it is about, and the exit status.
+
+    `http_status` and `code` are those of the server's answer, where it is one.
+    """
 
     def __init__(
         self,
@@ -63,16 +66,19 @@ class Failure(click.ClickException):
         *,
         fields: dict[str, str] | None = None,
         http_status: int | None = None,
+        code: str = "",
     ) -> None:
         super().__init__(message)
         self.exit_code = int(exit_status)  # type: ignore[misc]
         self.fields = fields or {}
         self.http_status = http_status
+        self.code = code
 
     def with_hint(self, hint: str) -> "Failure":
         """Return the same failure with a further sentence."""
         message = f"{self.message} {hint}"
-        return Failure(message, Exit(self.exit_code), fields=self.fields, http_status=self.http_status)
+        status = Exit(self.exit_code)
+        return Failure(message, status, fields=self.fields, http_status=self.http_status, code=self.code)
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write it to stderr."""

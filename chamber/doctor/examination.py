@@ -3,7 +3,19 @@
 import logging
 from collections.abc import Iterable, Iterator
 
-from chamber.doctor import address, bell, database, disk, environment, growth, mail, processes
+from chamber.doctor import (
+    address,
+    bell,
+    database,
+    disk,
+    environment,
+    growth,
+    mail,
+    people,
+    processes,
+    providers,
+    secrets,
+)
 from chamber.doctor.finding import Check, Examination, Fact, Finding, Needs
 
 logger = logging.getLogger(__name__)
@@ -19,6 +31,10 @@ CHECKS = (
     Check("database", database.answers, gives=Needs.DATABASE),
     Check("migrations", database.migrations, Needs.DATABASE, gives=Needs.MIGRATIONS),
     Check("tables", database.tables, Needs.MIGRATIONS, gives=Needs.TABLES),
+    Check("stored-secrets", secrets.stored, Needs.TABLES),
+    Check("second-factors", people.second_factors, Needs.TABLES),
+    Check("providers", providers.answers),
+    Check("provider-roles", providers.roles, Needs.TABLES),
     Check("database-clock", database.clock, Needs.DATABASE),
     Check("transactions", database.transactions, Needs.DATABASE),
     Check("connections", database.connections, Needs.DATABASE),

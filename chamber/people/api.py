@@ -18,7 +18,7 @@ from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
 from chamber.people.mail import bound, deliver, tell_old_address
 from chamber.people.reading import State
-from chamber.rest import NewestFirst
+from chamber.rest import NewestFirst, flag_of
 from teams.actions.members import find_person
 from teams.api.requests import actor, one_page, person, team_for, values_of
 from teams.api.shapes import StrictSerializer
@@ -43,6 +43,9 @@ class PersonShape(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=[each.value for each in State])
     created_at = serializers.DateTimeField()
     last_sign_in = serializers.DateTimeField(allow_null=True)
+    second_factor = serializers.BooleanField(
+        allow_null=True, help_text="Whether they have one; null: your role does not let you see it."
+    )
     link_expires_at = serializers.DateTimeField(
         allow_null=True, help_text="Of the link that was made for them and not used; null: there is none."
     )
@@ -155,6 +158,7 @@ def _body(shown: reading.Shown) -> dict[str, Any]:
         "state": shown.state.value,
         "created_at": user.created_at,
         "last_sign_in": user.last_login,
+        "second_factor": shown.has_factor,
         "link_expires_at": link.expires_at if link else None,
         "roles": roles,
     }
@@ -207,13 +211,22 @@ class People(GenericAPIView[User]):
         parameters=[
             OpenApiParameter("search", str, description="Stands in a name or the address."),
             OpenApiParameter("state", str, enum=[each.value for each in State]),
+            OpenApiParameter(
+                "second_factor", bool, description="Who has one, or lacks one; organisation admins ask."
+            ),
         ],
     )
     def get(self, request: Request) -> Response:
         """Return a page of them, the newest account first; 403 where your role shows you nobody."""
         asked = request.query_params
         rows = reading.people_for(person(request))
-        rows = reading.matching(rows, text=asked.get("search", "")[:100], state=asked.get("state", ""))
+        factor = None
+        if "second_factor" in asked:
+            actions.require_people(actor(request))
+            factor = flag_of(request, "second_factor")
+        rows = reading.matching(
+            rows, text=asked.get("search", "")[:100], state=asked.get("state", ""), factor=factor
+        )
         found = self.paginate_queryset(rows) or []
         return self.get_paginated_response([_shape(each) for each in reading.shown(found, person(request))])
 
@@ -298,13 +311,13 @@ class PersonSessions(APIView):
     @extend_schema(operation_id="people_sessions_list", responses=SessionsShape)
     def get(self, request: Request, username: str) -> Response:
         """Return them, the last used first."""
-        found = sessions.of(_whose(request, username))
+        found = sessions.of(whose(request, username))
         return one_page([_session(each) for each in found])
 
     @extend_schema(operation_id="people_sessions_end_all", responses=EndedShape)
     def delete(self, request: Request, username: str) -> Response:
         """End all of them; tokens stay."""
-        return Response(actions.end_sessions(by=actor(request), user=_whose(request, username)))
+        return Response(actions.end_sessions(by=actor(request), user=whose(request, username)))
 
 
 class PersonSession(APIView):
@@ -313,7 +326,7 @@ class PersonSession(APIView):
     @extend_schema(operation_id="people_sessions_end", responses={204: None})
     def delete(self, request: Request, username: str, session_id: int) -> Response:
         """End it."""
-        user = _whose(request, username)
+        user = whose(request, username)
         found = next((each for each in sessions.of(user) if each.pk == session_id), None)
         if found is None:
             raise no_such("session", session_id)
@@ -326,12 +339,12 @@ def _session(row: UserSession) -> Any:
     return SessionShape({**told, "created_at": row.created_at, "last_seen_at": row.last_seen_at}).data
 
 
-def _whose(request: Request, username: str) -> User:
-    """Return oneself, or whom one manages."""
+def whose(request: Request, username: str, what: str = "Sessions") -> User:
+    """Return oneself, or whom one manages; `what` of theirs is asked for."""
     user = person(request)
     if username == user.username:
         return user
     shown = reading.person_for(user, username)
     if not may_anywhere(user, Permission.MANAGE_PEOPLE):
-        raise NotAllowed("Sessions of others are an organisation admin's to see and to end.")
+        raise NotAllowed(f"{what} of others are an organisation admin's to see and to end.")
     return shown.user

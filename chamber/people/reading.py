@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from agentlink.spaces import OWNERS_BEGIN
 from chamber.errors import NotAllowed, Refusal, no_such
+from chamber.factors.reading import lack_factor, own_factor, with_factor
 from chamber.invalid import not_among
 from chamber.models import AccountLink, User
 from teams.models import Binding, Team
@@ -39,11 +40,14 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A person with their roles on teams that the reader may see, and the link that is open for them."""
+    """A person with their roles on teams that the reader may see, the link that is open for them, and whether they have
+    a second factor, which who manages accounts sees.
+    """
 
     user: User
     roles: tuple[Binding, ...]
     link: AccountLink | None
+    has_factor: bool | None
 
     @property
     def state(self) -> State:
@@ -102,8 +106,13 @@ def person_for(reader: User, username: str) -> Shown:
     return found[0]
 
 
-def matching(rows: QuerySet[User], *, text: str = "", state: str = "") -> QuerySet[User]:
-    """Keep those in whose names or address `text` stands, and who are in a state; refuse a state that there is not."""
+def matching(
+    rows: QuerySet[User], *, text: str = "", state: str = "", factor: bool | None = None
+) -> QuerySet[User]:
+    """Keep those in whose names or address `text` stands, who are in a state, and who have a second factor or lack one.
+
+    Refuses a state that there is not.
+    """
     if state and state not in set(State):
         raise Refusal(not_among("state", state, [each.value for each in State]), field="state")
     for word in text.replace("\x00", "").split()[:5]:
@@ -113,11 +122,13 @@ def matching(rows: QuerySet[User], *, text: str = "", state: str = "") -> QueryS
             | Q(last_name__icontains=word)
             | Q(email__icontains=word)
         )
+    if factor is not None:
+        rows = rows.filter(own_factor()) if factor else lack_factor(rows)
     return rows.filter(STATES[State(state)]) if state else rows
 
 
 def shown(rows: Iterable[User], reader: User) -> list[Shown]:
-    """Return people with what is told of them (three queries, however many)."""
+    """Return people with what is told of them (at most five queries, however many)."""
     found = list(rows)
     ids = [user.pk for user in found]
     seen = Team.objects.visible_to(reader).order_by().values("pk")
@@ -135,4 +146,10 @@ def shown(rows: Iterable[User], reader: User) -> list[Shown]:
             for user_id in groups[binding.group_id or 0]:
                 roles[user_id].append(binding)
     links = {link.user_id: link for link in AccountLink.objects.filter(user__in=ids, used_at=None)}
-    return [Shown(user, tuple(roles[user.pk]), links.get(user.pk)) for user in found]
+    factors = with_factor(ids) if may_anywhere(reader, Permission.MANAGE_PEOPLE) else None
+    return [
+        Shown(
+            user, tuple(roles[user.pk]), links.get(user.pk), None if factors is None else user.pk in factors
+        )
+        for user in found
+    ]

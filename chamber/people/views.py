@@ -16,11 +16,17 @@ from rest_framework.exceptions import Throttled
 from chamber import sessions
 from chamber.authentication import TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import NotAllowed, Refusal
+from chamber.factors import actions as factors
+from chamber.factors.mail import tell
+from chamber.factors.reading import factors_of
 from chamber.http import page
+from chamber.oidc import admission
+from chamber.oidc.reading import accounts_of
 from chamber.people import actions, reading
 from chamber.people.actions import Leaving, Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
 from chamber.people.mail import Delivered, bound, deliver, not_mailed, tell_old_address
+from chamber.scim.reading import kept
 from chamber.sessions import HELD_LINK
 from chamber.words import count
 from teams.actions.members import find_person
@@ -32,6 +38,8 @@ from workloads.models import Workload
 from workloads.models.workload import OPEN
 
 PAGE_ROWS = 50
+FACTOR = {"yes": True, "no": False}
+"""What the filter by second factors may be, besides nothing."""
 HELD = "password"
 """Stands in the address for the secret that the session holds."""
 
@@ -49,10 +57,12 @@ def people(request: HttpRequest) -> HttpResponse:
             made = _invited(request, form)
         if made is not None:
             delivered, form = deliver(made, request, by=actor(request)), _invite_form(request, fresh=True)
+    powers = _powers(request)
     text, state = request.GET.get("q", "")[:100], request.GET.get("state", "")
+    factor = request.GET.get("factor", "") if powers["may_manage"] else ""
     wrong: Refusal | None = None
     try:
-        rows = reading.matching(rows, text=text, state=state)
+        rows = reading.matching(rows, text=text, state=state, factor=FACTOR.get(factor))
     except Refusal as refusal:
         wrong, rows = refusal, rows.none()
     shown = Paginator(rows.order_by("username"), PAGE_ROWS).get_page(request.GET.get("page"))
@@ -60,16 +70,17 @@ def people(request: HttpRequest) -> HttpResponse:
     context = {
         "people": found,
         "place": shown,
-        "query": urlencode({"q": text, "state": state}),
+        "query": urlencode({"q": text, "state": state, "factor": factor}),
         "q": text,
         "state": state,
+        "factor": factor,
         "states": STATE_NAMES,
         "wrong": wrong,
         "form": form,
         "made": made,
         "delivered": delivered,
         "not_mailed": not_mailed(made) if made else "",
-        **_powers(request),
+        **powers,
     }
     status = 422 if wrong or (form is not None and form.errors) else 200
     return _once(page(request, "people/list.html", context, status=status), delivered.url)
@@ -161,6 +172,33 @@ def end_sessions(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("chamber:person", username)
 
 
+@require_POST
+def reset_factors(request: HttpRequest, username: str) -> HttpResponse:
+    """Remove the second factors of somebody who lost theirs, and end their sessions."""
+    shown = reading.person_for(person(request), username)
+    try:
+        removed = factors.reset(by=actor(request), user=shown.user)
+    except Refusal as refusal:
+        return _refused(request, refusal, username)
+    tell(request, shown.user, factors.told_of_reset(removed))
+    messages.success(
+        request, f"{count(removed, 'second factor')} of {username} removed; all sessions are ended."
+    )
+    return redirect("chamber:person", username)
+
+
+@require_POST
+def unlink(request: HttpRequest, username: str, provider_id: str) -> HttpResponse:
+    """Have an identity provider vouch for somebody no more."""
+    shown = reading.person_for(person(request), username)
+    try:
+        admission.unlink(by=actor(request), user=shown.user, provider_id=provider_id)
+    except Refusal as refusal:
+        return _refused(request, refusal, username)
+    messages.success(request, f"{username} does not sign in by {provider_id} any more.")
+    return redirect("chamber:person", username)
+
+
 @login_not_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def use_link(request: HttpRequest, secret: str) -> HttpResponse:
@@ -224,6 +262,9 @@ def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> Htt
     powers = _powers(request)
     if powers["may_manage"]:
         more["sessions"] = sessions.of(shown.user)
+        more["factors"] = factors_of(shown.user)
+        more["accounts"] = accounts_of(shown.user)
+        more["kept"] = kept(shown.user)
         more["tokens"] = shown.user.api_tokens.filter(revoked_at=None).order_by("-created_at")
         more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
     context = {

@@ -36,6 +36,9 @@ document.addEventListener("submit", ({ target: form }) => {
   form.append(token);
 });
 
+// A form that was kept while its person showed that it is them is sent by itself.
+addEventListener("DOMContentLoaded", () => document.querySelector("form[data-go-on]")?.requestSubmit());
+
 let submitted = false;
 addEventListener("submit", (event) => { submitted ||= !event.defaultPrevented; });
 addEventListener("pageshow", () => { submitted = false; });

@@ -15,7 +15,13 @@ from teams.actions.edits import (
     set_many,
     set_share,
 )
-from teams.actions.groups import add_to_group, create_group, delete_group, remove_from_group
+from teams.actions.groups import (
+    add_to_group,
+    create_group,
+    delete_group,
+    remove_from_group,
+    require_groups,
+)
 from teams.actions.members import add_member, change_role, remove_member
 from teams.actions.move import move_many, move_team, require_move
 from teams.actions.pools import (
@@ -31,7 +37,9 @@ from teams.actions.pools import (
     require_pools,
     review_pool,
 )
+from teams.actions.provider_groups import set_provider_groups, set_provider_role
 from teams.actions.rules import set_rules
+from teams.actions.sign_in import require_second_factor, require_sign_in
 
 __all__ = [
     "CLUSTER_NAME",
@@ -62,14 +70,19 @@ __all__ = [
     "remove_from_group",
     "remove_member",
     "require_edit",
+    "require_groups",
     "require_move",
     "require_pool_values",
     "require_pools",
+    "require_second_factor",
+    "require_sign_in",
     "require_values",
     "review_many",
     "review_pool",
     "save_edits",
     "set_many",
+    "set_provider_groups",
+    "set_provider_role",
     "set_rules",
     "set_share",
     "unarchive_team",

@@ -12,7 +12,7 @@ from teams import audit
 from teams.actions.members import end_links, find_person
 from teams.actors import Actor
 from teams.members import org_admins
-from teams.models import Binding, Role
+from teams.models import Binding, ProviderGroup, Role
 from teams.permissions import Permission, may_anywhere
 from teams.picture import lock_tree
 
@@ -26,7 +26,7 @@ def create_group(*, by: Actor, name: str) -> Group:
     """Make a group without people and roles."""
     with transaction.atomic():
         lock_tree()
-        _require(by)
+        require_groups(by)
         if not _NAME.fullmatch(name):
             raise Refusal(
                 f"{name!r} is no name for a group: use up to 60 small letters, digits and hyphens, none at either end.",
@@ -44,7 +44,7 @@ def delete_group(*, by: Actor, group: Group) -> None:
     """Delete a group that has no role any more; its people stay."""
     with transaction.atomic():
         lock_tree()
-        _require(by)
+        require_groups(by)
         given = Binding.objects.filter(group=group).select_related("team").first()
         if given is not None:
             raise Conflict(
@@ -60,7 +60,8 @@ def add_to_group(*, by: Actor, group: Group, who: str) -> "User":
     """Put the person with this user name or e-mail address into a group: all its roles are theirs too."""
     with transaction.atomic():
         lock_tree()
-        _require(by)
+        require_groups(by)
+        _require_by_hand(group)
         user = find_person(who)
         if group.user_set.filter(pk=user.pk).exists():
             raise Conflict(f"{user} is in the group {group.name} already.", field="who")
@@ -76,7 +77,8 @@ def remove_from_group(*, by: Actor, group: Group, user: "User") -> None:
     """Take a person out of a group; not the organisation's last admin. Whoever is not in it may be taken out twice."""
     with transaction.atomic():
         lock_tree()
-        _require(by)
+        require_groups(by)
+        _require_by_hand(group)
         if not group.user_set.filter(pk=user.pk).exists():
             return
         group.user_set.remove(user)
@@ -89,6 +91,16 @@ def remove_from_group(*, by: Actor, group: Group, user: "User") -> None:
         live.announce("teams", f"user:{user.pk}")
 
 
-def _require(by: Actor) -> None:
+def _require_by_hand(group: Group) -> None:
+    """Refuse to change who is in a group that an identity provider fills."""
+    if ProviderGroup.objects.filter(pk=group.pk).exists():
+        raise Conflict(
+            f"{group.name} is filled by an identity provider: change there who is in it, and its roles on the page "
+            "Sign-in."
+        )
+
+
+def require_groups(by: Actor) -> None:
+    """Refuse who does not manage groups."""
     if by.user is not None and not may_anywhere(by.user, Permission.MANAGE_GROUPS):
         raise NotAllowed("Groups are made and filled by organisation admins.")

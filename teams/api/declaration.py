@@ -1,4 +1,4 @@
-"""Pools, teams and PriorityClasses as a file of `chamber apply` declares them: changed together or not at all."""
+"""Pools, teams, PriorityClasses and sign-in as a file of `chamber apply` declares them: together or not at all."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ from teams.api.requests import (
 from teams.api.rules import typed_rules
 from teams.api.teams import edit_of
 from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed, unserved_text
-from teams.models import Pool, Team, TeamPolicy, TeamRules
+from teams.models import Pool, Role, Team, TeamPolicy, TeamRules
 from teams.picture import Picture, lock_tree
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
@@ -61,8 +61,8 @@ class Declared(APIView):
 
         A dry run needs a token of the scope `read` and the right to see what it names; all else needs `manage`.
         At most 500 entries in each list, each thing once. In this order: pools, new teams, moves, limits and shares,
-        PriorityClasses. Reservations are compared as they are before and after all of it. A version is that of the
-        row before the request; new rows have none.
+        PriorityClasses, sign-in. Reservations are compared as they are before and after all of it. A version is that of
+        the row before the request; new rows have none.
         """
         values, wrong = _readable(request)
         dry_run: bool = values["dry_run"]
@@ -244,6 +244,8 @@ class _Changes:
         if values["priority_classes"] is not None:
             with self._told():
                 self._set_classes(**values["priority_classes"])
+        if values["sign_in"] is not None:
+            self._set_sign_in(**values["sign_in"])
 
     def require_none_refused(self) -> None:
         """Raise all that was refused as one: of the kind of the first, with a sentence for each place."""
@@ -420,6 +422,32 @@ class _Changes:
         own = stored.typed.model_dump() if stored else {}
         rules = _typed({**own, "priority_classes": priorities})
         actions.set_rules(by=self._by, team=root, version=version, rules=rules)
+
+    def _set_sign_in(
+        self, *, groups: list[dict[str, Any]], version: int, second_factor: dict[str, Any] | None = None
+    ) -> None:
+        """Replace what is asked of whoever signs in, and the roles of these groups of providers."""
+        if second_factor is not None:
+            with self._told("sign_in", "sign_in.second_factor"):
+                actions.require_second_factor(by=self._by, version=version, **second_factor)
+        teams = teams_for(self._request, {each["team"] for each in groups})
+        places: set[str] = set()
+        for each in groups:
+            provider, group, slug, role = (each[key] for key in ("provider", "group", "team", "role"))
+            place = f"sign_in.groups.{provider}.{group}.{slug}"
+            with self._told("sign_in", place):
+                if place in places:
+                    raise Refusal(f"{group} of {provider} comes twice for {slug}; name it once.")
+                places.add(place)
+                if role is not None and role not in Role.values:
+                    raise Refusal(invalid.not_among("role", role, Role.values))
+                actions.set_provider_role(
+                    by=self._by,
+                    provider=provider,
+                    name=group,
+                    team=team_among(self._request, teams, slug),
+                    role=None if role is None else Role(role),
+                )
 
 
 def _typed(values: dict[str, Any]) -> TeamRules:

@@ -366,6 +366,30 @@ class ClassesDeclared(StrictSerializer):
     version = serializers.IntegerField(min_value=0)
 
 
+class SecondFactorRule(StrictSerializer):
+    """Whether everybody needs a second factor, and for how many days they are only told."""
+
+    required = serializers.BooleanField()  # type: ignore[assignment]  # a field's own attribute
+    grace_days = serializers.IntegerField(default=14, help_text="0 to 90, from when it began to be required.")
+
+
+class GroupRoleDeclared(StrictSerializer):
+    """The role that the people of a provider's group have on a team; null: none."""
+
+    provider = serializers.CharField(help_text="Its id.")
+    group = serializers.CharField(help_text="As the provider names it.")
+    team = serializers.CharField(help_text="Its slug.")
+    role = serializers.CharField(allow_null=True)
+
+
+class SignInDeclared(StrictSerializer):
+    """What is asked of whoever signs in, on the version of that, and roles by groups of identity providers."""
+
+    second_factor = SecondFactorRule(required=False)
+    version = serializers.IntegerField(min_value=0, default=0, help_text="With second_factor.")
+    groups = serializers.ListField(child=GroupRoleDeclared(), default=list, max_length=MAX_DECLARED)
+
+
 class Declaration(StrictSerializer):
     """Changes of the organisation that are made together or not at all."""
 
@@ -378,6 +402,7 @@ class Declaration(StrictSerializer):
     moves = TeamMoved(many=True, default=list)
     edits = TeamInDraft(many=True, default=list)
     priority_classes = ClassesDeclared(default=None, allow_null=True)
+    sign_in = SignInDeclared(default=None, allow_null=True)
 
     NAMED_BY: ClassVar[Mapping[str, str]] = MappingProxyType({
         "new_pools": "slug",

@@ -15,6 +15,8 @@ from teams.models.pool import (
     Share,
     Sharing,
 )
+from teams.models.provider_group import ProviderGroup
+from teams.models.sign_in import SignInPolicy
 from teams.models.team import Team
 
 __all__ = [
@@ -30,10 +32,12 @@ __all__ = [
     "Pool",
     "PoolPolicy",
     "PriorityRange",
+    "ProviderGroup",
     "Queueing",
     "Role",
     "Share",
     "Sharing",
+    "SignInPolicy",
     "Team",
     "TeamPolicy",
     "TeamRules",

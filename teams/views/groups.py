@@ -12,6 +12,7 @@ from chamber.http import page
 from teams import actions
 from teams.forms import GroupForm, PersonForm, show_refusal
 from teams.groups import group_for, groups_for, person_in
+from teams.models import ProviderGroup
 from teams.permissions import Permission, may_anywhere
 from teams.views.requests import actor, person
 
@@ -55,6 +56,7 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
         "people": people[:MOST_LISTED],
         "more_people": max(0, shown.size - MOST_LISTED),
         "form": form,
+        "by_provider": ProviderGroup.objects.filter(pk=group_id).first(),
         **_powers(request),
     }
     return page(request, "teams/group.html", context, status=422 if form.errors else 200)

@@ -7,17 +7,25 @@ from pathlib import Path
 import click
 
 from chamber.cli import config
-from chamber.cli.client import connect, segment
+from chamber.cli.client import Client, Json, connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show_one
 from chamber.cli.status import Failure
 from chamber.cli.trust import trust
 from chamber.words import count
+
+NEEDS_FACTOR = "second-factor"
+"""The code of the refusal of who has to send one as well."""
 
 
 @click.command()
 @click.option("--url", help="Address of the server; else CHAMBER_URL, else the last one signed in to.")
 @click.option("--username", help="User name; asked for where it is not given.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@click.option(
+    "--code",
+    default="",
+    help="Of your authenticator app, or a recovery code; asked for where you have a second factor.",
+)
 @click.option(
     "--scope",
     type=click.Choice(["read", "submit", "manage"]),
@@ -35,7 +43,14 @@ from chamber.words import count
     "CHAMBER_CA. It is kept with the token.",
 )
 def login(
-    url: str | None, username: str | None, *, password_stdin: bool, scope: str, days: int, ca: Path | None
+    url: str | None,
+    username: str | None,
+    *,
+    password_stdin: bool,
+    code: str,
+    scope: str,
+    days: int,
+    ca: Path | None,
 ) -> None:
     """Sign in to a server and keep a token for it.
 
@@ -49,11 +64,32 @@ def login(
         password = sys.stdin.readline().rstrip("\r\n")
     else:
         password = click.prompt("Password", hide_input=True, err=True)
-    body = {"username": name, "password": password, "scope": scope, "expires_in_days": days}
+    body: Json = {"username": name, "password": password, "scope": scope, "expires_in_days": days}
+    body["name"] = f"chamber login on {socket.gethostname()}"[:80]
+    if code:
+        body["code"] = code
     with connect(config.Login(address, ca=authority)) as client:
-        made = client.post("login/", {**body, "name": f"chamber login on {socket.gethostname()}"[:80]})
+        made = _signed_in(client, body, asks=not (code or password_stdin))
     config.keep(config.Login(address, made["token"], made["id"], name, authority))
     click.echo(f"Signed in to {address} as {name}; the token is valid for {count(days, 'day')}.")
+
+
+def _signed_in(client: Client, body: Json, *, asks: bool) -> Json:
+    """Return the token; ask for a code where one is needed, and again while it is wrong."""
+    while True:
+        try:
+            made: Json = client.post("login/", body)
+        except Failure as failure:
+            if failure.code != NEEDS_FACTOR:
+                raise
+            tried = "code" in body
+            if not asks:
+                raise failure if tried else failure.with_hint("Give it as --code.") from failure
+            if tried:
+                click.echo(failure.message, err=True)
+            body["code"] = click.prompt("Code of your second factor, or a recovery code", err=True)
+        else:
+            return made
 
 
 @click.command()
@@ -79,6 +115,7 @@ WHOAMI = [
     Column("Server", lambda me: me["server"]),
     Column("Token", lambda me: me["token"] and f"{me['token']['name']}, scope {me['token']['scope']}"),
     Column("Expires", lambda me: me["token"] and ago(me["token"]["expires_at"])),
+    Column("Second factor", lambda me: me.get("second_factor_due") and f"due {ago(me['second_factor_due'])}"),
     Column("Roles", lambda me: [f"{given['role']} of {given['team']}" for given in me["roles"]] or "none"),
 ]
 

@@ -1,8 +1,8 @@
-"""`chamber diff` and `chamber apply`: pools, teams and the table of PriorityClasses as a file declares them."""
+"""`chamber diff` and `chamber apply`: pools, teams, PriorityClasses and sign-in as a file declares them."""
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -38,7 +38,7 @@ file_option = click.option(
     "-f",
     "--file",
     required=True,
-    help="YAML or JSON with pools, teams, priority_classes; - reads standard input.",
+    help="YAML or JSON with pools, teams, priority_classes, sign_in; - reads standard input.",
 )
 
 
@@ -67,7 +67,7 @@ def diff(file: str, check: bool, form: Form) -> None:
 @file_option
 @output_option
 def apply(file: str, form: Form) -> None:
-    """Make pools, teams and the table of PriorityClasses as a file says, and show what was changed.
+    """Make pools, teams, the table of PriorityClasses and sign-in as a file says, and show what was changed.
 
     What the file does not name stays as it is; nothing is taken away but PriorityClasses that are null. All is changed,
     or nothing.
@@ -81,12 +81,13 @@ def apply(file: str, form: Form) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Pools and teams as they are, by slug, and the rules of the root, by which its PriorityClasses have priorities."""
+    """Pools and teams as they are, by slug; the rules of the root, which have its PriorityClasses; sign-in."""
 
     pools: dict[str, Json]
     teams: dict[str, Json]
     root: str = ""
     rules: Json = field(default_factory=dict)
+    sign_in: Json = field(default_factory=dict)
 
 
 def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, Present]:
@@ -101,8 +102,17 @@ def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, Present]:
                 "Only who sees the whole organisation may declare priority_classes.", Exit.NOT_FOUND
             )
         now = Present(pools, teams, root, client.get(f"teams/{segment(root)}/rules/"))
+    if wanted.sign_in:
+        now = replace(now, sign_in={**client.get("sign-in/"), "groups": _group_roles(client)})
     classes = now.rules["own"]["priority_classes"] if now.root else None
-    return declared.compare(wanted, pools=pools, teams=teams, classes=classes), now
+    plan = declared.compare(wanted, pools=pools, teams=teams, classes=classes, sign_in=now.sign_in)
+    return plan, now
+
+
+def _group_roles(client: Client) -> dict[tuple[str, str, str], str]:
+    """Return the roles of providers' groups, by provider, group and team."""
+    rows = client.rows("sign-in/groups/")
+    return {(row["provider"], row["group"], row["team"]): row["role"] for row in rows}
 
 
 def _send(client: Client, file: File, plan: Plan, now: Present, *, dry_run: bool) -> None:
@@ -160,6 +170,8 @@ def _body(plan: Plan, now: Present, *, dry_run: bool) -> Json:
             "priorities": plan.priority_classes,
             "version": now.rules["version"],
         }
+    if plan.sign_in is not None:
+        body["sign_in"] = {**plan.sign_in, "version": now.sign_in["version"]}
     return body
 
 

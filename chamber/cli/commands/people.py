@@ -1,4 +1,4 @@
-"""`chamber people list, show, add, disable, enable, reset, sessions`."""
+"""`chamber people list, show, add, disable, enable, reset, sessions, factors, providers`."""
 
 import csv
 from pathlib import Path
@@ -20,6 +20,23 @@ PEOPLE = [
     Column("State", lambda row: row["state"]),
     Column("Last sign-in", lambda row: ago(row["last_sign_in"]) or "never"),
     Column("Roles", lambda row: [f"{given['role']} of {given['team']}" for given in row["roles"]] or "none"),
+]
+PERSON = [
+    *PEOPLE,
+    Column("Second factor", lambda row: {True: "yes", False: "none"}.get(row["second_factor"], "")),
+]
+FACTORS = [
+    Column("Kind", lambda row: row["kind"]),
+    Column("Name", lambda row: row["name"]),
+    Column("Added", lambda row: ago(row["added_at"])),
+    Column("Last used", lambda row: ago(row["last_used_at"]) or "never"),
+    Column("Left", lambda row: "" if row["codes_left"] is None else row["codes_left"], number=True),
+]
+ACCOUNTS = [
+    Column("Provider", lambda row: row["provider"]),
+    Column("Subject", lambda row: row["subject"]),
+    Column("Groups", lambda row: row["groups"] or "none"),
+    Column("Last sign-in", lambda row: ago(row["last_sign_in"])),
 ]
 LINKS = [
     Column("User", lambda row: row["username"]),
@@ -44,10 +61,13 @@ def people() -> None:
 @people.command("list")
 @click.argument("text", required=False)
 @click.option("--state", type=click.Choice(["active", "invited", "disabled"]), help="Only who is so.")
+@click.option("--without-factor", is_flag=True, help="Only who has no second factor.")
 @output_option
-def list_(text: str | None, state: str | None, form: Form) -> None:
+def list_(text: str | None, state: str | None, without_factor: bool, form: Form) -> None:
     """List people whom you may see; TEXT stands in a name or the address."""
     asked = {name: value for name, value in (("search", text), ("state", state)) if value}
+    if without_factor:
+        asked["second_factor"] = "false"
     with connect() as client:
         show(list(client.rows("people/", asked)), form, PEOPLE, name="username", empty="There is nobody.")
 
@@ -58,7 +78,7 @@ def list_(text: str | None, state: str | None, form: Form) -> None:
 def show_(username: str, form: Form) -> None:
     """Show one person."""
     with connect() as client:
-        show_one(client.get(_of(username)), form, PEOPLE, name="username")
+        show_one(client.get(_of(username)), form, PERSON, name="username")
 
 
 @people.command()
@@ -170,6 +190,36 @@ def sessions(username: str, ended: int | None, end_all: bool, form: Form) -> Non
         else:
             rows = list(client.rows(_of(username, "sessions")))
             show(rows, form, SESSIONS, name="id", empty=f"{username} is signed in nowhere.")
+
+
+@people.command()
+@click.argument("username")
+@click.option("--reset", "resets", is_flag=True, help="Remove all of them, and end the person's sessions.")
+@output_option
+def factors(username: str, resets: bool, form: Form) -> None:
+    """List somebody's second factors, or remove them for who lost theirs: be sure that it is them who asks."""
+    with connect() as client:
+        if resets:
+            client.delete(_of(username, "factors"))
+            click.echo(f"{username} has no second factor any more; all their sessions are ended.")
+        else:
+            rows = list(client.rows(_of(username, "factors")))
+            show(rows, form, FACTORS, name="id", empty=f"{username} has no second factor.")
+
+
+@people.command()
+@click.argument("username")
+@click.option("--unlink", metavar="PROVIDER", help="Have this provider vouch for them no more.")
+@output_option
+def providers(username: str, unlink: str | None, form: Form) -> None:
+    """List by which identity providers somebody signs in, or unlink one."""
+    with connect() as client:
+        if unlink:
+            client.delete(f"{_of(username, 'providers')}{segment(unlink)}/")
+            click.echo(f"{username} does not sign in by {unlink} any more.")
+        else:
+            rows = list(client.rows(_of(username, "providers")))
+            show(rows, form, ACCOUNTS, name="provider", empty=f"{username} signs in by no provider.")
 
 
 def _show_links(made: list[Any], form: Form, *, name: str, empty: str = "") -> None:

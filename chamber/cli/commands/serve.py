@@ -23,7 +23,7 @@ _GRACE = click.option(
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Show what prevents a start as one sentence with its exit status."""
     from chamber.serving.start import CannotStart
 
@@ -72,7 +72,7 @@ def serve(part: str, host: str, port: int, workers: int, grace_seconds: int) -> 
     """Serve pages, API and sockets until SIGTERM. TLS is the work of a proxy in front."""
     from chamber.serving import start
 
-    with _refusals(), start.listen(host, port) as listener:
+    with refusals(), start.listen(host, port) as listener:
         start.prepare(shares_work=part != "all", host=host)
         start.load_pages()
         if part == "web":
@@ -106,7 +106,7 @@ def worker(queue: str, concurrency: int, grace_seconds: int) -> None:
     """Work off one of the queues until SIGTERM."""
     from chamber.serving import start
 
-    with _refusals():
+    with refusals():
         start.prepare(shares_work=True)
     from chamber.serving.worker import run
 
@@ -119,7 +119,7 @@ def beat(grace_seconds: int) -> None:
     """Send each duty at its interval until SIGTERM."""
     from chamber.serving import start
 
-    with _refusals():
+    with refusals():
         start.prepare(shares_work=True)
     from chamber.serving.beat import run
 
@@ -139,7 +139,7 @@ def migrate(wait_seconds: int) -> None:
     """Bring the database up to date with this version, and exit."""
     from chamber.serving import start
 
-    with _refusals():
+    with refusals():
         start.load()
         from chamber.serving import database
 
@@ -162,7 +162,7 @@ def setup(organisation: str, username: str, email: str, password_stdin: bool) ->
         if password_stdin
         else click.prompt("Password", hide_input=True, confirmation_prompt=True)
     )
-    with _refusals():
+    with refusals():
         start.load()
         from chamber.serving import database
 

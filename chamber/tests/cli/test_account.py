@@ -9,6 +9,8 @@ import pytest
 from chamber.cli import config
 from chamber.models import ApiToken, Scope, User
 from chamber.tests.cli.conftest import PASSWORD, SERVER, Run
+from chamber.tests.factors.conftest import SECRET, with_app
+from chamber.tests.factors.devices import code_of
 
 LOGIN = ("login", "--username", "ada", "--password-stdin")
 
@@ -170,3 +172,25 @@ def test_a_token_that_is_none_is_named(run: Run, ada: User, become: Callable[...
     for token_id in ("nix", unknown):
         result = run("token", "revoke", token_id)
         assert (result.exit_code, f"You have no token '{token_id}'" in result.stderr) == (3, True)
+
+
+def test_login_asks_for_a_second_factor_until_it_is_right(run: Run, ada: User) -> None:
+    with_app(ada)
+
+    result = run("login", stdin=f"ada\n{PASSWORD}\n000000\n{code_of(SECRET)}\n")
+
+    assert result.exit_code == 0
+    assert "Code of your second factor" in result.stderr
+    assert "This code is wrong" in result.stderr
+    assert run("whoami", "-o", "name").stdout == "ada\n"
+
+
+def test_a_script_gives_the_code_as_an_option(run: Run, ada: User) -> None:
+    with_app(ada)
+
+    without = run(*LOGIN, stdin=f"{PASSWORD}\n")
+    wrong = run(*LOGIN, "--code", "000000", stdin=f"{PASSWORD}\n")
+
+    assert (without.exit_code, wrong.exit_code) == (4, 4)
+    assert "Give it as --code." in without.stderr
+    assert run(*LOGIN, "--code", code_of(SECRET), stdin=f"{PASSWORD}\n").exit_code == 0

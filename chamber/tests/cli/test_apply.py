@@ -507,7 +507,7 @@ FORM_TOLD = [
     "  line 7: teams.nlp.shares.main must be a mapping with reservation and maximum, not 3.",
     "  line 7: teams.nlp.shares.spare.gpus: there is no 'gpus' here; known are reservation, maximum.",
     "  line 8: teams[1]: each of teams is a mapping with a slug, not {'name': 'x'}.",
-    "  line 11: workloads: there is no 'workloads' here; known are pools, teams, priority_classes.",
+    "  line 11: workloads: there is no 'workloads' here; known are pools, teams, priority_classes, sign_in.",
     "  line 12: pools must be a list, not {'main': 3}.",
     "  line 15: priority_classes.a must be a priority, or null to take it out; not 'high'.",
     "  line 16: priority_classes.b is 1000001; at most 1,000,000 is allowed.",

@@ -3,15 +3,17 @@
 from pathlib import Path
 
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from pytest_django.fixtures import Settings
 
 from chamber.cli.status import Exit
 from chamber.models import Scope, User
 from chamber.people.actions import use_link
 from chamber.tests.cli.conftest import Run
+from chamber.tests.factors.conftest import with_app
 from chamber.tokens import create_token
 from teams.models import Binding, Role, Team
-from teams.tests.factories import member
+from teams.tests.factories import make_user, member
 
 PHRASE = "rotor glade mosaic 41"
 
@@ -113,3 +115,30 @@ def test_what_cannot_be_done_is_said_with_its_status(
 ) -> None:
     done = run("people", *words)
     assert (done.exit_code, says in done.stderr) == (status, True), done.stderr
+
+
+def test_an_admin_sees_who_lacks_a_second_factor_and_removes_one_that_is_lost(
+    olga: User, ada: User, run: Run
+) -> None:
+    with_app(ada)
+
+    assert run("people", "list", "--without-factor", "-o", "name").stdout.split() == ["olga"]
+    assert "yes" in run("people", "show", "ada").stdout
+    listed = run("people", "factors", "ada", "-o", "csv").stdout
+    assert "app,Authenticator app" in listed
+    assert "recovery-codes,Recovery codes" in listed
+    assert run("people", "factors", "ada", "--reset").exit_code == 0
+    assert run("people", "factors", "ada").stderr == "ada has no second factor.\n"
+    assert run("people", "factors", "ada", "--reset").exit_code == Exit.CONFLICT
+
+
+def test_by_which_providers_somebody_signs_in_is_listed_and_taken_away(olga: User, run: Run) -> None:
+    ada = make_user("ada")
+    SocialAccount.objects.create(user=ada, provider="acme", uid="00a1", extra_data={"groups": ["gpu-users"]})
+    assert "acme,00a1,gpu-users" in run("people", "providers", "ada", "-o", "csv").stdout
+    done = run("people", "providers", "ada", "--unlink", "acme")
+    assert (done.exit_code, done.stdout) == (0, "ada does not sign in by acme any more.\n")
+    assert run("people", "providers", "ada").stderr == "ada signs in by no provider.\n"
+    gone = run("people", "providers", "ada", "--unlink", "acme")
+    assert gone.exit_code == Exit.NOT_FOUND
+    assert "There is no account at an identity provider 'acme'" in gone.stderr

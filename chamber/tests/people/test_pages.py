@@ -1,6 +1,7 @@
 """The pages of people, the page behind a link, and one's own settings."""
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -47,8 +48,11 @@ def page(client: Client, olga: User) -> Client:
 
 
 @pytest.fixture
-def mailed(settings: Settings) -> None:
+def mailed(settings: Settings) -> Iterator[None]:
+    """Mails are sent; none is under way any more when the next test begins."""
     settings.MAIL = True
+    yield
+    assert mailing.settle()
 
 
 def told(action: str) -> list[tuple[str, str, str | None]]:

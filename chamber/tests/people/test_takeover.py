@@ -1,6 +1,6 @@
 """What a link, an address or a session is not good for: getting at the account of somebody else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.contrib.auth.models import Group
@@ -54,8 +54,11 @@ def lea(nlp: Team) -> User:
 
 
 @pytest.fixture
-def mailed(settings: Settings) -> None:
+def mailed(settings: Settings) -> Iterator[None]:
+    """Mails are sent; none is under way any more when the next test begins."""
     settings.MAIL = True
+    yield
+    assert mailing.settle()
 
 
 def mailed_link(part: str) -> str:

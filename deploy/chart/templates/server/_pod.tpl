@@ -35,6 +35,12 @@
 - {name: CHAMBER_MAIL_FROM, value: {{ .from | quote }}}
 {{- end }}
 {{- end }}
+{{- if $values.encryption.keysKey }}
+- {name: CHAMBER_ENCRYPTION_KEYS_FILE, value: /run/secrets/chamber/encryption_keys}
+{{- end }}
+{{- if $values.signIn.providersKey }}
+- {name: CHAMBER_IDENTITY_PROVIDERS_FILE, value: /run/secrets/chamber/identity_providers}
+{{- end }}
 {{- $hosts := $values.hosts }}
 {{- if $values.metrics.tokenKey }}
 {{- $hosts = append $hosts (include "chamber.webAddress" (index . 0)) }}
@@ -78,6 +84,12 @@
       {{- end }}
       {{- with $values.metrics.tokenKey }}
       - {key: {{ . }}, path: metrics_token}
+      {{- end }}
+      {{- with $values.encryption.keysKey }}
+      - {key: {{ . }}, path: encryption_keys}
+      {{- end }}
+      {{- with $values.signIn.providersKey }}
+      - {key: {{ . }}, path: identity_providers}
       {{- end }}
       {{- with $values.mail.urlKey }}
       - {key: {{ . }}, path: mail_url}

@@ -1,0 +1,1 @@
+"""Signing in by identity providers that speak OpenID Connect; on allauth's socialaccount."""

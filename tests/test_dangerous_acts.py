@@ -1,0 +1,62 @@
+"""Every address that changes something either asks its person to show again that it is them, or is named here."""
+
+import json
+
+from django.test import Client
+
+from chamber.reauthentication import ACTS, CODE, CONFIRMED
+from tests.test_role_walk import BODIES, ROWS, World, world
+
+__all__ = ["world"]
+
+HARMLESS = {
+    # Signing in and out; each asks for a secret, or takes away only.
+    *("POST account_login", "POST account_logout", "POST account_reauthenticate", "POST api-login"),
+    *("POST account_reset_password", "POST account_reset_password_from_key", "POST account_confirm_email"),
+    *("POST account_change_password", "POST chamber:settings", "POST mfa_authenticate"),
+    *("POST openid_connect_login", "POST openid_connect_ended"),
+    *("POST scim", "PUT scim", "PATCH scim", "DELETE scim"),
+    *("POST mfa_login_webauthn", "POST chamber:link", "POST chamber:factor-rename"),
+    *("POST chamber:end-session", "POST chamber:end-other-sessions", "POST chamber:person-end-sessions"),
+    *("DELETE api-person-sessions", "DELETE api-person-session", "POST chamber:revoke-token"),
+    *("DELETE api-token", "POST agentlink:revoke-token", "DELETE api-cluster-token"),
+    # What can be changed back.
+    *("POST teams:create", "POST teams:edit", "POST teams:edit-all", "POST teams:rename", "POST teams:move"),
+    *("POST teams:rules", "POST teams:archive", "POST teams:unarchive", "POST teams:pool-new"),
+    *("POST teams:pool-edit", "POST api-teams", "PATCH api-team", "POST api-team-move", "PUT api-rules"),
+    *("POST api-team-archive", "POST api-team-unarchive", "POST api-team-edits", "PATCH api-share"),
+    *("POST api-pools", "PATCH api-pool", "POST agentlink:bind-pool", "PUT api-cluster-pool"),
+    *("DELETE api-cluster-pool", "POST agentlink:bind-namespace", "POST agentlink:unbind-namespace"),
+    *("POST api-namespaces", "DELETE api-namespace"),
+    # Daily work.
+    *("POST workloads:submit", "POST workloads:bulk", "POST workloads:cancel", "POST workloads:hold"),
+    *("POST workloads:release", "POST workloads:requeue", "POST api-workloads", "POST api-workload-hold"),
+    *("POST api-workload-cancel", "POST api-workload-requeue", "POST api-workload-release"),
+    # What changes nothing, or is no person's.
+    *("POST teams:tree", "POST scheduling:preview", "POST scheduling:what-if-teams"),
+    *("POST scheduling:what-if-team", "POST scheduling:what-if-drain", "POST scheduling:what-if-pool"),
+    *("POST api-what-if", "POST agentlink:sync", "POST chamber:demo-agent"),
+}
+
+
+def test_each_change_is_dangerous_or_named_here() -> None:
+    changes = {f"{method} {name}" for method, name in ROWS if method != "GET"}
+    assert changes - ACTS.keys() == HARMLESS
+    assert ACTS.keys() <= {f"{method} {name}" for method, name in ROWS}
+
+
+def test_each_dangerous_act_waits_until_its_person_showed_that_it_is_them(world: World) -> None:
+    client = Client()
+    client.force_login(world.users["org-admin"])
+    session = client.session
+    session[CONFIRMED] = 0
+    session.save()
+    for row in ACTS:
+        method, name = row.split()
+        body, api = BODIES.get(name, {}), name.startswith("api-")
+        content = {"data": json.dumps(body), "content_type": "application/json"} if api else {"data": body}
+        answer = getattr(client, method.lower())(world.address(name), **content)
+        if api:
+            assert (answer.status_code, answer.json()["code"]) == (403, CODE), row
+        else:
+            assert answer.headers.get("Location", "").startswith("/sign-in/again/?held="), row
