@@ -96,7 +96,7 @@ def fill(quota: int) -> None:
             Share.objects.create(team=team, pool=pool, reservation_milli=quota * 1000)
         user = User.objects.create(username=SUBMITTER)
         Binding.objects.create(team=root, user=user, role=Role.LEAD)
-        print(create_token(user=user, name="bench", scope=Scope.MANAGE, days=1)[1])
+        print(create_token(user=user, name="bench", scope=Scope.SUBMIT, days=1)[1])
 
 
 def _team(slug: str, parent: Any, **limits: Any) -> Any:

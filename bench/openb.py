@@ -87,7 +87,7 @@ async def _sign_in(api: httpx.AsyncClient, arguments: argparse.Namespace) -> Non
     body = {
         "username": arguments.username,
         "password": arguments.password,
-        "scope": "manage",
+        "scope": "admin",
         "name": "bench",
     }
     api.headers["Authorization"] = f"Bearer {_taken(await api.post('login/', json=body))['token']}"

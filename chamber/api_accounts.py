@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions, serializers, status
 from rest_framework.generics import GenericAPIView
@@ -16,20 +16,37 @@ from rest_framework.views import APIView
 from chamber import sign_in_trail
 from chamber.authentication import TokenAuthentication, sign_in
 from chamber.bodies import Body
+from chamber.errors import one_of
 from chamber.models import ApiToken, Scope, User
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
-from teams.models import Binding, Team
-from teams.permissions import Permission, paths_where, roles_on
+from teams.models import Team
+from teams.permissions import Permission, paths_where, roles_by_path, roles_on
 from teams.rules import effective_rules_by_team, limits_for
 
 
 class ApiTokenSerializer(serializers.ModelSerializer[ApiToken]):
     """A token without its secret."""
 
+    team = serializers.SlugRelatedField[Any](
+        slug_field="slug",
+        read_only=True,
+        help_text="It reaches only this team and those below it; null: all that its owner's roles reach.",
+    )
+
     class Meta:
         model = ApiToken
-        fields = ("id", "name", "prefix", "scope", "created_at", "expires_at", "last_used_at")
+        fields = (
+            "id",
+            "name",
+            "prefix",
+            "scope",
+            "team",
+            "created_at",
+            "expires_at",
+            "last_used_at",
+            "last_address",
+        )
 
 
 class NewApiTokenSerializer(Body):
@@ -38,6 +55,12 @@ class NewApiTokenSerializer(Body):
     name = serializers.CharField(max_length=80)
     scope = serializers.ChoiceField(choices=Scope.choices)
     expires_in_days = serializers.IntegerField(min_value=1, max_value=LONGEST_DAYS, default=DEFAULT_DAYS)
+    team = serializers.SlugField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Only this team and those below it; null: all that your roles reach.",
+    )
 
 
 class LoginSerializer(NewApiTokenSerializer):
@@ -46,7 +69,7 @@ class LoginSerializer(NewApiTokenSerializer):
     username = serializers.CharField(max_length=254)
     password = serializers.CharField(max_length=1000, trim_whitespace=False, write_only=True)
     name = serializers.CharField(max_length=80, default="API")
-    scope = serializers.ChoiceField(choices=Scope.choices, default=Scope.MANAGE)
+    scope = serializers.ChoiceField(choices=Scope.choices, default=Scope.ADMIN)
 
 
 class SecretSerializer(ApiTokenSerializer):
@@ -79,6 +102,7 @@ class Login(GenericAPIView[Any]):
         user = sign_in(request._request, data["username"], data["password"], via=via(request))
         if user is None:
             raise exceptions.AuthenticationFailed("The user name and the password do not go together.")
+        team = _team(user, data["team"])
         with transaction.atomic():
             sign_in_trail.signed_in(user, via(request))
             made = create_token(
@@ -86,6 +110,7 @@ class Login(GenericAPIView[Any]):
                 name=data["name"],
                 scope=Scope(data["scope"]),
                 days=data["expires_in_days"],
+                team=team,
                 via=via(request),
             )
         return _answer_once(*made)
@@ -94,11 +119,12 @@ class Login(GenericAPIView[Any]):
 class Tokens(GenericAPIView[ApiToken]):
     """The signed-in user's own tokens."""
 
+    of_account = True
     serializer_class = ApiTokenSerializer
 
     def get_queryset(self) -> QuerySet[ApiToken]:
         """Return those that were not revoked."""
-        return ApiToken.objects.filter(user=_user(self.request), revoked_at=None)
+        return ApiToken.read().filter(user=_user(self.request), revoked_at=None)
 
     @extend_schema(responses=ApiTokenSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -118,6 +144,7 @@ class Tokens(GenericAPIView[ApiToken]):
             name=data["name"],
             scope=Scope(data["scope"]),
             days=data["expires_in_days"],
+            team=_team(_user(request), data["team"]),
             made_with=made_with,
             via=via(request),
         )
@@ -189,11 +216,19 @@ class Me(APIView):
 
 
 def _roles(user: User) -> list[dict[str, str]]:
-    bindings = Binding.objects.filter(Q(user=user) | Q(group__user=user), team__archived_at=None).distinct()
+    """Return the roles, as far as the token leaves them, from where they reach."""
+    held = roles_by_path(user)
+    teams = Team.objects.active().filter(path__in=held).order_by("path")
     return [
-        {"team": binding.team.slug, "team_name": binding.team.name, "role": binding.role}
-        for binding in bindings.select_related("team").order_by("team__path", "role")
+        {"team": team.slug, "team_name": team.name, "role": role}
+        for team in teams
+        for role in sorted(held[team.path])
     ]
+
+
+def _team(user: User, slug: str | None) -> Team | None:
+    """Return the team to which a token is to be limited, as far as the person sees it."""
+    return one_of(Team.objects.visible_to(user), "team", field="team", slug=slug) if slug else None
 
 
 def _may_submit_to(user: User) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,10 +21,12 @@ from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
-from chamber import logs, sign_in_trail
+from chamber import logs, origin, sign_in_trail
+from chamber.bounds import bind
 from chamber.errors import Refusal
 from chamber.models import ApiToken, Scope, User
 from chamber.names import users_named
+from chamber.tokens import includes
 from chamber.transactions import if_free
 from chamber.words import count
 from teams.actors import Via
@@ -51,32 +54,25 @@ AWAY_SECONDS = 2.0
 COMPARISONS_AT_ONCE = 3
 """Of passwords, in one process: fewer than it has threads."""
 
-_RANK = {Scope.READ: 0, Scope.SUBMIT: 1, Scope.MANAGE: 2}
-
-
-def includes(scope: str, wanted: str) -> bool:
-    """Return whether a token of `scope` may do what needs `wanted`."""
-    return _RANK[Scope(scope)] >= _RANK[Scope(wanted)]
-
 
 class TokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer chb_…`, found by its hash in one query; it becomes `request.auth`."""
+    """`Authorization: Bearer chb_…`, found by its hash in one query; it becomes `request.auth`.
+
+    Whoever comes with one that is for a team alone has no roles elsewhere, for this request.
+    """
 
     def authenticate(self, request: "Request") -> tuple[User, ApiToken] | None:
         """Return the token's user and the token; None without a bearer token: then a session may answer."""
         kind, _, secret = get_authorization_header(request).decode("latin-1").partition(" ")
         if kind.lower() != "bearer":
             return None
-        token = (
-            ApiToken.objects.select_related("user")
-            .filter(token_hash=ApiToken.hash_of(secret.strip()))
-            .first()
-        )
+        token = ApiToken.read().filter(token_hash=ApiToken.hash_of(secret.strip())).first()
         now = timezone.now()
-        if token is None or not token.is_valid(now) or not token.user.is_active:
+        if token is None or not token.lets_in(now):
             raise exceptions.AuthenticationFailed("The token is unknown, expired or revoked: sign in again.")
         if token.last_used_at is None or now - token.last_used_at >= LAST_USED_EVERY:
             if_free(lambda: _note_use(token, now))
+        bind(token.user, token.bounds)
         return token.user, token
 
     def authenticate_header(self, request: "Request") -> str:  # noqa: ARG002 - DRF's signature
@@ -85,26 +81,36 @@ class TokenAuthentication(BaseAuthentication):
 
 
 def _note_use(token: ApiToken, now: datetime) -> None:
-    """Note when the token was used, unless another request did, or is just doing it."""
+    """Note when the token was used and from where, unless another request did, or is just doing it."""
     due = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_EVERY)
     rows = ApiToken.objects.select_for_update(skip_locked=True, no_key=True).filter(due, pk=token.pk)
     if free := list(rows.values_list("pk", flat=True)):
-        ApiToken.objects.filter(pk__in=free).update(last_used_at=now)
+        ApiToken.objects.filter(pk__in=free).update(last_used_at=now, last_address=origin.now().address)
 
 
 class TokenScope(BasePermission):
     """What a token's scope lets through; a session (no token) is limited by its person's roles only.
 
-    `read`: reading. `submit`: also writes to views that name `token_scope = "submit"`. `manage`: all.
+    A view names in `token_scope` the scope that writing to it takes: `admin`, unless it says otherwise. What it then
+    does is bounded once more, by the permissions of the token's scope. One about the whole account, `of_account`, takes
+    no token that is for a team alone.
     """
 
     def has_permission(self, request: "Request", view: "APIView") -> bool:
         """Return whether the token reaches this view with this method."""
         token = request.auth
-        if not isinstance(token, ApiToken) or request.method in SAFE_METHODS:
+        if not isinstance(token, ApiToken):
             return True
-        wanted = getattr(view, "token_scope", Scope.MANAGE)
+        if token.team is not None and getattr(view, "of_account", False):
+            reach = f"{token.team.name} and the teams below it"
+            self.message = f"The token reaches only {reach}; this is about the whole account."
+            return False
+        if request.method in SAFE_METHODS:
+            return True
+        wanted = getattr(view, "token_scope", Scope.ADMIN)
         self.message = f"The token's scope is {token.scope!r}; this needs {str(wanted)!r}."
+        if isinstance(request.user, User) and (wanted != Scope.READ or includes(token.scope, Scope.MANAGE)):
+            bind(request.user, replace(token.bounds, scope=token.scope))
         return includes(token.scope, wanted)
 
 

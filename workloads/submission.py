@@ -14,6 +14,7 @@ from chamber.ids import unique_slug
 from chamber.transactions import keep
 from teams.actors import Actor
 from teams.models import Team
+from teams.permissions import Permission, require
 from workloads import defaults
 from workloads.admissible import Setting, check, refusal_by
 from workloads.defaults import PerGpu
@@ -88,7 +89,10 @@ def _replay(by: Actor, key: str | None, body_sha256: str) -> list[Workload]:
     found = Workload.objects.select_related("team", "owner").in_bulk(
         [UUID(text) for text in kept.workload_ids]
     )
-    return [found[UUID(text)] for text in kept.workload_ids]
+    rows = [found[UUID(text)] for text in kept.workload_ids]
+    for row in rows:  # who may not see them any more, or not with this token, is answered as to a new key
+        require(by, Permission.VIEW_WORKLOADS, row.team)
+    return rows
 
 
 def _create(

@@ -36,7 +36,7 @@ from teams.actions.members import require_grant
 from teams.actors import Actor, Via
 from teams.members import org_admins
 from teams.models import Binding, Role, Team
-from teams.permissions import Permission, grantable, may_anywhere
+from teams.permissions import Permission, as_of_now, grantable, may_anywhere
 from teams.picture import lock_tree
 from workloads import lifecycle
 from workloads.actions import hand_over
@@ -411,7 +411,7 @@ def _as_of_now(by: Actor) -> Actor:
     """Return the actor with the roles of now, which the lock of the tree keeps; refuse who was put out meanwhile."""
     if by.user is None:
         return by
-    now = User.objects.filter(pk=by.user.pk, is_active=True).first()
+    now = as_of_now(by.user)
     if now is None:
         raise NotAllowed(f"The account {by.name} is disabled.")
     return replace(by, user=now)
@@ -421,7 +421,7 @@ def require_people(by: Actor) -> None:
     """Refuse who manages no accounts, as it is now: of two admins who put each other out, the second is out."""
     if by.user is None:
         return
-    now = User.objects.filter(pk=by.user.pk, is_active=True).first()
+    now = as_of_now(by.user)
     if now is None or not may_anywhere(now, Permission.MANAGE_PEOPLE):
         raise NotAllowed(
             "Accounts are managed by organisation admins; your role lets you invite into your teams."

@@ -198,6 +198,8 @@ class NewestPersonFirst(NewestFirst):
 class People(GenericAPIView[User]):
     """People, as far as your role gives roles or reads the trail."""
 
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
+
     serializer_class = PersonShape
     pagination_class = NewestPersonFirst
 
@@ -258,6 +260,8 @@ class PersonDetail(APIView):
 class PersonLink(APIView):
     """The link by which somebody sets their password."""
 
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
+
     @extend_schema(request=NewLinkShape, responses={201: LinkShape})
     def post(self, request: Request, username: str) -> Response:
         """Make another one in place of the one before; 409 for who is disabled."""
@@ -295,6 +299,8 @@ class PersonEnable(APIView):
 class PersonSessions(APIView):
     """The sessions of somebody: your own, and as an organisation admin anybody's."""
 
+    of_account = True
+
     @extend_schema(operation_id="people_sessions_list", responses=SessionsShape)
     def get(self, request: Request, username: str) -> Response:
         """Return them, the last used first."""
@@ -309,6 +315,8 @@ class PersonSessions(APIView):
 
 class PersonSession(APIView):
     """One of them."""
+
+    of_account = True
 
     @extend_schema(operation_id="people_sessions_end", responses={204: None})
     def delete(self, request: Request, username: str, session_id: int) -> Response:

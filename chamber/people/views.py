@@ -224,7 +224,8 @@ def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> Htt
     powers = _powers(request)
     if powers["may_manage"]:
         more["sessions"] = sessions.of(shown.user)
-        more["tokens"] = shown.user.api_tokens.filter(revoked_at=None).order_by("-created_at")
+        tokens = shown.user.api_tokens.filter(revoked_at=None)
+        more["tokens"] = tokens.select_related("team").order_by("-created_at")
         more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
     context = {
         "shown": shown,

@@ -20,10 +20,9 @@ from chamber.authentication import (
     TRIES_PER_NAME,
     TRIES_PER_NAME_FROM_EVERYWHERE,
     TokenScope,
-    includes,
 )
 from chamber.models import ApiToken, Scope, User
-from chamber.tokens import create_token
+from chamber.tokens import create_token, includes
 from teams.models import Role
 from teams.tests.factories import make_org, make_team, make_user, member, set_rules
 
@@ -49,7 +48,7 @@ def ada(db: None) -> User:
     return make_user("ada", password="difference engine", first_name="Ada", last_name="Lovelace")
 
 
-def token_of(user: User, scope: Scope = Scope.MANAGE, days: int = 30) -> tuple[ApiToken, dict[str, Any]]:
+def token_of(user: User, scope: Scope = Scope.ADMIN, days: int = 30) -> tuple[ApiToken, dict[str, Any]]:
     token, secret = create_token(user=user, name="laptop", scope=scope, days=days)
     return token, {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
 
@@ -143,8 +142,12 @@ def test_a_token_costs_one_query(
         (Scope.SUBMIT, "POST", "submit", True),
         (Scope.SUBMIT, "POST", None, False),
         (Scope.SUBMIT, "DELETE", None, False),
-        (Scope.MANAGE, "POST", None, True),
+        (Scope.SUBMIT, "POST", "manage", False),
+        (Scope.MANAGE, "POST", "manage", True),
         (Scope.MANAGE, "POST", "submit", True),
+        (Scope.MANAGE, "POST", None, False),
+        (Scope.ADMIN, "POST", None, True),
+        (Scope.ADMIN, "POST", "submit", True),
         (None, "POST", None, True),
     ],
 )
@@ -156,6 +159,7 @@ def test_the_scope_bounds_what_a_token_reaches(
 
     class Request:
         auth = ApiToken(scope=scope) if scope else None
+        user = User()
 
     view, request = View(), Request()
     request.method = method  # type: ignore[attr-defined]
@@ -166,6 +170,7 @@ def test_the_scope_bounds_what_a_token_reaches(
 
 
 def test_scopes_include_the_smaller_ones() -> None:
+    assert includes("admin", "manage")
     assert includes("manage", "submit")
     assert includes("submit", "submit")
     assert not includes("read", "submit")

@@ -9,6 +9,7 @@ import click
 from chamber.cli import config
 from chamber.cli.client import connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show_one
+from chamber.cli.scopes import SCOPES, reach
 from chamber.cli.status import Failure
 from chamber.cli.trust import trust
 from chamber.words import count
@@ -20,14 +21,13 @@ from chamber.words import count
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
 @click.option(
     "--scope",
-    type=click.Choice(["read", "submit", "manage"]),
-    default="manage",
-    show_default=True,
-    help="What the token may be used for.",
+    type=click.Choice(SCOPES),
+    help="What the token may be used for.  [default: all that you may do]",
 )
 @click.option(
     "--days", type=click.IntRange(1, 365), default=90, show_default=True, help="How long it is valid."
 )
+@click.option("--team", help="Reach only this team and the teams below it.")
 @click.option(
     "--ca",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -35,7 +35,14 @@ from chamber.words import count
     "CHAMBER_CA. It is kept with the token.",
 )
 def login(
-    url: str | None, username: str | None, *, password_stdin: bool, scope: str, days: int, ca: Path | None
+    url: str | None,
+    username: str | None,
+    *,
+    password_stdin: bool,
+    scope: str | None,
+    days: int,
+    team: str | None,
+    ca: Path | None,
 ) -> None:
     """Sign in to a server and keep a token for it.
 
@@ -49,7 +56,9 @@ def login(
         password = sys.stdin.readline().rstrip("\r\n")
     else:
         password = click.prompt("Password", hide_input=True, err=True)
-    body = {"username": name, "password": password, "scope": scope, "expires_in_days": days}
+    body: dict[str, object] = {"username": name, "password": password, "expires_in_days": days}
+    # What is not said, older servers know as well.
+    body |= {key: value for key, value in (("scope", scope), ("team", team)) if value}
     with connect(config.Login(address, ca=authority)) as client:
         made = client.post("login/", {**body, "name": f"chamber login on {socket.gethostname()}"[:80]})
     config.keep(config.Login(address, made["token"], made["id"], name, authority))
@@ -77,7 +86,7 @@ WHOAMI = [
     Column("Name", lambda me: me["name"]),
     Column("Email", lambda me: me["email"]),
     Column("Server", lambda me: me["server"]),
-    Column("Token", lambda me: me["token"] and f"{me['token']['name']}, scope {me['token']['scope']}"),
+    Column("Token", lambda me: me["token"] and f"{me['token']['name']}, {reach(me['token'])}"),
     Column("Expires", lambda me: me["token"] and ago(me["token"]["expires_at"])),
     Column("Roles", lambda me: [f"{given['role']} of {given['team']}" for given in me["roles"]] or "none"),
 ]

@@ -445,7 +445,7 @@ def test_mailed_links_of_before_somebody_was_put_out_stay_ended_when_they_are_le
 
 
 def token_of(user: User) -> dict[str, str]:
-    _, secret = create_token(user=user, name="laptop", scope=Scope.MANAGE, days=9)
+    _, secret = create_token(user=user, name="laptop", scope=Scope.ADMIN, days=9)
     return {"Authorization": f"Bearer {secret}"}
 
 
@@ -659,7 +659,7 @@ def test_no_token_is_made_by_who_was_signed_out_meanwhile(
         return new()
 
     monkeypatch.setattr(ApiToken, "new_secret", staticmethod(meanwhile))
-    values = {"name": "again", "scope": "manage"}
+    values = {"name": "again", "scope": "admin"}
     if door == "token":
         answer = Client().post("/api/v1/tokens/", values, "application/json", headers=headers)
     elif door == "password":
@@ -686,7 +686,7 @@ def test_no_token_is_made_with_one_that_was_revoked_meanwhile(
 
     monkeypatch.setattr(ApiToken, "new_secret", staticmethod(meanwhile))
     answer = Client().post(
-        "/api/v1/tokens/", {"name": "again", "scope": "manage"}, "application/json", headers=headers
+        "/api/v1/tokens/", {"name": "again", "scope": "admin"}, "application/json", headers=headers
     )
     assert answer.status_code == 409
     assert "The token was revoked meanwhile" in answer.json()["detail"]
