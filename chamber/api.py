@@ -10,6 +10,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from chamber import api_accounts, api_version
 from chamber.people import api as people
+from chamber.services import api as services
 
 
 class Schema(SpectacularAPIView):
@@ -41,6 +42,33 @@ urlpatterns = [
         "people/<str:username>/sessions/<int:session_id>/",
         people.PersonSession.as_view(),
         name="api-person-session",
+    ),
+    path("service-accounts/", services.Services.as_view(), name="api-service-accounts"),
+    path("service-accounts/<str:name>/", services.ServiceDetail.as_view(), name="api-service-account"),
+    path(
+        "service-accounts/<str:name>/disable/",
+        services.ServiceDisable.as_view(),
+        name="api-service-account-disable",
+    ),
+    path(
+        "service-accounts/<str:name>/enable/",
+        services.ServiceEnable.as_view(),
+        name="api-service-account-enable",
+    ),
+    path(
+        "service-accounts/<str:name>/tokens/",
+        services.ServiceTokens.as_view(),
+        name="api-service-account-tokens",
+    ),
+    path(
+        "service-accounts/<str:name>/tokens/<uuid:token_id>/",
+        services.ServiceTokenDetail.as_view(),
+        name="api-service-account-token",
+    ),
+    path(
+        "service-accounts/<str:name>/tokens/<uuid:token_id>/rotate/",
+        services.ServiceTokenRotate.as_view(),
+        name="api-service-account-token-rotate",
     ),
     path("login/", api_accounts.Login.as_view(), name="api-login"),
     path("version/", api_version.Version.as_view(), name="api-version"),

@@ -16,8 +16,8 @@ from rest_framework.views import APIView
 from chamber import sign_in_trail
 from chamber.authentication import TokenAuthentication, sign_in
 from chamber.bodies import Body
-from chamber.errors import one_of
-from chamber.models import ApiToken, Scope, User
+from chamber.errors import NotAllowed, one_of
+from chamber.models import ApiToken, BearerToken, Scope, ServiceToken, User
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
 from teams.models import Team
@@ -25,7 +25,7 @@ from teams.permissions import Permission, paths_where, roles_by_path, roles_on
 from teams.rules import effective_rules_by_team, limits_for
 
 
-class ApiTokenSerializer(serializers.ModelSerializer[ApiToken]):
+class ApiTokenSerializer(serializers.ModelSerializer[Any]):
     """A token without its secret."""
 
     team = serializers.SlugRelatedField[Any](
@@ -135,6 +135,8 @@ class Tokens(GenericAPIView[ApiToken]):
     @extend_schema(request=NewApiTokenSerializer, responses={201: SecretSerializer})
     def post(self, request: Request) -> Response:
         """Make a token and return its secret, this once."""
+        if isinstance(request.auth, ServiceToken):
+            raise NotAllowed("Tokens of a service account are made by those who manage it.")
         asked = NewApiTokenSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         data = asked.validated_data
@@ -208,7 +210,7 @@ class Me(APIView):
             "username": user.username,
             "name": str(user),
             "email": user.email,
-            "token": request.auth if isinstance(request.auth, ApiToken) else None,
+            "token": request.auth if isinstance(request.auth, BearerToken) else None,
             "roles": _roles(user),
             "may_submit_to": _may_submit_to(user),
         }

@@ -24,7 +24,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from chamber import logs, origin, sign_in_trail
 from chamber.bounds import bind
 from chamber.errors import Refusal
-from chamber.models import ApiToken, Scope, User
+from chamber.models import ApiToken, BearerToken, Scope, ServiceToken, User
 from chamber.names import users_named
 from chamber.tokens import includes
 from chamber.transactions import if_free
@@ -42,6 +42,12 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
+KINDS: tuple[type[BearerToken], ...] = (ApiToken, ServiceToken)
+OF_AGENTS = "cha_"
+WRONG_DOOR = (
+    "This is the token of a cluster's agent, which opens the agents' link and nothing else. The API takes a person's "
+    "token (chb_…, of the page Access tokens or `chamber login`) or a service account's (chs_…)."
+)
 LAST_USED_EVERY = timedelta(minutes=1)
 SIGN_IN_WINDOW_SECONDS = 300
 TRIES_PER_NAME = 10
@@ -56,36 +62,54 @@ COMPARISONS_AT_ONCE = 3
 
 
 class TokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer chb_…`, found by its hash in one query; it becomes `request.auth`.
+    """`Authorization: Bearer chb_…` of people, `chs_…` of service accounts, found by its hash in one query.
 
-    Whoever comes with one that is for a team alone has no roles elsewhere, for this request.
+    It becomes `request.auth`. Whoever comes with one that is for a team alone has no roles elsewhere, for this request.
     """
 
-    def authenticate(self, request: "Request") -> tuple[User, ApiToken] | None:
+    def authenticate(self, request: "Request") -> tuple[User, BearerToken] | None:
         """Return the token's user and the token; None without a bearer token: then a session may answer."""
         kind, _, secret = get_authorization_header(request).decode("latin-1").partition(" ")
         if kind.lower() != "bearer":
             return None
-        token = ApiToken.read().filter(token_hash=ApiToken.hash_of(secret.strip())).first()
+        secret = secret.strip()
+        if secret.startswith(OF_AGENTS):
+            raise exceptions.AuthenticationFailed(WRONG_DOOR)
+        kinds = (kind for kind in KINDS if secret.startswith(kind.PREFIX))
+        token = next((kind.read().filter(token_hash=kind.hash_of(secret)).first() for kind in kinds), None)
         now = timezone.now()
         if token is None or not token.lets_in(now):
-            raise exceptions.AuthenticationFailed("The token is unknown, expired or revoked: sign in again.")
+            raise exceptions.AuthenticationFailed(_why_not(token, now))
         if token.last_used_at is None or now - token.last_used_at >= LAST_USED_EVERY:
             if_free(lambda: _note_use(token, now))
-        bind(token.user, token.bounds)
-        return token.user, token
+        bind(token.holder, token.bounds)
+        return token.holder, token
 
     def authenticate_header(self, request: "Request") -> str:  # noqa: ARG002 - DRF's signature
         """Return the challenge that makes a missing or bad token a 401."""
         return "Bearer"
 
 
-def _note_use(token: ApiToken, now: datetime) -> None:
+def _why_not(token: BearerToken | None, now: datetime) -> str:
+    """Return why a token lets nobody in: of one that is valid, what became of its holder."""
+    if isinstance(token, ServiceToken) and token.is_valid(now):
+        account = token.account
+        what = (
+            "is disabled"
+            if not account.user.is_active
+            else f"belongs to {account.team.name}, which is archived"
+        )
+        return f"The service account {account.name} {what}: its tokens let nobody in."
+    return "The token is unknown, expired or revoked: sign in again."
+
+
+def _note_use(token: BearerToken, now: datetime) -> None:
     """Note when the token was used and from where, unless another request did, or is just doing it."""
     due = Q(last_used_at=None) | Q(last_used_at__lte=now - LAST_USED_EVERY)
-    rows = ApiToken.objects.select_for_update(skip_locked=True, no_key=True).filter(due, pk=token.pk)
+    every = type(token)._default_manager
+    rows = every.select_for_update(skip_locked=True, no_key=True).filter(due, pk=token.pk)
     if free := list(rows.values_list("pk", flat=True)):
-        ApiToken.objects.filter(pk__in=free).update(last_used_at=now, last_address=origin.now().address)
+        every.filter(pk__in=free).update(last_used_at=now, last_address=origin.now().address)
 
 
 class TokenScope(BasePermission):
@@ -99,7 +123,7 @@ class TokenScope(BasePermission):
     def has_permission(self, request: "Request", view: "APIView") -> bool:
         """Return whether the token reaches this view with this method."""
         token = request.auth
-        if not isinstance(token, ApiToken):
+        if not isinstance(token, BearerToken):
             return True
         if token.team is not None and getattr(view, "of_account", False):
             reach = f"{token.team.name} and the teams below it"
@@ -122,7 +146,7 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
     def get_security_definition(self, auto_schema: "AutoSchema") -> dict[str, Any]:  # noqa: ARG002
         """Return the security scheme."""
-        return {"type": "http", "scheme": "bearer", "bearerFormat": "chb_…"}
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "chb_… or chs_…"}
 
 
 def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -> User | None:

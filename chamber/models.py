@@ -247,6 +247,75 @@ class ApiToken(BearerToken):
         return super().read().select_related("user")
 
 
+class ServiceAccount(models.Model):
+    """What a program is known as: owned by a team, with roles like a person, without a password.
+
+    Its `user` is whom its roles, workloads and acts name; nobody signs in as that.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="service_account"
+    )
+    name = models.CharField(max_length=40, unique=True)
+    description = models.CharField(max_length=200, blank=True)
+    team = models.ForeignKey(
+        "teams.Team",
+        on_delete=models.PROTECT,
+        related_name="service_accounts",
+        help_text="Whose leads and admins make its tokens; while it is archived, these let nobody in.",
+    )
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def lets_in(self) -> bool:
+        """Whether its tokens let anybody in. User and team should be loaded."""
+        return self.user.is_active and not self.team.is_archived
+
+
+class ServiceToken(BearerToken):
+    """A token of a service account."""
+
+    PREFIX = "chs_"
+
+    account = models.ForeignKey(ServiceAccount, on_delete=models.PROTECT, related_name="tokens")
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Who has read it; null: whoever has the server's console.",
+    )
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(scope__in=Scope.values), name="servicetoken_scope_known"),
+        ]
+
+    @property
+    def holder(self) -> User:
+        """Who it is used as."""
+        return self.account.user
+
+    def lets_in(self, now: datetime) -> bool:
+        """Return whether it is let in with it. What it was `read` with should be loaded."""
+        return self.is_valid(now) and self.account.lets_in
+
+    @classmethod
+    def read(cls) -> models.QuerySet[Self]:
+        """Return all, with what says who is let in where."""
+        return super().read().select_related("account__user", "account__team")
+
+
 class Mark(models.Model):
     """When a part of a deployment last showed that it works, and which process that was.
 

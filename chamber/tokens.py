@@ -43,7 +43,7 @@ class Wanted:
             return
         if not includes(token.scope, self.scope):
             raise NotAllowed(
-                f"The token's scope is {token.scope!r}: it makes none of the scope {self.scope!r}."
+                f"The token's scope is {str(token.scope)!r}: it makes none of the scope {str(self.scope)!r}."
             )
         if token.team is not None and not (self.team is not None and self.team.is_within(token.team)):
             raise NotAllowed(

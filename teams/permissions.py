@@ -4,6 +4,7 @@ Pages, API, sockets and the command line ask `may` or filter by `paths_where`; n
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,16 @@ def as_of_now(user: "User") -> "User | None":
     if now is not None:
         bind(now, bounds_of(user))
     return now
+
+
+def acting_now(by: "Actor") -> "Actor":
+    """Return the actor with the roles of now, which the lock of the tree keeps; refuse who was put out meanwhile."""
+    if by.user is None:
+        return by
+    now = as_of_now(by.user)
+    if now is None:
+        raise NotAllowed(f"The account {by.name} is disabled.")
+    return replace(by, user=now)
 
 
 def roles_by_path(user: "User | AnonymousUser") -> dict[str, set[Role]]:

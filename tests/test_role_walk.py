@@ -20,7 +20,8 @@ from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
 from chamber.people.actions import new_link
-from chamber.tokens import create_token
+from chamber.services.actions import create_service, make_token
+from chamber.tokens import Wanted, create_token
 from teams.actors import Actor
 from teams.models import Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
@@ -106,6 +107,14 @@ BODIES: dict[str, dict[str, Any]] = {
     "agentlink:bind-namespace": {"team": "idle", "namespace": "idle-jobs"},
     "api-login": {"username": "owner", "password": "difference engine"},
     "api-tokens": {"name": "job", "scope": "read"},
+    "chamber:service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
+    "chamber:service-account": {"description": "nightly", "team": "nlp"},
+    "chamber:service-account-tokens": {"name": "more", "scope": "read", "expires_in_days": "5"},
+    "chamber:service-account-token-rotate": {"overlap_minutes": "60"},
+    "chamber:service-account-disable": {"workloads": "leave"},
+    "api-service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
+    "api-service-account": {"description": "nightly"},
+    "api-service-account-tokens": {"name": "more", "scope": "read"},
     "api-people": {"username": "beginner", "team": "nlp", "role": "viewer"},
     "api-person": {"name": "Somebody Else"},
     "api-teams": {"parent": "nlp", "name": "Speech"},
@@ -162,6 +171,9 @@ class World:
             user=self.users["owner"], name="laptop", scope=Scope.READ, days=1
         )[0]
 
+        self.service = create_service(by=Actor.system("test"), name="ci", team=self.nlp, role=Role.RESEARCHER)
+        wanted = Wanted("runner", Scope.SUBMIT)
+        self.service_token = make_token(by=Actor.system("test"), account=self.service, wanted=wanted)[0]
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
 
@@ -217,7 +229,7 @@ class World:
         values = {
             "slug": slug,
             "pool_slug": "main",
-            "name": "east",
+            "name": "ci" if "service-account" in name else "east",
             "namespace": "nlp-jobs",
             "binding_id": self.guest.pk,
             "group_id": self.crew.pk,
@@ -228,6 +240,8 @@ class World:
             "key": "nothing-known",
             "token_id": self.agent_token.pk if agents else self.own_token.pk,
         }
+        if "service-account" in name:
+            values["token_id"] = self.service_token.pk
         wanted = URLS[name].pattern.converters
         return reverse(name, kwargs={key: values[key] for key in wanted})
 

@@ -109,6 +109,10 @@ class Client:
         """Change what was read at a version; a conflict where somebody was quicker."""
         return self._json(method, path, body=body, headers={"If-Match": f'"{version}"'}, repeat=False)
 
+    def patch(self, path: str, body: object) -> Any:
+        """Change what has no versions."""
+        return self._json("PATCH", path, body=body, repeat=False)
+
     def put(self, path: str) -> None:
         """Have something be there; doing it twice does no more than doing it once."""
         self._json("PUT", path, repeat=True)

@@ -15,7 +15,8 @@ from chamber import sessions
 from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.models import User
 from chamber.people import actions, reading
-from chamber.people.actions import Leaving, Made
+from chamber.people.actions import Made
+from chamber.people.leaving import Leaving
 from chamber.people.mail import bound, deliver, tell_old_address
 from chamber.people.reading import State
 from chamber.rest import NewestFirst

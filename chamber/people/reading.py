@@ -14,6 +14,7 @@ from agentlink.spaces import OWNERS_BEGIN
 from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.invalid import not_among
 from chamber.models import AccountLink, User
+from teams.actions.members import SERVICE
 from teams.models import Binding, Team
 from teams.permissions import Permission, may_anywhere, paths_where
 
@@ -66,7 +67,7 @@ def is_invited(user: User) -> bool:
 
 def people() -> QuerySet[User]:
     """Return everybody who has, or had, an account to sign in with."""
-    return User.objects.exclude(username__startswith=OWNERS_BEGIN)
+    return User.objects.exclude(username__startswith=OWNERS_BEGIN).exclude(username__startswith=SERVICE)
 
 
 def may_see_people(reader: User) -> bool:

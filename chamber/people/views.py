@@ -18,8 +18,9 @@ from chamber.authentication import TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
 from chamber.people import actions, reading
-from chamber.people.actions import Leaving, Made
+from chamber.people.actions import Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
+from chamber.people.leaving import Leaving
 from chamber.people.mail import Delivered, bound, deliver, not_mailed, tell_old_address
 from chamber.sessions import HELD_LINK
 from chamber.words import count
