@@ -4,16 +4,11 @@ import hashlib
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from ipaddress import IPv4Address, ip_address, ip_network
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import redis
 from django.contrib.auth import authenticate
-from django.core.cache import caches
 from django.db.models import Q
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -21,9 +16,12 @@ from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
-from chamber import logs, origin, sign_in_trail
+from chamber import limits, logs, origin, sign_in_trail
 from chamber.bounds import bind
+from chamber.counts import cached, window
+from chamber.counts import count as counted
 from chamber.errors import Refusal
+from chamber.limits import Exceeded, whereabouts
 from chamber.models import ApiToken, BearerToken, Scope, ServiceToken, User
 from chamber.names import users_named
 from chamber.tokens import includes
@@ -32,13 +30,10 @@ from chamber.words import count
 from teams.actors import Via
 
 if TYPE_CHECKING:
-    from django.core.cache.backends.base import BaseCache
     from django.http import HttpRequest
     from drf_spectacular.openapi import AutoSchema
     from rest_framework.request import Request
     from rest_framework.views import APIView
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +49,19 @@ TRIES_PER_NAME = 10
 TRIES_PER_ADDRESS = 100
 TRIES_PER_NAME_FROM_EVERYWHERE = 200
 ADDRESS_KNOWN_SECONDS = 30 * 24 * 3600
-OWN_BITS = 64
-"""Of an IPv6 address: the network that whoever has one address has."""
-AWAY_SECONDS = 2.0
 COMPARISONS_AT_ONCE = 3
 """Of passwords, in one process: fewer than it has threads."""
+
+
+class _OverLimit(exceptions.APIException):
+    """The framework's form of what is over a limit: of others it asks again who it is."""
+
+    status_code = Exceeded.status
+    default_code = Exceeded.code
+
+    def __init__(self, error: Exceeded) -> None:
+        super().__init__(error.message)
+        self.wait = error.retry_seconds
 
 
 class TokenAuthentication(BaseAuthentication):
@@ -69,19 +72,31 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate(self, request: "Request") -> tuple[User, BearerToken] | None:
         """Return the token's user and the token; None without a bearer token: then a session may answer."""
+        try:
+            return self._authenticate(request)
+        except Exceeded as error:
+            raise _OverLimit(error) from error
+
+    @staticmethod
+    def _authenticate(request: "Request") -> tuple[User, BearerToken] | None:
         kind, _, secret = get_authorization_header(request).decode("latin-1").partition(" ")
         if kind.lower() != "bearer":
             return None
         secret = secret.strip()
         if secret.startswith(OF_AGENTS):
+            limits.count(limits.ANONYMOUS, whereabouts(str(request.META.get("REMOTE_ADDR", ""))))
             raise exceptions.AuthenticationFailed(WRONG_DOOR)
         kinds = (kind for kind in KINDS if secret.startswith(kind.PREFIX))
         token = next((kind.read().filter(token_hash=kind.hash_of(secret)).first() for kind in kinds), None)
         now = timezone.now()
         if token is None or not token.lets_in(now):
+            address = str(request.META.get("REMOTE_ADDR", ""))
+            limits.count(limits.ANONYMOUS, whereabouts(address))
             raise exceptions.AuthenticationFailed(_why_not(token, now))
         if token.last_used_at is None or now - token.last_used_at >= LAST_USED_EVERY:
             if_free(lambda: _note_use(token, now))
+        limits.count(limits.PERSON, token.holder.pk, user=token.holder)
+        limits.count(limits.TOKEN, token.pk, user=token.holder)
         bind(token.holder, token.bounds)
         return token.holder, token
 
@@ -158,14 +173,14 @@ def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -
     and spares addresses from which this name signed in before: nobody can lock somebody else out. Every try counts
     before its password is looked at; a right one empties the name's count at its address.
     """
-    address = _whereabouts(str(request.META.get("REMOTE_ADDR", "")))
+    address = whereabouts(str(request.META.get("REMOTE_ADDR", "")))
     name = username.strip().replace("\x00", "").casefold()
-    window, elapsed = divmod(time.time(), SIGN_IN_WINDOW_SECONDS)
-    here, known = _key("here", window, address, name), _key("known", address, name)
-    tries = [(here, TRIES_PER_NAME), (_key("address", window, address), TRIES_PER_ADDRESS)]
-    if not _cached(lambda cache: cache.get(known)):
-        tries.append((_key("name", window, name), TRIES_PER_NAME_FROM_EVERYWHERE))
-    if any(_count(key) > most for key, most in tries):
+    number, elapsed = window(SIGN_IN_WINDOW_SECONDS)
+    here, known = _key("here", number, address, name), _key("known", address, name)
+    tries = [(here, TRIES_PER_NAME), (_key("address", number, address), TRIES_PER_ADDRESS)]
+    if not cached(lambda cache: cache.get(known)):
+        tries.append((_key("name", number, name), TRIES_PER_NAME_FROM_EVERYWHERE))
+    if any(counted(key, SIGN_IN_WINDOW_SECONDS) > most for key, most in tries):
         if _told.due():
             logger.warning("Tries to sign in from %s are refused: there are too many.", address)
         raise exceptions.Throttled(
@@ -175,8 +190,8 @@ def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -
     if user is None:
         sign_in_trail.sign_in_failed(next(iter(users_named(username)), None), via)
     else:
-        _cached(lambda cache: cache.delete(here))
-        _cached(lambda cache: cache.set(known, True, ADDRESS_KNOWN_SECONDS))
+        cached(lambda cache: cache.delete(here))
+        cached(lambda cache: cache.set(known, True, ADDRESS_KNOWN_SECONDS))
     return user
 
 
@@ -193,10 +208,10 @@ def bound_tries(
 
     Where it does not count, only those before it do: for what is counted once it has failed.
     """
-    window, elapsed = divmod(time.time(), seconds)
-    whose = of.casefold() or _whereabouts(str(request.META.get("REMOTE_ADDR", "")))
-    key, most = _key(kind, window, whose), TRIES_PER_ADDRESS if most is None else most
-    tried = _count(key, seconds) if counts else 1 + _cached(lambda cache: cache.get(key, 0))
+    number, elapsed = window(seconds)
+    whose = of.casefold() or whereabouts(str(request.META.get("REMOTE_ADDR", "")))
+    key, most = _key(kind, number, whose), TRIES_PER_ADDRESS if most is None else most
+    tried = counted(key, seconds) if counts else 1 + cached(lambda cache: cache.get(key, 0))
     if tried > most:
         raise exceptions.Throttled(wait=seconds - elapsed, detail="Too many attempts.")
 
@@ -207,17 +222,6 @@ def too_many(error: exceptions.Throttled) -> Refusal:
     refusal = Refusal(f"{error.detail} Try again in {count(seconds, 'second')}.")
     refusal.status, refusal.retry_seconds = 429, seconds
     return refusal
-
-
-def _whereabouts(address: str) -> str:
-    """Return that of an address which a client cannot choose: of IPv6, each has a whole /64 to himself."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, IPv4Address):
-        return address
-    return str(found.ipv4_mapped or ip_network((found, OWN_BITS), strict=False))
 
 
 def _authenticate(request: "HttpRequest", username: str, password: str) -> User | None:
@@ -240,34 +244,3 @@ _comparing = threading.BoundedSemaphore(COMPARISONS_AT_ONCE)
 
 def _key(kind: str, *parts: object) -> str:
     return f"sign-in:{kind}:" + hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _count(key: str, seconds: int = SIGN_IN_WINDOW_SECONDS) -> int:
-    """Add one to a counter of the cache, which is forgotten after so long, and return it."""
-
-    def add(cache: "BaseCache") -> int:
-        cache.add(key, 0, seconds)
-        try:
-            return cache.incr(key)
-        except ValueError:
-            # It expired between the two lines: a new window began.
-            return 1
-
-    return _cached(add)
-
-
-_ask_from = 0.0
-
-
-def _cached(use: "Callable[[BaseCache], T]") -> "T":
-    """Return what `use` makes of the cache that all processes share; of this process's own while that one is away.
-
-    One that does not answer is waited for once, not at each look of a sign-in.
-    """
-    global _ask_from  # noqa: PLW0603 - one cache serves the process
-    if time.monotonic() >= _ask_from:
-        try:
-            return use(caches["default"])
-        except (redis.RedisError, OSError):
-            _ask_from = time.monotonic() + AWAY_SECONDS
-    return use(caches["process"])

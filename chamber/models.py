@@ -265,6 +265,9 @@ class ServiceAccount(models.Model):
         related_name="service_accounts",
         help_text="Whose leads and admins make its tokens; while it is archived, these let nobody in.",
     )
+    limits = models.JSONField(
+        null=True, help_text="Where they differ from everybody's, set by an organisation admin."
+    )
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )

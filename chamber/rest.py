@@ -123,10 +123,10 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
 def _of_token(refusal: Refusal, context: dict[str, Any]) -> str:
     """Return, where a role was not enough, that the token may leave only a part of it: a sentence to stand after."""
     request = context.get("request")
-    scope = getattr(getattr(request, "auth", None), "scope", "admin")
-    if refusal.status != HTTPStatus.FORBIDDEN or scope == "admin" or request is None:
+    if refusal.status != HTTPStatus.FORBIDDEN or request is None or request.method in SAFE_METHODS:
         return ""
-    return "" if request.method in SAFE_METHODS else f" The token's scope is {str(scope)!r}."
+    scope = getattr(request.auth, "scope", "admin")
+    return "" if scope == "admin" else f" The token's scope is {str(scope)!r}."
 
 
 def _own_sentence(error: exceptions.APIException, context: dict[str, Any]) -> str:

@@ -30,7 +30,7 @@ class Standing:
     def __init__(
         self, user_id: object, *, session_key: str | None = None, token: "BearerToken | None" = None
     ) -> None:
-        self._user_id, self._session_key, self._token = user_id, session_key, token
+        self.user_id, self._session_key, self._token = user_id, session_key, token
 
     @classmethod
     def of(cls, request: "Request | HttpRequest") -> Self:
@@ -47,9 +47,9 @@ class Standing:
             return self._token.holder_now()
         if self._session_key:
             found: User | None = sessions.user_of(self._session_key)
-            return found if found is not None and found.pk == self._user_id else None
+            return found if found is not None and found.pk == self.user_id else None
         users: Any = get_user_model().objects
-        return users.filter(pk=self._user_id, is_active=True).first()  # type: ignore[no-any-return]
+        return users.filter(pk=self.user_id, is_active=True).first()  # type: ignore[no-any-return]
 
     def holds(self, sees: Callable[["User"], bool]) -> bool:
         """Return whether the reader is let in and still `sees` what the stream shows."""

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from chamber import live, sessions, sign_in_trail
+from chamber import limits, live, sessions, sign_in_trail
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
 from chamber.models import ApiToken, BearerToken, Scope, User
 from chamber.words import count
@@ -17,9 +18,6 @@ from teams.models import Team
 
 DEFAULT_DAYS = 90
 LONGEST_DAYS = 365
-MOST_TOKENS = 100
-"""Valid ones of one person."""
-
 _RANK = {scope: rank for rank, scope in enumerate(Scope)}
 
 
@@ -99,14 +97,21 @@ def create_token(
             raise Conflict(
                 "The token was revoked meanwhile, or has expired: sign in again.", code="signed-out"
             )
-        if valid.count() >= MOST_TOKENS:
-            raise Conflict(
-                f"You have {MOST_TOKENS} valid tokens, the most that are allowed: revoke one first."
-            )
+        refuse_too_many(valid, limits.most_open("tokens", "", owner), "You have")
         token.user = owner
         token.save(force_insert=True)
         sign_in_trail.token_made(token, via)
     return token, secret
+
+
+def refuse_too_many(valid: QuerySet[Any], most: int, who: str) -> None:
+    """Refuse another token where somebody has so many valid ones; say when the first of them ends."""
+    if valid.count() < most:
+        return
+    ends = valid.exclude(expires_at=None).order_by("expires_at").values_list("expires_at", flat=True).first()
+    again = round((ends - timezone.now()).total_seconds()) + 1 if ends else limits.OPEN_AGAIN_SECONDS
+    sentence = f"{who} {count(most, 'valid token')}, the most that are allowed: revoke one first."
+    raise limits.exceeded("tokens", most, sentence, again=again)
 
 
 def revoke_token(

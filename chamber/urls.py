@@ -64,6 +64,7 @@ chamber_patterns = (
             services.rotate_token,
             name="service-account-token-rotate",
         ),
+        path("settings/service-accounts/<str:name>/limits/", services.limits, name="service-account-limits"),
         path(
             "settings/service-accounts/<str:name>/disable/", services.disable, name="service-account-disable"
         ),

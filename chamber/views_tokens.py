@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from chamber.errors import Refusal
 from chamber.forms import Form
-from chamber.http import page
+from chamber.http import page, too_soon
 from chamber.models import ApiToken, Scope
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token
 from chamber.tokens import revoke_token as revoke
@@ -61,6 +61,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     user = cast("User", request.user)
     form = TokenForm(request.POST if request.method == "POST" else None, user=user)
     made, secret, status = None, "", 200
+    wrong: Refusal | None = None
     if request.method == "POST":
         if form.is_valid():
             slug = form.cleaned_data["team"]
@@ -73,6 +74,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
                     team=team_for(request, slug) if slug else None,
                 )
             except Refusal as refusal:
+                wrong = refusal
                 show_refusal(form, refusal)
             else:
                 form = TokenForm(user=user)
@@ -82,7 +84,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
     response = page(request, "chamber/tokens.html", context, status=status)
     if secret:
         response["Cache-Control"] = "no-store"
-    return response
+    return too_soon(response, wrong) if wrong else response
 
 
 @require_POST

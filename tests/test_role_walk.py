@@ -111,6 +111,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "chamber:service-account": {"description": "nightly", "team": "nlp"},
     "chamber:service-account-tokens": {"name": "more", "scope": "read", "expires_in_days": "5"},
     "chamber:service-account-token-rotate": {"overlap_minutes": "60"},
+    "chamber:service-account-limits": {"streams": "40"},
     "chamber:service-account-disable": {"workloads": "leave"},
     "api-service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
     "api-service-account": {"description": "nightly"},

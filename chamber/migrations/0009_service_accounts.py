@@ -21,6 +21,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=chamber.ids.new_id, editable=False, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=40, unique=True)),
                 ('description', models.CharField(blank=True, max_length=200)),
+                ('limits', models.JSONField(help_text="Where they differ from everybody's, set by an organisation admin.", null=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('made_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('team', models.ForeignKey(help_text='Whose leads and admins make its tokens; while it is archived, these let nobody in.', on_delete=django.db.models.deletion.PROTECT, related_name='service_accounts', to='teams.team')),

@@ -12,11 +12,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from chamber import live
-from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
 from chamber.models import BearerToken, ServiceAccount, ServiceToken, User
 from chamber.people.leaving import SETTLED, Leaving, settle
 from chamber.services.reading import may_manage, valid_tokens
-from chamber.tokens import Wanted
+from chamber.tokens import Wanted, refuse_too_many
 from teams import actions, audit
 from teams.actions.members import SERVICE
 from teams.actors import Actor
@@ -28,6 +28,7 @@ from workloads.models.workload import OPEN
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
 MOST_OF_TEAM = 100
+MOST_OF_LIMIT = 10_000_000
 MOST_TOKENS = 20
 """Valid ones of one service account."""
 OVERLAP_MINUTES = 60
@@ -93,6 +94,37 @@ def change_service(
                 after=after,
             )
         live.announce("teams", f"user:{account.user_id}")
+    return account
+
+
+def set_limits(*, by: Actor, account: ServiceAccount, limits: Mapping[str, int | None]) -> ServiceAccount:
+    """Let it ask for more, or less, than everybody; None takes a limit of its own away. Organisation admins do."""
+    with transaction.atomic():
+        lock_tree()
+        account, by = _locked(account), _acting(by)
+        if by.user is not None and not may_anywhere(by.user, Permission.MANAGE_PEOPLE):
+            raise NotAllowed("The limits of service accounts are set by organisation admins.")
+        wrong = {
+            name: f"{name} is {value:,}; 1 to {MOST_OF_LIMIT:,} are allowed."
+            for name, value in limits.items()
+            if value is not None and not 1 <= value <= MOST_OF_LIMIT
+        }
+        if wrong:
+            raise refusal_of(wrong)
+        before = dict(account.limits or {})
+        after = {name: value for name, value in {**before, **limits}.items() if value is not None}
+        if after != before:
+            account.limits = after or None
+            account.save(update_fields=["limits"])
+            audit.record(
+                by=by,
+                action="service-account.limits-changed",
+                target=account,
+                team=account.team,
+                before=before,
+                after=after,
+            )
+        live.announce("teams")
     return account
 
 
@@ -166,10 +198,7 @@ def make_token(
         lock_tree()
         account, by = _locked(account), _acting(by)
         _require_tokens(by, account, wanted.team)
-        if valid_tokens([account]).count() >= MOST_TOKENS:
-            raise Conflict(
-                f"{account.name} has {MOST_TOKENS} valid tokens, the most that are allowed: revoke one first."
-            )
+        refuse_too_many(valid_tokens([account]), MOST_TOKENS, f"{account.name} has")
         token.account, token.made_by = account, by.user
         token.save(force_insert=True)
         _note(by, "service-account.token-created", token, after=_told(token))

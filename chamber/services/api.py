@@ -3,6 +3,7 @@
 import uuid
 from typing import Any
 
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.generics import GenericAPIView
@@ -79,6 +80,24 @@ class ServiceShape(serializers.Serializer[Any]):
     tokens = serializers.IntegerField(help_text="Valid ones.")
     last_used_at = serializers.DateTimeField(allow_null=True)
     last_address = serializers.CharField(allow_null=True)
+    limits = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Those that differ from everybody's."
+    )
+
+
+def _limit(text: str) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=actions.MOST_OF_LIMIT, help_text=text
+    )
+
+
+class LimitsShape(StrictSerializer):
+    """Limits of its own; null: as everybody's. Only organisation admins set them."""
+
+    requests_per_minute = _limit("Of all its tokens together, and of each.")
+    submissions_per_hour = _limit("Workloads.")
+    open_workloads = _limit("At once.")
+    streams = _limit("Open at once in each process of the server.")
 
 
 class NewServiceShape(StrictSerializer):
@@ -95,6 +114,7 @@ class ServicePatch(StrictSerializer):
 
     description = serializers.CharField(max_length=300, required=False, allow_blank=True)
     team = serializers.SlugField(required=False)
+    limits = LimitsShape(required=False)
 
 
 class DisableServiceShape(StrictSerializer):
@@ -159,6 +179,7 @@ def _shape(shown: reading.Shown) -> Any:
         "tokens": len(shown.tokens),
         "last_used_at": last.last_used_at if last else None,
         "last_address": last.last_address if last else None,
+        "limits": account.limits or {},
     }
     return ServiceShape(body).data
 
@@ -216,11 +237,16 @@ class ServiceDetail(APIView):
 
     @extend_schema(request=ServicePatch, responses=ServiceShape)
     def patch(self, request: Request, name: str) -> Response:
-        """Give it another description, or to another team."""
+        """Give it another description, to another team, or limits of its own."""
         shown, values = reading.service_for(person(request), name), values_of(request, ServicePatch)
+        limits = values.pop("limits", None)
         if "team" in values:
             values["team"] = team_for(request, values["team"], field="team")
-        actions.change_service(by=actor(request), account=shown.account, **values)
+        with transaction.atomic():
+            if limits:
+                actions.set_limits(by=actor(request), account=shown.account, limits=limits)
+            if values or not limits:
+                actions.change_service(by=actor(request), account=shown.account, **values)
         return Response(_shape(reading.service_for(person(request), name)))
 
 

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.conf import settings
 
 from chamber.forms import Form
 from chamber.models import Scope
 from chamber.people.leaving import Leaving
-from chamber.services.actions import LONGEST_OVERLAP_MINUTES, OVERLAP_MINUTES
+from chamber.services.actions import LONGEST_OVERLAP_MINUTES, MOST_OF_LIMIT, OVERLAP_MINUTES
+from chamber.services.reading import LIMIT_NAMES
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS
 from teams.fields import LongSelect
 
@@ -56,6 +58,24 @@ class ServiceForm(Form):
     def __init__(self, data: Any = None, *, teams: Choices, initial: Any = None) -> None:
         super().__init__(data, initial=initial)
         self.fields["team"].choices = list(teams)  # type: ignore[attr-defined]  # a ChoiceField's
+
+
+class LimitsForm(Form):
+    """Limits of its own."""
+
+    def __init__(self, data: Any = None, *, initial: Any = None) -> None:
+        super().__init__(data, initial=initial)
+        usual = {
+            "requests_per_minute": settings.LIMITS["token"],
+            "submissions_per_hour": settings.LIMITS["submissions"],
+            "open_workloads": settings.LIMITS["open"],
+            "streams": settings.LIMITS["streams"],
+        }
+        for name, label in LIMIT_NAMES.items():
+            text = f"Empty: {usual[name]:,}." if usual[name] else "Empty: any number."
+            self.fields[name] = forms.IntegerField(
+                label=label, required=False, min_value=1, max_value=MOST_OF_LIMIT, help_text=text
+            )
 
 
 class ServiceTokenForm(Form):

@@ -24,6 +24,12 @@ class State(StrEnum):
     TEAM_ARCHIVED = "team-archived"
 
 
+LIMIT_NAMES = {
+    "requests_per_minute": "Requests a minute",
+    "submissions_per_hour": "Workloads submitted an hour",
+    "open_workloads": "Open workloads",
+    "streams": "Open streams",
+}
 STATE_NAMES = {State.ACTIVE: "Active", State.DISABLED: "Disabled", State.TEAM_ARCHIVED: "Team archived"}
 
 
@@ -46,6 +52,12 @@ class Shown:
     def state_name(self) -> str:
         """The state in words."""
         return STATE_NAMES[self.state]
+
+    @property
+    def limits(self) -> list[tuple[str, str]]:
+        """Limits of its own, in words."""
+        own = self.account.limits or {}
+        return [(label, f"{own[name]:,}") for name, label in LIMIT_NAMES.items() if name in own]
 
     @property
     def last_used(self) -> ServiceToken | None:

@@ -11,12 +11,13 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
 from chamber.errors import NotAllowed, Refusal
-from chamber.http import page, posted_from
+from chamber.http import page, posted_from, too_soon
 from chamber.models import Scope, ServiceToken
 from chamber.people.leaving import Leaving
 from chamber.services import actions, reading
 from chamber.services.forms import (
     DisableServiceForm,
+    LimitsForm,
     NewServiceForm,
     RotateForm,
     ServiceForm,
@@ -99,6 +100,7 @@ def make_token(request: HttpRequest, name: str) -> HttpResponse:
             made = actions.make_token(by=actor(request), account=shown.account, wanted=wanted)
         except Refusal as refusal:
             show_refusal(form, refusal)
+            return too_soon(_service_page(request, shown, token_form=form), refusal)
         else:
             return _with_secret(request, name, *made)
     return _service_page(request, shown, token_form=form)
@@ -129,6 +131,18 @@ def revoke_token(request: HttpRequest, name: str, token_id: uuid.UUID) -> HttpRe
     actions.revoke_token(by=actor(request), token=token)
     messages.success(request, f"The token {token.name} is revoked.")
     return redirect("chamber:service-account", name)
+
+
+@posted_from("chamber:service-account", "name")
+def limits(request: HttpRequest, name: str) -> HttpResponse:
+    """Give it limits of its own; what is empty is as everybody's."""
+    shown = reading.service_for(person(request), name)
+    form = LimitsForm(request.POST)
+    if form.is_valid():
+        actions.set_limits(by=actor(request), account=shown.account, limits=form.cleaned_data)
+        messages.success(request, f"The limits of {name} are saved.")
+        return redirect("chamber:service-account", name)
+    return _service_page(request, shown, limits_form=form)
 
 
 @posted_from("chamber:service-account", "name")
@@ -188,6 +202,8 @@ def _service_page(
             "rotate_form": RotateForm(),
             "disable_form": DisableServiceForm(),
         }
+    if may_anywhere(person(request), Permission.MANAGE_PEOPLE):
+        context["limits_form"] = LimitsForm(initial=account.limits or {})
     wrong = any(form.errors for form in forms.values())
     response = page(request, "services/service.html", {**context, **forms}, status=422 if wrong else 200)
     if made is not None:

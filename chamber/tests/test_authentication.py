@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from chamber import authentication, logs
+from chamber import authentication, counts, logs
 from chamber.authentication import (
     COMPARISONS_AT_ONCE,
     TRIES_PER_ADDRESS,
@@ -37,10 +37,8 @@ LOGIN = "/api/v1/login/"
 def _no_tries_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     # No window ends in the middle of a test.
-    monkeypatch.setattr(
-        authentication, "time", SimpleNamespace(time=lambda: 300_000_100.0, monotonic=monotonic)
-    )
-    monkeypatch.setattr(authentication, "_ask_from", 0.0)
+    monkeypatch.setattr(counts, "time", SimpleNamespace(time=lambda: 300_000_100.0, monotonic=monotonic))
+    monkeypatch.setattr(counts, "_ask_from", 0.0)
 
 
 @pytest.fixture
@@ -350,7 +348,7 @@ def test_a_cache_that_does_not_answer_is_waited_for_once_by_a_sign_in(
             waited.append(name)
             raise redis.TimeoutError
 
-    monkeypatch.setattr(authentication, "caches", {"default": Hung(), "process": caches["process"]})
+    monkeypatch.setattr(counts, "caches", {"default": Hung(), "process": caches["process"]})
 
     assert sign_in(client).status_code == 201
 

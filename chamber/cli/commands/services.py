@@ -10,6 +10,7 @@ from chamber.cli.scopes import SCOPES
 from chamber.cli.status import Exit, Failure
 from chamber.words import count
 
+LIMIT = click.IntRange(0, 10_000_000)
 ROLES = ["viewer", "researcher", "lead", "admin", "org-admin", "operator", "auditor"]
 
 ACCOUNTS = [
@@ -21,6 +22,11 @@ ACCOUNTS = [
     Column("Last used", lambda row: ago(row["last_used_at"]) or "never"),
     Column("From", lambda row: row["last_address"] or ""),
     Column("Description", lambda row: row["description"], wide=True),
+    Column(
+        "Limits of its own",
+        lambda row: [f"{name} {value}" for name, value in row["limits"].items()] or "none",
+        wide=True,
+    ),
 ]
 TOKENS = [
     Column("Name", lambda token: token["name"]),
@@ -75,12 +81,22 @@ def create(name: str, team: str, role: str | None, description: str, form: Form)
 @click.argument("name")
 @click.option("--team", help="Another team to own it.")
 @click.option("--description", help="What uses it, and where its token lies.")
+@click.option("--requests-per-minute", type=LIMIT, metavar="N", help="A limit of its own, of all its tokens.")
+@click.option("--submissions-per-hour", type=LIMIT, metavar="N", help="A limit of its own.")
+@click.option("--open-workloads", type=LIMIT, metavar="N", help="A limit of its own.")
+@click.option("--streams", type=LIMIT, metavar="N", help="A limit of its own.")
 @output_option
-def edit(name: str, team: str | None, description: str | None, form: Form) -> None:
-    """Give it to another team, or another description."""
-    body = {key: value for key, value in (("team", team), ("description", description)) if value is not None}
+def edit(name: str, team: str | None, description: str | None, *, form: Form, **limits: int | None) -> None:
+    """Give it to another team, another description, or limits of its own; a limit of 0 is everybody's again.
+
+    Limits are set by organisation admins.
+    """
+    told: dict[str, object] = {"team": team, "description": description}
+    body = {key: value for key, value in told.items() if value is not None}
+    if own := {key: value or None for key, value in limits.items() if value is not None}:
+        body["limits"] = own
     if not body:
-        raise click.UsageError("Say what to change: --team or --description.")
+        raise click.UsageError("Say what to change, such as --team or --description.")
     with connect() as client:
         show_one(client.patch(_of(name), body), form, ACCOUNTS, name="name")
 

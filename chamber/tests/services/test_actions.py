@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from chamber import sign_ins
 from chamber.errors import Conflict, NotAllowed, Refusal
+from chamber.limits import Exceeded
 from chamber.models import Scope, ServiceAccount, ServiceToken, User
 from chamber.people import actions as people
 from chamber.people import reading
@@ -349,8 +350,9 @@ def test_one_has_so_many_tokens_and_no_more(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(actions, "MOST_TOKENS", 1)
     account = world.service()
     token, _ = world.token(account, world.lena)
-    with pytest.raises(Conflict, match="1 valid tokens, the most"):
+    with pytest.raises(Exceeded, match="ci has 1 valid token, the most") as refused:
         world.token(account, world.lena)
+    assert 29 * 86400 < (refused.value.retry_seconds or 0) <= 30 * 86400 + 1, "when the first of them ends"
     ServiceToken.objects.filter(pk=token.pk).update(expires_at=timezone.now())
     world.token(account, world.lena)
 
