@@ -204,6 +204,13 @@ def _fresh_topics() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _nobody_is_over_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests ask very often from one address: requests and submissions are bounded in those of `chamber.limits` only."""
+    for name in ("person", "token", "parts", "address", "anonymous", "submissions", "open"):
+        monkeypatch.setitem(settings.LIMITS, name, 0)
+
+
+@pytest.fixture(autouse=True)
 def _nothing_is_silent() -> None:
     """What a process asks once a second, whatever its pages, is asked already; `silence.forget` has it asked anew.
 

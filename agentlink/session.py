@@ -64,6 +64,8 @@ SKEW_STEP_MS = 1000
 """How exactly a clock's skew is kept."""
 MOST_SKEW_MS = 2**31 - 1
 """More, 24 days, is not told apart."""
+OF_THE_API = ("chb_", "chs_")
+"""With these the tokens of people and of service accounts begin, which open nothing here."""
 CHECK_SECONDS = 1.0
 """How long a token that was valid is taken for valid, unless an announcement has it looked at again."""
 
@@ -103,6 +105,10 @@ def authenticate(header: str) -> AgentToken | Error:
     scheme, _, secret = header.partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         return _no_entry("Send the cluster's agent token as `Authorization: Bearer ...`.")
+    if secret.strip().startswith(OF_THE_API):
+        return _no_entry(
+            "This is a token of the API. The agents' link takes a cluster's own token (cha_…), of the cluster's page."
+        )
     tokens = AgentToken.objects.select_related("cluster")
     token = tokens.filter(token_hash=AgentToken.hash_of(secret.strip())).first()
     now = timezone.now()

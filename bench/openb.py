@@ -7,6 +7,8 @@ Makes a pool and a cluster of its own and a team per quality-of-service class (t
 runs the cluster's agent itself, and submits the first pods that ask for GPUs, in bulk. While they start it reads the
 devices over and over: none may be given out beyond itself. Shares are rounded up to quarters. At the end everything is
 cancelled, unless `--keep`. The figures are printed as JSON; exit status 1 where a device was ever over its capacity.
+One person submits thousands: start the server with CHAMBER_LIMIT_SUBMISSIONS, CHAMBER_LIMIT_OPEN_WORKLOADS,
+CHAMBER_LIMIT_TOKEN and CHAMBER_LIMIT_PERSON set to 0.
 """
 
 import argparse
@@ -87,7 +89,7 @@ async def _sign_in(api: httpx.AsyncClient, arguments: argparse.Namespace) -> Non
     body = {
         "username": arguments.username,
         "password": arguments.password,
-        "scope": "manage",
+        "scope": "admin",
         "name": "bench",
     }
     api.headers["Authorization"] = f"Bearer {_taken(await api.post('login/', json=body))['token']}"

@@ -25,6 +25,7 @@ from datetime import timedelta
 from typing import Any
 
 from rig import servers
+from rig.deployment import NO_LIMITS
 
 PAGES = {
     "overview": "/",
@@ -68,6 +69,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a page's name")
     arguments = parser.parse_args()
     with ExitStack() as stack:
+        os.environ |= NO_LIMITS  # a reader asks for a thousand pages here
         if "CHAMBER_DATABASE" not in os.environ:
             started = stack.enter_context(servers.postgresql()), stack.enter_context(servers.redis())
             os.environ |= servers.environment(*started)

@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions, serializers, status
 from rest_framework.generics import GenericAPIView
@@ -16,24 +16,41 @@ from rest_framework.views import APIView
 from chamber import sign_in_trail
 from chamber.authentication import TokenAuthentication, sign_in
 from chamber.bodies import Body
+from chamber.errors import NotAllowed, one_of
 from chamber.factors.adapter import WRONG_CODE
 from chamber.factors.codes import LONGEST, try_code
 from chamber.factors.reading import KINDS, NAMES, has_factor
-from chamber.models import ApiToken, Scope, User
+from chamber.models import ApiToken, BearerToken, Scope, ServiceToken, User
 from chamber.requirement import due, require
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
-from teams.models import Binding, Team
-from teams.permissions import Permission, paths_where, roles_on
+from teams.models import Team
+from teams.permissions import Permission, paths_where, roles_by_path, roles_on
 from teams.rules import effective_rules_by_team, limits_for
 
 
-class ApiTokenSerializer(serializers.ModelSerializer[ApiToken]):
+class ApiTokenSerializer(serializers.ModelSerializer[Any]):
     """A token without its secret."""
+
+    team = serializers.SlugRelatedField[Any](
+        slug_field="slug",
+        read_only=True,
+        help_text="It reaches only this team and those below it; null: all that its owner's roles reach.",
+    )
 
     class Meta:
         model = ApiToken
-        fields = ("id", "name", "prefix", "scope", "created_at", "expires_at", "last_used_at")
+        fields = (
+            "id",
+            "name",
+            "prefix",
+            "scope",
+            "team",
+            "created_at",
+            "expires_at",
+            "last_used_at",
+            "last_address",
+        )
 
 
 class NewApiTokenSerializer(Body):
@@ -42,6 +59,12 @@ class NewApiTokenSerializer(Body):
     name = serializers.CharField(max_length=80)
     scope = serializers.ChoiceField(choices=Scope.choices)
     expires_in_days = serializers.IntegerField(min_value=1, max_value=LONGEST_DAYS, default=DEFAULT_DAYS)
+    team = serializers.SlugField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Only this team and those below it; null: all that your roles reach.",
+    )
 
 
 class LoginSerializer(NewApiTokenSerializer):
@@ -58,7 +81,7 @@ class LoginSerializer(NewApiTokenSerializer):
         help_text="Of an authenticator app, or a recovery code; asked for of who has a second factor.",
     )
     name = serializers.CharField(max_length=80, default="API")
-    scope = serializers.ChoiceField(choices=Scope.choices, default=Scope.MANAGE)
+    scope = serializers.ChoiceField(choices=Scope.choices, default=Scope.ADMIN)
 
 
 class SecretSerializer(ApiTokenSerializer):
@@ -97,6 +120,7 @@ class Login(GenericAPIView[Any]):
             raise exceptions.AuthenticationFailed("The user name and the password do not go together.")
         require(user)
         factor = _second_factor(request, user, data["code"])
+        team = _team(user, data["team"])
         with transaction.atomic():
             sign_in_trail.signed_in(user, via(request), factor=factor)
             made = create_token(
@@ -104,6 +128,7 @@ class Login(GenericAPIView[Any]):
                 name=data["name"],
                 scope=Scope(data["scope"]),
                 days=data["expires_in_days"],
+                team=team,
                 via=via(request),
             )
         return _answer_once(*made)
@@ -133,11 +158,12 @@ def _second_factor(request: Request, user: User, code: str) -> str:
 class Tokens(GenericAPIView[ApiToken]):
     """The signed-in user's own tokens."""
 
+    of_account = True
     serializer_class = ApiTokenSerializer
 
     def get_queryset(self) -> QuerySet[ApiToken]:
         """Return those that were not revoked."""
-        return ApiToken.objects.filter(user=_user(self.request), revoked_at=None)
+        return ApiToken.read().filter(user=_user(self.request), revoked_at=None)
 
     @extend_schema(responses=ApiTokenSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002 - DRF's signature
@@ -148,6 +174,8 @@ class Tokens(GenericAPIView[ApiToken]):
     @extend_schema(request=NewApiTokenSerializer, responses={201: SecretSerializer})
     def post(self, request: Request) -> Response:
         """Make a token and return its secret, this once."""
+        if isinstance(request.auth, ServiceToken):
+            raise NotAllowed("Tokens of a service account are made by those who manage it.")
         asked = NewApiTokenSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         data = asked.validated_data
@@ -157,6 +185,7 @@ class Tokens(GenericAPIView[ApiToken]):
             name=data["name"],
             scope=Scope(data["scope"]),
             days=data["expires_in_days"],
+            team=_team(_user(request), data["team"]),
             made_with=made_with,
             via=via(request),
         )
@@ -223,7 +252,7 @@ class Me(APIView):
             "username": user.username,
             "name": str(user),
             "email": user.email,
-            "token": request.auth if isinstance(request.auth, ApiToken) else None,
+            "token": request.auth if isinstance(request.auth, BearerToken) else None,
             "roles": _roles(user),
             "may_submit_to": _may_submit_to(user),
             "second_factor_due": due(user),
@@ -232,11 +261,19 @@ class Me(APIView):
 
 
 def _roles(user: User) -> list[dict[str, str]]:
-    bindings = Binding.objects.filter(Q(user=user) | Q(group__user=user), team__archived_at=None).distinct()
+    """Return the roles, as far as the token leaves them, from where they reach."""
+    held = roles_by_path(user)
+    teams = Team.objects.active().filter(path__in=held).order_by("path")
     return [
-        {"team": binding.team.slug, "team_name": binding.team.name, "role": binding.role}
-        for binding in bindings.select_related("team").order_by("team__path", "role")
+        {"team": team.slug, "team_name": team.name, "role": role}
+        for team in teams
+        for role in sorted(held[team.path])
     ]
+
+
+def _team(user: User, slug: str | None) -> Team | None:
+    """Return the team to which a token is to be limited, as far as the person sees it."""
+    return one_of(Team.objects.visible_to(user), "team", field="team", slug=slug) if slug else None
 
 
 def _may_submit_to(user: User) -> list[dict[str, Any]]:

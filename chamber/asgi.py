@@ -1,6 +1,7 @@
 """HTTP to Django; sockets to the live pages and to the agents' link."""
 
 import os
+from typing import Any
 
 from django.core.asgi import get_asgi_application
 
@@ -15,8 +16,10 @@ from django.urls import path  # noqa: E402
 from agentlink.consumers import AgentConsumer  # noqa: E402
 from agentlink.logs.consumers import AgentLogsConsumer  # noqa: E402
 from chamber.consumers import LiveConsumer  # noqa: E402
+from chamber.limiting import SocketLimits  # noqa: E402
 from chamber.request_id import SocketRequestId  # noqa: E402
 
+live: Any = SocketLimits(AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi())))
 application = ProtocolTypeRouter(
     {
         "http": http,
@@ -26,9 +29,7 @@ application = ProtocolTypeRouter(
                     # Agents are programs with a token of their own: no session, no browser's origin.
                     path("ws/agent/", AgentConsumer.as_asgi()),
                     path("ws/agent/logs/", AgentLogsConsumer.as_asgi()),
-                    path(
-                        "ws/live/", AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))
-                    ),
+                    path("ws/live/", live),
                 ]
             )
         ),

@@ -109,6 +109,14 @@ def page(
     return response
 
 
+def too_soon(response: HttpResponse, refusal: Refusal) -> HttpResponse:
+    """Return the page of a form that was refused: of one that is to be sent later, with 429 and when."""
+    if refusal.status == 429:
+        response.status_code = refusal.status
+        response["Retry-After"] = str(refusal.retry_seconds or 1)
+    return response
+
+
 def toast(response: HttpResponse, message: str, *, level: str = "info") -> HttpResponse:
     """Have the page show `message` beside what it swaps in (an `HX-Trigger` event named `toast`)."""
     response["HX-Trigger"] = json.dumps({"toast": {"message": message, "level": level}})

@@ -4,16 +4,18 @@ import hashlib
 import secrets
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower
+from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from chamber import live
+from chamber.bounds import Bounds, bind
 from chamber.ids import new_id
 
 ENDS_SESSIONS = frozenset({"password", "is_active", "session_generation"})
@@ -122,50 +124,199 @@ class AccountLink(models.Model):
 
 
 class Scope(models.TextChoices):
-    """What a token may be used for; each includes the ones before it."""
+    """What a token may be used for; each includes the ones before it (`teams.permissions.OF_SCOPE`)."""
 
     READ = "read", "Read"
     SUBMIT = "submit", "Submit"
     MANAGE = "manage", "Manage"
+    ADMIN = "admin", "Admin"
 
 
-class ApiToken(models.Model):
-    """A bearer token of a user: stored hashed, shown once, scoped, expiring, revocable."""
+class ScopeField(models.CharField):  # type: ignore[type-arg]  # Django's own takes none
+    """A scope, stored so that releases which know three allow no token more than it may.
+
+    What is stored as `manage` let them do everything, as `admin` does now; what only manages, they do not know.
+    """
+
+    STORED: ClassVar = {"admin": "manage", "manage": "lead"}
+    READ: ClassVar = {"manage": "admin", "lead": "manage"}
+
+    def from_db_value(self, value: str, *_: object) -> str:
+        """Return the scope of what is stored."""
+        return str(self.READ.get(value, value))
+
+    def get_prep_value(self, value: Any) -> Any:
+        """Return what is stored of a scope."""
+        return self.STORED.get(value, value)
+
+
+class BearerToken(models.Model):
+    """A bearer token of the API: stored hashed, shown once, scoped, expiring, revocable; for a team alone, or not."""
+
+    PREFIX: ClassVar = ""
+    """With this its secret begins, so that nobody takes one kind of token for another."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=80)
     token_hash = models.CharField(max_length=64, unique=True)
     prefix = models.CharField(
         max_length=12, help_text="The token's first characters, to tell it from others."
     )
-    scope = models.CharField(max_length=8, choices=Scope.choices)
+    scope = ScopeField(max_length=8, choices=Scope.choices)
+    team = models.ForeignKey(
+        "teams.Team",
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="It reaches this team and all below it; empty: all that its holder's roles reach.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
+    last_address = models.GenericIPAddressField(null=True, help_text="From where it was last used.")
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    @classmethod
+    def new_secret(cls) -> str:
+        """Return a new token with 256 bits of chance."""
+        return cls.PREFIX + secrets.token_urlsafe(32)
+
+    @staticmethod
+    def hash_of(secret: str) -> str:
+        """Return what is stored of a token. It has too much chance in it to need a slow hash."""
+        return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+    @property
+    def bounds(self) -> Bounds:
+        """What it leaves of its holder's roles for reading. Its team should be loaded."""
+        return Bounds(path=self.team.path) if self.team is not None else Bounds()
+
+    @property
+    def holder(self) -> User:
+        """Who it is used as."""
+        raise NotImplementedError
+
+    def is_valid(self, now: datetime) -> bool:
+        """Return whether the token may still be used at `now`."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+    def lets_in(self, now: datetime) -> bool:
+        """Return whether its holder is let in with it. What it was `read` with should be loaded."""
+        return self.is_valid(now) and self.holder.is_active
+
+    @classmethod
+    def read(cls) -> models.QuerySet[Self]:
+        """Return all, with what says who is let in where."""
+        return cls._default_manager.select_related("team")
+
+    def holder_now(self) -> User | None:
+        """Return who it is used as, as they are now and bound by it; None where it lets nobody in (one query)."""
+        row = self.read().filter(pk=self.pk).first()
+        if row is None or not row.lets_in(timezone.now()):
+            return None
+        bind(row.holder, row.bounds)
+        return row.holder
+
+
+class ApiToken(BearerToken):
+    """A token of a person."""
+
+    PREFIX = "chb_"
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
 
     class Meta:
         constraints: ClassVar = [
             models.CheckConstraint(condition=Q(scope__in=Scope.values), name="apitoken_scope_known"),
         ]
 
+    @property
+    def holder(self) -> User:
+        """Who it is used as."""
+        return self.user
+
+    @classmethod
+    def read(cls) -> models.QuerySet[Self]:
+        """Return all, with what says who is let in where."""
+        return super().read().select_related("user")
+
+
+class ServiceAccount(models.Model):
+    """What a program is known as: owned by a team, with roles like a person, without a password.
+
+    Its `user` is whom its roles, workloads and acts name; nobody signs in as that.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="service_account"
+    )
+    name = models.CharField(max_length=40, unique=True)
+    description = models.CharField(max_length=200, blank=True)
+    team = models.ForeignKey(
+        "teams.Team",
+        on_delete=models.PROTECT,
+        related_name="service_accounts",
+        help_text="Whose leads and admins make its tokens; while it is archived, these let nobody in.",
+    )
+    limits = models.JSONField(
+        null=True, help_text="Where they differ from everybody's, set by an organisation admin."
+    )
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
     def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"
+        return self.name
 
-    @staticmethod
-    def new_secret() -> str:
-        """Return a new token with 256 bits of chance."""
-        return "chb_" + secrets.token_urlsafe(32)
+    @property
+    def lets_in(self) -> bool:
+        """Whether its tokens let anybody in. User and team should be loaded."""
+        return self.user.is_active and not self.team.is_archived
 
-    @staticmethod
-    def hash_of(secret: str) -> str:
-        """Return what is stored of a token. It has too much chance in it to need a slow hash."""
-        return hashlib.sha256(secret.encode()).hexdigest()
 
-    def is_valid(self, now: datetime) -> bool:
-        """Return whether the token may still be used at `now`."""
-        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+class ServiceToken(BearerToken):
+    """A token of a service account."""
+
+    PREFIX = "chs_"
+
+    account = models.ForeignKey(ServiceAccount, on_delete=models.PROTECT, related_name="tokens")
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Who has read it; null: whoever has the server's console.",
+    )
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(scope__in=Scope.values), name="servicetoken_scope_known"),
+        ]
+
+    @property
+    def holder(self) -> User:
+        """Who it is used as."""
+        return self.account.user
+
+    def lets_in(self, now: datetime) -> bool:
+        """Return whether it is let in with it. What it was `read` with should be loaded."""
+        return self.is_valid(now) and self.account.lets_in
+
+    @classmethod
+    def read(cls) -> models.QuerySet[Self]:
+        """Return all, with what says who is let in where."""
+        return super().read().select_related("account__user", "account__team")
 
 
 class ProvisionedPerson(models.Model):

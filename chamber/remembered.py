@@ -50,6 +50,15 @@ class SharedCache(RedisCache):
         super().__init__(server, params)
         self._class = _KeptClient
 
+    def add_up(self, key: str, by: int, seconds: int) -> int:
+        """Add to a number, which is forgotten after so long from its first, and return it (one round trip)."""
+        client: Redis = self._cache.get_client(write=True)
+        name = self.make_and_validate_key(key)
+        pipeline = client.pipeline(transaction=False)
+        pipeline.set(name, 0, ex=seconds, nx=True)
+        pipeline.incrby(name, by)
+        return int(pipeline.execute()[1])
+
 
 class _KeptClient(RedisCacheClient):
     _kept: Redis | None = None

@@ -13,6 +13,7 @@ from rest_framework import exceptions
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.pagination import CursorPagination
 from rest_framework.parsers import BaseParser
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -87,7 +88,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     """
     if isinstance(error, Refusal):
         title = HTTPStatus(error.status).phrase
-        answer = problem(error.status, title, error.message, code=error.code, fields=error.fields)
+        detail = error.message + _of_token(error, context)
+        answer = problem(error.status, title, detail, code=error.code, fields=error.fields)
         if error.retry_seconds is not None:
             answer["Retry-After"] = str(error.retry_seconds)
         return answer
@@ -116,6 +118,15 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     if isinstance(error, _Busy):
         answer._has_been_logged = True  # type: ignore[attr-defined]  # said above, with its cause
     return answer
+
+
+def _of_token(refusal: Refusal, context: dict[str, Any]) -> str:
+    """Return, where a role was not enough, that the token may leave only a part of it: a sentence to stand after."""
+    request = context.get("request")
+    if refusal.status != HTTPStatus.FORBIDDEN or request is None or request.method in SAFE_METHODS:
+        return ""
+    scope = getattr(request.auth, "scope", "admin")
+    return "" if scope == "admin" else f" The token's scope is {str(scope)!r}."
 
 
 def _own_sentence(error: exceptions.APIException, context: dict[str, Any]) -> str:

@@ -49,6 +49,7 @@ MIDDLEWARE = [
     "chamber.request_id.RequestIdMiddleware",
     "chamber.serving.proxies.TrustedProxies",
     "chamber.middleware.OriginMiddleware",
+    "chamber.limiting.AddressLimitMiddleware",
     "chamber.fragments.FragmentMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "chamber.middleware.BrowserRightsMiddleware",
@@ -59,6 +60,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "chamber.limiting.PersonLimitMiddleware",
     "chamber.idle.IdleMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -221,6 +223,18 @@ CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
 CHAMBER_NEVER_STARTS = "scheduling.never.sentences"
 # What keeps somebody who is signed in from doing anything yet: sessions and streams ask it by name.
 CHAMBER_HOLDS_BACK = "chamber.requirement.holds_back"
+# How much one person, token or address may ask for (`chamber.limits`); 0 is any number.
+LIMITS = {
+    "person": env.integer("CHAMBER_LIMIT_PERSON", 2_400, low=0, high=10_000_000),
+    "token": env.integer("CHAMBER_LIMIT_TOKEN", 1_200, low=0, high=10_000_000),
+    "address": env.integer("CHAMBER_LIMIT_ADDRESS", 30_000, low=0, high=10_000_000),
+    "anonymous": env.integer("CHAMBER_LIMIT_ANONYMOUS", 300, low=0, high=10_000_000),
+    "parts": env.integer("CHAMBER_LIMIT_PARTS", 12_000, low=0, high=10_000_000),
+    "submissions": env.integer("CHAMBER_LIMIT_SUBMISSIONS", 5_000, low=0, high=100_000_000),
+    "open": env.integer("CHAMBER_LIMIT_OPEN_WORKLOADS", 10_000, low=0, high=100_000_000),
+    "tokens": env.integer("CHAMBER_LIMIT_TOKENS", 100, low=1, high=10_000),
+    "streams": env.integer("CHAMBER_LIMIT_STREAMS", 20, low=0, high=100_000),
+}
 # How long history is kept, and what of it otherwise (`teams.retention.kept`; None: as long as the rest).
 CHAMBER_KEEP_DAYS = env.integer("CHAMBER_KEEP_DAYS", 365, low=30, high=36_500)
 CHAMBER_KEEP_WORKLOAD_DAYS = env.integer_or_none("CHAMBER_KEEP_WORKLOAD_DAYS", low=30, high=36_500)

@@ -89,8 +89,10 @@ def address_confirmed(user: User, email: str) -> None:
 
 
 def token_made(token: ApiToken, via: Via) -> None:
-    """Note a new token, by its name and scope."""
+    """Note a new token, by its name, and what it may do where and until when."""
     after = {"name": token.name, "scope": token.scope, "expires_at": str(token.expires_at)}
+    if token.team is not None:
+        after["team"] = token.team.slug
     audit.record(by=Actor.person(token.user, via), action="token.created", target=token, after=after)
 
 

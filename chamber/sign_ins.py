@@ -9,7 +9,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model, Q, QuerySet
 
 from agentlink.models import AgentToken
-from chamber.models import AccountLink, ApiToken
+from chamber.models import AccountLink, ApiToken, ServiceToken
 
 TOKENS_KEPT = timedelta(days=30)
 """How long a token is still listed once it is of no use: who finds it refused sees why."""
@@ -26,6 +26,7 @@ def forget(now: datetime) -> int:
         UserSession.objects.filter(last_seen_at__lt=now - timedelta(seconds=settings.SESSION_COOKIE_AGE)),
         AccountLink.objects.filter(Q(expires_at__lt=now - TOKENS_KEPT) | Q(used_at__lt=now - TOKENS_KEPT)),
         ApiToken.objects.filter(useless),
+        ServiceToken.objects.filter(useless),
         AgentToken.objects.filter(useless),
     ]
     return sum(_delete(rows, until) for rows in gone)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 from channels.db import database_sync_to_async
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError
-from django.utils import timezone
 
 from chamber import sessions
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
     from rest_framework.request import Request
 
-    from chamber.models import ApiToken, User
+    from chamber.models import BearerToken, User
 
 CHECK_SECONDS = 3.0
 """How often a stream looks again: what was taken away ends it within 5 seconds, the looking included."""
@@ -29,9 +28,9 @@ class Standing:
     """Whose a stream is, and what let them begin it: a session, or a token."""
 
     def __init__(
-        self, user_id: object, *, session_key: str | None = None, token: "ApiToken | None" = None
+        self, user_id: object, *, session_key: str | None = None, token: "BearerToken | None" = None
     ) -> None:
-        self._user_id, self._session_key, self._token = user_id, session_key, token
+        self.user_id, self._session_key, self._token = user_id, session_key, token
 
     @classmethod
     def of(cls, request: "Request | HttpRequest") -> Self:
@@ -45,14 +44,13 @@ class Standing:
         more (at most three queries).
         """
         if self._token is not None:
-            token = type(self._token).objects.select_related("user").filter(pk=self._token.pk).first()
-            holds = token is not None and token.is_valid(timezone.now()) and token.user.is_active
-            return token.user if token is not None and holds and not sessions.held_back(token.user) else None
+            holder = self._token.holder_now()
+            return None if holder is None or sessions.held_back(holder) else holder
         if self._session_key:
             found: User | None = sessions.user_of(self._session_key)
-            return found if found is not None and found.pk == self._user_id else None
+            return found if found is not None and found.pk == self.user_id else None
         users: Any = get_user_model().objects
-        return users.filter(pk=self._user_id, is_active=True).first()  # type: ignore[no-any-return]
+        return users.filter(pk=self.user_id, is_active=True).first()  # type: ignore[no-any-return]
 
     def holds(self, sees: Callable[["User"], bool]) -> bool:
         """Return whether the reader is let in and still `sees` what the stream shows."""

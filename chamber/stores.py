@@ -246,13 +246,14 @@ def caches(redis: str) -> dict[str, Any]:
     `viewers` and `parts` hold what open pages ask for again and again (`chamber.remembered`).
     """
     memory = "django.core.cache.backends.locmem.LocMemCache"
+    counted = {"MAX_ENTRIES": 20_000}  # of who came within the hour
     own = {
-        "process": {"BACKEND": memory, "LOCATION": "process"},
+        "process": {"BACKEND": memory, "LOCATION": "process", "OPTIONS": counted},
         "viewers": {"BACKEND": memory, "LOCATION": "viewers", "OPTIONS": {"MAX_ENTRIES": 20_000}},
         "parts": {"BACKEND": memory, "LOCATION": "parts", "OPTIONS": {"MAX_ENTRIES": 400}},
     }
     if not redis:
-        return {"default": {"BACKEND": memory}, **own}
+        return {"default": {"BACKEND": memory, "OPTIONS": counted}, **own}
     shared = {
         "BACKEND": "chamber.remembered.SharedCache",
         # Lists of servers are written with commas; an address with sentinels has some of its own.

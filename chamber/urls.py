@@ -9,6 +9,7 @@ from chamber.metrics.view import metrics
 from chamber.oidc import views as oidc
 from chamber.people import views as people
 from chamber.scim import views as scim
+from chamber.services import views as services
 from teams.views import audit, groups
 
 
@@ -71,6 +72,26 @@ chamber_patterns = (
         path("welcome/<str:secret>/", people.use_link, name="link"),
         path("tokens/", views_tokens.tokens, name="tokens"),
         path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),
+        path("settings/service-accounts/", services.services, name="service-accounts"),
+        path("settings/service-accounts/<str:name>/", services.service, name="service-account"),
+        path(
+            "settings/service-accounts/<str:name>/tokens/", services.make_token, name="service-account-tokens"
+        ),
+        path(
+            "settings/service-accounts/<str:name>/tokens/<uuid:token_id>/revoke/",
+            services.revoke_token,
+            name="service-account-token-revoke",
+        ),
+        path(
+            "settings/service-accounts/<str:name>/tokens/<uuid:token_id>/rotate/",
+            services.rotate_token,
+            name="service-account-token-rotate",
+        ),
+        path("settings/service-accounts/<str:name>/limits/", services.limits, name="service-account-limits"),
+        path(
+            "settings/service-accounts/<str:name>/disable/", services.disable, name="service-account-disable"
+        ),
+        path("settings/service-accounts/<str:name>/enable/", services.enable, name="service-account-enable"),
         path("clusters/<slug:name>/simulated-agent/", views.demo_agent, name="demo-agent"),
     ],
     "chamber",

@@ -37,6 +37,13 @@ TOKEN_FILE, NODES_FILE, STATE_FILE = (
 Node = dict[str, Any]
 TRUST = ssl.create_default_context()
 """What all clients trust: one that reads the authorities for itself takes ten times as long as what it asks."""
+LIMITS = tuple(
+    f"CHAMBER_LIMIT_{name}"
+    for name in ("PERSON", "TOKEN", "ADDRESS", "ANONYMOUS", "PARTS", "SUBMISSIONS", "OPEN_WORKLOADS")
+)
+NO_LIMITS = dict.fromkeys(LIMITS, "0")
+"""Whoever measures or tests asks for more than anybody should."""
+USUAL_LIMITS = dict.fromkeys(LIMITS, "")
 
 
 class DeploymentFailed(Exception):  # noqa: N818 - an outcome of the machine
@@ -307,7 +314,7 @@ class Deployment:
         }
         if name in {"web", "live"}:
             here["CHAMBER_LISTEN_PORT"] = str(servers.free_port())
-        return {**self._bare(), **said, **here, **self._given}
+        return {**self._bare(), **said, **here, **NO_LIMITS, **self._given}
 
     def _bare(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CHAMBER_")}

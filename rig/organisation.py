@@ -26,7 +26,7 @@ def main(tokens: Path) -> None:
     with transaction.atomic():
         make_organisation(PASSWORD)
     made = {
-        user.username: create_token(user=user, name="rig", scope=Scope.MANAGE, days=30)[1]
+        user.username: create_token(user=user, name="rig", scope=Scope.ADMIN, days=30)[1]
         for user in User.objects.all()
     }
     tokens.write_text(json.dumps(made))

@@ -219,6 +219,8 @@ class WorkingShape(serializers.Serializer[Any]):
 class WhatIf(APIView):
     """What a draft of edits would change."""
 
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
+
     @extend_schema(request=WhatIfDraft, responses={200: EffectShape, 202: WorkingShape})
     def post(self, request: Request) -> Response:
         """Try a draft on a copy of the present and return what differs; nothing is written.

@@ -4,11 +4,14 @@ Pages, API, sockets and the command line ask `may` or filter by `paths_where`; n
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from django.contrib.auth import get_user_model
 from django.db.models import Q
 
+from chamber.bounds import bind, bounds_of
 from chamber.errors import NotAllowed, NotVisible
 from teams.models import Binding, Role, Team
 
@@ -62,6 +65,36 @@ GRANTS: dict[Role, frozenset[Role]] = {
 }
 """Which roles somebody may give and take, where their own reaches."""
 
+OF_SCOPE: dict[str, frozenset[Permission]] = {
+    "read": _VIEW,
+    "submit": _RESEARCHER | {Permission.MANAGE_WORKLOADS},
+    "manage": _LEAD,
+    "admin": frozenset(Permission),
+}
+"""What of its holder's permissions a token of each scope may change things with; it may read with all of them."""
+
+BELOW_THE_ROOT = {Role.ORG_ADMIN: Role.ADMIN, Role.OPERATOR: Role.VIEWER}
+"""What is left of a role of the whole organisation in a part of it."""
+
+
+def as_of_now(user: "User") -> "User | None":
+    """Return the person as they are stored now, bound as this object is; None for whom was disabled (one query)."""
+    rows: Any = get_user_model().objects
+    now: User | None = rows.filter(pk=user.pk, is_active=True).first()
+    if now is not None:
+        bind(now, bounds_of(user))
+    return now
+
+
+def acting_now(by: "Actor") -> "Actor":
+    """Return the actor with the roles of now, which the lock of the tree keeps; refuse who was put out meanwhile."""
+    if by.user is None:
+        return by
+    now = as_of_now(by.user)
+    if now is None:
+        raise NotAllowed(f"The account {by.name} is disabled.")
+    return replace(by, user=now)
+
 
 def roles_by_path(user: "User | AnonymousUser") -> dict[str, set[Role]]:
     """Return the user's roles by the path of the team they are bound to (one query, kept on the user)."""
@@ -73,12 +106,26 @@ def roles_by_path(user: "User | AnonymousUser") -> dict[str, set[Role]]:
         bindings = Binding.objects.filter(Q(user=user.pk) | Q(group__user=user.pk))
         for path, role in bindings.values_list("team__path", "role"):
             kept.setdefault(path, set()).add(Role(role))
+        kept = _within(bounds_of(user).path, kept)
         user._chamber_roles = kept  # type: ignore[attr-defined]
     return kept
 
 
+def _within(place: str, given: dict[str, set[Role]]) -> dict[str, set[Role]]:
+    """Return the roles by path that reach a part of the tree, from where they reach it."""
+    left: dict[str, set[Role]] = {}
+    for path, roles in given.items():
+        if path.startswith(place):
+            left.setdefault(path, set()).update(roles)
+        elif place.startswith(path):
+            left.setdefault(place, set()).update(BELOW_THE_ROOT.get(role, role) for role in roles)
+    return left
+
+
 def paths_where(user: "User | AnonymousUser", permission: Permission) -> list[str]:
     """Return the outermost team paths below which the user has `permission`."""
+    if permission not in OF_SCOPE[bounds_of(user).scope]:
+        return []
     return outermost(
         path
         for path, roles in roles_by_path(user).items()
@@ -110,7 +157,12 @@ def may(user: "User | AnonymousUser", permission: Permission, team: Team) -> boo
 def grantable(user: "User | AnonymousUser", team: Team) -> list[Role]:
     """Return the roles that the user may give and take on `team`, in the order of the table."""
     given = {role for own in roles_on(user, team) for role in GRANTS.get(own, frozenset())}
-    return [role for role in Role if role in given and (team.depth == 0 or not role.only_at_root)]
+    allowed = OF_SCOPE[bounds_of(user).scope]
+    return [
+        role
+        for role in Role
+        if role in given and PERMISSIONS[role] <= allowed and (team.depth == 0 or not role.only_at_root)
+    ]
 
 
 def may_anywhere(user: "User | AnonymousUser", permission: Permission) -> bool:

@@ -49,7 +49,7 @@ class Demo:
     tokens: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, Any] = field(default_factory=dict)
 
-    def token(self, username: str, scope: str = "manage") -> str:
+    def token(self, username: str, scope: str = "admin") -> str:
         """Return a new API token of this user."""
         body = {
             "username": username,

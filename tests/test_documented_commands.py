@@ -82,6 +82,7 @@ WITH_A_SERVER = [
     f'{PEOPLE}: curl -s $URL/api/v1/people/ -H "Authorization: Bearer $TOKEN"'
     " -H 'Content-Type: application/json' \\\n"
     """    -d '{"username": "bob", "name": "Bob Noyce", "team": "nlp", "role": "viewer", "mail": false}'""",
+    f'{PEOPLE}: chamber service-accounts create ci --team nlp --role researcher --description "GitLab, group nlp"',
 ]
 BY_ITSELF = [
     "README.md: .venv/bin/chamber simulate my-organisation.yaml",
@@ -328,7 +329,7 @@ def by_chamber(block: Block) -> Block:
 def test_what_the_pages_say_of_the_command_line_works(
     team: Deployment, shell: dict[str, str], tmp_path: Path
 ) -> None:
-    readme, api, login, submit, several, listing, people, by_api = (
+    readme, api, login, submit, several, listing, people, by_api, programs = (
         by_chamber(BY_NAME[name]) for name in WITH_A_SERVER
     )
     signed_in = f"--url {team.web_url} --username rosa --password-stdin <<< {PASSWORD}"
@@ -368,6 +369,7 @@ def test_what_the_pages_say_of_the_command_line_works(
     here(listing)
     replacing(login, {"--url https://chamber.example.org": signed_in.replace("rosa", "lena")})
     assert here(people).count("/welcome/") == 2
+    assert "chs_" in here(programs)
     with team.api("lena") as lead:
         shell["TOKEN"] = lead.headers["Authorization"].removeprefix("Bearer ")
     assert "/welcome/" in here(by_api)

@@ -22,8 +22,9 @@ from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
 from chamber.oidc.providers import Provider
 from chamber.people.actions import new_link
+from chamber.services.actions import create_service, make_token
 from chamber.tests.factors.devices import give_passkey
-from chamber.tokens import create_token
+from chamber.tokens import Wanted, create_token
 from teams import actions
 from teams.actors import Actor
 from teams.models import Role, Team
@@ -118,6 +119,15 @@ BODIES: dict[str, dict[str, Any]] = {
     "agentlink:bind-namespace": {"team": "idle", "namespace": "idle-jobs"},
     "api-login": {"username": "owner", "password": "difference engine"},
     "api-tokens": {"name": "job", "scope": "read"},
+    "chamber:service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
+    "chamber:service-account": {"description": "nightly", "team": "nlp"},
+    "chamber:service-account-tokens": {"name": "more", "scope": "read", "expires_in_days": "5"},
+    "chamber:service-account-token-rotate": {"overlap_minutes": "60"},
+    "chamber:service-account-limits": {"streams": "40"},
+    "chamber:service-account-disable": {"workloads": "leave"},
+    "api-service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
+    "api-service-account": {"description": "nightly"},
+    "api-service-account-tokens": {"name": "more", "scope": "read"},
     "api-people": {"username": "beginner", "team": "nlp", "role": "viewer"},
     "api-person": {"name": "Somebody Else"},
     "api-teams": {"parent": "nlp", "name": "Speech"},
@@ -184,6 +194,9 @@ class World:
         self.group_role = actions.set_provider_role(
             by=Actor.system("test"), provider="acme", name="gpu-users", team=self.nlp, role=Role.VIEWER
         )
+        self.service = create_service(by=Actor.system("test"), name="ci", team=self.nlp, role=Role.RESEARCHER)
+        wanted = Wanted("runner", Scope.SUBMIT)
+        self.service_token = make_token(by=Actor.system("test"), account=self.service, wanted=wanted)[0]
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
 
@@ -239,7 +252,7 @@ class World:
         values = {
             "slug": slug,
             "pool_slug": "main",
-            "name": "east",
+            "name": "ci" if "service-account" in name else "east",
             "namespace": "nlp-jobs",
             "binding_id": self.group_role.pk if self.group_role and "group" in name else self.guest.pk,
             "group_id": self.crew.pk,
@@ -253,6 +266,8 @@ class World:
             "key": "nothing-known",
             "token_id": self.agent_token.pk if agents else self.own_token.pk,
         }
+        if "service-account" in name:
+            values["token_id"] = self.service_token.pk
         wanted = URLS[name].pattern.converters
         return reverse(name, kwargs={key: values[key] for key in wanted})
 

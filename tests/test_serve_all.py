@@ -54,7 +54,7 @@ def answers(url: str, path: str) -> Callable[[], bool]:
 
 
 def signed_in(url: str) -> httpx.Client:
-    body = {"username": "olga", "password": PASSWORD, "name": "test", "scope": "manage"}
+    body = {"username": "olga", "password": PASSWORD, "name": "test", "scope": "admin"}
     token = httpx.post(f"{url}/api/v1/login/", json=body, timeout=60).json()["token"]
     return httpx.Client(base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=60)
 

@@ -19,11 +19,12 @@ from agentlink.tests.logs.conftest import Scripted
 from chamber import consumers, requirement, sessions, standing
 from chamber.models import ApiToken, Scope, User
 from chamber.people import actions as people
-from chamber.tokens import create_token, revoke_token
+from chamber.services import actions as services
+from chamber.tokens import Wanted, create_token, revoke_token
 from teams import actions, trail
 from teams.actors import Actor
 from teams.models import AuditEvent, Binding, Role
-from teams.tests.factories import bind
+from teams.tests.factories import bind, make_team
 from teams.views.audit import sent
 from workloads import watch as watching
 from workloads.models import Status, Workload
@@ -67,7 +68,25 @@ def require_second_factor() -> None:
     requirement.tell(timezone.now())
 
 
-LOSSES: dict[str, dict[str, Callable[[Reader], object]]] = {
+class Program:
+    """Something that has streams open by a token of a service account of the team."""
+
+    def __init__(self, place: Place) -> None:
+        self.account = services.create_service(by=SYSTEM, name="ci", team=place.team, role=Role.VIEWER)
+        wanted = Wanted("runner", Scope.READ)
+        self.token, self.secret = services.make_token(by=SYSTEM, account=self.account, wanted=wanted)
+        self.elsewhere = make_team(place.team.parent or place.team, "Elsewhere")
+
+    def headers(self, door: str) -> dict[str, str]:  # noqa: ARG002 - there is one
+        return {"Authorization": f"Bearer {self.secret}", "Accept": "text/event-stream"}
+
+    def archive_its_team(self) -> None:
+        """Have it belong to a team that is archived: its own has something running."""
+        services.change_service(by=SYSTEM, account=self.account, team=self.elsewhere)
+        actions.archive_team(by=SYSTEM, team=self.elsewhere)
+
+
+LOSSES: dict[str, dict[str, Callable[[Any], object]]] = {
     "session": {
         "signed out": lambda reader: reader.browser.post("/sign-out/"),
         "session ended": lambda reader: sessions.end(sessions.of(reader.user)),
@@ -79,6 +98,15 @@ LOSSES: dict[str, dict[str, Callable[[Reader], object]]] = {
             by=SYSTEM, binding=Binding.objects.get(user=reader.user)
         ),
         "second factor required": lambda _: require_second_factor(),
+    },
+    "service": {
+        "revoked": lambda program: services.revoke_token(by=SYSTEM, token=program.token),
+        "rotated": lambda program: services.rotate_token(by=SYSTEM, token=program.token, overlap_minutes=0),
+        "disabled": lambda program: services.disable_service(by=SYSTEM, account=program.account),
+        "team archived": lambda program: program.archive_its_team(),
+        "role lost": lambda program: actions.remove_member(
+            by=SYSTEM, binding=Binding.objects.get(user=program.account.user)
+        ),
     },
     "token": {
         "revoked": lambda reader: revoke_token(user=reader.user, token_id=reader.token_id),
@@ -116,7 +144,7 @@ async def hear(url: str, reader: Reader, begun: asyncio.Event) -> None:
 
 @contextlib.asynccontextmanager
 async def open_streams(
-    place: Place, reader: Reader, door: str, *, socket: bool
+    place: Place, reader: Reader | Program, door: str, *, socket: bool
 ) -> AsyncIterator[list["asyncio.Task[None]"]]:
     """Have a running workload's events and log followed, and by a session the socket of a page."""
     cluster = Scripted(nodes(2))
@@ -137,7 +165,7 @@ async def open_streams(
             asyncio.create_task(follow(url, path, headers, event))
             for path, event in zip(paths, begun, strict=False)
         ]
-        if socket:
+        if socket and isinstance(reader, Reader):
             tasks.append(asyncio.create_task(hear(url, reader, begun[-1])))
         async with asyncio.timeout(60):
             for event in begun:
@@ -160,7 +188,9 @@ async def test_every_stream_ends_by_every_loss(
         monkeypatch.setattr(module, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(viewing, "FIRST_ASK_SECONDS", 0.1)
     monkeypatch.setattr(viewing, "ASK_SECONDS", 0.2)
-    reader = await in_database(Reader, place.owner)
+    reader: Any = await (
+        in_database(Program, place) if door == "service" else in_database(Reader, place.owner)
+    )
     # A socket carries no data; of what one may no longer see it hears nothing (chamber.tests.test_consumers).
     socket = door == "session" and loss != "role lost"
     async with open_streams(place, reader, door, socket=socket) as tasks:

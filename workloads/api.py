@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber import limits
 from chamber.errors import Refusal
 from chamber.rest import etag, limit_of
 from chamber.standing import Standing
@@ -231,8 +232,9 @@ class Watch(APIView):
         """
         workload = workload_for(request, slug)
         after = watch.starting_point(request.headers.get("Last-Event-ID", ""), workload)
+        limits.require_stream(person(request))
         allowed = Standing.of(request).allowed(watch.seen(workload.pk))
-        told = watch.stream(workload.pk, after, allowed)
+        told = limits.streamed(person(request).pk, watch.stream(workload.pk, after, allowed))
         response = StreamingHttpResponse(told, content_type="text/event-stream")
         response["Cache-Control"] = "no-store"
         # Proxies that gather answers before they pass them on are told not to.

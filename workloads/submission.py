@@ -8,12 +8,14 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from chamber import live
+from chamber import limits, live
 from chamber.errors import Conflict, Refusal
 from chamber.ids import unique_slug
 from chamber.transactions import keep
+from chamber.words import count
 from teams.actors import Actor
 from teams.models import Team
+from teams.permissions import Permission, require
 from workloads import defaults
 from workloads.admissible import Setting, check, refusal_by
 from workloads.defaults import PerGpu
@@ -50,19 +52,52 @@ def submit(
     owner = owner or _owner(by)
     if key is not None and not 1 <= len(key) <= LONGEST_KEY:
         raise Refusal(f"The Idempotency-Key has {len(key)} characters; 1 to {LONGEST_KEY} are allowed.")
+    # What an agent submits, of Jobs that people made, is bounded where these are made.
+    with limits.spent(limits.SUBMISSIONS, by.user, by=len(requests)) as spent:
+        made, again = _submit(by, requests, key, body_sha256, owner=owner, message=message)
+        spent.for_nothing = again
+    return made
+
+
+def _submit(
+    by: Actor,
+    requests: Sequence[SubmissionRequest],
+    key: str | None,
+    body_sha256: str,
+    *,
+    owner: "User",
+    message: str,
+) -> tuple[list[Workload], bool]:
+    """Return the workloads, and whether they were submitted before with the same key."""
     for _ in range(TRIES):
         try:
             with transaction.atomic():
-                return _replay(by, key, body_sha256) or _create(
-                    by, owner, requests, key, body_sha256, message=message
-                )
+                if answer := _replay(by, key, body_sha256):
+                    return answer, True
+                return _create(by, owner, requests, key, body_sha256, message=message), False
         except IntegrityError:
             # Another request with the same key committed between our look and our insert: its answer is ours. Or
             # chance gave a slug twice: the next try has others.
             if answer := _replay(by, key, body_sha256):
-                return answer
+                return answer, True
     with transaction.atomic():
-        return _create(by, owner, requests, key, body_sha256, message=message)
+        return _create(by, owner, requests, key, body_sha256, message=message), False
+
+
+def _refuse_too_many_open(by: Actor, owner: "User", more: int) -> None:
+    """Refuse a person who would have more open workloads than they may (one query)."""
+    most = limits.most_open("open", "open_workloads", owner) if by.user is not None else 0
+    if not most:
+        return
+    held = Workload.objects.open().filter(owner=owner).order_by()[: most + 1].count()
+    if held + more > most:
+        adds = f", and this would add {count(more, 'more', 'more')}" if held < most or more > 1 else ""
+        raise limits.exceeded(
+            "open",
+            most,
+            f"You have {count(held, 'open workload')} of at most {most:,}{adds}. Cancel some, or wait until some have "
+            "ended.",
+        )
 
 
 def _owner(by: Actor) -> "User":
@@ -88,7 +123,10 @@ def _replay(by: Actor, key: str | None, body_sha256: str) -> list[Workload]:
     found = Workload.objects.select_related("team", "owner").in_bulk(
         [UUID(text) for text in kept.workload_ids]
     )
-    return [found[UUID(text)] for text in kept.workload_ids]
+    rows = [found[UUID(text)] for text in kept.workload_ids]
+    for row in rows:  # who may not see them any more, or not with this token, is answered as to a new key
+        require(by, Permission.VIEW_WORKLOADS, row.team)
+    return rows
 
 
 def _create(
@@ -107,6 +145,7 @@ def _create(
         keep(Workload.objects.filter(slug__in=needed))
     setting = Setting.read(by, requests)
     workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
+    _refuse_too_many_open(by, owner, len(workloads))
     Workload.objects.bulk_create(workloads)
     Event.objects.bulk_create(_first_event(workload, by, now, message) for workload in workloads)
     Dependency.objects.bulk_create(

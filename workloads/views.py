@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from chamber.errors import Conflict, NotAllowed, Refusal, no_such, one_of
-from chamber.http import Watched, page, wants_fragment
+from chamber.http import Watched, page, too_soon, wants_fragment
 from chamber.words import count
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
@@ -212,7 +212,7 @@ def _take(request: HttpRequest) -> HttpResponse:
     except Refusal as refusal:
         by_line = asked is not None and request.POST.get("tab") == "yaml"
         form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
-        return _form_page(request, form, status=422)
+        return too_soon(_form_page(request, form, status=422), refusal)
     told = warnings.of(workloads)
     for workload in workloads:
         for text in told[workload.pk]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -46,7 +46,7 @@ def seen(workload_id: UUID) -> "Callable[[User], bool]":
     return lambda user: Workload.objects.visible_to(user).filter(pk=workload_id).exists()
 
 
-async def stream(workload_id: UUID, after: int, allowed: Allowed) -> AsyncIterator[str]:
+async def stream(workload_id: UUID, after: int, allowed: Allowed) -> AsyncGenerator[str]:
     """Yield the events after a sequence as they come; ends when the workload has ended and all was told, or when the
     reader is not `allowed` any more.
     """

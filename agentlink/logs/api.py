@@ -2,9 +2,8 @@
 
 import json
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from agentlink.logs import texts, viewing
 from agentlink.logs.sources import Source, source_of
 from agentlink.logs.texts import Note
 from agentlink.protocol.logs import Ask
+from chamber import limits
 from chamber.errors import Refusal
 from chamber.rest import flag_of
 from chamber.standing import Allowed, Standing
@@ -29,19 +29,6 @@ from workloads.watch import seen
 MOST_LINES = 100_000
 LONGEST_SECONDS = 600.0
 """A stream of events ends after this; its reader comes again with Last-Event-ID."""
-
-
-MOST_OF_USER = 20
-"""Streams that one person has open in one process."""
-
-_open: Counter[UUID] = Counter()
-
-
-class TooMany(Refusal):
-    """Somebody follows very many logs already."""
-
-    status = 429
-    code = "too-many"
 
 
 class _Problem(BaseRenderer):
@@ -97,12 +84,10 @@ class Logs(APIView):
             pod=_number(request, "pod", 2**31 - 1) or 0,
             number=_number(request, "attempt", 2**31 - 1),
         )
-        if _open[person(request).pk] >= MOST_OF_USER:
-            raise TooMany(f"You follow {MOST_OF_USER} logs already; close some of them.")
+        limits.require_stream(person(request))
         events = isinstance(request.accepted_renderer, Events)
         content = _content(
             source,
-            person(request).pk,
             follow=flag_of(request, "follow"),
             tail=_number(request, "tail", MOST_LINES),
             after=_cursor(request.headers.get("Last-Event-ID") or request.query_params.get("after", "")),
@@ -110,7 +95,8 @@ class Logs(APIView):
             events=events,
         )
         kind = "text/event-stream" if events else "text/plain; charset=utf-8"
-        response = StreamingHttpResponse(content, content_type=kind)
+        told = limits.streamed(person(request).pk, content)
+        response = StreamingHttpResponse(told, content_type=kind)
         response["Cache-Control"] = "no-store"
         # Proxies that gather answers before they pass them on are told not to.
         response["X-Accel-Buffering"] = "no"
@@ -119,7 +105,6 @@ class Logs(APIView):
 
 async def _content(
     source: Source,
-    user_id: UUID,
     *,
     follow: bool,
     tail: int | None,
@@ -130,7 +115,7 @@ async def _content(
     until = time.monotonic() + LONGEST_SECONDS
     write = texts.as_event if events else texts.as_text
     looking = viewing.look(source, follow=follow, tail=tail, after=after, allowed=allowed)
-    async with _counted(user_id), aclosing(looking):
+    async with aclosing(looking):
         async for told in looking:
             if told is not None:
                 if text := write(told):
@@ -139,17 +124,6 @@ async def _content(
                 yield ": still here\n\n"
             if events and time.monotonic() > until and not (isinstance(told, Note) and told.ends):
                 return
-
-
-@asynccontextmanager
-async def _counted(user_id: UUID) -> AsyncIterator[None]:
-    _open[user_id] += 1
-    try:
-        yield
-    finally:
-        _open[user_id] -= 1
-        if not _open[user_id]:
-            del _open[user_id]
 
 
 def _number(request: Request, name: str, most: int) -> int | None:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -24,6 +24,9 @@ Params = Mapping[str, str | int | list[str]]
 READ_SECONDS = 30.0
 PAGE_ROWS = 200
 RETRY_AFTER_SECONDS = 1.0
+ONE_TOO_MANY = "too-many-requests"
+LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS = 60, 180
+"""How long the server may ask to wait, at once and in all, where it has too many requests; longer is an error."""
 STREAM_SILENCE_SECONDS = 60.0
 """A stream says something at least every 15 s; one that is silent for this long is dead."""
 ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
@@ -109,6 +112,10 @@ class Client:
         """Change what was read at a version; a conflict where somebody was quicker."""
         return self._json(method, path, body=body, headers={"If-Match": f'"{version}"'}, repeat=False)
 
+    def patch(self, path: str, body: object) -> Any:
+        """Change what has no versions."""
+        return self._json("PATCH", path, body=body, repeat=False)
+
     def put(self, path: str) -> None:
         """Have something be there; doing it twice does no more than doing it once."""
         self._json("PUT", path, repeat=True)
@@ -137,13 +144,17 @@ class Client:
         """Yield the messages of one event stream until it ends; `last_id` is where the one before stopped."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         timeout = httpx.Timeout(READ_SECONDS, read=STREAM_SILENCE_SECONDS)
-        with self._http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
-            self._hear(response)
-            self.tell_silence()
-            if response.is_error:
+        until = time.monotonic() + LONGEST_WAIT_SECONDS
+        while True:
+            with self._http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
+                self._hear(response)
+                self.tell_silence()
+                if not response.is_error:
+                    yield from parse_stream(response.iter_lines(), last_id)
+                    return
                 response.read()
+            if not _waited(response, until):
                 raise _refusal(response)
-            yield from parse_stream(response.iter_lines(), last_id)
 
     def _json(
         self,
@@ -155,8 +166,12 @@ class Client:
         headers: Mapping[str, str] | None = None,
         repeat: bool,
     ) -> Any:
-        request = self._http.build_request(method, path, params=params, json=body, headers=headers)
-        response = self._send(request, repeat=repeat)
+        response = self._patiently(
+            lambda: self._send(
+                self._http.build_request(method, path, params=params, json=body, headers=headers),
+                repeat=repeat,
+            )
+        )
         self._hear(response)
         if not response.is_success:
             raise _refusal(response)
@@ -166,6 +181,15 @@ class Client:
             return response.json()
         except ValueError as error:
             raise Failure(f"{self.login.url} did not answer as a Chamber server does.") from error
+
+    @staticmethod
+    def _patiently(send: Callable[[], httpx.Response]) -> httpx.Response:
+        """Return the answer; sent again, once the server says so, where it had too many requests and did nothing."""
+        response = send()
+        until = time.monotonic() + LONGEST_WAIT_SECONDS
+        while _waited(response, until):
+            response = send()
+        return response
 
     def _hear(self, response: httpx.Response) -> None:
         """Note what the server says that it does not know."""
@@ -238,6 +262,38 @@ def parse_stream(lines: Iterator[str], last_id: str = "") -> Iterator[Message]:
             data.append(value)
 
 
+def _waited(response: httpx.Response, until: float) -> bool:
+    """Return whether it was waited until the request may be sent again; False where it is not one too many."""
+    wait = _pause(response)
+    if not wait or time.monotonic() + wait > until:
+        return False
+    click.echo(f"{_problem(response).get('detail', '')} Waiting.", err=True)
+    time.sleep(wait)
+    return True
+
+
+def _pause(response: httpx.Response) -> int:
+    """Return after how many seconds a request that was one too many may be sent again; 0 where it is not waited for.
+
+    Who tries to sign in too often is told.
+    """
+    if (
+        response.status_code != httpx.codes.TOO_MANY_REQUESTS
+        or _problem(response).get("code") != ONE_TOO_MANY
+    ):
+        return 0
+    wait = response.headers.get("Retry-After", "")
+    return int(wait) if wait.isascii() and wait.isdigit() and int(wait) <= LONGEST_PAUSE_SECONDS else 0
+
+
+def _problem(response: httpx.Response) -> Json:
+    try:
+        problem = response.json()
+    except ValueError:
+        return {}
+    return problem if isinstance(problem, dict) else {}
+
+
 def _refusal(response: httpx.Response) -> Failure:
     """Return what the server's problem says; for an answer that is no problem, its status."""
     status = response.status_code
@@ -248,7 +304,7 @@ def _refusal(response: httpx.Response) -> Failure:
         sentence = f"{response.request.url} answered {status} {response.reason_phrase}."
         return Failure(sentence, of_http(status), http_status=status)
     wait = response.headers.get("Retry-After")
-    if wait:
+    if wait and "Try again in" not in sentence:
         sentence = f"{sentence.removesuffix(' Try again.')} Try again in {wait} s."
     fields = _by_field(problem.get("errors"))
     code = str(problem.get("code", ""))

@@ -7,9 +7,8 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from itertools import pairwise
 
 from allauth.account.models import EmailAddress
@@ -28,6 +27,7 @@ from chamber import live, sessions
 from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
 from chamber.models import AccountLink, LinkPurpose, User
 from chamber.names import forget_pending
+from chamber.people.leaving import SETTLED, Leaving, settle
 from chamber.people.reading import is_invited, people, people_for
 from chamber.tokens import revoke_all
 from chamber.words import count
@@ -36,12 +36,8 @@ from teams.actions.members import require_grant
 from teams.actors import Actor, Via
 from teams.members import org_admins
 from teams.models import Binding, Role, Team
-from teams.permissions import Permission, grantable, may_anywhere
+from teams.permissions import Permission, acting_now, as_of_now, grantable, may_anywhere
 from teams.picture import lock_tree
-from workloads import lifecycle
-from workloads.actions import hand_over
-from workloads.models import Workload
-from workloads.models.workload import OPEN
 
 LINKS_LAST = {LinkPurpose.INVITATION: timedelta(days=7), LinkPurpose.RESET: timedelta(days=1)}
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?", re.ASCII)
@@ -51,22 +47,6 @@ UNSEEN = re.compile(
 )
 """Printable by category, but drawn as nothing: Unicode's Default_Ignorable_Code_Point, and the empty Braille cell."""
 GONE = "This link was used, replaced by a newer one, or is too old. Ask for another one."
-
-
-class Leaving(StrEnum):
-    """What becomes of the open workloads of somebody who is put out."""
-
-    LEAVE = "leave"
-    CANCEL = "cancel"
-    HAND_OVER = "hand-over"
-
-
-SETTLED = {
-    Leaving.LEAVE: "left as they are",
-    Leaving.CANCEL: "cancelled",
-    Leaving.HAND_OVER: "handed over",
-}
-"""How the trail tells what became of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +75,7 @@ def invite(
         raise Refusal("Give a team and a role on it, or neither.", field="team" if team is None else "role")
     with transaction.atomic():
         lock_tree()
-        by = _as_of_now(by)
+        by = acting_now(by)
         require_invite(by, team, role)  # before anything is told of who has an account
         _refuse_wrong(username, name, email)
         if mailed and not email.strip():
@@ -119,7 +99,7 @@ def change(*, by: Actor, user: User, name: str | None = None, email: str | None 
     """Give somebody another name or e-mail address; an organisation admin does, of the name also they themselves."""
     with transaction.atomic():
         lock_tree()
-        user, by = _locked(user), _as_of_now(by)
+        user, by = _locked(user), acting_now(by)
         if by.user != user or email is not None:
             require_people(by)
         before = {"name": user.get_full_name(), "email": user.email}
@@ -144,7 +124,7 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
     """
     with transaction.atomic():
         lock_tree()
-        user, by = _locked(user), _as_of_now(by)
+        user, by = _locked(user), acting_now(by)
         require_link(by, user)
         invited = is_invited(user)
         if not user.is_active:
@@ -298,7 +278,7 @@ def disable(
         user.save(update_fields=["is_active", "session_generation"])
         ended = {"sessions": _end_sessions(user), **_end_what_lets_in(user)}
         user.links_made.filter(used_at=None, mailed_to="").delete()  # they read those
-        done = _settle(by, user, workloads, heir)
+        done = settle(by, user, workloads, heir)
         after = {**ended, "workloads": f"{done} {SETTLED[workloads]}"} | (
             {"to": heir.username} if heir else {}
         )
@@ -359,21 +339,6 @@ def end_sessions(
     return ended
 
 
-def _settle(by: Actor, user: User, workloads: Leaving, heir: User | None) -> int:
-    """Do with the open workloads what was chosen; return with how many."""
-    owned = Workload.objects.filter(owner=user, status__in=OPEN)
-    if workloads is Leaving.LEAVE:
-        return owned.count()
-    ids = list(owned.order_by("pk").values_list("pk", flat=True))
-    if heir is None:
-        return len(lifecycle.cancel_many(ids, by=by, at=timezone.now()))
-    if heir == user or not heir.is_active:
-        raise Refusal(
-            f"{heir.username} cannot take over workloads: name somebody else who can sign in.", field="to"
-        )
-    return len(hand_over(by=by, ids=ids, to=heir))
-
-
 def _end_sessions(user: User) -> int:
     return sessions.end(UserSession.objects.filter(user=user))
 
@@ -407,21 +372,11 @@ def _locked(user: User) -> User:
     return found
 
 
-def _as_of_now(by: Actor) -> Actor:
-    """Return the actor with the roles of now, which the lock of the tree keeps; refuse who was put out meanwhile."""
-    if by.user is None:
-        return by
-    now = User.objects.filter(pk=by.user.pk, is_active=True).first()
-    if now is None:
-        raise NotAllowed(f"The account {by.name} is disabled.")
-    return replace(by, user=now)
-
-
 def require_people(by: Actor) -> None:
     """Refuse who manages no accounts, as it is now: of two admins who put each other out, the second is out."""
     if by.user is None:
         return
-    now = User.objects.filter(pk=by.user.pk, is_active=True).first()
+    now = as_of_now(by.user)
     if now is None or not may_anywhere(now, Permission.MANAGE_PEOPLE):
         raise NotAllowed(
             "Accounts are managed by organisation admins; your role lets you invite into your teams."

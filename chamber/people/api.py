@@ -15,7 +15,8 @@ from chamber import sessions
 from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.models import User
 from chamber.people import actions, reading
-from chamber.people.actions import Leaving, Made
+from chamber.people.actions import Made
+from chamber.people.leaving import Leaving
 from chamber.people.mail import bound, deliver, tell_old_address
 from chamber.people.reading import State
 from chamber.rest import NewestFirst, flag_of
@@ -202,6 +203,8 @@ class NewestPersonFirst(NewestFirst):
 class People(GenericAPIView[User]):
     """People, as far as your role gives roles or reads the trail."""
 
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
+
     serializer_class = PersonShape
     pagination_class = NewestPersonFirst
 
@@ -271,6 +274,8 @@ class PersonDetail(APIView):
 class PersonLink(APIView):
     """The link by which somebody sets their password."""
 
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
+
     @extend_schema(request=NewLinkShape, responses={201: LinkShape})
     def post(self, request: Request, username: str) -> Response:
         """Make another one in place of the one before; 409 for who is disabled."""
@@ -308,6 +313,8 @@ class PersonEnable(APIView):
 class PersonSessions(APIView):
     """The sessions of somebody: your own, and as an organisation admin anybody's."""
 
+    of_account = True
+
     @extend_schema(operation_id="people_sessions_list", responses=SessionsShape)
     def get(self, request: Request, username: str) -> Response:
         """Return them, the last used first."""
@@ -322,6 +329,8 @@ class PersonSessions(APIView):
 
 class PersonSession(APIView):
     """One of them."""
+
+    of_account = True
 
     @extend_schema(operation_id="people_sessions_end", responses={204: None})
     def delete(self, request: Request, username: str, session_id: int) -> Response:

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from chamber.forms import Form
-from chamber.people.actions import Leaving
+from chamber.people.leaving import Leaving
 from chamber.people.reading import State
 
 STATE_NAMES = {State.ACTIVE: "Active", State.INVITED: "Invited", State.DISABLED: "Disabled"}

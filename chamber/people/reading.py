@@ -15,6 +15,7 @@ from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.factors.reading import lack_factor, own_factor, with_factor
 from chamber.invalid import not_among
 from chamber.models import AccountLink, User
+from teams.actions.members import SERVICE
 from teams.models import Binding, Team
 from teams.permissions import Permission, may_anywhere, paths_where
 
@@ -70,7 +71,7 @@ def is_invited(user: User) -> bool:
 
 def people() -> QuerySet[User]:
     """Return everybody who has, or had, an account to sign in with."""
-    return User.objects.exclude(username__startswith=OWNERS_BEGIN)
+    return User.objects.exclude(username__startswith=OWNERS_BEGIN).exclude(username__startswith=SERVICE)
 
 
 def may_see_people(reader: User) -> bool:

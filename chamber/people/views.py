@@ -23,8 +23,9 @@ from chamber.http import page
 from chamber.oidc import admission
 from chamber.oidc.reading import accounts_of
 from chamber.people import actions, reading
-from chamber.people.actions import Leaving, Made
+from chamber.people.actions import Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
+from chamber.people.leaving import Leaving
 from chamber.people.mail import Delivered, bound, deliver, not_mailed, tell_old_address
 from chamber.scim.reading import kept
 from chamber.sessions import HELD_LINK
@@ -265,7 +266,8 @@ def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> Htt
         more["factors"] = factors_of(shown.user)
         more["accounts"] = accounts_of(shown.user)
         more["kept"] = kept(shown.user)
-        more["tokens"] = shown.user.api_tokens.filter(revoked_at=None).order_by("-created_at")
+        tokens = shown.user.api_tokens.filter(revoked_at=None)
+        more["tokens"] = tokens.select_related("team").order_by("-created_at")
         more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
     context = {
         "shown": shown,

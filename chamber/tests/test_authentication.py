@@ -13,17 +13,16 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from chamber import authentication, logs
+from chamber import authentication, counts, logs
 from chamber.authentication import (
     COMPARISONS_AT_ONCE,
     TRIES_PER_ADDRESS,
     TRIES_PER_NAME,
     TRIES_PER_NAME_FROM_EVERYWHERE,
     TokenScope,
-    includes,
 )
 from chamber.models import ApiToken, Scope, User
-from chamber.tokens import create_token
+from chamber.tokens import create_token, includes
 from teams.models import Role
 from teams.tests.factories import make_org, make_team, make_user, member, set_rules
 
@@ -38,10 +37,8 @@ LOGIN = "/api/v1/login/"
 def _no_tries_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.clear()
     # No window ends in the middle of a test.
-    monkeypatch.setattr(
-        authentication, "time", SimpleNamespace(time=lambda: 300_000_100.0, monotonic=monotonic)
-    )
-    monkeypatch.setattr(authentication, "_ask_from", 0.0)
+    monkeypatch.setattr(counts, "time", SimpleNamespace(time=lambda: 300_000_100.0, monotonic=monotonic))
+    monkeypatch.setattr(counts, "_ask_from", 0.0)
 
 
 @pytest.fixture
@@ -49,7 +46,7 @@ def ada(db: None) -> User:
     return make_user("ada", password="difference engine", first_name="Ada", last_name="Lovelace")
 
 
-def token_of(user: User, scope: Scope = Scope.MANAGE, days: int = 30) -> tuple[ApiToken, dict[str, Any]]:
+def token_of(user: User, scope: Scope = Scope.ADMIN, days: int = 30) -> tuple[ApiToken, dict[str, Any]]:
     token, secret = create_token(user=user, name="laptop", scope=scope, days=days)
     return token, {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
 
@@ -143,8 +140,12 @@ def test_a_token_costs_one_query(
         (Scope.SUBMIT, "POST", "submit", True),
         (Scope.SUBMIT, "POST", None, False),
         (Scope.SUBMIT, "DELETE", None, False),
-        (Scope.MANAGE, "POST", None, True),
+        (Scope.SUBMIT, "POST", "manage", False),
+        (Scope.MANAGE, "POST", "manage", True),
         (Scope.MANAGE, "POST", "submit", True),
+        (Scope.MANAGE, "POST", None, False),
+        (Scope.ADMIN, "POST", None, True),
+        (Scope.ADMIN, "POST", "submit", True),
         (None, "POST", None, True),
     ],
 )
@@ -156,6 +157,7 @@ def test_the_scope_bounds_what_a_token_reaches(
 
     class Request:
         auth = ApiToken(scope=scope) if scope else None
+        user = User()
 
     view, request = View(), Request()
     request.method = method  # type: ignore[attr-defined]
@@ -166,6 +168,7 @@ def test_the_scope_bounds_what_a_token_reaches(
 
 
 def test_scopes_include_the_smaller_ones() -> None:
+    assert includes("admin", "manage")
     assert includes("manage", "submit")
     assert includes("submit", "submit")
     assert not includes("read", "submit")
@@ -345,7 +348,7 @@ def test_a_cache_that_does_not_answer_is_waited_for_once_by_a_sign_in(
             waited.append(name)
             raise redis.TimeoutError
 
-    monkeypatch.setattr(authentication, "caches", {"default": Hung(), "process": caches["process"]})
+    monkeypatch.setattr(counts, "caches", {"default": Hung(), "process": caches["process"]})
 
     assert sign_in(client).status_code == 201
 

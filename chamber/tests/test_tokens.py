@@ -93,18 +93,18 @@ def test_the_page_is_for_people_who_are_signed_in(client: Client, db: None) -> N
 
 
 def test_a_token_makes_another_that_is_shown_once(client: Client, ada: User) -> None:
-    _, headers = bearer(ada, Scope.MANAGE)
+    _, headers = bearer(ada, Scope.ADMIN)
 
     made = make(client, headers).json()
 
     assert ApiToken.objects.get(name="job").token_hash == ApiToken.hash_of(made["token"])
     listed = client.get(API, **headers).json()["results"]
-    assert [token["name"] for token in listed] == ["job", "manage token"]
+    assert [token["name"] for token in listed] == ["job", "admin token"]
     assert "token" not in listed[0]
 
 
-@pytest.mark.parametrize("scope", [Scope.READ, Scope.SUBMIT])
-def test_a_token_that_may_not_manage_makes_none(client: Client, ada: User, scope: Scope) -> None:
+@pytest.mark.parametrize("scope", [Scope.READ, Scope.SUBMIT, Scope.MANAGE])
+def test_a_token_that_may_not_do_everything_makes_none(client: Client, ada: User, scope: Scope) -> None:
     _, headers = bearer(ada, scope)
 
     answer = make(client, headers)
@@ -115,7 +115,7 @@ def test_a_token_that_may_not_manage_makes_none(client: Client, ada: User, scope
 
 
 def test_a_token_does_not_outlive_the_one_it_is_made_with(client: Client, ada: User) -> None:
-    parent, headers = bearer(ada, Scope.MANAGE, days=10)
+    parent, headers = bearer(ada, Scope.ADMIN, days=10)
 
     make(client, headers, name="long", expires_in_days=300)
     make(client, headers, name="short", expires_in_days=9)
@@ -126,7 +126,7 @@ def test_a_token_does_not_outlive_the_one_it_is_made_with(client: Client, ada: U
 
 @pytest.mark.parametrize("days", [0, 366, "soon"])
 def test_a_token_is_valid_for_a_day_to_a_year(client: Client, ada: User, days: object) -> None:
-    _, headers = bearer(ada, Scope.MANAGE)
+    _, headers = bearer(ada, Scope.ADMIN)
 
     answer = make(client, headers, expires_in_days=days)
 
@@ -135,7 +135,7 @@ def test_a_token_is_valid_for_a_day_to_a_year(client: Client, ada: User, days: o
 
 
 def test_a_small_token_revokes_itself_and_nothing_else(client: Client, ada: User) -> None:
-    other, _ = bearer(ada, Scope.MANAGE)
+    other, _ = bearer(ada, Scope.ADMIN)
     own, headers = bearer(ada, Scope.READ)
 
     assert client.delete(f"{API}{other.pk}/", **headers).status_code == 403

@@ -37,7 +37,7 @@ def may_change_limits(by: Actor, team: Team, parent: Team | None) -> bool:
     if by.user is None:
         return True
     if parent is None:
-        return Role.ORG_ADMIN in roles_on(by.user, team)
+        return Role.ORG_ADMIN in roles_on(by.user, team) and may(by.user, Permission.MANAGE_TEAM, team)
     return may(by.user, Permission.MANAGE_TEAM, parent)
 
 

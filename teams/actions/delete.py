@@ -65,6 +65,12 @@ def _refuse_used(team: Team) -> None:
             "Archive it instead.",
             code="team-in-use",
         )
+    owned = team.service_accounts.count()
+    if owned:
+        raise Conflict(
+            f"{team.name} owns {_counted(owned, 'service account')}. Give {_them(owned)} to another team first.",
+            code="team-in-use",
+        )
     bound = team.namespaces.count()
     if bound:
         raise Conflict(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.utils import timezone
 
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, Refusal
@@ -23,22 +24,29 @@ if TYPE_CHECKING:
 
 GROUP = "group:"
 """Before the name of a group, where a person may be named as well."""
+SERVICE = "service:"
+"""With this the user names of service accounts begin."""
 
 
 def add_member(*, by: Actor, team: Team, who: str, role: Role) -> Binding:
-    """Give the person with this user name or e-mail address, or `group:NAME`, a role on the team and all below it."""
+    """Give the person with this user name or e-mail address, `group:NAME` or `service:NAME`, a role on the team and all
+    below it.
+    """
     with transaction.atomic():
         lock_tree()
         require_grant(by, team, role)
         holder: dict[str, User | Group] = {}
         if who.strip().startswith(GROUP):
             holder["group"] = _find_group(who.strip().removeprefix(GROUP).strip())
+        elif who.strip().startswith(SERVICE):
+            holder["user"] = _find_service(who.strip())
         else:
             holder["user"] = find_person(who)
         if Binding.objects.filter(team=team, role=role, **holder).exists():
             (name,) = holder.values()
             raise Conflict(f"{name} is {role.label.lower()} of {team.name} already.")
         binding = Binding.objects.create(team=team, role=role, **holder)
+        _refuse_to_who_has_read_tokens(binding)
         _end_links(binding)
         audit.record(by=by, action="member.added", target=binding, team=team, after=_described(binding))
         live.announce("teams")
@@ -62,6 +70,7 @@ def change_role(*, by: Actor, binding: Binding, role: Role) -> Binding:
         binding.role = role
         binding.save(update_fields=["role"])
         _keep_an_org_admin(binding, was)
+        _refuse_to_who_has_read_tokens(binding)
         _end_links(binding)
         _tell(binding)
         audit.record(
@@ -137,13 +146,45 @@ def require_grant(by: Actor, team: Team, role: Role) -> None:
 def find_person(who: str) -> "User":
     """Return whose user name or e-mail address this is; a `Refusal` where it is nobody's who can sign in."""
     who = who.strip().replace("\x00", "")
-    accounts = get_user_model().objects.filter(is_active=True)
+    accounts = get_user_model().objects.filter(is_active=True).exclude(username__startswith=SERVICE)
     found = accounts.filter(username=who).first() or (
         accounts.filter(email=who.lower()).first() if "@" in who else None
     )
     if found is None:
         raise Refusal(f"There is no account with the name or e-mail address {who!r}.", field="who")
     return found
+
+
+def _find_service(username: str) -> "User":
+    accounts = get_user_model().objects.filter(is_active=True, username__startswith=SERVICE)
+    found = accounts.filter(username=username.replace("\x00", "")).first()
+    if found is None:
+        raise Refusal(f"There is no service account named {username.removeprefix(SERVICE)!r}.", field="who")
+    return found
+
+
+def _refuse_to_who_has_read_tokens(binding: Binding) -> None:
+    """Refuse to give a service account a role while somebody has read a token of it who could not have given the role.
+
+    They would have the role by that token. Reached by the names of relations: the room of tokens lies above this one.
+    """
+    account = getattr(binding.user, "service_account", None)
+    if account is None:
+        return
+    role, team = Role(binding.role), binding.team
+    for token in account.tokens.filter(revoked_at=None, expires_at__gt=timezone.now()).select_related(
+        "made_by", "team"
+    ):
+        reaches = token.team is None or team.is_within(token.team) or token.team.is_within(team)
+        maker = token.made_by
+        could = maker is None or (maker.is_active and role in grantable(maker, team))
+        if reaches and not could:
+            raise Conflict(
+                f"A token of {account.name} was made by somebody who may not give the role {role.label.lower()} in "
+                f"{team.name}, and knows it. Whoever manages {account.name} revokes it first, and makes another one.",
+                field="who",
+                code="known-token",
+            )
 
 
 def _find_group(name: str) -> Group:

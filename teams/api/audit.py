@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber import limits
 from chamber.errors import MOST_SHOWN, Refusal
 from chamber.rest import NewestFirst
 from chamber.standing import Standing
@@ -105,4 +106,6 @@ class AuditExport(APIView):
     def get(self, request: Request) -> HttpResponseBase:
         """Return all that matches, newest first; 403 where no role of yours reads the trail."""
         require_reader(person(request))
-        return sent(request._request, _asked(request), Standing.of(request))
+        rows = _asked(request)
+        limits.require_stream(person(request))
+        return sent(request._request, rows, Standing.of(request))

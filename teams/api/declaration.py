@@ -59,7 +59,8 @@ class Declared(APIView):
         `teams.nlp.shares.main.reservation`, `pools.main.policy.queueing`.
 
 
-        A dry run needs a token of the scope `read` and the right to see what it names; all else needs `manage`.
+        A dry run needs a token of the scope `read` and the right to see what it names; all else needs `manage`, or
+        `admin` where it is more than a lead may.
         At most 500 entries in each list, each thing once. In this order: pools, new teams, moves, limits and shares,
         PriorityClasses, sign-in. Reservations are compared as they are before and after all of it. A version is that of
         the row before the request; new rows have none.
@@ -75,7 +76,9 @@ class Declared(APIView):
             nodes, warnings = ([], []) if changes.not_allowed else _consequences(before, changes.after)
             if dry_run:
                 transaction.set_rollback(True)
-        not_allowed = [*changes.not_allowed, *(_token_too_small(request) if dry_run else [])]
+        not_allowed = changes.not_allowed + (
+            _left_by_token(request, asks=bool(changes.not_allowed)) if dry_run else []
+        )
         body = {"dry_run": dry_run, "nodes": nodes, "warnings": warnings, "not_allowed": not_allowed}
         return Response(shapes.DeclaredShape(body).data)
 
@@ -179,10 +182,13 @@ def _all_wrong(errors: Any) -> bool:
     return bool(errors) and (not isinstance(errors, dict) or "non_field_errors" in errors)
 
 
-def _token_too_small(request: Request) -> list[str]:
+def _left_by_token(request: Request, *, asks: bool) -> list[str]:
+    """Return a sentence about a token that leaves only a part of what its person may, where that matters."""
     # A session has none: it may do all that its person may.
-    scope = getattr(request.auth, "scope", "manage")
-    return [] if scope == "manage" else [f"The token's scope is {scope!r}; this needs 'manage'."]
+    scope = str(getattr(request.auth, "scope", "admin"))
+    if scope in {"read", "submit"}:
+        return [f"The token's scope is {scope!r}; this needs 'manage'."]
+    return [f"The token's scope is {scope!r}."] if asks and scope != "admin" else []
 
 
 def _consequences(before: Picture, after: Picture) -> tuple[list[NodesMoved], list[str]]:

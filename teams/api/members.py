@@ -39,6 +39,8 @@ def _binding(team: Team, binding_id: uuid.UUID) -> Binding:
 class Members(APIView):
     """The members of a team."""
 
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
+
     @extend_schema(responses=shapes.MembersShape)
     def get(self, request: Request, slug: str) -> Response:
         """Return its own, then those of the teams above that you may see, whose roles reach it."""
@@ -56,6 +58,8 @@ class Members(APIView):
 
 class MemberDetail(APIView):
     """One role of one member."""
+
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
 
     @extend_schema(request=shapes.RolePatch, responses=shapes.MemberShape)
     def patch(self, request: Request, slug: str, binding_id: uuid.UUID) -> Response:

@@ -37,6 +37,8 @@ class Shares(APIView):
 class ShareDetail(APIView):
     """A team's share of one pool."""
 
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
+
     @extend_schema(responses=shapes.ShareShape)
     def get(self, request: Request, slug: str, pool_slug: str) -> Response:
         """Return it; version 0 where nothing was set."""

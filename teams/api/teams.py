@@ -109,6 +109,11 @@ class Teams(APIView):
 class TeamDetail(APIView):
     """One team."""
 
+    @property
+    def token_scope(self) -> str:
+        """The scope that a token needs: a lead edits a split, an admin deletes."""
+        return "admin" if self.request.method == "DELETE" else "manage"
+
     @extend_schema(responses=shapes.TeamShape)
     def get(self, request: Request, slug: str) -> Response:
         """Return it, with what it may have of each pool."""
@@ -163,6 +168,8 @@ class UnarchiveTeam(APIView):
 
 class TeamEdits(APIView):
     """A draft of edits."""
+
+    token_scope = "manage"  # noqa: S105 - the scope that a token needs
 
     @extend_schema(request=shapes.Draft, responses=shapes.TeamsShape)
     def post(self, request: Request) -> Response:

@@ -1,6 +1,6 @@
 """The audit trail: its page, and its export for pages and API alike."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from channels.db import database_sync_to_async
@@ -11,6 +11,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
+from chamber import limits
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
 from chamber.standing import Allowed, Standing
@@ -56,6 +57,7 @@ def export(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     require_reader(user)
     rows = Filters.read(request.GET).apply(AuditEvent.objects.visible_to(user), user)
+    limits.require_stream(user)
     return sent(request, rows, Standing.of(request))
 
 
@@ -80,26 +82,27 @@ def sent(request: HttpRequest, rows: AuditEventQuerySet, standing: Standing) -> 
 
     content: Any
     if isinstance(request, ASGIRequest):
-        content = _in_threads(written, standing.allowed(sees))
+        content = limits.streamed(standing.user_id, _in_threads(written, standing.allowed(sees)))
     else:
-        content = _in_turn(written, lambda: standing.holds(sees))
+        content = _in_turn(written, lambda: standing.holds(sees), standing.user_id)
     response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y-%m-%d}.csv"'
     response["Cache-Control"] = "no-store"
     return response
 
 
-async def _in_threads(written: Export, allowed: Allowed) -> AsyncIterator[str]:
+async def _in_threads(written: Export, allowed: Allowed) -> AsyncGenerator[str]:
     yield written.begin()
     go_on = database_sync_to_async(written.go_on, thread_sensitive=False)
     while await allowed() and (text := await go_on()):
         yield text
 
 
-def _in_turn(written: Export, holds: Callable[[], bool]) -> Iterator[str]:
-    yield written.begin()
-    while holds() and (text := written.go_on()):
-        yield text
+def _in_turn(written: Export, holds: Callable[[], bool], user_id: object) -> Iterator[str]:
+    with limits.streaming(user_id):
+        yield written.begin()
+        while holds() and (text := written.go_on()):
+            yield text
 
 
 def _team_options(user: "User", chosen: str) -> SafeString:

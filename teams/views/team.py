@@ -51,6 +51,7 @@ def render_team(
         "children": team.children.order_by("name"),
         "shares": _shares(team, picture, ancestors),
         "members": _members(request, team),
+        "services": _services(team, sees=may_audit or may(user, Permission.MANAGE_MEMBERS, team)),
         "rules": rules,
         "mine": limits_for(roles_on(user, team), rules),
         "trail": trail[:RECENT],
@@ -114,6 +115,14 @@ def _members(request: HttpRequest, team: Team) -> list[dict[str, Any]]:
         }
         for binding in members_of(team, person(request))
     ]
+
+
+def _services(team: Team, *, sees: bool) -> Any:
+    """Return the service accounts that the team owns, for whoever manages them or reads the trail; None for others.
+
+    Reached by the name of the relation: the room that owns them lies above this one.
+    """
+    return team.service_accounts.select_related("user").order_by("name") if sees else None
 
 
 def _new_parents(request: HttpRequest, team: Team, tree: Tree) -> list[tuple[str, str]]:

@@ -144,6 +144,7 @@ class Workload(models.Model):
         ordering: ClassVar = ["-submitted_at", "-id"]
         indexes: ClassVar = [
             models.Index(fields=["submitted_at", "id"], condition=Q(status__in=OPEN), name="workload_open"),
+            models.Index(fields=["owner"], condition=Q(status__in=OPEN), name="workload_open_by_owner"),
             models.Index(fields=["-submitted_at", "-id"], name="workload_newest"),
             models.Index(fields=["name", "id"], name="workload_by_name"),
             models.Index(fields=["priority", "id"], name="workload_by_priority"),

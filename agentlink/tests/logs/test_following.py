@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from agentlink.agent import runner
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.runner import run_agent
-from agentlink.logs import api, viewing
+from agentlink.logs import viewing
 from agentlink.models import PodLog
 from agentlink.tests.agents import (
     admit,
@@ -26,6 +27,7 @@ from agentlink.tests.agents import (
 )
 from agentlink.tests.conftest import Place
 from agentlink.tests.logs.conftest import Scripted, looking, read, token_of
+from chamber import limits
 from teams.models import Binding
 from workloads.models import Attempt, Status, Workload
 
@@ -218,13 +220,13 @@ async def test_a_noisy_pod_is_cut_and_delays_no_report(place: Place) -> None:
 
 
 async def test_nobody_follows_more_logs_than_his_share(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "MOST_OF_USER", 1)
+    monkeypatch.setitem(settings.LIMITS, "streams", 1)
     async with a_way(place) as way, way.agent():
         way.cluster.written[0].say("one")
         async with looking(way.url, way.token, way.slug) as reader:
             await reader.until("one")
             assert (await read(way.url, way.token, way.slug)).status_code == 429
         async with asyncio.timeout(60):
-            while api._open:
+            while limits._streams:
                 await asyncio.sleep(0.02)
         assert (await read(way.url, way.token, way.slug)).text == "one\n"

@@ -9,6 +9,7 @@ import click
 from chamber.cli import config
 from chamber.cli.client import Client, Json, connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show_one
+from chamber.cli.scopes import SCOPES, reach
 from chamber.cli.status import Failure
 from chamber.cli.trust import trust
 from chamber.words import count
@@ -28,14 +29,13 @@ NEEDS_FACTOR = "second-factor"
 )
 @click.option(
     "--scope",
-    type=click.Choice(["read", "submit", "manage"]),
-    default="manage",
-    show_default=True,
-    help="What the token may be used for.",
+    type=click.Choice(SCOPES),
+    help="What the token may be used for.  [default: all that you may do]",
 )
 @click.option(
     "--days", type=click.IntRange(1, 365), default=90, show_default=True, help="How long it is valid."
 )
+@click.option("--team", help="Reach only this team and the teams below it.")
 @click.option(
     "--ca",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -48,8 +48,9 @@ def login(
     *,
     password_stdin: bool,
     code: str,
-    scope: str,
+    scope: str | None,
     days: int,
+    team: str | None,
     ca: Path | None,
 ) -> None:
     """Sign in to a server and keep a token for it.
@@ -64,10 +65,10 @@ def login(
         password = sys.stdin.readline().rstrip("\r\n")
     else:
         password = click.prompt("Password", hide_input=True, err=True)
-    body: Json = {"username": name, "password": password, "scope": scope, "expires_in_days": days}
+    body: Json = {"username": name, "password": password, "expires_in_days": days}
     body["name"] = f"chamber login on {socket.gethostname()}"[:80]
-    if code:
-        body["code"] = code
+    # What is not said, older servers know as well.
+    body |= {key: value for key, value in (("scope", scope), ("team", team), ("code", code)) if value}
     with connect(config.Login(address, ca=authority)) as client:
         made = _signed_in(client, body, asks=not (code or password_stdin))
     config.keep(config.Login(address, made["token"], made["id"], name, authority))
@@ -113,7 +114,7 @@ WHOAMI = [
     Column("Name", lambda me: me["name"]),
     Column("Email", lambda me: me["email"]),
     Column("Server", lambda me: me["server"]),
-    Column("Token", lambda me: me["token"] and f"{me['token']['name']}, scope {me['token']['scope']}"),
+    Column("Token", lambda me: me["token"] and f"{me['token']['name']}, {reach(me['token'])}"),
     Column("Expires", lambda me: me["token"] and ago(me["token"]["expires_at"])),
     Column("Second factor", lambda me: me.get("second_factor_due") and f"due {ago(me['second_factor_due'])}"),
     Column("Roles", lambda me: [f"{given['role']} of {given['team']}" for given in me["roles"]] or "none"),

@@ -6,13 +6,16 @@ import click
 
 from chamber.cli.client import connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show, show_one
+from chamber.cli.scopes import SCOPES
 from chamber.cli.status import Exit, Failure
 
 COLUMNS = [
     Column("Name", lambda token: token["name"]),
     Column("Scope", lambda token: token["scope"]),
     Column("Starts with", lambda token: token["prefix"]),
+    Column("Team", lambda token: token.get("team") or "all"),
     Column("Last used", lambda token: ago(token["last_used_at"]) or "never"),
+    Column("From", lambda token: token.get("last_address") or "", wide=True),
     Column("Expires", lambda token: ago(token["expires_at"]) or "never"),
     Column("Id", lambda token: token["id"]),
 ]
@@ -27,7 +30,7 @@ def token() -> None:
 @click.argument("name")
 @click.option(
     "--scope",
-    type=click.Choice(["read", "submit", "manage"]),
+    type=click.Choice(SCOPES),
     default="submit",
     show_default=True,
     help="What it may be used for.",
@@ -35,14 +38,16 @@ def token() -> None:
 @click.option(
     "--days", type=click.IntRange(1, 365), default=30, show_default=True, help="How long it is valid."
 )
+@click.option("--team", help="Reach only this team and the teams below it.")
 @output_option
-def create(name: str, scope: str, days: int, form: Form) -> None:
+def create(name: str, scope: str, days: int, team: str | None, form: Form) -> None:
     """Create a token and print it, this once.
 
     With -o table or name only the token itself is printed, so that it can be caught by a script.
     """
     with connect() as client:
-        made = client.post("tokens/", {"name": name, "scope": scope, "expires_in_days": days})
+        body = {"name": name, "scope": scope, "expires_in_days": days} | ({"team": team} if team else {})
+        made = client.post("tokens/", body)
     if form in {Form.TABLE, Form.NAME}:
         click.echo(made["token"])
         return

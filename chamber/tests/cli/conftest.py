@@ -97,7 +97,7 @@ def stranger(org: Team) -> User:
 def become(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Return what makes the next commands somebody's, by a token in the environment."""
 
-    def as_user(user: User, scope: Scope = Scope.MANAGE) -> str:
+    def as_user(user: User, scope: Scope = Scope.ADMIN) -> str:
         _, secret = create_token(user=user, name="test", scope=scope, days=1)
         monkeypatch.setenv("CHAMBER_TOKEN", secret)
         return secret

@@ -62,7 +62,7 @@ def test_whoami_shows_user_token_and_roles(run: Run, ada: User) -> None:
 
     assert result.exit_code == 0
     assert "researcher of nlp" in result.stdout
-    assert "scope manage" in result.stdout
+    assert "scope admin" in result.stdout
     assert SERVER in result.stdout
 
 
@@ -163,7 +163,7 @@ def test_a_reading_token_makes_no_other(run: Run, ada: User, become: Callable[..
     result = run("token", "create", "nightly")
 
     assert result.exit_code == 4
-    assert "'manage'" in result.stderr
+    assert "this needs 'admin'" in result.stderr
 
 
 def test_a_token_that_is_none_is_named(run: Run, ada: User, become: Callable[..., str]) -> None:

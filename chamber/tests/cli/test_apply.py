@@ -255,7 +255,7 @@ def test_who_may_not_change_a_team_changes_nothing(run: Run, ada: User, become: 
     [
         ((Role.ORG_ADMIN, Scope.READ), ["The token's scope is 'read'; this needs 'manage'."]),
         (
-            (Role.VIEWER, Scope.MANAGE),
+            (Role.VIEWER, Scope.ADMIN),
             [
                 "pool main: Your role does not let you change pools.",
                 "team nlp: The limits and reservations of NLP are changed by an admin above NLP.",
@@ -287,7 +287,7 @@ def test_diff_does_not_check_what_may_not_be_changed_as_its_help_says(
     become(member(org, Role.VIEWER, "rolf"), Scope.READ)
     too_much = "teams: [{slug: nlp, shares: {main: {reservation: 5000}}}]"
     assert run("diff", "-f", "-", stdin=too_much).exit_code == 0
-    become(member(org, Role.ORG_ADMIN, "olga2"), Scope.MANAGE)
+    become(member(org, Role.ORG_ADMIN, "olga2"), Scope.ADMIN)
     assert run("diff", "-f", "-", stdin=too_much).exit_code == 6
     told = " ".join(run("diff", "--help").stdout.split())
     assert "not checked against what teams above have to give" in told

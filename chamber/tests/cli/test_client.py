@@ -200,3 +200,57 @@ def test_a_token_that_cannot_be_one_is_refused_and_not_shown(token: str) -> None
         Client(Login("http://x", token))
     assert token not in refused.value.message
     assert refused.value.exit_code == Exit.USAGE
+
+
+def one_too_many(seconds: str, code: str = "too-many-requests") -> httpx.Response:
+    problem = {"detail": f"You have sent too many. Try again in {seconds} seconds.", "code": code}
+    return httpx.Response(429, json=problem, headers={"Retry-After": seconds})
+
+
+def test_what_was_one_too_many_is_sent_again_when_the_server_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    seen: list[httpx.Request] = []
+    answers = (one_too_many("12"), one_too_many("30"), httpx.Response(201, json={"slug": "a"}))
+
+    made = client_with(*answers, seen=seen).post("workloads/", {"name": "a"})
+
+    assert made == {"slug": "a"}
+    assert slept == [12, 30]
+    assert [json.loads(request.content) for request in seen] == [{"name": "a"}] * 3
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "You have sent too many. Try again in 12 seconds. Waiting."
+    )
+
+
+@pytest.mark.parametrize(("seconds", "code"), [("3000", "too-many-requests"), ("12", "throttled"), ("x", "")])
+def test_what_takes_long_or_is_no_pace_is_told(
+    monkeypatch: pytest.MonkeyPatch, seconds: str, code: str
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
+    with pytest.raises(
+        Failure, match=rf"^You have sent too many\. Try again in {seconds} seconds\.$"
+    ) as told:
+        client_with(one_too_many(seconds, code)).get("me/")
+    assert told.value.exit_code == Exit.REJECTED
+
+
+def test_it_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("time.sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with pytest.raises(Failure, match="too many"):
+        client_with(*[one_too_many("60")] * 9).get("me/")
+    assert clock[0] <= client.LONGEST_WAIT_SECONDS
+
+
+def test_a_stream_too_begins_when_the_server_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    stream = httpx.Response(200, text="id: 1\nevent: status\ndata: {}\n\n")
+
+    messages = list(client_with(one_too_many("7"), stream).stream("workloads/a/watch/"))
+
+    assert ([message.id for message in messages], slept) == (["1"], [7])

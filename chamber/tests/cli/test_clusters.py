@@ -15,7 +15,7 @@ from teams.tests.factories import make_pool, member
 @pytest.fixture(autouse=True)
 def _signed_in(run: Run, org: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     operator = member(org, Role.OPERATOR, "otto")
-    _, secret = create_token(user=operator, name="test", scope=Scope.MANAGE, days=1)
+    _, secret = create_token(user=operator, name="test", scope=Scope.ADMIN, days=1)
     monkeypatch.setenv("CHAMBER_TOKEN", secret)
 
 

@@ -14,7 +14,7 @@ from teams.tests.factories import make_pool, make_team, member
 @pytest.fixture(autouse=True)
 def _signed_in(run: Run, org: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     admin = member(org, Role.ORG_ADMIN, "olga")
-    _, secret = create_token(user=admin, name="test", scope=Scope.MANAGE, days=1)
+    _, secret = create_token(user=admin, name="test", scope=Scope.ADMIN, days=1)
     monkeypatch.setenv("CHAMBER_TOKEN", secret)
 
 

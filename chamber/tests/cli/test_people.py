@@ -21,7 +21,7 @@ PHRASE = "rotor glade mosaic 41"
 @pytest.fixture
 def olga(org: Team, monkeypatch: pytest.MonkeyPatch, run: Run) -> User:
     user = member(org, Role.ORG_ADMIN, "olga", password=PHRASE)
-    monkeypatch.setenv("CHAMBER_TOKEN", create_token(user=user, name="x", scope=Scope.MANAGE, days=1)[1])
+    monkeypatch.setenv("CHAMBER_TOKEN", create_token(user=user, name="x", scope=Scope.ADMIN, days=1)[1])
     return user
 
 

@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 from chamber.errors import Conflict, NotAllowed, Refusal
 from chamber.models import AccountLink, ApiToken, LinkPurpose, Scope, User
 from chamber.people import actions
-from chamber.people.actions import Leaving
+from chamber.people.leaving import Leaving
 from chamber.tokens import create_token
 from teams.models import AuditEvent, Binding, Role, Team
 from teams.tests.factories import actor, bind, make_org, make_team, make_user, member

@@ -156,7 +156,7 @@ def test_mails_for_a_new_password_count_among_those_that_an_address_gets_in_an_h
     start = 1_800_000_000 // 3600 * 3600
     statuses = []
     for minutes in range(0, 30, 5):  # each in a window of its own
-        monkeypatch.setattr("chamber.authentication.time.time", lambda now=start + minutes * 60.0: now)
+        monkeypatch.setattr("chamber.counts.time.time", lambda now=start + minutes * 60.0: now)
         statuses.append(forgot("vic@example.org"))
     assert statuses == [302] * 5 + [429]
     assert on(olga).post("/people/vic/link/").status_code == 429

@@ -1,0 +1,32 @@
+"""What a token leaves of the roles of whoever comes with it; `teams.permissions` decides with it.
+
+Imports nothing of the project.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+EVERYTHING = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Only the team of this path and all below it, and of what may be changed only what a token of this scope may."""
+
+    path: str = ""
+    scope: str = EVERYTHING
+
+
+UNBOUND = Bounds()
+
+
+def bind(user: Any, bounds: Bounds) -> None:
+    """Have this object of a person, and so this request, be allowed no more than the bounds leave."""
+    user._chamber_bounds = bounds
+    user.__dict__.pop("_chamber_roles", None)
+
+
+def bounds_of(user: Any) -> Bounds:
+    """Return what the token leaves with which a person asks; everything without one."""
+    bounds: Bounds = getattr(user, "_chamber_bounds", UNBOUND)
+    return bounds

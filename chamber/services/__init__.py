@@ -1,0 +1,1 @@
+"""Service accounts: what programs are known as, and their tokens."""
