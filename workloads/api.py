@@ -3,7 +3,7 @@
 import hashlib
 import json
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils import timezone
@@ -20,7 +20,7 @@ from chamber.rest import etag, limit_of
 from chamber.standing import Standing
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
-from workloads import actions, listing, warnings, watch
+from workloads import actions, listing, variables, warnings, watch
 from workloads.admissible import completed
 from workloads.models import Workload
 from workloads.requests import DRY_RUN, Unreadable, parse_all
@@ -33,6 +33,9 @@ from workloads.shapes import (
     WorkloadShape,
 )
 from workloads.submission import prepare, submit
+
+if TYPE_CHECKING:
+    from chamber.models import User
 
 FILTERS = [
     OpenApiParameter("team", str, description="Slug; the teams below it are included."),
@@ -62,9 +65,12 @@ def workload_for(request: Request, slug: str) -> Workload:
     return rows.by_slug(slug)
 
 
-def shown(workloads: list[Workload]) -> list[dict[str, Any]]:
-    """Return workloads as the API shows them."""
-    return [_shapes.workload.to_representation(workload) for workload in workloads]
+def shown(workloads: list[Workload], user: "User") -> list[dict[str, Any]]:
+    """Return workloads as the API shows them to somebody."""
+    return [
+        {**_shapes.workload.to_representation(workload), "environment": variables.told(user, workload)}
+        for workload in workloads
+    ]
 
 
 class _Shapes(threading.local):
@@ -99,7 +105,7 @@ class Workloads(APIView):
             {
                 "next": _address(request, found.following),
                 "previous": _address(request, found.previous),
-                "results": shown(found.rows),
+                "results": shown(found.rows, person(request)),
             }
         )
 
@@ -127,7 +133,7 @@ class Workloads(APIView):
         told = warnings.of(made)
         answer = [
             {**one, "depends_on": each.depends_on, "warnings": told[workload.pk]}
-            for workload, each, one in zip(made, asked, shown(made), strict=True)
+            for workload, each, one in zip(made, asked, shown(made, person(request)), strict=True)
         ]
         return Response({"workloads": answer} if several else answer[0], status=201)
 
@@ -153,7 +159,7 @@ class OneWorkload(APIView):
         workload = workload_for(request, slug)
         needed = Workload.objects.visible_to(person(request)).filter(needed_by__workload=workload)
         slugs = list(needed.order_by("-submitted_at").values_list("slug", flat=True))
-        body = {**shown([workload])[0], "depends_on": slugs}
+        body = {**shown([workload], person(request))[0], "depends_on": slugs}
         return Response(body, headers={"ETag": etag(workload.version)})
 
 
@@ -260,4 +266,4 @@ class Act(APIView):
         }[self.act]
         action(by=actor(request), workload=workload)
         after = workload_for(request, slug)
-        return Response(shown([after])[0], headers={"ETag": etag(after.version)})
+        return Response(shown([after], person(request))[0], headers={"ETag": etag(after.version)})

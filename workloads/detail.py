@@ -8,7 +8,7 @@ from uuid import UUID
 
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
-from workloads import advice, known, manifests
+from workloads import advice, known, manifests, variables
 from workloads.actions import may_control
 from workloads.models import Attempt, Event, EventKind, Status, Workload
 from workloads.models.workload import ADMITTED
@@ -76,7 +76,8 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
         ],
         "needs": needs,
         "needed_by": _dependencies(workload, user, "needs__needs", any_="is_awaited"),
-        "manifest": manifests.to_yaml(manifests.content_of(workload, slugs, needs=needs)),
+        "manifest": manifests.to_yaml(manifests.content_of(workload, slugs, user=user, needs=needs)),
+        "values_hidden": bool(workload.environment) and not variables.sees_values(user, workload),
         "may_control": may_control(Actor.person(user, Via.PAGE), workload),
     }
 

@@ -291,7 +291,11 @@ def values_of(content: Mapping[str, Any]) -> dict[str, Any]:
         if name in _LISTS:
             shown[name] = ",".join(value)
         elif name in _PAIRS:
-            shown[name] = "\n".join(f"{key}={text}" for key, text in value.items())
+            shown[name] = "\n".join(
+                # A value that is not shown has to be written anew: the form refuses a line without one.
+                key if text is None else f"{key}={text}"
+                for key, text in value.items()
+            )
         elif name != "command":
             shown[name] = value
     shown["time_limit_seconds"] = content.get("time_limit", "")

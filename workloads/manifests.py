@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from chamber.errors import Refusal, TooLarge
 from teams.durations import duration_text
-from workloads import quantities
+from workloads import quantities, variables
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest, Unreadable, parse_all
+
+if TYPE_CHECKING:
+    from chamber.models import User
 
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 20
@@ -169,9 +172,11 @@ def _lines(node: yaml.Node, place: str) -> dict[str, int]:
 
 
 def content_of(
-    workload: Workload, pool_slugs: Mapping[str, str], *, needs: Sequence[Workload] = ()
+    workload: Workload, pool_slugs: Mapping[str, str], *, user: "User", needs: Sequence[Workload] = ()
 ) -> dict[str, Any]:
     """Return what a workload was asked for, as a submission would say it again; defaults are left out.
+
+    Values of variables that the user may not see are None, which a submission refuses: nothing else is run instead.
 
     `needs` are those that it starts after. `pool_slugs` gives the slugs of the pools by their ids as text. The
     workload's team must be loaded.
@@ -183,7 +188,7 @@ def content_of(
         "priority": workload.priority,
         "image": workload.image,
         "command": workload.command,
-        "environment": workload.environment,
+        "environment": variables.told(user, workload),
         "labels": workload.labels or {},
         "annotations": workload.annotations or {},
         "pods": workload.pods,

@@ -40,6 +40,11 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         help_text="How many slices it asks for, one a pod; null where it may take whole GPUs."
     )
     cpu = GpusField(source="cpu_milli", read_only=True, help_text="CPU cores.")
+    environment = serializers.DictField(
+        child=serializers.CharField(allow_null=True),
+        read_only=True,
+        help_text="Its variables; values are null but to its owner and to who manages the team's workloads.",
+    )
     labels = serializers.SerializerMethodField(help_text="What its pods bear besides Chamber's own labels.")
     annotations = serializers.SerializerMethodField(
         help_text="What its pods bear besides Chamber's own annotations."

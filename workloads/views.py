@@ -251,7 +251,7 @@ def _form_page(request: HttpRequest, form: forms.SubmitForm, *, status: int = 20
 
 def _content_of(request: HttpRequest, slug: str) -> dict[str, object]:
     slugs = {str(pk): pool for pk, pool in Pool.objects.values_list("pk", "slug")}
-    return manifests.content_of(_found(request, slug), slugs)
+    return manifests.content_of(_found(request, slug), slugs, user=_user(request))
 
 
 def _example(request: HttpRequest) -> str:

@@ -134,7 +134,7 @@ def test_a_default_is_told_and_not_asked_for_when_it_is_submitted_again(owner: U
     workload = submitted(owner, cpu=3)
     shown = WorkloadShape(workload).data
     assert (shown["cpu"], shown["memory_mib"], shown["defaults"]) == (3, 75 * GIB, ["memory"])
-    content = manifests.content_of(workload, {})
+    content = manifests.content_of(workload, {}, user=owner)
     assert content["cpu"] == 3
     assert "memory_mib" not in content
 

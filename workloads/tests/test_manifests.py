@@ -115,7 +115,7 @@ def test_a_workload_written_and_read_again_asks_for_the_same(team: Team, owner: 
         gpu_types=["H100"],
         priority=100,
     )
-    text = manifests.to_yaml(manifests.content_of(workload, {}))
+    text = manifests.to_yaml(manifests.content_of(workload, {}, user=owner))
     (asked,) = manifests.parse(text)
     assert isinstance(asked, SubmissionRequest)
     assert (asked.pods, asked.starting_pods, asked.gpu_milli) == (4, 2, 500)

@@ -30,7 +30,7 @@ def test_they_are_kept_told_and_submitted_again(owner: User, pool: Pool) -> None
     workload.refresh_from_db()
     shown = WorkloadShape(workload).data
     assert {key: shown[key] for key in given} == given
-    content = manifests.content_of(workload, {})
+    content = manifests.content_of(workload, {}, user=owner)
     assert {key: content[key] for key in given} == given
     assert parsed(labels={"epochs": 3}).labels == {"epochs": "3"}
 
