@@ -16,6 +16,8 @@ from chamber.http import page
 from chamber.standing import Allowed, Standing
 from teams import trail
 from teams.actors import Via
+from teams.chain import duty
+from teams.chain.export import SealedExport
 from teams.models import AuditEvent, Team
 from teams.permissions import Permission, may_anywhere, paths_where
 from teams.querysets import AuditEventQuerySet
@@ -45,6 +47,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "filters": filters,
         "wrong": wrong,
         "doors": list(Via),
+        "chain": duty.standing(),
         "team_choices": _team_options(user, filters.team),
     }
     return page(request, "teams/audit.html", context, status=422 if wrong else 200)
@@ -52,11 +55,24 @@ def audit(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def export(request: HttpRequest) -> HttpResponseBase:
-    """Send all that the address asks for, as CSV."""
+    """Send all that the address asks for, as CSV; with `form=jsonl` as lines of JSON with their seals."""
     user = person(request)
     require_reader(user)
-    rows = Filters.read(request.GET).apply(AuditEvent.objects.visible_to(user), user)
-    return sent(request, rows, Standing.of(request))
+    filters = Filters.read(request.GET)
+    rows = filters.apply(AuditEvent.objects.visible_to(user), user)
+    if request.GET.get("form") != "jsonl":
+        return sent(request, rows, Standing.of(request))
+    return sent(request, rows, Standing.of(request), sealed_by=chosen_by(filters, user))
+
+
+def chosen_by(filters: Filters, user: "User") -> dict[str, str]:
+    """Return by what rows are chosen: the filters, and the teams where the reader's role does not reach all."""
+    paths = paths_where(user, Permission.VIEW_AUDIT)
+    if Team.objects.filter(depth=0, path__in=paths).exists():
+        return filters.given
+    return filters.given | {
+        "readable": ", ".join(Team.objects.filter(path__in=paths).values_list("slug", flat=True))
+    }
 
 
 def require_reader(user: "User") -> None:
@@ -65,12 +81,23 @@ def require_reader(user: "User") -> None:
         raise NotAllowed("Your role does not let you read the audit trail.")
 
 
-def sent(request: HttpRequest, rows: AuditEventQuerySet, standing: Standing) -> HttpResponseBase:
+def sent(
+    request: HttpRequest,
+    rows: AuditEventQuerySet,
+    standing: Standing,
+    *,
+    sealed_by: dict[str, str] | None = None,
+) -> HttpResponseBase:
     """Return the rows as a file that is written while it is sent, so that it may be of any length.
+
+    CSV, newest first; where `sealed_by` tells the filters, lines of JSON with their seals in the order of the chain.
 
     It ends where its reader may not read the trail of a team any more of which they could when it began.
     """
-    written = Export(rows)
+    written = Export(rows) if sealed_by is None else SealedExport(rows, sealed_by)
+    kind, ending = (
+        ("text/csv; charset=utf-8", "csv") if sealed_by is None else ("application/x-ndjson", "jsonl")
+    )
     began_with: list[str] = []
 
     def sees(user: "User") -> bool:
@@ -83,20 +110,20 @@ def sent(request: HttpRequest, rows: AuditEventQuerySet, standing: Standing) -> 
         content = _in_threads(written, standing.allowed(sees))
     else:
         content = _in_turn(written, lambda: standing.holds(sees))
-    response = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y-%m-%d}.csv"'
+    response = StreamingHttpResponse(content, content_type=kind)
+    response["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y-%m-%d}.{ending}"'
     response["Cache-Control"] = "no-store"
     return response
 
 
-async def _in_threads(written: Export, allowed: Allowed) -> AsyncIterator[str]:
+async def _in_threads(written: Export | SealedExport, allowed: Allowed) -> AsyncIterator[str]:
     yield written.begin()
     go_on = database_sync_to_async(written.go_on, thread_sensitive=False)
     while await allowed() and (text := await go_on()):
         yield text
 
 
-def _in_turn(written: Export, holds: Callable[[], bool]) -> Iterator[str]:
+def _in_turn(written: Export | SealedExport, holds: Callable[[], bool]) -> Iterator[str]:
     yield written.begin()
     while holds() and (text := written.go_on()):
         yield text
