@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "queue": (f"{_COMMANDS}.organisation:queue", "Show a pool's queue in order, with reasons."),
         "top": (f"{_COMMANDS}.top:top", "Show who holds GPUs, and what they make of them."),
         "people": (f"{_COMMANDS}.people:people", "Let people in, and put them out."),
+        "audit": (f"{_COMMANDS}.audit:audit", "Show who did what; export and verify the audit trail."),
         "diff": (f"{_COMMANDS}.apply:diff", "Show what a file of pools and teams would change."),
         "apply": (f"{_COMMANDS}.apply:apply", "Make pools and teams as a file says."),
     },

@@ -145,6 +145,19 @@ class Client:
                 raise _refusal(response)
             yield from parse_stream(response.iter_lines(), last_id)
 
+    def text(self, path: str, params: Params | None = None) -> Iterator[str]:
+        """Yield a text of any length as it comes."""
+        headers = {"Accept": "*/*"}
+        try:
+            with self._http.stream("GET", path, params=params, headers=headers) as response:
+                self._hear(response)
+                if response.is_error:
+                    response.read()
+                    raise _refusal(response)
+                yield from response.iter_text()
+        except httpx.TransportError as error:
+            raise unreachable(self.login.url, error) from error
+
     def _json(
         self,
         method: str,
