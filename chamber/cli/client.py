@@ -145,11 +145,11 @@ class Client:
                 raise _refusal(response)
             yield from parse_stream(response.iter_lines(), last_id)
 
-    def text(self, path: str, params: Params | None = None) -> Iterator[str]:
+    def text(self, path: str, params: Params | None = None, *, method: str = "GET") -> Iterator[str]:
         """Yield a text of any length as it comes."""
         headers = {"Accept": "*/*"}
         try:
-            with self._http.stream("GET", path, params=params, headers=headers) as response:
+            with self._http.stream(method, path, params=params, headers=headers) as response:
                 self._hear(response)
                 if response.is_error:
                     response.read()

@@ -1,7 +1,7 @@
 """The audit trail: its page, and its export for pages and API alike."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from channels.db import database_sync_to_async
 from django.core.handlers.asgi import ASGIRequest
@@ -26,6 +26,20 @@ from teams.views.requests import person
 
 if TYPE_CHECKING:
     from chamber.models import User
+
+CSV, LINES = "text/csv; charset=utf-8", "application/x-ndjson"
+
+
+class Written(Protocol):
+    """A file in parts."""
+
+    def begin(self) -> str:
+        """Return the first part."""
+        ...
+
+    def go_on(self) -> str:
+        """Return the next part; "" where there are no more."""
+        ...
 
 
 @require_safe
@@ -94,10 +108,6 @@ def sent(
 
     It ends where its reader may not read the trail of a team any more of which they could when it began.
     """
-    written = Export(rows) if sealed_by is None else SealedExport(rows, sealed_by)
-    kind, ending = (
-        ("text/csv; charset=utf-8", "csv") if sealed_by is None else ("application/x-ndjson", "jsonl")
-    )
     began_with: list[str] = []
 
     def sees(user: "User") -> bool:
@@ -105,25 +115,42 @@ def sent(
         began_with.extend(() if began_with else now)  # the first look is before the first row
         return bool(now) and all(path.startswith(now) for path in began_with)
 
+    name = f"audit-{timezone.now():%Y-%m-%d}"
+    if sealed_by is None:
+        return written_while_sent(request, Export(rows), standing, sees, name=f"{name}.csv", kind=CSV)
+    sealed = SealedExport(rows, sealed_by)
+    return written_while_sent(request, sealed, standing, sees, name=f"{name}.jsonl", kind=LINES)
+
+
+def written_while_sent(
+    request: HttpRequest,
+    written: Written,
+    standing: Standing,
+    sees: Callable[["User"], bool],
+    *,
+    name: str,
+    kind: str,
+) -> HttpResponseBase:
+    """Return a file of any length that is written while it is sent, and ends where its reader no longer `sees` it."""
     content: Any
     if isinstance(request, ASGIRequest):
         content = _in_threads(written, standing.allowed(sees))
     else:
         content = _in_turn(written, lambda: standing.holds(sees))
     response = StreamingHttpResponse(content, content_type=kind)
-    response["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y-%m-%d}.{ending}"'
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["Cache-Control"] = "no-store"
     return response
 
 
-async def _in_threads(written: Export | SealedExport, allowed: Allowed) -> AsyncIterator[str]:
-    yield written.begin()
+async def _in_threads(written: Written, allowed: Allowed) -> AsyncIterator[str]:
+    yield await database_sync_to_async(written.begin, thread_sensitive=False)()
     go_on = database_sync_to_async(written.go_on, thread_sensitive=False)
     while await allowed() and (text := await go_on()):
         yield text
 
 
-def _in_turn(written: Export | SealedExport, holds: Callable[[], bool]) -> Iterator[str]:
+def _in_turn(written: Written, holds: Callable[[], bool]) -> Iterator[str]:
     yield written.begin()
     while holds() and (text := written.go_on()):
         yield text

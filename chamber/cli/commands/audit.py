@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -100,10 +101,13 @@ def export(file: Path, **filters: str | None) -> None:
     between them not. Rows of the last seconds are not sealed yet, and left out.
     """
     last = ""
-    with connect() as client, click.open_file(str(file), "w", encoding="utf-8") as written:
-        for part in client.text("audit/export/", {**_asked(filters), "format": "jsonl"}):
-            written.write(part)
-            last = (last + part)[-200:]
+    with connect() as client:
+        parts = client.text("audit/export/", {**_asked(filters), "format": "jsonl"})
+        first = next(parts, "")  # what is refused leaves no file
+        with click.open_file(str(file), "w", encoding="utf-8") as written:
+            for part in chain([first], parts):
+                written.write(part)
+                last = (last + part)[-200:]
     ending = last.rstrip("\n").rpartition("\n")[2]
     if not ending.startswith('{"rows": '):
         raise Failure("The connection ended before all was sent: export it again.")
