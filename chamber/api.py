@@ -14,6 +14,7 @@ from chamber import api_accounts, api_version
 from chamber.factors import api as factors
 from chamber.oidc import api as oidc
 from chamber.people import api as people
+from chamber.people.export_views import PersonExportDoor
 from chamber.services import api as services
 
 
@@ -64,6 +65,7 @@ urlpatterns = [
         oidc.PersonProvider.as_view(),
         name="api-person-provider",
     ),
+    path("people/<str:username>/export/", PersonExportDoor.as_view(), name="api-person-export"),
     path("people/<str:username>/sessions/", people.PersonSessions.as_view(), name="api-person-sessions"),
     path(
         "people/<str:username>/sessions/<int:session_id>/",

@@ -242,6 +242,10 @@ CHAMBER_KEEP_AUDIT_DAYS = env.integer_or_none("CHAMBER_KEEP_AUDIT_DAYS", low=30,
 CHAMBER_KEEP_LOG_DAYS = env.integer_or_none("CHAMBER_KEEP_LOG_DAYS", low=1, high=36_500)
 CHAMBER_KEEP_SAMPLE_DAYS = env.integer_or_none("CHAMBER_KEEP_SAMPLE_DAYS", low=2, high=36_500)
 CHAMBER_KEEP_CYCLE_DAYS = env.integer("CHAMBER_KEEP_CYCLE_DAYS", 7, low=1, high=365)
+# What signs the chain of the audit trail, and is not in the database; without one, the secret key. Those that were used
+# before prove what they signed.
+AUDIT_KEY = env.text("CHAMBER_AUDIT_KEY", "")
+AUDIT_KEYS_BEFORE = tuple(env.text("CHAMBER_AUDIT_KEYS_BEFORE", "").replace(",", " ").split())
 # The image that this server runs, which the agents of clusters can have too: named in the commands that install them.
 CHAMBER_IMAGE = env.text("CHAMBER_IMAGE", "")
 # Which GPUs count as idle though a workload holds them: used less than this, in every figure of so long a time.
@@ -260,6 +264,8 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "forget what is old": stores.duty("workloads.tasks.forget_old", every_seconds=600),
     "forget logs": stores.duty("agentlink.tasks.forget_logs", every_seconds=600),
     "forget nodes": stores.duty("agentlink.tasks.forget_nodes", every_seconds=3600),
+    "seal the audit trail": stores.duty("teams.tasks.seal_audit", every_seconds=5),
+    "check the audit trail": stores.duty("teams.tasks.check_audit", every_seconds=60),
     "forget sign-ins": stores.duty("chamber.tasks.forget_sign_ins", every_seconds=3600),
     "roll up usage": stores.duty("scheduling.tasks.roll_up_usage", every_seconds=3600),
     "roll up GPU use": stores.duty("agentlink.tasks.roll_up_gpu_use", every_seconds=3600),

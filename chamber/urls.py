@@ -7,6 +7,7 @@ from chamber.factors import sign_in as factors_sign_in
 from chamber.factors import views as factors
 from chamber.metrics.view import metrics
 from chamber.oidc import views as oidc
+from chamber.people import export_views
 from chamber.people import views as people
 from chamber.scim import views as scim
 from chamber.services import views as services
@@ -57,11 +58,13 @@ chamber_patterns = (
         path("settings/factors/codes/", factors.codes, name="factor-codes"),
         path("settings/factors/<int:factor_id>/rename/", factors.rename, name="factor-rename"),
         path("settings/factors/<int:factor_id>/remove/", factors.remove, name="factor-remove"),
+        path("settings/export/", export_views.export_own, name="export-own"),
         path("people/", people.people, name="people"),
         path("people/<str:username>/", people.one, name="person"),
         path("people/<str:username>/link/", people.link, name="person-link"),
         path("people/<str:username>/disable/", people.disable, name="person-disable"),
         path("people/<str:username>/enable/", people.enable, name="person-enable"),
+        path("people/<str:username>/export/", export_views.export, name="person-export"),
         path("people/<str:username>/end-sessions/", people.end_sessions, name="person-end-sessions"),
         path("people/<str:username>/reset-factors/", people.reset_factors, name="person-reset-factors"),
         path(

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from teams.api.audit import AuditExport, AuditTrail
+from teams.api.audit import AuditChainState, AuditExport, AuditTrail
 from teams.api.declaration import Declared
 from teams.api.groups import GroupDetail, GroupPeople, GroupPerson, Groups
 from teams.api.members import MemberDetail, Members
@@ -35,5 +35,6 @@ urlpatterns = [
     path("sign-in/groups/", SignInGroups.as_view(), name="api-sign-in-groups"),
     path("sign-in/groups/<uuid:binding_id>/", SignInGroup.as_view(), name="api-sign-in-group"),
     path("audit/", AuditTrail.as_view(), name="api-audit"),
+    path("audit/chain/", AuditChainState.as_view(), name="api-audit-chain"),
     path("audit/export/", AuditExport.as_view(), name="api-audit-export"),
 ]

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from chamber import origin
 from teams.actors import Actor
+from teams.chain.events import mark_of
 from teams.models import AuditEvent, Team
 
 MAX_NAME = 120
@@ -45,7 +46,7 @@ def record(
     before, after = changed(before or {}, after or {})
     client = origin.now()
     place = target if team is None and isinstance(target, Team) else team
-    return AuditEvent.objects.create(
+    event = AuditEvent(
         at=timezone.now(),
         user=by.user,
         actor=by.name,
@@ -61,6 +62,9 @@ def record(
         before=before,
         after=after,
     )
+    event.mark = mark_of(event)
+    event.save(force_insert=True)
+    return event
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

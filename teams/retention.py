@@ -6,7 +6,8 @@ from enum import StrEnum
 from django.conf import settings
 from django.db import transaction
 
-from teams.models import AuditEvent, Horizon
+from teams.chain import sealing
+from teams.models import Horizon
 
 BATCH = 1000
 
@@ -52,7 +53,8 @@ def before(kind: Kind, horizon: datetime, now: datetime) -> datetime:
 
 
 def forget_audit(before: datetime) -> int:
-    """Delete the audit events that lie before, some of them: call it again while it returns a whole `BATCH`."""
-    old = AuditEvent.objects.filter(at__lt=before).order_by("at").values_list("pk", flat=True)[:BATCH]
-    deleted, _ = AuditEvent.objects.filter(pk__in=list(old)).delete()
-    return deleted
+    """Delete the audit events that lie before, some of them: call it again while it returns a whole `BATCH`.
+
+    Only those that are in the chain, from its beginning on: what is left can be checked.
+    """
+    return sealing.forget(before, BATCH)

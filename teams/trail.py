@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlencode
 from uuid import UUID
@@ -53,6 +54,8 @@ class Filters:
     actor: str = ""
     action: str = ""
     via: str = ""
+    target: str = ""
+    address: str = ""
     since: str = ""
     until: str = ""
 
@@ -63,17 +66,23 @@ class Filters:
         return cls(**given)
 
     @property
+    def given(self) -> dict[str, str]:
+        """Return the filters that are set, by their names."""
+        values = {name: str(getattr(self, name)) for name in self.__slots__}
+        return {name: value for name, value in values.items() if value}
+
+    @property
     def query(self) -> str:
         """Return the filters that are set, as an address has them."""
-        given = {name: getattr(self, name) for name in self.__slots__}
-        return urlencode({name: value for name, value in given.items() if value})
+        return urlencode(self.given)
 
     def apply(self, rows: AuditEventQuerySet, user: "User") -> AuditEventQuerySet:
         """Keep what matches; one `Refusal` of all values that are none, `NotVisible` where all that is wrong is a team
         or person that this user does not know.
         """
         seen, refused = rows, []
-        steps = (self._of_team, self._of_actor, self._of_action, self._of_via, self._since, self._until)
+        of = (self._of_team, self._of_actor, self._of_action, self._of_via, self._of_target, self._of_address)
+        steps = (*of, self._since, self._until)
         for step in steps:
             try:
                 rows = step(rows, seen, user)
@@ -124,6 +133,29 @@ class Filters:
         if self.via and self.via not in set(Via):
             raise Refusal(f"via is {self.via!r}; allowed are {', '.join(Via)}.", field="via")
         return rows.filter(via=self.via) if self.via else rows
+
+    def _of_target(
+        self, rows: AuditEventQuerySet, seen: AuditEventQuerySet, _user: "User"
+    ) -> AuditEventQuerySet:
+        if not self.target:
+            return rows
+        # Its name at the time, or its id, which stays.
+        wanted = Q(target_name=self.target) | Q(target_id=self.target)
+        if not seen.filter(wanted).exists():
+            text = f"Nothing that is called {self.target!r} stands in the audit trail, as far as your role reaches."
+            raise NotVisible(text, field="target")
+        return rows.filter(wanted)
+
+    def _of_address(
+        self, rows: AuditEventQuerySet, _seen: AuditEventQuerySet, _user: "User"
+    ) -> AuditEventQuerySet:
+        if not self.address:
+            return rows
+        try:
+            return rows.filter(address=str(ip_address(self.address)))
+        except ValueError as error:
+            text = f"address is {self.address!r}; give one such as 192.0.2.7 or 2001:db8::7."
+            raise Refusal(text, field="address") from error
 
     def _since(
         self, rows: AuditEventQuerySet, _seen: AuditEventQuerySet, _user: "User"

@@ -83,6 +83,7 @@ WITH_A_SERVER = [
     " -H 'Content-Type: application/json' \\\n"
     """    -d '{"username": "bob", "name": "Bob Noyce", "team": "nlp", "role": "viewer", "mail": false}'""",
     f'{PEOPLE}: chamber service-accounts create ci --team nlp --role researcher --description "GitLab, group nlp"',
+    f"{PEOPLE}: chamber audit --who ada --since 2030-01-31",
 ]
 BY_ITSELF = [
     "README.md: .venv/bin/chamber simulate my-organisation.yaml",
@@ -329,7 +330,7 @@ def by_chamber(block: Block) -> Block:
 def test_what_the_pages_say_of_the_command_line_works(
     team: Deployment, shell: dict[str, str], tmp_path: Path
 ) -> None:
-    readme, api, login, submit, several, listing, people, by_api, programs = (
+    readme, api, login, submit, several, listing, people, by_api, programs, trail = (
         by_chamber(BY_NAME[name]) for name in WITH_A_SERVER
     )
     signed_in = f"--url {team.web_url} --username rosa --password-stdin <<< {PASSWORD}"
@@ -373,6 +374,8 @@ def test_what_the_pages_say_of_the_command_line_works(
     with team.api("lena") as lead:
         shell["TOKEN"] = lead.headers["Authorization"].removeprefix("Bearer ")
     assert "/welcome/" in here(by_api)
+    replacing(login, {"--url https://chamber.example.org": signed_in.replace("rosa", "olga")})
+    assert "The chain holds: " in here(trail)
 
 
 ORGANISATION = """

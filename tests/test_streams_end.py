@@ -19,13 +19,14 @@ from agentlink.tests.logs.conftest import Scripted
 from chamber import consumers, requirement, sessions, standing
 from chamber.models import ApiToken, Scope, User
 from chamber.people import actions as people
+from chamber.people.export import begin_export
 from chamber.services import actions as services
 from chamber.tokens import Wanted, create_token, revoke_token
 from teams import actions, trail
-from teams.actors import Actor
+from teams.actors import Actor, Via
 from teams.models import AuditEvent, Binding, Role
 from teams.tests.factories import bind, make_team
-from teams.views.audit import sent
+from teams.views.audit import sent, written_while_sent
 from workloads import watch as watching
 from workloads.models import Status, Workload
 
@@ -221,6 +222,30 @@ async def test_an_export_of_the_trail_ends_for_whom_may_not_read_it_any_more(
     answer: Any = sent(request, rows, standing.Standing(reader.user.pk, **held))
     lines = aiter(answer)
     assert [await anext(lines) for _ in range(2)][1].count(b"\r\n") == 1
+    await in_database(lambda: people.disable(by=SYSTEM, user=reader.user))
+    assert [each async for each in lines] == []
+
+
+@pytest.mark.parametrize("door", ["session", "token"])
+async def test_an_export_of_a_person_ends_for_whom_may_not_read_it_any_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    reader = await in_database(Reader, place.owner)
+    request = AsyncRequestFactory().post("/settings/export/")
+    held: dict[str, Any] = (
+        {"session_key": reader.cookie}
+        if door == "session"
+        else {"token": await in_database(ApiToken.objects.get)}
+    )
+    written = await in_database(
+        lambda: begin_export(by=Actor.person(reader.user, Via.PAGE), user=reader.user)
+    )
+    still = standing.Standing(reader.user.pk, **held)
+    answer: Any = written_while_sent(
+        request, written, still, lambda _: True, name="x", kind="application/json"
+    )
+    lines = aiter(answer)
+    assert b"profile" in await anext(lines)
     await in_database(lambda: people.disable(by=SYSTEM, user=reader.user))
     assert [each async for each in lines] == []
 

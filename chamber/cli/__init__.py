@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             f"{_COMMANDS}.services:service_accounts",
             "Make what programs sign in as, and their tokens.",
         ),
+        "audit": (f"{_COMMANDS}.audit:audit", "Show who did what; export and verify the audit trail."),
         "diff": (f"{_COMMANDS}.apply:diff", "Show what a file of pools and teams would change."),
         "apply": (f"{_COMMANDS}.apply:apply", "Make pools and teams as a file says."),
     },

@@ -156,6 +156,19 @@ class Client:
             if not _waited(response, until):
                 raise _refusal(response)
 
+    def text(self, path: str, params: Params | None = None, *, method: str = "GET") -> Iterator[str]:
+        """Yield a text of any length as it comes."""
+        headers = {"Accept": "*/*"}
+        try:
+            with self._http.stream(method, path, params=params, headers=headers) as response:
+                self._hear(response)
+                if response.is_error:
+                    response.read()
+                    raise _refusal(response)
+                yield from response.iter_text()
+        except httpx.TransportError as error:
+            raise unreachable(self.login.url, error) from error
+
     def _json(
         self,
         method: str,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from chamber.doctor import (
     address,
+    audit,
     bell,
     database,
     disk,
@@ -55,6 +56,7 @@ CHECKS = (
     # Agents that are not reached for want of sockets are no fault of theirs.
     Check("heartbeats", processes.heartbeats, Needs.TABLES, also=Needs.SOCKETS),
     Check("agents", processes.agents, Needs.TABLES),
+    Check("audit", audit.chain, Needs.TABLES),
 )
 
 

@@ -14,7 +14,7 @@ from chamber.doctor.database import on_postgresql
 from chamber.serving import surroundings
 from scheduling.models import Cycle, UsageSample
 from teams import retention
-from teams.models import AuditEvent
+from teams.models import AuditEvent, AuditSeal, AuditUnsealed
 from teams.retention import Kind
 from workloads.models import Attempt, Dependency, Event, Workload
 
@@ -41,7 +41,7 @@ KINDS = (
         (Workload, "created_at"),
     ),
     Held("logs of pods", Kind.LOGS, (PodLog,), (PodLog, "created_at")),
-    Held("audit trail", Kind.AUDIT, (AuditEvent,), (AuditEvent, "at")),
+    Held("audit trail", Kind.AUDIT, (AuditEvent, AuditSeal, AuditUnsealed), (AuditEvent, "at")),
     Held("samples of use", Kind.SAMPLES, (UsageSample, GpuUse, GpuUseSample), (UsageSample, "minute")),
     Held("cycles", Kind.CYCLES, (Cycle,), (Cycle, "began_at")),
 )

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chamber import __version__
-from chamber.metrics import history, mails, processes, requests, tables, use
+from chamber.metrics import audit, history, mails, processes, requests, tables, use
 
 logger = logging.getLogger(__name__)
 
@@ -18,11 +18,11 @@ class Deployment(Collector):
     """Everything that is known of a deployment, from its database and its Redis, whichever process is asked."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return all families (13 queries); without the database, those that need none."""
+        """Return all families (16 queries); without the database, those that need none."""
         yield InfoMetricFamily("chamber_build", "The version that answers.", value={"version": __version__})
         try:
             names, now = tables.Names.read(), timezone.now()
-            families = [*tables.read(names, now), *use.read(names, now), *history.read(names)]
+            families = [*tables.read(names, now), *use.read(names, now), *history.read(names), *audit.read()]
         except DatabaseError as error:
             logger.warning("The database does not answer, /metrics goes without what it tells: %s", error)
             families = []

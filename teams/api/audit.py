@@ -21,10 +21,11 @@ from chamber.standing import Standing
 from chamber.words import nearest
 from teams.api import shapes
 from teams.api.requests import person
+from teams.chain import duty
 from teams.models import AuditEvent
 from teams.querysets import AuditEventQuerySet
 from teams.trail import Filters
-from teams.views.audit import require_reader, sent
+from teams.views.audit import chosen_by, require_reader, sent
 
 TARGET = ("target_kind", "target_id")
 
@@ -35,6 +36,8 @@ PARAMETERS = [
     OpenApiParameter(
         "action", str, description="One act, such as team.moved, or all of a kind, such as team."
     ),
+    OpenApiParameter("target", str, description="On what: a name as it was then, or an id."),
+    OpenApiParameter("address", str, description="From which client's address."),
     OpenApiParameter("via", str, description="page, api, cli, agent or system."),
     OpenApiParameter("since", str, description="From this day or time on."),
     OpenApiParameter("until", str, description="Until the end of this day, or before this time."),
@@ -97,15 +100,45 @@ class Csv(BaseRenderer):
         return json.dumps(data).encode()
 
 
+class SealedLines(Csv):
+    """Lets a client ask for lines of JSON with the seals, which `chamber audit verify FILE` checks."""
+
+    media_type = "application/x-ndjson"
+    format = "jsonl"
+
+
 class AuditExport(APIView):
-    """The trail as CSV."""
+    """The trail as CSV, or as lines of JSON with its seals."""
 
-    renderer_classes = (Csv, JSONRenderer)
+    renderer_classes = (Csv, SealedLines, JSONRenderer)
 
-    @extend_schema(parameters=PARAMETERS, responses={(200, "text/csv"): OpenApiTypes.STR})
+    @extend_schema(
+        parameters=PARAMETERS,
+        responses={
+            (200, "text/csv"): OpenApiTypes.STR,
+            (200, "application/x-ndjson"): OpenApiTypes.STR,
+        },
+    )
     def get(self, request: Request) -> HttpResponseBase:
-        """Return all that matches, newest first; 403 where no role of yours reads the trail."""
+        """Return all that matches, newest first, as CSV; with `?format=jsonl` what is sealed of it, in the order of the
+        chain. 403 where no role of yours reads the trail.
+        """
+        user = person(request)
+        require_reader(user)
+        limits.require_stream(user)
+        if not isinstance(request.accepted_renderer, SealedLines):
+            return sent(request._request, _asked(request), Standing.of(request))
+        asked = request.query_params
+        chosen = {name: asked[name] for name in TARGET if asked.get(name)}
+        chosen |= chosen_by(Filters.read(asked), user)
+        return sent(request._request, _asked(request), Standing.of(request), sealed_by=chosen)
+
+
+class AuditChainState(APIView):
+    """The chain of the trail."""
+
+    @extend_schema(responses=shapes.AuditChainShape)
+    def get(self, request: Request) -> Response:
+        """Return how far the chain goes, and what its last check found; 403 where no role of yours reads the trail."""
         require_reader(person(request))
-        rows = _asked(request)
-        limits.require_stream(person(request))
-        return sent(request._request, rows, Standing.of(request))
+        return Response(shapes.AuditChainShape(duty.standing()).data)

@@ -531,3 +531,26 @@ class AuditShape(serializers.Serializer[Any]):
     agent = serializers.CharField(allow_null=True, help_text="What the client says it is.")
     before = serializers.DictField()
     after = serializers.DictField()
+
+
+class AuditChainShape(serializers.Serializer[Any]):
+    """The chain of the audit trail: its ends, and what the last check found."""
+
+    number = serializers.IntegerField(source="chain.number", help_text="Of the last row that is sealed.")
+    digest = serializers.CharField(source="chain.digest", help_text="Of that row; with its number, the head.")
+    deleted_up_to = serializers.IntegerField(
+        source="chain.anchor_number",
+        help_text="The number of the last row that was deleted because of its age.",
+    )
+    unsealed = serializers.IntegerField(source="waiting", help_text="Rows that are not sealed yet.")
+    holds = serializers.BooleanField(
+        help_text="Whether all rows that were checked fit; false before a check."
+    )
+    fault = serializers.CharField(
+        source="check.fault", default="", help_text="The first row that does not fit."
+    )
+    checked_up_to = serializers.IntegerField(source="check.number", default=0)
+    checked_at = serializers.DateTimeField(source="check.at", default=None, allow_null=True)
+    whole_checked_at = serializers.DateTimeField(
+        source="check.whole_at", default=None, allow_null=True, help_text="When every row was last checked."
+    )

@@ -2,6 +2,7 @@
 
 from teams.models.audit import AuditEvent
 from teams.models.binding import Binding, Role
+from teams.models.chain import AuditChain, AuditCheck, AuditSeal, AuditUnsealed
 from teams.models.horizon import Horizon
 from teams.models.policy import ANY, VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
 from teams.models.pool import (
@@ -23,7 +24,11 @@ __all__ = [
     "ANY",
     "CLUSTER_LABEL",
     "VOLUME_KINDS",
+    "AuditChain",
+    "AuditCheck",
     "AuditEvent",
+    "AuditSeal",
+    "AuditUnsealed",
     "Binding",
     "ElasticPreemption",
     "Fairness",

@@ -39,6 +39,9 @@ class AuditEvent(models.Model):
     # None, for a column that may be empty is added on SQLite without making the table anew, which loses its triggers.
     address = models.GenericIPAddressField(null=True, help_text="Of the client; empty where there is none.")
     agent = models.CharField(max_length=200, null=True, help_text="What the client says it is.")  # noqa: DJ001
+    mark = models.CharField(  # noqa: DJ001
+        max_length=80, null=True, editable=False, help_text="Shows that Chamber wrote the row."
+    )
     before = models.JSONField(default=dict)
     after = models.JSONField(default=dict)
 

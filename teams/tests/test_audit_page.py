@@ -20,7 +20,10 @@ from chamber.standing import Standing
 from teams import trail
 from teams.actors import Actor, Via
 from teams.audit import record
+from teams.chain import duty
+from teams.chain.files import verify
 from teams.models import AuditEvent, Role
+from teams.tests.chains import acts, unguarded
 from teams.tests.conftest import Acme, Api, SignIn
 from teams.tests.factories import actor, bind, make_org, make_team, member
 from teams.views.audit import sent
@@ -108,7 +111,7 @@ def test_a_day_is_meant_to_its_end(acted: Acme, sign_in: SignIn) -> None:
         ("actor=adamm", "There is no user &#x27;adamm&#x27;, or not for you. Did you mean &#x27;adam&#x27;?"),
         (
             "action=tea",
-            "action is &#x27;tea&#x27;; allowed are cluster, group, member, namespace, organisation, pool, service-account",
+            "action is &#x27;tea&#x27;; allowed are cluster, group, member, namespace, organisation, pool, service",
         ),
         ("action=pool.moved", "allowed are pool.created, pool.deleted, pool.edited."),
     ],
@@ -247,3 +250,53 @@ def test_an_export_under_way_ends_with_what_let_its_reader_read(
     else:
         other.delete()
     assert list(pieces) == []
+
+
+def test_the_page_tells_up_to_which_row_the_chain_holds(acme: Acme, sign_in: SignIn) -> None:
+    client = sign_in(acme.org_admin)
+    assert "The chain was not checked yet" in client.get(PAGE).content.decode()
+    rows = acts(acme.nlp, 3)
+    duty.look(timezone.now())
+    acts(acme.nlp, 1, sealed=False)
+    page = client.get(PAGE).content.decode()
+    assert "The chain holds up to row 3, checked" in page
+    assert "1 row not sealed yet." in page
+    with unguarded():
+        AuditEvent.objects.filter(pk=rows[1].pk).update(actor="nobody")
+    duty.look(timezone.now() + duty.WHOLE_EVERY)
+    page = client.get(PAGE).content.decode()
+    assert f"Row 2 ({rows[1].pk}) was changed" in page
+    assert "The chain holds up to row" in page
+
+
+def test_the_page_filters_by_what_it_was_about_and_by_address(acted: Acme, sign_in: SignIn) -> None:
+    client = sign_in(acted.org_admin)
+    assert actions_on(client.get(f"{PAGE}?target=NLP").content.decode()) == ["team.moved"]
+    assert actions_on(client.get(f"{PAGE}?target={acted.root.pk}").content.decode()) == ["team.renamed"]
+    many(acted, 1, address="2001:db8::7")
+    assert actions_on(client.get(f"{PAGE}?address=2001:DB8:0::7").content.decode()) == ["team.edited"]
+    wrong = client.get(f"{PAGE}?address=here")
+    assert (wrong.status_code, "address is &#x27;here&#x27;" in wrong.content.decode()) == (422, True)
+    assert client.get(f"{PAGE}?target=nothing").status_code == 422
+
+
+def test_the_page_exports_with_seals(acme: Acme, sign_in: SignIn) -> None:
+    acts(acme.nlp, 2)
+    answer = sign_in(acme.org_admin).get(f"{EXPORT}?form=jsonl&action=team.edited")
+    found = verify(answer.getvalue().decode().splitlines())
+    assert (found.rows, found.is_selection, found.fault) == (2, True, "")
+
+
+def test_the_api_tells_how_far_the_chain_goes(acme: Acme, api: Api) -> None:
+    assert api(acme.org_admin).get("/api/v1/audit/chain/").json() == {
+        **dict.fromkeys(("number", "deleted_up_to", "unsealed", "checked_up_to"), 0),
+        **dict.fromkeys(("digest", "fault"), ""),
+        "holds": False,
+        "checked_at": None,
+        "whole_checked_at": None,
+    }
+    acts(acme.nlp, 2)
+    duty.look(timezone.now())
+    told = api(acme.admin).get("/api/v1/audit/chain/").json()
+    assert (told["number"], told["checked_up_to"], told["holds"], told["fault"]) == (2, 2, True, "")
+    assert api(acme.lead).get("/api/v1/audit/chain/").status_code == 403

@@ -1,6 +1,7 @@
-"""`chamber people list, show, add, disable, enable, reset, sessions, factors, providers`."""
+"""`chamber people list, show, add, disable, enable, reset, sessions, factors, providers, export`."""
 
 import csv
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from chamber.cli.output import Column, Form, ago, output_option, show, show_one
 from chamber.cli.status import Exit, Failure
 
 ROLES = ["viewer", "researcher", "lead", "admin", "org-admin", "operator", "auditor"]
+EXPORT_ENDS = '"complete": true}\n'
 CSV_COLUMNS = ("username", "name", "email", "team", "role")
 
 PEOPLE = [
@@ -220,6 +222,26 @@ def providers(username: str, unlink: str | None, form: Form) -> None:
         else:
             rows = list(client.rows(_of(username, "providers")))
             show(rows, form, ACCOUNTS, name="provider", empty=f"{username} signs in by no provider.")
+
+
+@people.command()
+@click.argument("username")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="-")
+def export(username: str, file: Path) -> None:
+    """Write all that is kept about somebody to FILE (or stdout), as JSON: of you, as an organisation admin of anybody.
+
+    No password, token or other secret is in it. The audit trail notes that it was asked for.
+    """
+    last = ""
+    with connect() as client:
+        parts = client.text(_of(username, "export"), method="POST")
+        first = next(parts, "")  # what is refused leaves no file
+        with click.open_file(str(file), "w", encoding="utf-8") as written:
+            for part in chain([first], parts):
+                written.write(part)
+                last = (last + part)[-len(EXPORT_ENDS) :]
+    if last != EXPORT_ENDS:
+        raise Failure("The connection ended before all was sent: export it again.")
 
 
 def _show_links(made: list[Any], form: Form, *, name: str, empty: str = "") -> None:

@@ -1,5 +1,6 @@
 """`chamber people`: letting people in and putting them out from the command line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,15 @@ def test_by_which_providers_somebody_signs_in_is_listed_and_taken_away(olga: Use
     gone = run("people", "providers", "ada", "--unlink", "acme")
     assert gone.exit_code == Exit.NOT_FOUND
     assert "There is no account at an identity provider 'acme'" in gone.stderr
+
+
+def test_what_is_kept_about_a_person_is_written_to_a_file(
+    olga: User, run: Run, ada: User, tmp_path: Path
+) -> None:
+    file = tmp_path / "ada.json"
+    assert run("people", "export", "ada", str(file)).exit_code == 0
+    assert json.loads(file.read_text())["profile"]["username"] == "ada"
+    assert json.loads(run("people", "export", "olga").stdout)["complete"]
+    refused = run("people", "export", "nobody", str(tmp_path / "none.json"))
+    assert refused.exit_code == Exit.NOT_FOUND
+    assert not (tmp_path / "none.json").exists()

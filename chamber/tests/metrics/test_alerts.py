@@ -79,6 +79,12 @@ PROVOCATIONS: dict[str, Provocation] = {
         {"chamber_database_disk_free_bytes": "9e9x200", "chamber_database_disk_bytes": "100e9x200"},
         {"chamber_database_disk_free_bytes": "11e9x200", "chamber_database_disk_bytes": "100e9x200"},
     ),
+    "ChamberAuditChainBroken": only("chamber_audit_chain_holds", "0x200", "1x200"),
+    "ChamberAuditChainShorter": only("chamber_audit_sealed_rows", "100+1x100 150x100", "100+1x200"),
+    "ChamberAuditChainNotChecked": only(
+        'chamber_audit_chain_checked_timestamp_seconds{rows="new"}', "0x200", NOW, rows="new"
+    ),
+    "ChamberAuditRowsNotSealed": only("chamber_audit_unsealed_rows", "1001x200", "1000x200"),
     "ChamberMailsRefused": Provocation(
         {
             'chamber_mails_total{result="sent"}': "7x200",

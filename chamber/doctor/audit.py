@@ -1,0 +1,46 @@
+"""The chain of the audit trail, by what the duties that seal and check it leave behind."""
+
+from collections.abc import Iterator
+
+from django.utils import timezone
+
+from chamber.doctor.finding import Fact, Finding, seconds_text
+from chamber.words import count, plural
+from teams.chain.duty import CHECKED_WITHIN, SEALED_WITHIN, WHOLE_WITHIN, Standing, is_late, standing
+
+
+def chain() -> Iterator[Finding | Fact]:
+    """Look whether the chain held when it was last checked, and whether it is sealed and checked at all."""
+    found = standing()
+    check = found.check
+    if check is not None and check.fault:
+        yield Finding(
+            f"The audit trail was changed past Chamber, or its chain was. {check.fault}",
+            "Find out who can write to the database; compare with an export, and with the heads in older logs.",
+        )
+    if is_late(found.since, SEALED_WITHIN):
+        rows = f"{count(found.waiting, 'row')} {plural(found.waiting, 'waits', 'wait')}"
+        yield Finding(
+            f"Of the audit trail {rows} to be sealed, the first since {found.since:%Y-%m-%d %H:%M} UTC.",
+            "Look into the log of `chamber worker --queue duties`.",
+        )
+    yield from _last_checked(found)
+
+
+def _last_checked(found: Standing) -> Iterator[Finding | Fact]:
+    check = found.check
+    if check is None:
+        yield Fact("The audit trail's chain was not checked yet; a duty does within a minute.")
+        return
+    age = seconds_text((timezone.now() - check.at).total_seconds())
+    whole = f"every row {check.whole_at:%Y-%m-%d %H:%M} UTC" if check.whole_at else "every row not yet"
+    if is_late(check.at, CHECKED_WITHIN) or is_late(check.whole_at, WHOLE_WITHIN):
+        yield Finding(
+            f"The audit trail's chain was last checked {age} ago, {whole}.",
+            "Look into the log of `chamber worker --queue duties`, or check it by `chamber audit verify`.",
+        )
+    elif not check.fault:
+        yield Fact(
+            f"The audit trail's chain holds up to row {check.number:,}, checked {age} ago, {whole}. "
+            f"Its head: {check.number}:{check.digest}."
+        )

@@ -1,0 +1,95 @@
+"""The recurring check: what is new each time, every row once a day, for some seconds a time; and what it found."""
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Min
+from django.utils import timezone
+
+from teams.chain import sealing
+from teams.chain.checking import check, present, strangers
+from teams.chain.rows import Head
+from teams.models import AuditChain, AuditCheck, AuditUnsealed
+
+logger = logging.getLogger(__name__)
+
+CHECKS_FOR_SECONDS = 2.0
+"""Of each of both checks; other duties of the same worker wait meanwhile."""
+WHOLE_EVERY = timedelta(days=1)
+SEALED_WITHIN = timedelta(minutes=10)
+CHECKED_WITHIN = timedelta(minutes=10)
+WHOLE_WITHIN = 2 * WHOLE_EVERY
+
+
+def look(now: datetime) -> AuditCheck:
+    """Check what is new, and go on with the check of every row where one is due; store and return what was found.
+
+    One that found a fault begins there again each time, until what is there fits.
+    """
+    sealing.try_refused_again()
+    with suppress(sealing.HeadLost):  # the check tells it
+        sealing.seal()
+    last = AuditCheck.objects.filter(pk=1).first() or AuditCheck(pk=1, at=now)
+    before = last.fault
+    new = check(_place(last.number, last.digest), for_seconds=CHECKS_FOR_SECONDS)
+    last.at, last.number, last.digest = now, new.head.number, new.head.digest
+    last.fault = new.fault or _whole(last, now)
+    last.save()
+    if last.fault and last.fault != before:
+        logger.error("The audit trail's chain does not hold. %s", last.fault)
+    elif before and not last.fault:
+        logger.warning("The audit trail's chain holds again.")
+    if new.rows and not new.fault:
+        # Outside of the database: what it says later can be compared with this.
+        logger.info("The audit trail's chain holds up to %s.", new.head)
+    return last
+
+
+def _whole(last: AuditCheck, now: datetime) -> str:
+    """Go on with the check of every row, or begin it where it is due; return what does not fit."""
+    if last.whole_began_at is None:
+        if last.whole_at is not None and now - last.whole_at < WHOLE_EVERY:
+            return ""
+        last.whole_began_at, last.whole_number, last.whole_digest = now, 0, ""
+    found = check(_place(last.whole_number, last.whole_digest), for_seconds=CHECKS_FOR_SECONDS)
+    last.whole_number, last.whole_digest = found.head.number, found.head.digest
+    if found.fault or found.head.number < last.number:
+        return found.fault
+    if fault := strangers():
+        return fault
+    last.whole_at, last.whole_began_at = now, None
+    return ""
+
+
+def _place(number: int, digest: str) -> Head | None:
+    return Head(number, digest) if number else None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of the chain. `waiting` rows are not sealed, the oldest `since`; `check` is None before the first
+    check.
+    """
+
+    chain: AuditChain
+    check: AuditCheck | None
+    waiting: int
+    since: datetime | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the last check found that all fits; not while there was none."""
+        return self.check is not None and not self.check.fault
+
+
+def standing() -> Standing:
+    """Return what is known of the chain, nothing looked at anew (3 queries)."""
+    rows = AuditUnsealed.objects.filter(refused=False).aggregate(waiting=Count("*"), since=Min("event__at"))
+    return Standing(present(), AuditCheck.objects.filter(pk=1).first(), **rows)
+
+
+def is_late(moment: datetime | None, within: timedelta) -> bool:
+    """Return whether a moment is further back than it should be; False for none."""
+    return moment is not None and timezone.now() - moment > within
