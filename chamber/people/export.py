@@ -13,7 +13,7 @@ from uuid import UUID
 from allauth.account.models import EmailAddress
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from chamber import sessions
@@ -161,8 +161,8 @@ def _provisioned(user: User) -> list[Row]:
 
 
 def _tokens(user: User) -> list[Row]:
-    fields = ("name", "scope", "created_at", "expires_at", "revoked_at", "last_used_at")
-    return list(user.api_tokens.order_by("created_at").values(*fields))
+    fields = ("name", "scope", "created_at", "expires_at", "revoked_at", "last_used_at", "last_address")
+    return list(user.api_tokens.order_by("created_at").values(*fields, team_slug=F("team__slug")))
 
 
 def _links(user: User) -> list[Row]:
