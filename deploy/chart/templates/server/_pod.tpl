@@ -38,6 +38,12 @@
 {{- if $values.encryption.keysKey }}
 - {name: CHAMBER_ENCRYPTION_KEYS_FILE, value: /run/secrets/chamber/encryption_keys}
 {{- end }}
+{{- if $values.audit.keyKey }}
+- {name: CHAMBER_AUDIT_KEY_FILE, value: /run/secrets/chamber/audit_key}
+{{- end }}
+{{- if $values.audit.keysBeforeKey }}
+- {name: CHAMBER_AUDIT_KEYS_BEFORE_FILE, value: /run/secrets/chamber/audit_keys_before}
+{{- end }}
 {{- if $values.signIn.providersKey }}
 - {name: CHAMBER_IDENTITY_PROVIDERS_FILE, value: /run/secrets/chamber/identity_providers}
 {{- end }}
@@ -87,6 +93,12 @@
       {{- end }}
       {{- with $values.encryption.keysKey }}
       - {key: {{ . }}, path: encryption_keys}
+      {{- end }}
+      {{- with $values.audit.keyKey }}
+      - {key: {{ . }}, path: audit_key}
+      {{- end }}
+      {{- with $values.audit.keysBeforeKey }}
+      - {key: {{ . }}, path: audit_keys_before}
       {{- end }}
       {{- with $values.signIn.providersKey }}
       - {key: {{ . }}, path: identity_providers}
