@@ -129,6 +129,18 @@ def _turn_by_turn(found: Locals, gone: Mask, turn: Ints, pods: int) -> Ints:
     return first
 
 
+def test_a_workload_has_its_place_in_the_order_by_what_all_its_pods_lose() -> None:
+    """A pod of a goes first; then b and c, who lose 30 and 35 GPU-minutes, come before all of a, which loses 40."""
+    rows = [placed("a", "a", on="x0:0 x0:1", min_pods=1, started=20), placed("b", "a", on="x1:0", started=30)]
+    rows += [placed("c", "a", on="x1:1", started=35)]
+    rows += [placed(f"r{at}", "res", on=f"y{at // 2}:{at % 2}", priority=100) for at in range(4)]
+    rows.append(waiting("gang", "res", pods=3, priority=100, topology=Topology(required="rack")))
+    nodes = [node(f"{rack}{at}", 2, labels={"rack": rack}) for rack in "xy" for at in range(2)]
+    found = plan(nodes, TEAMS, rows, pool(topology=["rack"]))
+    assert preempted(found) == {"b", "c"}
+    assert [(row.workload, row.pods) for row in found.shrinks] == [("a", (1,))]
+
+
 def test_a_preferred_level_counts_inside_the_domain_where_the_victims_were() -> None:
     """A gang of two needs a block and would like a rack: b1 is emptied, and it goes to one rack of it."""
     nodes = [
