@@ -267,8 +267,8 @@ def test_where_those_of_the_cheapest_place_would_do_elsewhere_at_a_higher_price_
 
 
 def test_a_victim_that_the_next_cycle_would_let_take_its_place_back_stays() -> None:
-    """a and b are entitled to 2.5 GPUs each; a has the odd one, as its z comes first. When p and q have started, b has it,
-    as it holds more: after w had taken the place of v, b would be within its 3 GPUs and a above its 2."""
+    """a and b are entitled to 2.5 GPUs each; a has the odd one, as its z comes first. When p and q have started, b
+    has it, as it holds more: after w had taken the place of v, b would be within its 3 GPUs and a above its 2."""
     rows = [
         placed("a", "a", 2, on="n0:0,1"),
         placed("v", "b", on="n1:0"),
@@ -279,3 +279,15 @@ def test_a_victim_that_the_next_cycle_would_let_take_its_place_back_stays() -> N
     nodes = [node("n0", 4), node("n1", 1, labels={"disk": "ssd"}), node("n2", 1, labels={"disk": "hdd"})]
     found = plan(nodes, [team("a"), team("b"), team("r", reserved=1)], rows)
     assert (started(found), preempted(found)) == ({"p", "q"}, set())
+
+
+def test_of_the_cheapest_place_those_are_spared_without_whom_another_does() -> None:
+    """Emptying n0 costs less than what the order takes on n1: the halves of u, which is most above its share. As g goes
+    from n0 it also goes from n1, and there is place for w without a."""
+    rows = [placed("a", "t", on="n0:0", started=10), placed("g", "t", on="n0:1 n1:0", started=10)]
+    rows += [placed(name, "u", 0.5, on="n1:1", started=100) for name in "hi"]
+    rows.append(waiting("w", "r", 2, priority=100))
+    found = plan(
+        [node("n0", 2), node("n1", 3)], [team("t", reserved=3), team("u"), team("r", reserved=2)], rows
+    )
+    assert (preempted(found), nodes_of(found, "w")) == ({"g"}, ["n1"])

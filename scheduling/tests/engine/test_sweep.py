@@ -141,6 +141,19 @@ def test_a_workload_has_its_place_in_the_order_by_what_all_its_pods_lose() -> No
     assert [(row.workload, row.pods) for row in found.shrinks] == [("a", (1,))]
 
 
+def test_of_the_cheapest_domain_those_are_spared_without_whom_another_does() -> None:
+    """Emptying x costs less than what the order takes in y: the halves of c first. As a and b go from x they also go
+    from y, and there is place for the gang without d."""
+    rows = [placed("d", "a", on="x0:0", started=10)]
+    rows += [placed(name, "a", on=f"x0:{at} y0:{at}", started=10) for at, name in ((1, "a"), (2, "b"))]
+    rows += [placed(name, "c", 0.5, on="y0:0", started=100) for name in ("h", "i")]
+    rows.append(waiting("gang", "res", pods=3, priority=100, topology=Topology(required="rack")))
+    nodes = [node("x0", 3, labels={"rack": "x"}), node("y0", 4, labels={"rack": "y"})]
+    teams = [team("a", reserved=5), team("c"), team("res", reserved=3)]
+    found = plan(nodes, teams, rows, pool(topology=["rack"]))
+    assert (preempted(found), nodes_of(found, "gang")) == ({"a", "b"}, ["y0"])
+
+
 def test_a_preferred_level_counts_inside_the_domain_where_the_victims_were() -> None:
     """A gang of two needs a block and would like a rack: b1 is emptied, and it goes to one rack of it."""
     nodes = [
