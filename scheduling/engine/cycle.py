@@ -400,10 +400,11 @@ class PoolCycle:
             self.offer_again(head_left=True)
 
     def offer_again(self, elsewhere: Sequence[Candidate] = (), *, head_left: bool = False) -> list[str]:
-        """Offer what victims left over to the queue again, from its head, without victims; returns who starts.
+        """Offer what victims left over to the queue again, from its head, without victims; returns those that start.
 
-        ``elsewhere`` are those who wait in other pools and could use this one too: they come last. Where the head has
-        left the queue, somebody else is the head now, even if nobody starts.
+        If no blocked workload could start on it, nothing is offered, and the start reservation stays. ``elsewhere`` are
+        those that wait in other pools and could use this one too: they come last. Where the head has left the queue,
+        another workload is the head now, even if none starts.
         """
         if not elsewhere and not head_left and not self.waiting.any_might_start():
             return []
