@@ -9,10 +9,10 @@ from typing import Any
 
 from chamber.errors import NotVisible, Refusal
 from scheduling import told
+from scheduling.checker import Violation, check
 from scheduling.codec import decode_snapshot
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
-from scheduling.engine.checker import Violation, check
 from scheduling.models import Cycle
 from scheduling.signature import digest, engine_version
 from scheduling.translate import milliseconds, moment

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from scheduling import engine
 from scheduling.engine.types import Plan
 
-BESIDE = frozenset({"scenario", "checker"})
+BESIDE = frozenset({"scenario"})
 """Folders of the engine that no plan depends on."""
 
 

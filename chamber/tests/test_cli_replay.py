@@ -14,7 +14,7 @@ from chamber.cli.status import Exit
 from chamber.errors import NotVisible, Refusal
 from chamber.serving import start
 from scheduling import replay as replaying
-from scheduling.engine.checker import Violation
+from scheduling.checker import Violation
 from scheduling.replay import Replay
 
 SAME: dict[str, Any] = {

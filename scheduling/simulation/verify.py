@@ -1,6 +1,6 @@
 """`--verify`: the independent checker reads each plan and what it was made for."""
 
-from scheduling.engine.checker import check
+from scheduling.checker import check
 from scheduling.engine.scenario.output import time_text
 from scheduling.engine.types import Plan, Snapshot
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from scheduling.checker import check
+from scheduling.checker.violation import BrokenRule
 from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.checker.violation import BrokenRule
 from scheduling.engine.types import (
     Dependency,
     Device,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.names import Names
+from scheduling.checker import BrokenRule, check
 from scheduling.engine import schedule
-from scheduling.engine.checker import BrokenRule, check
 from scheduling.engine.reasons import DRAIN_ANNOTATIONS, kind_of
 from scheduling.engine.types import (
     HOUR_MS,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from scheduling.checker.room import Rooms, is_offered, refusal, share_on
 from scheduling.engine import schedule
-from scheduling.engine.checker.room import Rooms, is_offered, refusal, share_on
 from scheduling.engine.reasons import CHANGE
 from scheduling.engine.types import (
     GPU_MILLI,

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from scheduling.checker import check
 from scheduling.engine import schedule
-from scheduling.engine.checker import check
 from scheduling.engine.types import Device, Memory, Node, Placement
 from scheduling.tests.engine.build import (
     NOW,

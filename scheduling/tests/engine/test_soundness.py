@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
+from scheduling.checker import check
 from scheduling.engine import Changes, State, decide, schedule
-from scheduling.engine.checker import check
 from scheduling.engine.types import (
     DeviceShare,
     Fairness,

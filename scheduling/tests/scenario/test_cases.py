@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduling.checker import check
 from scheduling.engine import schedule
-from scheduling.engine.checker import check
 from scheduling.engine.scenario.check import differences
 from scheduling.engine.scenario.document import Format
 from scheduling.engine.scenario.loader import load

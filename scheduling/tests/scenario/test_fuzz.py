@@ -15,8 +15,8 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from scheduling.checker import check
 from scheduling.engine import schedule
-from scheduling.engine.checker import check
 from scheduling.engine.scenario.check import differences
 from scheduling.engine.scenario.document import Format, ScenarioError
 from scheduling.engine.scenario.loader import Scenario, load

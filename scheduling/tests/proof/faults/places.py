@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from scheduling.checker import BrokenRule
 from scheduling.engine.candidate import Candidate
-from scheduling.engine.checker import BrokenRule
 from scheduling.engine.growth import Growing
 from scheduling.engine.standing import Standing
 from scheduling.engine.types import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine.checker import BrokenRule
+from scheduling.checker import BrokenRule
 from scheduling.engine.types import (
     Allocation,
     Status,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scheduling.engine.checker import BrokenRule
+from scheduling.checker import BrokenRule
 from scheduling.engine.types import (
     DeviceShare,
     Fairness,

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduling.engine.checker.eligible import Admission, wishes_of
-from scheduling.engine.checker.picture import Picture, milli_of
-from scheduling.engine.checker.quota import Book, Charging
-from scheduling.engine.checker.room import Rooms, domain_of, lies_on_slices, refusal, sorts_of
-from scheduling.engine.checker.shares import Shares
+from scheduling.checker.eligible import Admission, wishes_of
+from scheduling.checker.picture import Picture, milli_of
+from scheduling.checker.quota import Book, Charging
+from scheduling.checker.room import Rooms, domain_of, lies_on_slices, refusal, sorts_of
+from scheduling.checker.shares import Shares
 from scheduling.engine.types import PLACED, Placement, PodPlacement, Status, Workload
 
 ROOT = ""

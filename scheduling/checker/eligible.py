@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from scheduling.engine.checker.picture import Action, Picture
-from scheduling.engine.checker.room import (
+from scheduling.checker.picture import Action, Picture
+from scheduling.checker.room import (
     Rooms,
     devices_for,
     devices_per_pod,
@@ -17,7 +17,7 @@ from scheduling.engine.checker.room import (
     share_on,
     takes,
 )
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import (
     GPU_MILLI,
     Dependency,

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from scheduling.engine.checker.eligible import Admission
-from scheduling.engine.checker.hierarchy import own_branch
-from scheduling.engine.checker.picture import Picture, milli_of
-from scheduling.engine.checker.quota import Book, Charging
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.eligible import Admission
+from scheduling.checker.hierarchy import own_branch
+from scheduling.checker.picture import Picture, milli_of
+from scheduling.checker.quota import Book, Charging
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import GPU_MILLI, PLACED, Status, Workload
 
 Key = tuple[int, int, str]

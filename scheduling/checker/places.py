@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduling.engine.checker.picture import Action, Fate, Picture
-from scheduling.engine.checker.room import (
+from scheduling.checker.picture import Action, Fate, Picture
+from scheduling.checker.room import (
     Rooms,
     devices_per_pod,
     domain_of,
@@ -15,7 +15,7 @@ from scheduling.engine.checker.room import (
     share_on,
     sorts_of,
 )
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import PLACED, PodPlacement, ReasonCode, Status
 
 

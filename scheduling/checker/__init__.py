@@ -10,17 +10,17 @@ be told.
 
 from __future__ import annotations
 
-from scheduling.engine.checker.board import Board
-from scheduling.engine.checker.eligible import Admission, broken_eligibility
-from scheduling.engine.checker.figures import broken_figures
-from scheduling.engine.checker.picture import Picture, malformed
-from scheduling.engine.checker.places import broken_places
-from scheduling.engine.checker.quota import Book, broken_quotas
-from scheduling.engine.checker.shares import Shares, broken_shares
-from scheduling.engine.checker.turns import Turns
-from scheduling.engine.checker.victims import broken_victims
-from scheduling.engine.checker.violation import BrokenRule, Violation
-from scheduling.engine.checker.waiting import broken_kinds, broken_waiting
+from scheduling.checker.board import Board
+from scheduling.checker.eligible import Admission, broken_eligibility
+from scheduling.checker.figures import broken_figures
+from scheduling.checker.picture import Picture, malformed
+from scheduling.checker.places import broken_places
+from scheduling.checker.quota import Book, broken_quotas
+from scheduling.checker.shares import Shares, broken_shares
+from scheduling.checker.turns import Turns
+from scheduling.checker.victims import broken_victims
+from scheduling.checker.violation import BrokenRule, Violation
+from scheduling.checker.waiting import broken_kinds, broken_waiting
 from scheduling.engine.types import Plan, Snapshot
 
 __all__ = ["BrokenRule", "Violation", "check"]

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from scheduling.engine.checker.board import Board
-from scheduling.engine.checker.eligible import Admission, wishes_of
-from scheduling.engine.checker.picture import Action, Fate, Picture
-from scheduling.engine.checker.room import domain_of, lies_on_slices, sorts_of
-from scheduling.engine.checker.turns import Turns
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.board import Board
+from scheduling.checker.eligible import Admission, wishes_of
+from scheduling.checker.picture import Action, Fate, Picture
+from scheduling.checker.room import domain_of, lies_on_slices, sorts_of
+from scheduling.checker.turns import Turns
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import (
     PodPlacement,
     Queueing,

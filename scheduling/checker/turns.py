@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from scheduling.engine.checker.board import Board
-from scheduling.engine.checker.eligible import Admission, wishes_of
-from scheduling.engine.checker.picture import Action, Picture
-from scheduling.engine.checker.queue import Line
-from scheduling.engine.checker.victims import Taking, broken_rights, what_leaves
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.board import Board
+from scheduling.checker.eligible import Admission, wishes_of
+from scheduling.checker.picture import Action, Picture
+from scheduling.checker.queue import Line
+from scheduling.checker.victims import Taking, broken_rights, what_leaves
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import PodPlacement, Queueing, Start, Status, Workload
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine.checker.picture import Action, Fate, Picture
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.picture import Action, Fate, Picture
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import PLACED, Workload
 
 Parts = list[tuple[str | None, int]]

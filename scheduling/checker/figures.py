@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduling.engine.checker.picture import Picture
-from scheduling.engine.checker.quota import Book
-from scheduling.engine.checker.room import Rooms
-from scheduling.engine.checker.shares import capacity_of
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.picture import Picture
+from scheduling.checker.quota import Book
+from scheduling.checker.room import Rooms
+from scheduling.checker.shares import capacity_of
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import FindingCode, Status
 
 Numbers = dict[str, int | bool | None]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scheduling.engine.checker.hierarchy import Hierarchy, Quotas
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.hierarchy import Hierarchy, Quotas
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import (
     PLACED,
     Allocation,

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scheduling.engine.checker.board import Board
-from scheduling.engine.checker.picture import Picture, milli_of
-from scheduling.engine.checker.violation import BrokenRule, Violation, broken
+from scheduling.checker.board import Board
+from scheduling.checker.picture import Picture, milli_of
+from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.types import (
     GPU_MILLI,
     ElasticPreemption,

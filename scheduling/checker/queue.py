@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from scheduling.engine.checker.board import ROOT, Board
-from scheduling.engine.checker.hierarchy import own_branch
+from scheduling.checker.board import ROOT, Board
+from scheduling.checker.hierarchy import own_branch
 from scheduling.engine.types import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, Workload
 
 Rank = tuple[bool, Fraction, int, str]
