@@ -12,9 +12,6 @@ from pydantic import TypeAdapter
 from scheduling import engine
 from scheduling.engine.types import Plan
 
-BESIDE = frozenset({"scenario"})
-"""Folders of the engine that no plan depends on."""
-
 
 def _rows_of(kind: Any) -> TypeAdapter[Any]:
     """Return what writes rows of a kind: as tuples, since of any other sequence each row is looked at in Python."""
@@ -52,7 +49,6 @@ def engine_version() -> str:
     home = Path(engine.__file__).parent
     found = hashlib.sha256()
     for path in sorted(home.rglob("*.py"), key=lambda path: path.relative_to(home).as_posix()):
-        name = path.relative_to(home)
-        if name.parts[0] not in BESIDE:
-            found.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        name = path.relative_to(home).as_posix()
+        found.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:12]

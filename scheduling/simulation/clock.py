@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from scheduling.engine import schedule
-from scheduling.engine.scenario.loader import Scenario
 from scheduling.engine.types import Plan, Snapshot, Workload
+from scheduling.scenario.loader import Scenario
 
 from .group import Group, divided
 from .lives import Alarm, Lives

@@ -1,6 +1,5 @@
 """One snapshot and a plan for it, made by hand, with every kind of decision in it."""
 
-from scheduling.engine.scenario.loader import NOW_MS, Scenario
 from scheduling.engine.types import (
     HOUR_MS,
     Allocation,
@@ -21,6 +20,7 @@ from scheduling.engine.types import (
     TeamFigures,
     Wait,
 )
+from scheduling.scenario.loader import NOW_MS, Scenario
 
 from .builder import loaded
 

@@ -7,10 +7,10 @@ import pytest
 
 from scheduling.checker import check
 from scheduling.engine import schedule
-from scheduling.engine.scenario.check import differences
-from scheduling.engine.scenario.document import Format
-from scheduling.engine.scenario.loader import load
-from scheduling.engine.scenario.output import as_object
+from scheduling.scenario.check import differences
+from scheduling.scenario.document import Format
+from scheduling.scenario.loader import load
+from scheduling.scenario.output import as_object
 
 from .oracle import broken_rules
 

@@ -4,7 +4,6 @@
 
 import pytest
 
-from scheduling.engine.scenario import rows
 from scheduling.engine.types import (
     DAY_MS,
     Device,
@@ -20,6 +19,7 @@ from scheduling.engine.types import (
     Taint,
     TypicalRequest,
 )
+from scheduling.scenario import rows
 
 from .builder import loaded, refusal
 

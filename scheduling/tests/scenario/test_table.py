@@ -1,6 +1,6 @@
 """The plan as a table for people."""
 
-from scheduling.engine.scenario.table import as_table
+from scheduling.scenario.table import as_table
 
 from .builder import loaded
 from .plans import PLAN, scenario

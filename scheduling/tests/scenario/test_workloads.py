@@ -4,7 +4,6 @@
 
 import pytest
 
-from scheduling.engine.scenario.circles import first_circle
 from scheduling.engine.types import (
     Dependency,
     Memory,
@@ -14,6 +13,7 @@ from scheduling.engine.types import (
     Toleration,
     Topology,
 )
+from scheduling.scenario.circles import first_circle
 
 from .builder import by_id, loaded, refusal, text, workload
 

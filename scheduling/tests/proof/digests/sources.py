@@ -13,9 +13,9 @@ from pathlib import Path
 from random import Random
 
 from scheduling.engine import Changes, Plan, Snapshot, State, decide, schedule
-from scheduling.engine.scenario.document import Format, ScenarioError
-from scheduling.engine.scenario.loader import load
 from scheduling.engine.types import Status
+from scheduling.scenario.document import Format, ScenarioError
+from scheduling.scenario.loader import load
 from scheduling.tests.engine.build import MINUTE, NOW
 from scheduling.tests.proof.digests import traces
 from scheduling.tests.proof.digests.canonical import PlanTexts, met, texts
