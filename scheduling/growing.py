@@ -10,7 +10,7 @@ from uuid import UUID
 
 from chamber.words import count, plural
 from scheduling.engine import types as engine
-from scheduling.engine.quantities import gpus
+from scheduling.engine.model.quantities import gpus
 from scheduling.memory import LastCycle
 from scheduling.silence import Silence
 from workloads.models import Status, Workload

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from scheduling.engine import types as engine
-from scheduling.engine.quantities import gpus, in_gpus
+from scheduling.engine.model.quantities import gpus, in_gpus
 
 NODES_NAMED = 4
 

@@ -8,7 +8,7 @@ from scheduling import narrate, recent, silence, translate
 from scheduling.asked import ASKED
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
-from scheduling.engine.quantities import gpus
+from scheduling.engine.model.quantities import gpus
 from scheduling.explain import Explanation, Reader, without_released
 from scheduling.narrate import Names
 from scheduling.picture import Picture

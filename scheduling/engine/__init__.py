@@ -7,8 +7,8 @@ them.
 
 from __future__ import annotations
 
-from scheduling.engine.changes import Changes, Doubt
 from scheduling.engine.decide import decide
+from scheduling.engine.model.changes import Changes, Doubt
 from scheduling.engine.state import State
 from scheduling.engine.types import Plan, Snapshot
 

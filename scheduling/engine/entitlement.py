@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from scheduling.engine.candidate import Candidate, Footprint, OwnKey
-from scheduling.engine.quantities import Claim, divide
+from scheduling.engine.model.quantities import Claim, divide
 from scheduling.engine.row import Row
 from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.types import GPU_MILLI

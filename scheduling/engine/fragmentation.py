@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.ask import DeviceProfile, takes_slice
-from scheduling.engine.quantities import UNLIMITED, in_arrays, memory_share
+from scheduling.engine.model.quantities import UNLIMITED, in_arrays, memory_share
 from scheduling.engine.types import GPU_MILLI, Slicing, TypicalRequest
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.shelf import Shelf
 from scheduling.engine.standing import Unit, UnitKey
 from scheduling.engine.tree import Tree

@@ -11,7 +11,7 @@ from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.charges import Charges
 from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind, Service
 from scheduling.engine.fleets import Fleets
-from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus, memory_share
+from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.room import Room, empty_room, pods_in
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import (

@@ -10,8 +10,8 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.places import Hearing
-from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.search import Search, Victims
 from scheduling.engine.standing import Standing

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduling.engine.charges import Ceiling, Charges
-from scheduling.engine.quantities import are, counted, gpus, in_gpus, none_or_only
+from scheduling.engine.model.quantities import are, counted, gpus, in_gpus, none_or_only
 from scheduling.engine.tree import Tree
 from scheduling.engine.types import (
     GPU_MILLI,

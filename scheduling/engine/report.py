@@ -16,8 +16,8 @@ from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
 from scheduling.engine.fleet import Usable
+from scheduling.engine.model.plan import Late
 from scheduling.engine.obstacles import is_of_type
-from scheduling.engine.plan import Late
 from scheduling.engine.room import pods_in
 from scheduling.engine.standing import Standing
 from scheduling.engine.state import State

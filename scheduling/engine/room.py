@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.types import GPU_MILLI, Node
 
 Picks = Sequence[tuple[int, int]]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet, Where
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.room import Picks, Room
 from scheduling.engine.types import Node
 

@@ -7,7 +7,7 @@ milli-GPUs (1 GPU is 1000), memory MiB, CPU milli-cores. Ids are strings, unique
 of every order. ``None`` means "no limit" in a limit and "unknown" in a measurement.
 """
 
-from scheduling.engine.plan import (
+from scheduling.engine.model.plan import (
     Allocation,
     Eta,
     Finding,
@@ -27,7 +27,7 @@ from scheduling.engine.plan import (
     TeamFigures,
     Wait,
 )
-from scheduling.engine.snapshot import (
+from scheduling.engine.model.snapshot import (
     DAY_MS,
     GPU_MILLI,
     HOUR_MS,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.quantities import counted, gpus, in_gpus
+from scheduling.engine.model.quantities import counted, gpus, in_gpus
 from scheduling.engine.types import (
     GPU_MILLI,
     DeviceShare,

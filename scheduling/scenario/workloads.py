@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduling.engine.quantities import counted
+from scheduling.engine.model.quantities import counted
 from scheduling.engine.types import (
     GPU_MILLI,
     RESERVED_PRIORITY,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from scheduling.engine import schedule
-from scheduling.engine.quantities import counted
+from scheduling.engine.model.quantities import counted
 from scheduling.engine.standing import protected, protects
 from scheduling.engine.types import PLACED, Plan, Policy, ReasonCode, Snapshot, Workload
 from scheduling.scenario.table import Section

@@ -12,7 +12,7 @@ from scheduling.cycle import run_cycle
 from scheduling.engine import decide as decide_on
 from scheduling.engine import schedule
 from scheduling.engine import types as engine
-from scheduling.engine.plan import Late
+from scheduling.engine.model.plan import Late
 from scheduling.explain import explain
 from scheduling.models import Clock, Cycle
 from scheduling.snapshot import take

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from scheduling import narrate
 from scheduling.engine import types as engine
-from scheduling.engine.quantities import counted, in_gpus
+from scheduling.engine.model.quantities import counted, in_gpus
 from scheduling.explain import Reader, called, eta_in_words, label, label_inside
 from scheduling.narrate import Names
 from scheduling.whatif.asking import Answer

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.engine.quantities import (
+from scheduling.engine.model.quantities import (
     Claim,
     are,
     divide,

@@ -13,7 +13,7 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing
 from scheduling.engine.tree import Tree

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scheduling.engine import decide, schedule
-from scheduling.engine.changes import Changes
 from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.model.changes import Changes
 from scheduling.engine.state import State
 from scheduling.engine.stretch import Stretch
 from scheduling.engine.types import ElasticPreemption, Snapshot, Status, Workload

@@ -1,6 +1,6 @@
 """What comes out of the engine: decisions, reasons, figures.
 
-See :mod:`scheduling.engine.types` for the units.
+See :mod:`scheduling.engine.model` for the units.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar, overload
 
-from scheduling.engine.snapshot import PodPlacement
+from scheduling.engine.model.snapshot import PodPlacement
 
 # --- Reasons ------------------------------------------------------------------------------------------------------
 

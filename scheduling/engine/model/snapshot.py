@@ -1,6 +1,6 @@
 """What goes into the engine: pools, nodes, teams, workloads.
 
-See :mod:`scheduling.engine.types` for the units.
+See :mod:`scheduling.engine.model` for the units.
 """
 
 from __future__ import annotations

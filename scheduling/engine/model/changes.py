@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from scheduling.engine.snapshot import Node, Pool, Snapshot, Team, Workload
+from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Team, Workload
 
 
 class Doubt(ValueError):  # noqa: N818 - an outcome, not a fault
