@@ -34,7 +34,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine import Plan, Snapshot
 from scheduling.scenario.document import Format
 from scheduling.scenario.loader import load
 from scheduling.simulation.clock import Clock

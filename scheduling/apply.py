@@ -19,9 +19,8 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.assignments import ClusterReleased, NewAssignment
 from chamber import live
-from scheduling import narrate, sharing, turn
+from scheduling import engine, narrate, sharing, turn
 from scheduling.decide import Decided
-from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle
 from scheduling.settle import Standing, as_json, decisions_of, parts, settle
 from scheduling.tally import Tally, promises

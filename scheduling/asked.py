@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from scheduling import translate
+from scheduling import engine, translate
 from scheduling.columns import ids, json_of, moment_of, texts
-from scheduling.engine import types as engine
 from scheduling.picture import UNREADABLE, LeftAside, unread
 from scheduling.translate import Circumstances
 from workloads.models import Workload

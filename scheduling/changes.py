@@ -7,7 +7,7 @@ from django.db.models import Case, Count, Max, Q, Sum, Value, When
 
 from agentlink.models import Device, Node
 from chamber import live
-from scheduling.engine import types as engine
+from scheduling import engine
 from teams.models import Pool, Share, Team
 from workloads.models import Attempt, Workload
 from workloads.models.workload import OPEN

@@ -8,7 +8,7 @@ import zlib
 
 from pydantic import TypeAdapter
 
-from scheduling.engine.types import Snapshot
+from scheduling.engine import Snapshot
 
 _SNAPSHOT = TypeAdapter(Snapshot)
 

@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass, replace
 
 from chamber.collecting import without_collecting
+from scheduling import engine
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
-from scheduling.engine import types as engine
 from scheduling.picture import LeftAside, Picture
 
 logger = logging.getLogger(__name__)

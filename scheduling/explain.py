@@ -15,9 +15,8 @@ from django.utils import timezone
 
 from agentlink.models import Assignment, BoundNamespace, Cluster, Node
 from chamber.words import clock_time, code_in_words
-from scheduling import growing, memory, silence, unready
+from scheduling import engine, growing, memory, silence, unready
 from scheduling.engine import reasons
-from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
 from scheduling.narrate import Names
 from scheduling.silence import CALL_AN_OPERATOR, Silence

@@ -17,8 +17,7 @@ from django.db.models.functions import Coalesce
 from agentlink.models import Device, Placement
 from agentlink.models.node import SLICES, UNAVAILABLE_MILLI, Slicing
 from agentlink.models.placement import Hold
-from scheduling import memory, newcomers
-from scheduling.engine import types as engine
+from scheduling import engine, memory, newcomers
 from scheduling.explain import kind_of, label
 from teams.models import Pool, Team
 from teams.permissions import outermost

@@ -10,9 +10,8 @@ from django.db.models import F, IntegerField, QuerySet
 from django.db.models.functions import Cast
 
 from agentlink.models import Device, Node
-from scheduling import translate
+from scheduling import engine, translate
 from scheduling.columns import Lines, Quoted, as_lines, ids, json_of, or_empty, texts
-from scheduling.engine import types as engine
 from scheduling.picture import UNREADABLE, LeftAside, Place, unread
 
 PLAIN = (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from chamber.words import count, plural
-from scheduling.engine import types as engine
+from scheduling import engine
 from scheduling.engine.model.quantities import gpus
 from scheduling.memory import LastCycle
 from scheduling.silence import Silence

@@ -8,8 +8,7 @@ from collections.abc import Callable, Set
 from datetime import datetime
 from functools import cached_property
 
-from scheduling import told
-from scheduling.engine import types as engine
+from scheduling import engine, told
 from scheduling.models import Cycle
 from scheduling.narrate import Names
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from scheduling.engine import types as engine
+from scheduling import engine
 from scheduling.engine.model.quantities import gpus, in_gpus
 
 NODES_NAMED = 4

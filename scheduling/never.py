@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from scheduling import fleet, translate
+from scheduling import engine, fleet, translate
 from scheduling.asked import ASKED
 from scheduling.columns import lines_of
-from scheduling.engine import types as engine
 from scheduling.engine.admissibility import Admissibility
 from scheduling.explain import Explanation, without_released
 from scheduling.fleet import Fleet

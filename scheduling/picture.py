@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from scheduling import translate
-from scheduling.engine import types as engine
+from scheduling import engine, translate
 from workloads.models import Status
 
 logger = logging.getLogger(__name__)

@@ -4,10 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from scheduling import narrate, recent, silence, translate
+from scheduling import engine, narrate, recent, silence, translate
 from scheduling.asked import ASKED
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.engine.model.quantities import gpus
 from scheduling.explain import Explanation, Reader, without_released
 from scheduling.narrate import Names

@@ -9,8 +9,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from chamber.errors import one_of
-from scheduling import memory, newcomers, silence
-from scheduling.engine import types as engine
+from scheduling import engine, memory, newcomers, silence
 from scheduling.explain import Explanation, called, eta_in_words, explain_many, label
 from scheduling.memory import LastCycle
 from scheduling.translate import moment

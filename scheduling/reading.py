@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from scheduling import fleet, sharing, translate, typical, work
+from scheduling import engine, fleet, sharing, translate, typical, work
 from scheduling.columns import lines_of
-from scheduling.engine import types as engine
 from scheduling.fleet import Fleet
 from scheduling.models import Clock
 from scheduling.picture import UNREADABLE, LeftAside, Picture, unread

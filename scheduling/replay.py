@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from chamber.errors import NotVisible, Refusal
-from scheduling import told
+from scheduling import engine, told
 from scheduling.checker import Violation, check
 from scheduling.codec import decode_snapshot
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.models import Cycle
 from scheduling.signature import digest, engine_version
 from scheduling.translate import milliseconds, moment

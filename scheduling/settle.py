@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.picture import Picture
 from workloads.lifecycle import WaitingFailure
 from workloads.models import Status

@@ -12,9 +12,8 @@ from datetime import datetime
 from django.db.models import F
 
 from agentlink.models import Assignment, BoundNamespace
-from scheduling import translate
+from scheduling import engine, translate
 from scheduling.columns import ids
-from scheduling.engine import types as engine
 
 SEVERAL = "several namespaces"
 """Who shares a device that pods of more than one namespace hold, as from before one was bound."""

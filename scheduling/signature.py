@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import TypeAdapter
 
 from scheduling import engine
-from scheduling.engine.types import Plan
+from scheduling.engine import Plan
 
 
 def _rows_of(kind: Any) -> TypeAdapter[Any]:

@@ -10,8 +10,7 @@ from datetime import datetime
 
 from django.db import connection, transaction
 
-from scheduling import reading
-from scheduling.engine import types as engine
+from scheduling import engine, reading
 from scheduling.models import Clock
 from scheduling.picture import Picture
 from scheduling.work import dependency_on

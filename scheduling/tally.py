@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from scheduling.engine import types as engine
+from scheduling import engine
 from scheduling.translate import milliseconds, moment
 
 WAIT = "wait"

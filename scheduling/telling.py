@@ -15,11 +15,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from chamber import live
-from scheduling import memory, told
+from scheduling import engine, memory, told
 from scheduling.apply import SCHEDULER, Applied, LostTurn, fence, record
 from scheduling.codec import encode_snapshot
 from scheduling.decide import Decided
-from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
 from scheduling.models import Clock, Cycle
 from scheduling.settle import Upkeep, is_disputed, upkeep

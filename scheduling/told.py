@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from scheduling.engine import types as engine
+from scheduling import engine
 
 FORM = 2
 """Raised with each change of what is written: a process reads its own form only."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from scheduling.engine import types as engine
+from scheduling import engine
 from scheduling.typical import Typical
 from teams.models import Pool, PoolPolicy
 from workloads.models import Phase

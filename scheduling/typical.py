@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from scheduling.engine.types import TypicalRequest
+from scheduling.engine import TypicalRequest
 from workloads.models import Workload
 
 logger = logging.getLogger(__name__)

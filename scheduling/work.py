@@ -15,10 +15,9 @@ from uuid import UUID
 from django.db.models import Count, F, QuerySet
 
 from agentlink.models import Hold, Placement
-from scheduling import asked, fleet, translate
+from scheduling import asked, engine, fleet, translate
 from scheduling.asked import NOTHING, Asked
 from scheduling.columns import Lines, Quoted, as_lines, ids, json_of, milliseconds_of, or_empty, texts
-from scheduling.engine import types as engine
 from scheduling.fleet import ID, At, Fleet
 from scheduling.picture import Known, LeftAside
 from scheduling.translate import Circumstances

@@ -21,7 +21,8 @@ from scheduling.checker.turns import Turns
 from scheduling.checker.victims import broken_victims
 from scheduling.checker.violation import BrokenRule, Violation
 from scheduling.checker.waiting import broken_kinds, broken_waiting
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine.model.plan import Plan
+from scheduling.engine.model.snapshot import Snapshot
 
 __all__ = ["BrokenRule", "Violation", "check"]
 

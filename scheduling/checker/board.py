@@ -11,7 +11,7 @@ from scheduling.checker.picture import Picture, milli_of
 from scheduling.checker.quota import Book, Charging
 from scheduling.checker.room import Rooms, domain_of, lies_on_slices, refusal, sorts_of
 from scheduling.checker.shares import Shares
-from scheduling.engine.types import PLACED, Placement, PodPlacement, Status, Workload
+from scheduling.engine.model.snapshot import PLACED, Placement, PodPlacement, Status, Workload
 
 ROOT = ""
 

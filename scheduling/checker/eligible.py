@@ -18,14 +18,8 @@ from scheduling.checker.room import (
     takes,
 )
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import (
-    GPU_MILLI,
-    Dependency,
-    Node,
-    Pool,
-    ReasonCode,
-    Workload,
-)
+from scheduling.engine.model.plan import ReasonCode
+from scheduling.engine.model.snapshot import GPU_MILLI, Dependency, Node, Pool, Workload
 
 Codes = frozenset[ReasonCode]
 NOBODY: Codes = frozenset()

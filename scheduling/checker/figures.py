@@ -9,7 +9,8 @@ from scheduling.checker.quota import Book
 from scheduling.checker.room import Rooms
 from scheduling.checker.shares import capacity_of
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import FindingCode, Status
+from scheduling.engine.model.plan import FindingCode
+from scheduling.engine.model.snapshot import Status
 
 Numbers = dict[str, int | bool | None]
 

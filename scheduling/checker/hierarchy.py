@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.types import Team
+from scheduling.engine.model.snapshot import Team
 
 
 class Hierarchy:

@@ -8,19 +8,8 @@ from enum import StrEnum
 
 from scheduling.checker.hierarchy import Hierarchy, Quotas
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import (
-    PLACED,
-    Allocation,
-    Plan,
-    PodPlacement,
-    Preemption,
-    Reason,
-    Shrink,
-    Snapshot,
-    Start,
-    Status,
-    Workload,
-)
+from scheduling.engine.model.plan import Allocation, Plan, Preemption, Reason, Shrink, Start
+from scheduling.engine.model.snapshot import PLACED, PodPlacement, Snapshot, Status, Workload
 
 
 class Action(StrEnum):

@@ -16,7 +16,8 @@ from scheduling.checker.room import (
     sorts_of,
 )
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import PLACED, PodPlacement, ReasonCode, Status
+from scheduling.engine.model.plan import ReasonCode
+from scheduling.engine.model.snapshot import PLACED, PodPlacement, Status
 
 
 def broken_places(picture: Picture) -> Iterator[Violation]:

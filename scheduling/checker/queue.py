@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from scheduling.checker.board import ROOT, Board
 from scheduling.checker.hierarchy import own_branch
-from scheduling.engine.types import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, Workload
+from scheduling.engine.model.snapshot import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, Workload
 
 Rank = tuple[bool, Fraction, int, str]
 

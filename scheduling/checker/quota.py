@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from scheduling.checker.picture import Action, Fate, Picture
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import PLACED, Workload
+from scheduling.engine.model.snapshot import PLACED, Workload
 
 Parts = list[tuple[str | None, int]]
 """Whose own part pays how much; ``None`` for what nobody's does."""

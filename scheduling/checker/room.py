@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from scheduling.engine.types import (
+from scheduling.engine.model.snapshot import (
     GPU_MILLI,
     Device,
     Memory,

@@ -14,7 +14,7 @@ from scheduling.checker.hierarchy import own_branch
 from scheduling.checker.picture import Picture, milli_of
 from scheduling.checker.quota import Book, Charging
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import GPU_MILLI, PLACED, Status, Workload
+from scheduling.engine.model.snapshot import GPU_MILLI, PLACED, Status, Workload
 
 Key = tuple[int, int, str]
 

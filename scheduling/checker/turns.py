@@ -17,7 +17,8 @@ from scheduling.checker.picture import Action, Picture
 from scheduling.checker.queue import Line
 from scheduling.checker.victims import Taking, broken_rights, what_leaves
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import PodPlacement, Queueing, Start, Status, Workload
+from scheduling.engine.model.plan import Start
+from scheduling.engine.model.snapshot import PodPlacement, Queueing, Status, Workload
 
 
 class Turns:

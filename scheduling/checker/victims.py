@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from scheduling.checker.board import Board
 from scheduling.checker.picture import Picture, milli_of
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import (
+from scheduling.engine.model.plan import Preemption, Rule, Shrink, Start
+from scheduling.engine.model.snapshot import (
     GPU_MILLI,
     ElasticPreemption,
     PodPlacement,
     Policy,
-    Preemption,
-    Rule,
-    Shrink,
-    Start,
     Status,
     Workload,
 )

@@ -12,16 +12,8 @@ from scheduling.checker.picture import Action, Fate, Picture
 from scheduling.checker.room import domain_of, lies_on_slices, sorts_of
 from scheduling.checker.turns import Turns
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.types import (
-    PodPlacement,
-    Queueing,
-    ReasonCode,
-    ReasonKind,
-    StartReservation,
-    Status,
-    Wait,
-    Workload,
-)
+from scheduling.engine.model.plan import ReasonCode, ReasonKind, StartReservation, Wait
+from scheduling.engine.model.snapshot import PodPlacement, Queueing, Status, Workload
 
 KINDS = {
     ReasonCode.POOL_PAUSED: ReasonKind.ADMIN,

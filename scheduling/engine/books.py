@@ -21,6 +21,8 @@ from scheduling.engine.entitlement import Demand, divide_again
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
+from scheduling.engine.model.plan import Allocation
+from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
 from scheduling.engine.prospects import Prospects
@@ -29,7 +31,6 @@ from scheduling.engine.rights import Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing, protected, protects
 from scheduling.engine.tree import Accounts
-from scheduling.engine.types import GPU_MILLI, Allocation, Status, Workload
 
 RUNNING, STOPPING = Status.RUNNING, Status.STOPPING
 MOST_NOTES = 2_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.tree import Accounts
-from scheduling.engine.types import Allocation
 
 NOTHING_LEAVES: Mapping[int, int] = {}
 

@@ -11,6 +11,8 @@ from scheduling.engine.books import Books
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court
 from scheduling.engine.estimate import estimate
+from scheduling.engine.model.plan import Allocation
+from scheduling.engine.model.snapshot import PodPlacement, Queueing
 from scheduling.engine.order import Queue
 from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
@@ -22,7 +24,6 @@ from scheduling.engine.standing import Standing
 from scheduling.engine.stretch import stretch_of
 from scheduling.engine.taking import Taking
 from scheduling.engine.tree import ROOT
-from scheduling.engine.types import Allocation, PodPlacement, Queueing
 from scheduling.engine.vain import Turn, Vain
 from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group

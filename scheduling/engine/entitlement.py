@@ -9,9 +9,9 @@ from itertools import islice
 
 from scheduling.engine.candidate import Candidate, Footprint, OwnKey
 from scheduling.engine.model.quantities import Claim, divide
+from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.row import Row
 from scheduling.engine.tree import ROOT, Accounts, Tree
-from scheduling.engine.types import GPU_MILLI
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from scheduling.engine.intake import Candidacies, Entries, Intake, Out
 from scheduling.engine.lines import Rows
 from scheduling.engine.model.changes import Changes, check
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
+from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Status, Topology, Workload
 from scheduling.engine.quiet import Paths
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import Node, Pool, Snapshot, Status, Topology, Workload
 
 ANYWHERE = Topology()
 PENDING = Status.PENDING  # at hand: an enum looks its members up by a function

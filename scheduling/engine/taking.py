@@ -9,11 +9,11 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.entitlement import divide_again
+from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement
 from scheduling.engine.preempt import find_victims
 from scheduling.engine.queueing import Kept
 from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
-from scheduling.engine.types import ElasticPreemption, PodPlacement
 from scheduling.engine.yields import NOWHERE
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet, Where
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.model.snapshot import Node
 from scheduling.engine.room import Picks, Room
-from scheduling.engine.types import Node
 
 
 class Stock:

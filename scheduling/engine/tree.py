@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.types import Team, TeamShare
+from scheduling.engine.model.snapshot import Team, TeamShare
 
 ROOT = 0
 NAMELESS = Team("", "the organisation")

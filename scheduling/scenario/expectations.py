@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from scheduling.engine.types import ReasonCode
+from scheduling.engine import ReasonCode
 
 from .document import Scalar, ScenarioError, Value
 from .fields import Fields, shorten

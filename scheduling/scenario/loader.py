@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from scheduling.engine.types import Snapshot, Status, Workload
+from scheduling.engine import Snapshot, Status, Workload
 
 from .document import Format, Value, parse
 from .expectations import Expectations, read_expectations

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     Allocation,
     Eta,

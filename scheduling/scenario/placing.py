@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.model.quantities import counted, gpus, in_gpus
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     DeviceShare,
     Memory,
@@ -25,6 +24,7 @@ from scheduling.engine.types import (
     Status,
     Workload,
 )
+from scheduling.engine.model.quantities import counted, gpus, in_gpus
 
 from .document import ScenarioError
 from .fields import shorten

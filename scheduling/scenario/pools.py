@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     Device,
     ElasticPreemption,

@@ -7,8 +7,8 @@ stopping) and what is *promised* (Starting, Running and Queued). A pod counts in
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scheduling.engine import GPU_MILLI, Device, DeviceShare, Memory, Node, Request, Slicing, Status
 from scheduling.engine.model.quantities import memory_share
-from scheduling.engine.types import GPU_MILLI, Device, DeviceShare, Memory, Node, Request, Slicing, Status
 
 HELD, PROMISED = 0, 1
 BOTH = (HELD, PROMISED)

@@ -4,8 +4,8 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from scheduling.engine import Plan, Snapshot, Team, TeamFigures
 from scheduling.engine.model.quantities import in_gpus
-from scheduling.engine.types import Plan, Snapshot, Team, TeamFigures
 
 from .output import Outcome, eta_times, gpus_by_node, outcomes, time_text
 

@@ -1,6 +1,6 @@
 """The tree of teams as a scenario describes it."""
 
-from scheduling.engine.types import HOUR_MS, Pool, Team, TeamShare
+from scheduling.engine import HOUR_MS, Pool, Team, TeamShare
 
 from .document import ScenarioError, Value
 from .fields import Fields, shorten

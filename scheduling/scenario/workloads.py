@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduling.engine.model.quantities import counted
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     RESERVED_PRIORITY,
     Dependency,
@@ -18,6 +17,7 @@ from scheduling.engine.types import (
     Topology,
     Workload,
 )
+from scheduling.engine.model.quantities import counted
 
 from .circles import first_circle
 from .document import ScenarioError, Sequence, Value

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TextIO
 
-from scheduling.engine import schedule
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine import Plan, Snapshot, schedule
 from scheduling.scenario.check import differences
 from scheduling.scenario.document import MAX_BYTES, Format, ScenarioError
 from scheduling.scenario.loader import Scenario, load

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from scheduling.engine.types import DAY_MS, Dependency, Plan, Policy, Status, Workload
+from scheduling.engine import DAY_MS, Dependency, Plan, Policy, Status, Workload
 from scheduling.scenario.loader import Course, Scenario
 
 from .group import Group

@@ -1,7 +1,7 @@
 """`--verify`: the independent checker reads each plan and what it was made for."""
 
 from scheduling.checker import check
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine import Plan, Snapshot
 from scheduling.scenario.output import time_text
 
 MOST_SENTENCES = 100

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from django.db.models import F
 
+from scheduling import engine
 from scheduling.codec import decode_snapshot, encode_snapshot
 from scheduling.cycle import run_cycle
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.models import Cycle
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods

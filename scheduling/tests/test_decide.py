@@ -6,10 +6,10 @@ import pytest
 from django.utils import timezone
 
 from scheduling import decide as deciding
+from scheduling import engine
 from scheduling.decide import decide
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
-from scheduling.engine import types as engine
 from scheduling.picture import Picture
 from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme

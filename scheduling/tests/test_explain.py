@@ -14,7 +14,7 @@ from chamber.cli.output import in_words
 from scheduling import explain as explaining
 from scheduling import memory
 from scheduling.cycle import run_cycle
-from scheduling.engine.types import Eta
+from scheduling.engine import Eta
 from scheduling.explain import eta_in_words, explain, label, label_inside
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_cluster, make_nodes, run_pods

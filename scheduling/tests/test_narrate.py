@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.engine import types as engine
+from scheduling import engine
 from scheduling.narrate import Names, grown, started
 
 NAMES = Names.of(

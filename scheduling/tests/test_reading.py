@@ -12,9 +12,8 @@ from django.utils import timezone
 
 from agentlink import assignments
 from agentlink.models import Assignment, Device, Hold, Node, Placement
-from scheduling import snapshot, work
+from scheduling import engine, snapshot, work
 from scheduling.cycle import run_cycle
-from scheduling.engine import types as engine
 from scheduling.picture import Picture
 from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme

@@ -9,11 +9,11 @@ from pydantic import TypeAdapter
 
 from chamber.errors import NotVisible, Refusal
 from scheduling import cycle as cycles
+from scheduling import engine
 from scheduling import replay as replaying
 from scheduling.codec import decode_snapshot
 from scheduling.cycle import run_cycle
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.models import Cycle
 from scheduling.replay import replay
 from scheduling.signature import digest, engine_version, plan_bytes, whole

@@ -9,10 +9,9 @@ from django.utils import timezone
 
 from agentlink.models import Device
 from agentlink.pace import Pace
-from scheduling import bells, changes, cycle, decide, tasks
+from scheduling import bells, changes, cycle, decide, engine, tasks
 from scheduling.cycle import prune, run_cycle
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle, UsageSample
 from scheduling.picture import Picture
 from scheduling.snapshot import take

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.picture import Picture
 from scheduling.settle import Decision, settle, upkeep
 from scheduling.tests.engine.build import NOW, node, snapshot, team, waiting

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from agentlink import assignments
 from agentlink.models import Node
+from scheduling import engine
 from scheduling.cycle import run_cycle
-from scheduling.engine import types as engine
 from scheduling.picture import Picture
 from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from scheduling import tally
+from scheduling import engine, tally
 from scheduling.apply import apply
 from scheduling.cycle import run_cycle
 from scheduling.decide import decide
-from scheduling.engine import types as engine
 from scheduling.models import Cycle
 from scheduling.snapshot import take
 from scheduling.tally import Promises, Tally

@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from scheduling import cycle, decide, memory, telling
+from scheduling import cycle, decide, engine, memory, telling
 from scheduling.apply import LostTurn, apply
 from scheduling.cycle import run_cycle
 from scheduling.engine import decide as decide_on
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.engine.model.plan import Late
 from scheduling.explain import explain
 from scheduling.models import Clock, Cycle

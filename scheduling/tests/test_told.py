@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from hypothesis import given, settings
 
+from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.memory import LastCycle
 from scheduling.tests.engine import worlds
 from scheduling.tests.engine.build import NOW

@@ -7,7 +7,7 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from scheduling import typical
-from scheduling.engine.types import TypicalRequest
+from scheduling.engine import TypicalRequest
 from scheduling.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.typical import EVERY, Typical

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scheduling import translate
-from scheduling.engine import types as engine
+from scheduling import engine, translate
 from scheduling.whatif.draining import Draining
 from teams.actions import PoolChanges, TeamEdit
 from teams.models import Fairness, Pool, PoolPolicy

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from chamber.errors import Refusal
-from scheduling import memory, recent
+from scheduling import engine, memory, recent
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.engine.admissibility import Admissibility
 from scheduling.picture import Picture
 from scheduling.whatif.asking import PICTURE_KEPT

@@ -13,8 +13,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from scheduling import narrate
-from scheduling.engine import types as engine
+from scheduling import engine, narrate
 from scheduling.engine.model.quantities import counted, in_gpus
 from scheduling.explain import Reader, called, eta_in_words, label, label_inside
 from scheduling.narrate import Names

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduling.engine.types import GPU_MILLI
+from scheduling.engine.model.snapshot import GPU_MILLI
 
 UNLIMITED = 1 << 60
 """Stands for "no limit" in sums and comparisons of milli-GPUs, milli-cores and MiB."""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import isfinite
 
-from scheduling.engine.types import Finding, FindingCode, Node, Status, Team, TeamShare, Workload
+from scheduling.engine.model.plan import Finding, FindingCode
+from scheduling.engine.model.snapshot import Node, Status, Team, TeamShare, Workload
 
 PENDING = Status.PENDING
 

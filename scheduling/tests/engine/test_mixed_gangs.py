@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from scheduling.checker import check
-from scheduling.engine import schedule
-from scheduling.engine.types import Node, Plan, Slicing, Topology, Workload
+from scheduling.engine import Node, Plan, Slicing, Topology, Workload, schedule
 from scheduling.tests.engine.build import NOW, node, nodes_of, placed, snapshot, started, team, waiting, waits
 
 BOTH = ("H100", "mig")

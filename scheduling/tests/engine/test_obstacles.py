@@ -9,8 +9,7 @@ import pytest
 
 from scheduling.checker import check
 from scheduling.checker.violation import BrokenRule
-from scheduling.engine import schedule
-from scheduling.engine.types import (
+from scheduling.engine import (
     Dependency,
     Device,
     Memory,
@@ -26,6 +25,7 @@ from scheduling.engine.types import (
     Team,
     Topology,
     Workload,
+    schedule,
 )
 from scheduling.tests.engine.build import (
     NOW,

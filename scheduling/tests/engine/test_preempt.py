@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from scheduling.engine.types import ElasticPreemption, Plan, Status, Topology, Workload, labels_of
+from scheduling.engine import ElasticPreemption, Plan, Status, Topology, Workload, labels_of
 from scheduling.tests.engine.build import (
     MINUTE,
     NOW,

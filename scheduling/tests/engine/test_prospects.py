@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduling.engine import Changes, State, decide, schedule
+from scheduling.engine import Changes, Snapshot, State, decide, labels_of, schedule
 from scheduling.engine.court import Court
-from scheduling.engine.types import Snapshot, labels_of
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, preempted, team, waiting
 from scheduling.tests.engine.worlds import worlds
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from scheduling.checker import check
-from scheduling.engine import Changes, State, decide, schedule
-from scheduling.engine.types import (
+from scheduling.engine import (
+    Changes,
     DeviceShare,
     Fairness,
     Finding,
@@ -18,10 +18,13 @@ from scheduling.engine.types import (
     PodPlacement,
     Slicing,
     Snapshot,
+    State,
     Status,
     Team,
     TeamShare,
     Workload,
+    decide,
+    schedule,
 )
 from scheduling.tests.engine.build import (
     MINUTE,

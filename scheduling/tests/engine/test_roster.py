@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.engine import PLACED, Share, Snapshot, Status, Workload
 from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
@@ -17,7 +18,6 @@ from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing
 from scheduling.engine.tree import Tree
-from scheduling.engine.types import PLACED, Share, Snapshot, Status, Workload
 from scheduling.tests.engine.build import NOW, waiting
 from scheduling.tests.engine.worlds import worlds
 

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from scheduling.checker import check
-from scheduling.engine import schedule
-from scheduling.engine.types import Device, Memory, Node, Placement
+from scheduling.engine import Device, Memory, Node, Placement, schedule
 from scheduling.tests.engine.build import (
     NOW,
     node,

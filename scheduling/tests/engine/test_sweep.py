@@ -9,13 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import preempt, schedule, taking
+from scheduling.engine import Snapshot, Status, Topology, Workload, preempt, schedule, taking
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.search import Victims
 from scheduling.engine.sweep import Mask, Sweep
 from scheduling.engine.takeable import NEVER, Locals
-from scheduling.engine.types import Snapshot, Status, Topology, Workload
 from scheduling.tests.engine.build import (
     NOW,
     node,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.engine import Topology
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.timeline import End, Timeline
-from scheduling.engine.types import Topology
 from scheduling.tests.engine.build import MINUTE, NOW, node, pool, waiting
 
 NODES, RACKS = 7, 3

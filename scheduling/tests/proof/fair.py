@@ -16,8 +16,7 @@ from scheduling.checker.picture import Picture
 from scheduling.checker.quota import Book
 from scheduling.checker.shares import Shares
 from scheduling.checker.victims import Taking, broken_rights, right_of
-from scheduling.engine import Plan, Snapshot
-from scheduling.engine.types import ElasticPreemption, Policy, Workload
+from scheduling.engine import ElasticPreemption, Plan, Policy, Snapshot, Workload
 from scheduling.tests.engine.build import NOW, team
 from scheduling.tests.proof.victims import STATUSES, Losses, crowded, fits, losses_of
 

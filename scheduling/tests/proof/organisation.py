@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     HOUR_MS,
     PLACED,

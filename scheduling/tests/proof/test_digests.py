@@ -10,8 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from scheduling.engine import Plan, schedule
-from scheduling.engine.types import GPU_MILLI, Reason, ReasonCode
+from scheduling.engine import GPU_MILLI, Plan, Reason, ReasonCode, schedule
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.digests import canonical
 from scheduling.tests.proof.digests.__main__ import main

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.engine.types import Workload
+from scheduling.engine import Workload
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import Scenario, load
 

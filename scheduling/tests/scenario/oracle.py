@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     ElasticPreemption,
     Memory,
     Node,

@@ -1,6 +1,6 @@
 """One snapshot and a plan for it, made by hand, with every kind of decision in it."""
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     HOUR_MS,
     Allocation,
     DeviceShare,

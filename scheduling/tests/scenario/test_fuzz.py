@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scheduling.checker import check
-from scheduling.engine import schedule
-from scheduling.engine.types import Snapshot
+from scheduling.engine import Snapshot, schedule
 from scheduling.scenario.check import differences
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import Scenario, load

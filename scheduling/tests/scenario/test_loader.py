@@ -4,7 +4,7 @@
 
 import pytest
 
-from scheduling.engine.types import Status
+from scheduling.engine import Status
 from scheduling.scenario.document import Format
 from scheduling.scenario.loader import NOW_MS, load
 

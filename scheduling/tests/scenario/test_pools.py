@@ -4,7 +4,7 @@
 
 import pytest
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     DAY_MS,
     Device,
     ElasticPreemption,

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from scheduling.engine.types import Memory, Share, Toleration, Topology
+from scheduling.engine import Memory, Share, Toleration, Topology
 from scheduling.scenario import trace as traces
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import NOW_MS, Course, Scenario, load

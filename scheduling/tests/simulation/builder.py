@@ -1,6 +1,6 @@
 """Runs for tests, as short as what they are about."""
 
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine import Plan, Snapshot
 from scheduling.scenario.document import Format
 from scheduling.scenario.loader import Scenario, load
 from scheduling.simulation.clock import Clock, Ending

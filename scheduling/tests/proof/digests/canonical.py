@@ -15,7 +15,7 @@ from enum import Enum
 from hashlib import blake2b
 from typing import Any
 
-from scheduling.engine import types as engine
+from scheduling import engine
 
 Fields = Mapping[str, str]
 """Fields of a row: the name in the text, and the name of the attribute."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from scheduling.engine.types import Device, Node, Pool, Slicing, Taint, labels_of
+from scheduling.engine import Device, Node, Pool, Slicing, Taint, labels_of
 
 Cut = tuple[str, int | None, Slicing, int]
 """A type of slices: its name, its memory, how it was cut, its share of a GPU."""

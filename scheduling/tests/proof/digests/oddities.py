@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from scheduling.engine.types import DeviceShare, PodPlacement, Snapshot, Status, Team, Workload
+from scheduling.engine import DeviceShare, PodPlacement, Snapshot, Status, Team, Workload
 from scheduling.tests.engine.build import MINUTE, NOW
 
 ANY: tuple[dict[str, Any], ...] = (

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from scheduling.engine import Changes, Plan, Snapshot, State, decide, schedule
-from scheduling.engine.types import Status
+from scheduling.engine import Changes, Plan, Snapshot, State, Status, decide, schedule
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import load
 from scheduling.tests.engine.build import MINUTE, NOW

@@ -16,21 +16,24 @@ from math import ceil
 from pathlib import Path
 from random import Random
 
-from scheduling.engine import Changes, Plan, State, decide
-from scheduling.engine.types import (
+from scheduling.engine import (
+    Changes,
     Device,
     ElasticPreemption,
     Node,
+    Plan,
     Policy,
     Pool,
     Queueing,
     Share,
     Snapshot,
+    State,
     Status,
     Team,
     TeamShare,
     TypicalRequest,
     Workload,
+    decide,
 )
 from scheduling.tests.engine.build import MINUTE, NOW
 

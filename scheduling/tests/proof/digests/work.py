@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     RESERVED_PRIORITY,
     Dependency,

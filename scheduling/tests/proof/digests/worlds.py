@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     HOUR_MS,
     ElasticPreemption,
     Fairness,

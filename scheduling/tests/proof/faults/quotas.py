@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.checker import BrokenRule
-from scheduling.engine.types import (
-    Allocation,
-    Status,
-)
+from scheduling.engine import Allocation, Status
 from scheduling.tests.engine.build import node, placed, team, waiting
 from scheduling.tests.proof.faults.worlds import (
     BEYOND,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scheduling.checker import BrokenRule
-from scheduling.engine.types import (
+from scheduling.engine import (
     DeviceShare,
     Fairness,
     Plan,
