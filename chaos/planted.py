@@ -133,7 +133,7 @@ def _in_picture(changed: Callable[[Any], Any]) -> Mapping[str, Change]:
 
         instead(snapshot, "take", made)
 
-    return {"scheduling.snapshot": change}
+    return {"scheduling.reading.snapshot": change}
 
 
 def over_promise() -> Mapping[str, Change]:

@@ -19,9 +19,10 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.assignments import ClusterReleased, NewAssignment
 from chamber import live
-from scheduling import engine, narrate, sharing, turn
+from scheduling import engine, narrate, turn
 from scheduling.decide import Decided
 from scheduling.models import Clock, Cycle
+from scheduling.reading import device_sharing
 from scheduling.settle import Standing, as_json, decisions_of, parts, settle
 from scheduling.tally import Tally, promises
 from teams.actors import Actor
@@ -64,7 +65,7 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
         number = fence(decided.picture.cycle)
         writing = _Writing(decided, number)
         unchanged = writing.unchanged(piecemeal=piecemeal)
-        waits = sharing.to_wait(decided.plan, decided.picture.snapshot)
+        waits = device_sharing.to_wait(decided.plan, decided.picture.snapshot)
         standing = settle(decided.plan, lambda workload: workload not in waits and unchanged(workload))
         undone = writing.write_parts(standing) if piecemeal else writing.write(standing)
         applied = record(

@@ -27,10 +27,10 @@ from scheduling.apply import Applied, LostTurn, apply, fence
 from scheduling.codec import encode_snapshot
 from scheduling.decide import Decided, complete, decide
 from scheduling.models import Cycle
-from scheduling.picture import Picture
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.settle import decisions_of
 from scheduling.signature import engine_version
-from scheduling.snapshot import take
 from teams.models import Pool
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from chamber.collecting import without_collecting
 from scheduling import engine
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
-from scheduling.picture import LeftAside, Picture
+from scheduling.reading.picture import LeftAside, Picture
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from scheduling import engine, growing, memory, silence, unready
 from scheduling.engine import reasons
 from scheduling.memory import LastCycle
 from scheduling.narrate import Names
+from scheduling.reading.translate import moment
 from scheduling.silence import CALL_AN_OPERATOR, Silence
-from scheduling.translate import moment
 from teams.permissions import Permission, may
 from workloads import advice, dependencies
 from workloads.actions import is_controlled_by

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from scheduling import engine, fleet, translate
-from scheduling.asked import ASKED
-from scheduling.columns import lines_of
+from scheduling import engine
 from scheduling.engine.admissibility import Admissibility
 from scheduling.explain import Explanation, without_released
-from scheduling.fleet import Fleet
-from scheduling.picture import UNREADABLE
-from scheduling.reading import SHARES, TREE
+from scheduling.reading import cluster_nodes, translate
+from scheduling.reading.cluster_nodes import Fleet
+from scheduling.reading.picture import UNREADABLE
+from scheduling.reading.read import SHARES, TREE
+from scheduling.reading.requests import ASKED
+from scheduling.reading.rows import lines_of
+from scheduling.reading.typical_requests import Typical
 from scheduling.settle import GIVEN_UP
-from scheduling.typical import Typical
 from teams.models import Pool, PoolPolicy, Share, Team
 from workloads import dependencies
 from workloads.models import Status, Workload
@@ -166,8 +167,8 @@ def _read(before: Fleet) -> _Setting:
     teams = translate.teams(
         Team.objects.values_list(*TREE, named=True), shares.values_list(*SHARES, named=True), {}
     )
-    (devices,) = lines_of(fleet.device_lines())
-    return _Setting(read_at, pools, teams, fleet.read(before, devices))
+    (devices,) = lines_of(cluster_nodes.device_lines())
+    return _Setting(read_at, pools, teams, cluster_nodes.read(before, devices))
 
 
 def _rules(pool: Pool) -> PoolPolicy | None:

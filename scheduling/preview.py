@@ -4,15 +4,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from scheduling import engine, narrate, recent, silence, translate
-from scheduling.asked import ASKED
+from scheduling import engine, narrate, silence
 from scheduling.engine import schedule
 from scheduling.engine.model.quantities import gpus
 from scheduling.explain import Explanation, Reader, without_released
 from scheduling.narrate import Names
-from scheduling.picture import Picture
-from scheduling.snapshot import dependency_of
-from scheduling.translate import Circumstances
+from scheduling.reading import recent, translate
+from scheduling.reading.picture import Picture
+from scheduling.reading.requests import ASKED
+from scheduling.reading.snapshot import dependency_of
+from scheduling.reading.translate import Circumstances
 from teams.actors import Actor
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest

@@ -12,7 +12,7 @@ from chamber.errors import one_of
 from scheduling import engine, memory, newcomers, silence
 from scheduling.explain import Explanation, called, eta_in_words, explain_many, label
 from scheduling.memory import LastCycle
-from scheduling.translate import moment
+from scheduling.reading.translate import moment
 from teams.models import Pool
 from teams.permissions import Permission, may
 from workloads.models import Status, Workload

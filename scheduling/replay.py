@@ -13,8 +13,8 @@ from scheduling.checker import Violation, check
 from scheduling.codec import decode_snapshot
 from scheduling.engine import schedule
 from scheduling.models import Cycle
+from scheduling.reading.translate import milliseconds, moment
 from scheduling.signature import digest, engine_version
-from scheduling.translate import milliseconds, moment
 from workloads.models import Event, EventKind
 
 APPLYING_TAKES_AT_MOST = timedelta(minutes=10)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.picture import Picture
+from scheduling.reading.picture import Picture
 from workloads.lifecycle import WaitingFailure
 from workloads.models import Status
 

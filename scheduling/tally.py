@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from scheduling import engine
-from scheduling.translate import milliseconds, moment
+from scheduling.reading.translate import milliseconds, moment
 
 WAIT = "wait"
 PREEMPTION = "preemption"

@@ -35,7 +35,7 @@ from chamber.errors import Refusal
 from chamber.models import User
 from scheduling import decide, memory, usage
 from scheduling.apply import LostTurn, apply
-from scheduling.snapshot import take
+from scheduling.reading.snapshot import take
 from teams import actions as team_actions
 from teams.actors import Actor
 from teams.models import Pool, Role, Share, Team

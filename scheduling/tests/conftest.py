@@ -7,7 +7,8 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import cycle, decide, memory, never, recent, snapshot, turn, usage, views, views_what_if
+from scheduling import cycle, decide, memory, never, turn, usage, views, views_what_if
+from scheduling.reading import recent, snapshot
 from scheduling.tests.factories import make_cluster, make_nodes
 from scheduling.whatif import asking, freed
 from teams.models import Pool, Role, Team

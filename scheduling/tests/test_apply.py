@@ -16,8 +16,8 @@ from scheduling.apply import LostTurn, apply
 from scheduling.cycle import run_cycle
 from scheduling.decide import Decided, decide
 from scheduling.models import Clock, Cycle
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import AGENT, make_nodes, pods_gone, run_pods
 from teams.actors import Actor, Via

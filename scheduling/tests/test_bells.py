@@ -14,7 +14,7 @@ from chamber.celery import app
 from scheduling import bells, changes, cycle
 from scheduling.cycle import run_cycle
 from scheduling.models import Bell
-from scheduling.snapshot import take
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from workloads.models import Status, Workload
 from workloads.tests.factories import make_workload

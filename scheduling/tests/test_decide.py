@@ -10,8 +10,8 @@ from scheduling import engine
 from scheduling.decide import decide
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from workloads.models import Workload
 from workloads.tests.factories import make_workload

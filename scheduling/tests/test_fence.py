@@ -15,10 +15,11 @@ from django.db import connection
 from django.utils import timezone
 
 from agentlink.models import Device, Hold, Placement
-from scheduling import fleet, turn
+from scheduling import turn
 from scheduling.cycle import run_cycle
 from scheduling.models import Clock, Cycle, Turn
-from scheduling.snapshot import take
+from scheduling.reading import cluster_nodes
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.actors import Actor, Via
@@ -205,7 +206,7 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
     acme: Acme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_workload(acme.research, acme.owner)
-    devices = fleet.device_lines
+    devices = cluster_nodes.device_lines
     writers: list[threading.Thread] = []
 
     def submit_and_admit() -> None:
@@ -222,7 +223,7 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
         writers.append(writer)
         return devices()
 
-    monkeypatch.setattr(fleet, "device_lines", devices_after_a_write)
+    monkeypatch.setattr(cluster_nodes, "device_lines", devices_after_a_write)
 
     picture = take(timezone.now())
 

@@ -16,7 +16,7 @@ from chamber import logs
 from scheduling import cycle, decide
 from scheduling.cycle import run_cycle
 from scheduling.models import Clock, Cycle
-from scheduling.picture import Picture
+from scheduling.reading.picture import Picture
 from scheduling.tests.conftest import Acme
 from teams.actors import Actor, Via
 from workloads import lifecycle

@@ -15,11 +15,11 @@ from scheduling.codec import decode_snapshot
 from scheduling.cycle import run_cycle
 from scheduling.engine import schedule
 from scheduling.models import Cycle
+from scheduling.reading.translate import milliseconds
 from scheduling.replay import replay
 from scheduling.signature import digest, engine_version, plan_bytes, whole
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
-from scheduling.translate import milliseconds
 from workloads.tests.factories import make_workload
 
 Alter = Callable[[engine.Plan], engine.Plan]

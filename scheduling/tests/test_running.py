@@ -13,8 +13,8 @@ from scheduling import bells, changes, cycle, decide, engine, tasks
 from scheduling.cycle import prune, run_cycle
 from scheduling.engine import schedule
 from scheduling.models import Clock, Cycle, UsageSample
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.models import Pool, Team

@@ -10,7 +10,7 @@ import pytest
 
 from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.picture import Picture
+from scheduling.reading.picture import Picture
 from scheduling.settle import Decision, settle, upkeep
 from scheduling.tests.engine.build import NOW, node, snapshot, team, waiting
 from workloads.lifecycle import WaitingFailure

@@ -11,7 +11,7 @@ from scheduling.apply import apply
 from scheduling.cycle import run_cycle
 from scheduling.decide import decide
 from scheduling.models import Cycle
-from scheduling.snapshot import take
+from scheduling.reading.snapshot import take
 from scheduling.tally import Promises, Tally
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods

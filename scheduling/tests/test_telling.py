@@ -14,7 +14,7 @@ from scheduling.engine import schedule
 from scheduling.engine.model.plan import Late
 from scheduling.explain import explain
 from scheduling.models import Clock, Cycle
-from scheduling.snapshot import take
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from workloads.models import Status, Workload

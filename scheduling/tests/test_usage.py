@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from scheduling import usage
 from scheduling.cycle import run_cycle
 from scheduling.models import UsageSample
-from scheduling.snapshot import take
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.usage import decayed_usage, sample
 from teams.models import Pool, PoolPolicy, Team

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scheduling import engine, translate
+from scheduling import engine
+from scheduling.reading import translate
 from scheduling.whatif.draining import Draining
 from teams.actions import PoolChanges, TeamEdit
 from teams.models import Fairness, Pool, PoolPolicy

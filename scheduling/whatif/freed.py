@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from chamber.errors import Refusal
-from scheduling import engine, memory, recent
+from scheduling import engine, memory
 from scheduling.engine import schedule
 from scheduling.engine.admissibility import Admissibility
-from scheduling.picture import Picture
+from scheduling.reading import recent
+from scheduling.reading.picture import Picture
 from scheduling.whatif.asking import PICTURE_KEPT
 from scheduling.whatif.desk import Desk, Work
 from scheduling.whatif.draft import Draft

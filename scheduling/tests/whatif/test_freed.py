@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scheduling.engine import Node, Queueing, Slicing, Snapshot
-from scheduling.picture import Picture
+from scheduling.reading.picture import Picture
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 from scheduling.whatif.freed import more_nodes, with_more
 

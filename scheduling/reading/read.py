@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from scheduling import engine, fleet, sharing, translate, typical, work
-from scheduling.columns import lines_of
-from scheduling.fleet import Fleet
+from scheduling import engine
 from scheduling.models import Clock
-from scheduling.picture import UNREADABLE, LeftAside, Picture, unread
-from scheduling.typical import Typical
+from scheduling.reading import cluster_nodes, device_sharing, open_workloads, translate, typical_requests
+from scheduling.reading.cluster_nodes import Fleet
+from scheduling.reading.open_workloads import Work
+from scheduling.reading.picture import UNREADABLE, LeftAside, Picture, unread
+from scheduling.reading.rows import lines_of
+from scheduling.reading.typical_requests import Typical
 from scheduling.usage import decayed_usage
-from scheduling.work import Work
 from teams.models import Fairness, Pool, PoolPolicy, Share, Team
 
 TREE = ("id", "name", "parent_id", "bursting_priority", "burst_limit_percent", "maximum_milli")
@@ -52,22 +53,24 @@ class Reading:
         usage = decayed_usage(by_usage, self.now) if by_usage else {}
         tree, teams = self._teams(usage)
         nodes, open_now = self._nodes_and_work()
-        often = typical.read(self.before.typical, self.now)
+        often = typical_requests.read(self.before.typical, self.now)
         self.left = Memory(open_now, nodes, tree, teams, often)
         self.left_aside += [*nodes.problems, *open_now.problems]
         workloads = (*open_now.workloads.values(), *open_now.stopping)
-        there, workloads = sharing.marked(nodes.nodes, workloads, *sharing.read())
+        there, workloads = device_sharing.marked(nodes.nodes, workloads, *device_sharing.read())
         snapshot = engine.Snapshot(translate.pools(pools, rules, often), teams, there, workloads)
         return Picture(cycle, self.now, snapshot, open_now.known, nodes.devices, tuple(self.left_aside))
 
     def _nodes_and_work(self) -> tuple[Fleet, Work]:
         """Read what is large (at most 8 queries)."""
         before = self.before
-        (open_ones,) = lines_of(work.open_lines())
-        devices, attempts, lying = lines_of(fleet.device_lines(), work.attempt_lines(), work.lying_lines())
-        opened = work.opened(before.work, open_ones)
-        nodes = fleet.read(before.fleet, devices)
-        return nodes, work.read(before.work, opened, attempts, lying, nodes=nodes, now=self.now)
+        (open_ones,) = lines_of(open_workloads.open_lines())
+        devices, attempts, lying = lines_of(
+            cluster_nodes.device_lines(), open_workloads.attempt_lines(), open_workloads.lying_lines()
+        )
+        opened = open_workloads.opened(before.work, open_ones)
+        nodes = cluster_nodes.read(before.fleet, devices)
+        return nodes, open_workloads.read(before.work, opened, attempts, lying, nodes=nodes, now=self.now)
 
     def _rules(self, pool: Pool) -> PoolPolicy | None:
         try:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from scheduling import engine, translate
+from scheduling import engine
+from scheduling.reading import translate
 from workloads.models import Status
 
 logger = logging.getLogger(__name__)

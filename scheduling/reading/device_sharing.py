@@ -12,8 +12,9 @@ from datetime import datetime
 from django.db.models import F
 
 from agentlink.models import Assignment, BoundNamespace
-from scheduling import engine, translate
-from scheduling.columns import ids
+from scheduling import engine
+from scheduling.reading import translate
+from scheduling.reading.rows import ids
 
 SEVERAL = "several namespaces"
 """Who shares a device that pods of more than one namespace hold, as from before one was bound."""

@@ -10,13 +10,14 @@ from datetime import datetime
 
 from django.db import connection, transaction
 
-from scheduling import engine, reading
+from scheduling import engine
 from scheduling.models import Clock
-from scheduling.picture import Picture
-from scheduling.work import dependency_on
+from scheduling.reading import read
+from scheduling.reading.open_workloads import dependency_on
+from scheduling.reading.picture import Picture
 from workloads.models import Workload
 
-_memory = reading.Memory()
+_memory = read.Memory()
 """What this process read last; replaced as a whole, so that threads may read at once."""
 
 
@@ -28,7 +29,7 @@ def take(now: datetime) -> Picture:
     global _memory  # noqa: PLW0603 - one per process
     Clock.objects.get_or_create(pk=1)
     with _one_moment():
-        looking = reading.Reading(now, _memory)
+        looking = read.Reading(now, _memory)
         picture = looking.picture()
     _memory = looking.left
     return picture
@@ -37,7 +38,7 @@ def take(now: datetime) -> Picture:
 def forget() -> None:
     """Have the next picture be made from the tables alone."""
     global _memory  # noqa: PLW0603 - one per process
-    _memory = reading.Memory()
+    _memory = read.Memory()
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from scheduling import engine, translate
-from scheduling.columns import ids, json_of, moment_of, texts
-from scheduling.picture import UNREADABLE, LeftAside, unread
-from scheduling.translate import Circumstances
+from scheduling import engine
+from scheduling.reading import translate
+from scheduling.reading.picture import UNREADABLE, LeftAside, unread
+from scheduling.reading.rows import ids, json_of, moment_of, texts
+from scheduling.reading.translate import Circumstances
 from workloads.models import Workload
 from workloads.models.workload import OPEN
 

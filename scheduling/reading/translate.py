@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import engine
-from scheduling.typical import Typical
+from scheduling.reading.typical_requests import Typical
 from teams.models import Pool, PoolPolicy
 from workloads.models import Phase
 

@@ -10,9 +10,10 @@ from django.db.models import F, IntegerField, QuerySet
 from django.db.models.functions import Cast
 
 from agentlink.models import Device, Node
-from scheduling import engine, translate
-from scheduling.columns import Lines, Quoted, as_lines, ids, json_of, or_empty, texts
-from scheduling.picture import UNREADABLE, LeftAside, Place, unread
+from scheduling import engine
+from scheduling.reading import translate
+from scheduling.reading.picture import UNREADABLE, LeftAside, Place, unread
+from scheduling.reading.rows import Lines, Quoted, as_lines, ids, json_of, or_empty, texts
 
 PLAIN = (
     "name", "cluster__connected", "cpu_milli", "memory_mib", "partition", "ready", "cordoned", "drained", "sharing",

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 
 _lock = threading.Lock()
 _kept: Picture | None = None

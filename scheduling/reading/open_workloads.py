@@ -1,8 +1,8 @@
 """The open workloads of a picture, kept from one reading to the next: only what differs is turned into objects.
 
 Their rows, attempts and placements are compared as the database sent them, by whole lines: what follows costs by what
-has changed, not by how much there is. What a workload asks for (`scheduling.asked`) is read only where its version was
-raised by more than the steps of its status: every change of what it asks raises it too.
+has changed, not by how much there is. What a workload asks for (`requests`) is read only where its version was raised
+by more than the steps of its status: every change of what it asks raises it too.
 """
 
 from collections import defaultdict
@@ -15,12 +15,13 @@ from uuid import UUID
 from django.db.models import Count, F, QuerySet
 
 from agentlink.models import Hold, Placement
-from scheduling import asked, engine, fleet, translate
-from scheduling.asked import NOTHING, Asked
-from scheduling.columns import Lines, Quoted, as_lines, ids, json_of, milliseconds_of, or_empty, texts
-from scheduling.fleet import ID, At, Fleet
-from scheduling.picture import Known, LeftAside
-from scheduling.translate import Circumstances
+from scheduling import engine
+from scheduling.reading import cluster_nodes, requests, translate
+from scheduling.reading.cluster_nodes import ID, At, Fleet
+from scheduling.reading.picture import Known, LeftAside
+from scheduling.reading.requests import NOTHING, Asked
+from scheduling.reading.rows import Lines, Quoted, as_lines, ids, json_of, milliseconds_of, or_empty, texts
+from scheduling.reading.translate import Circumstances
 from workloads.models import Attempt, Dependency, EndReason, Phase, Status, Workload
 from workloads.models.workload import OPEN
 
@@ -180,7 +181,7 @@ def _by_attempt(lying: Lines, wanted: Set[str]) -> Lying:
 
 def _places(nodes: Fleet, lie: Lying) -> Mapping[str, At]:
     """Return where all devices are that somebody lies on (1 query where one is of no node that is there)."""
-    elsewhere = fleet.places_of({row[1] for rows in lie.values() for row in rows} - nodes.at.keys())
+    elsewhere = cluster_nodes.places_of({row[1] for rows in lie.values() for row in rows} - nodes.at.keys())
     return {**nodes.at, **elsewhere} if elsewhere else nodes.at
 
 
@@ -190,7 +191,7 @@ def _asks(before: Work, rows: Rows, other: Collection[str]) -> Mapping[str, Aske
     for key in other:
         if key not in rows or not _asks_the_same(before, rows[key]):
             found.pop(key, None)
-    found.update(asked.read([key for key in other if key in rows and key not in found], of=len(rows)))
+    found.update(requests.read([key for key in other if key in rows and key not in found], of=len(rows)))
     return found
 
 
@@ -260,7 +261,7 @@ def _stopping(
     """Return what is being stopped, whole attempts or pods given up by a gang, each as a row of its own (1 query where
     it is of a workload that has ended).
     """
-    ended = asked.read([attempt[1] for attempt in attempts if attempt[1] not in asks])
+    ended = requests.read([attempt[1] for attempt in attempts if attempt[1] not in asks])
     wanted = {attempt[1]: asks.get(attempt[1]) or ended[attempt[1]] for attempt in attempts}
     return tuple(
         replace(
