@@ -210,7 +210,9 @@ SECURE_REFERRER_POLICY = SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 
 # Named here, imported by nobody below: how a ring reaches the scheduler. The embedded default wakes its timer; of
 # several processes each raises a version in the database and sends a message, by this Celery application.
-CHAMBER_RING = env.text("CHAMBER_RING", "scheduling.bells.ring" if REDIS else "chamber.embedded.ring")
+CHAMBER_RING = env.text(
+    "CHAMBER_RING", "scheduling.cycle.wake_ups.ring" if REDIS else "chamber.embedded.ring"
+)
 CHAMBER_CELERY = "chamber.celery.app"
 # What open pages are told when it differs: what is not known of the scheduler and of clusters.
 CHAMBER_SILENCE = "scheduling.silence.mark"

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import engine
+from scheduling.cycle.still_valid import GIVEN_UP
 from scheduling.engine.admissibility import Admissibility
 from scheduling.explain import Explanation, without_released
 from scheduling.reading import cluster_nodes, translate
@@ -21,7 +22,6 @@ from scheduling.reading.read import SHARES, TREE
 from scheduling.reading.requests import ASKED
 from scheduling.reading.rows import lines_of
 from scheduling.reading.typical_requests import Typical
-from scheduling.settle import GIVEN_UP
 from teams.models import Pool, PoolPolicy, Share, Team
 from workloads import dependencies
 from workloads.models import Status, Workload

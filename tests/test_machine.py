@@ -33,8 +33,9 @@ from agentlink.tests.agents import report
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Refusal
 from chamber.models import User
-from scheduling import decide, memory, usage
-from scheduling.apply import LostTurn, apply
+from scheduling import memory
+from scheduling.cycle import decide, usage
+from scheduling.cycle.apply import LostTurn, apply
 from scheduling.reading.snapshot import take
 from teams import actions as team_actions
 from teams.actors import Actor

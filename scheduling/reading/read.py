@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from scheduling import engine
+from scheduling.cycle.usage import decayed_usage
 from scheduling.models import Clock
 from scheduling.reading import cluster_nodes, device_sharing, open_workloads, translate, typical_requests
 from scheduling.reading.cluster_nodes import Fleet
@@ -16,7 +17,6 @@ from scheduling.reading.open_workloads import Work
 from scheduling.reading.picture import UNREADABLE, LeftAside, Picture, unread
 from scheduling.reading.rows import lines_of
 from scheduling.reading.typical_requests import Typical
-from scheduling.usage import decayed_usage
 from teams.models import Fairness, Pool, PoolPolicy, Share, Team
 
 TREE = ("id", "name", "parent_id", "bursting_priority", "burst_limit_percent", "maximum_milli")

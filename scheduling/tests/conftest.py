@@ -7,7 +7,8 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import cycle, decide, memory, never, turn, usage, views, views_what_if
+from scheduling import memory, never, views, views_what_if
+from scheduling.cycle import cycle, decide, lease, usage
 from scheduling.reading import recent, snapshot
 from scheduling.tests.factories import make_cluster, make_nodes
 from scheduling.whatif import asking, freed
@@ -20,7 +21,7 @@ def _scheduler_without_memory() -> Iterator[None]:
     """What the process keeps between cycles does not leak from one test into the next."""
     yield
     cycle.forget()
-    turn.forget()
+    lease.forget()
     snapshot.forget()
     usage.forget()
     memory.forget()

@@ -7,8 +7,8 @@ from datetime import timedelta
 from django.db.models import F
 
 from scheduling import engine
-from scheduling.codec import decode_snapshot, encode_snapshot
-from scheduling.cycle import run_cycle
+from scheduling.cycle.codec import decode_snapshot, encode_snapshot
+from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import schedule
 from scheduling.models import Cycle
 from scheduling.reading.translate import milliseconds

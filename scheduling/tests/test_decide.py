@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
-from scheduling import decide as deciding
 from scheduling import engine
-from scheduling.decide import decide
+from scheduling.cycle import decide as deciding
+from scheduling.cycle.decide import decide
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
 from scheduling.reading.picture import Picture

@@ -13,7 +13,7 @@ from agentlink.models import Assignment, Cluster, Node
 from chamber.cli.output import in_words
 from scheduling import explain as explaining
 from scheduling import memory
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import Eta
 from scheduling.explain import eta_in_words, explain, label, label_inside
 from scheduling.tests.conftest import Acme

@@ -5,7 +5,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Cluster, Device, Node
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.figures import TeamBar, pool_bars, queue_by_reason, team_bars
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import pods_gone, run_pods

@@ -4,7 +4,7 @@ from collections import Counter
 
 from django.utils import timezone
 
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.figures import team_bars
 from scheduling.holdings import Holding, holdings
 from scheduling.tests.conftest import Acme

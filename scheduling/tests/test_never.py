@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Node
 from scheduling import never
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.explain import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_nodes

@@ -11,7 +11,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from chamber.models import User
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.reading import recent
 from scheduling.tests.conftest import Acme
 from scheduling.whatif import freed

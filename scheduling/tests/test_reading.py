@@ -13,7 +13,7 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.models import Assignment, Device, Hold, Node, Placement
 from scheduling import engine
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.reading import open_workloads, snapshot
 from scheduling.reading.picture import Picture
 from scheduling.reading.snapshot import take

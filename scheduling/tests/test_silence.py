@@ -10,8 +10,9 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Cluster
-from scheduling import cycle, explain, silence, turn
-from scheduling.cycle import run_cycle
+from scheduling import explain, silence
+from scheduling.cycle import cycle, lease
+from scheduling.cycle.cycle import run_cycle
 from scheduling.figures import pool_bars, queue_by_reason, team_bars
 from scheduling.models import Turn
 from scheduling.queue import read_queue
@@ -63,7 +64,7 @@ def test_an_idle_organisation_is_not_silent(acme: Acme) -> None:
     run_cycle()
     no_cycle_ends()
     assert silence.look().undecided
-    turn.forget()  # the process looks again after a while
+    lease.forget()  # the process looks again after a while
     assert run_cycle() is None
     silence.forget()
     assert not silence.look()
@@ -78,11 +79,11 @@ def test_a_cycle_in_which_the_engine_fails_has_not_ended(acme: Acme, monkeypatch
         raise RuntimeError("engine")
 
     monkeypatch.setattr(cycle, "decide", fail)
-    turn.forget()
+    lease.forget()
     run_cycle()
     silence.forget()
     assert silence.look().undecided
-    assert turn.is_mine()
+    assert lease.is_mine()
 
 
 def test_a_paused_pool_is_no_silence(acme: Acme) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.models import Node
 from scheduling import engine
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.reading.picture import Picture
 from scheduling.reading.snapshot import take
 from scheduling.reading.translate import stopping_id

@@ -6,7 +6,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import AdoptedJob, Cluster, Node
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.explain import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods

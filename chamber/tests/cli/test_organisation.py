@@ -14,7 +14,8 @@ from agentlink.models import Cluster, Node
 from agentlink.tests.factories import make_node
 from chamber.models import User
 from chamber.tests.cli.conftest import Run
-from scheduling import cycle, decide, memory, usage
+from scheduling import memory
+from scheduling.cycle import cycle, decide, usage
 from scheduling.tests.factories import make_cluster, make_nodes
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_pool, make_team, member, set_share

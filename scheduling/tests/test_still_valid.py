@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from scheduling import engine
+from scheduling.cycle.still_valid import Decision, settle, upkeep
 from scheduling.engine import schedule
 from scheduling.reading.picture import Picture
-from scheduling.settle import Decision, settle, upkeep
 from scheduling.tests.engine.build import NOW, node, snapshot, team, waiting
 from workloads.lifecycle import WaitingFailure
 

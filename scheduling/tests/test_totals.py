@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from scheduling import engine, tally
-from scheduling.apply import apply
-from scheduling.cycle import run_cycle
-from scheduling.decide import decide
+from scheduling import engine
+from scheduling.cycle import totals
+from scheduling.cycle.apply import apply
+from scheduling.cycle.cycle import run_cycle
+from scheduling.cycle.decide import decide
+from scheduling.cycle.totals import Promises, Tally
 from scheduling.models import Cycle
 from scheduling.reading.snapshot import take
-from scheduling.tally import Promises, Tally
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from workloads.models import Workload
@@ -38,7 +39,7 @@ def waits_for(workload: str, latest: datetime | None) -> engine.Wait:
 @pytest.mark.parametrize(("value", "bucket"), [(0.0, "1"), (1.0, "1"), (1.001, "5"), (604_801.0, "+Inf")])
 def test_a_value_counts_in_the_first_bucket_that_it_does_not_exceed(value: float, bucket: str) -> None:
     counted = Tally()
-    counted.observe("wait", value, tally.WAIT_BOUNDS)
+    counted.observe("wait", value, totals.WAIT_BOUNDS)
     [entry] = counted.as_json()
     assert entry == {"name": "wait", "labels": {}, "count": 1, "amount": value, "buckets": {bucket: 1}}
 

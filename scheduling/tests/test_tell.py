@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from scheduling import cycle, decide, engine, memory, telling
-from scheduling.apply import LostTurn, apply
-from scheduling.cycle import run_cycle
+from scheduling import engine, memory
+from scheduling.cycle import cycle, decide, tell
+from scheduling.cycle.apply import LostTurn, apply
+from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import decide as decide_on
 from scheduling.engine import schedule
 from scheduling.engine.model.plan import Late
@@ -33,7 +34,7 @@ def rung_again(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             left.pop()
             cycle._again.set()
 
-    monkeypatch.setattr("scheduling.turn.looked", looked)
+    monkeypatch.setattr("scheduling.cycle.lease.looked", looked)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     return left
 
@@ -71,7 +72,7 @@ def test_people_are_told_again_when_it_is_time_though_cycles_follow_each_other(
     acme: Acme, rung_again: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_cycle()
-    monkeypatch.setattr(telling, "_due", time.monotonic())
+    monkeypatch.setattr(tell, "_due", time.monotonic())
     make_workload(acme.research, acme.owner)
     rung_again.append(1)
 
@@ -114,7 +115,7 @@ def test_what_is_past_is_told_to_nobody(acme: Acme) -> None:
     Clock.objects.update(cycle=applied.number + 1)
 
     with pytest.raises(LostTurn):
-        telling.tell(decided, applied)
+        tell.tell(decided, applied)
 
     workload.refresh_from_db()
     assert workload.reason_code == ""

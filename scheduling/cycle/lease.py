@@ -1,7 +1,7 @@
 """Whose turn it is to run cycles: a lease in one row, by the database's clock.
 
 It only keeps a second scheduler from working for nothing. What keeps two of them from writing is the fence, which
-`scheduling.apply` raises first of all.
+`scheduling.cycle.apply` raises first of all.
 """
 
 import os

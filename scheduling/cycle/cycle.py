@@ -22,15 +22,15 @@ from agentlink.assignments import ClusterReleased
 from agentlink.pace import Pace
 from chamber import logs
 from chamber.collecting import without_collecting
-from scheduling import bells, changes, telling, turn
-from scheduling.apply import Applied, LostTurn, apply, fence
-from scheduling.codec import encode_snapshot
-from scheduling.decide import Decided, complete, decide
+from scheduling.cycle import lease, pending_changes, tell, wake_ups
+from scheduling.cycle.apply import Applied, LostTurn, apply, fence
+from scheduling.cycle.codec import encode_snapshot
+from scheduling.cycle.decide import Decided, complete, decide
+from scheduling.cycle.fingerprint import engine_version
+from scheduling.cycle.still_valid import decisions_of
 from scheduling.models import Cycle
 from scheduling.reading.picture import Picture
 from scheduling.reading.snapshot import take
-from scheduling.settle import decisions_of
-from scheduling.signature import engine_version
 from teams.models import Pool
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def run_cycle() -> CycleResult | None:
             return result
         try:
             _again.clear()
-            if not turn.take():
+            if not lease.take():
                 return result
             _pace.step()
             with without_collecting():
@@ -103,7 +103,7 @@ def run_cycle() -> CycleResult | None:
         finally:
             _running.release()
         if _again.is_set() and time.monotonic() - began > LONGEST_RUN_SECONDS:
-            bells.ring()
+            wake_ups.ring()
             return result
         if _again.is_set():
             rest()
@@ -118,26 +118,26 @@ def rest() -> None:
 def _answer() -> CycleResult | None:
     """Run one cycle; have another one follow where somebody rang meanwhile, or another process came first."""
     global _seen  # noqa: PLW0603 - one per process
-    rung = bells.hear()
+    rung = wake_ups.hear()
     try:
         untold = _one_cycle(rung)
-        turn.looked()
-        if bells.rings() != rung:
+        lease.looked()
+        if wake_ups.rings() != rung:
             _again.set()
         if untold is None:
             return None
-        if _again.is_set() and telling.may_wait(untold.decided.plan):
+        if _again.is_set() and tell.may_wait(untold.decided.plan):
             _seen = None  # the next one looks whatever it sees, and tells
             return _result(untold)
         return _tell(untold)
     except LostTurn:
-        turn.looked()
+        lease.looked()
         _seen = None
         _again.set()
         return None
     except _EngineFailed:
-        turn.looked(decided=False)
-        if bells.rings() != rung:
+        lease.looked(decided=False)
+        if wake_ups.rings() != rung:
             _again.set()
         return None
     except Exception:
@@ -150,7 +150,7 @@ def forget() -> None:
     """Have the next cycle look at the tables whatever it has seen before."""
     global _seen, _pools_seen  # noqa: PLW0603 - one per process
     _seen = _pools_seen = None
-    telling.forget()
+    tell.forget()
 
 
 def _one_cycle(rung: int) -> _Untold | None:
@@ -160,13 +160,13 @@ def _one_cycle(rung: int) -> _Untold | None:
     mark: tuple[Any, ...] | None = None
     if _seen is None or _seen.rings == rung:
         # Nobody rang: whether there is anything to look at, only the tables can tell.
-        mark = changes.fingerprint()
+        mark = pending_changes.fingerprint()
         if _seen is not None and _seen.mark == mark and now < _seen.until:
             return None
     _reassign_nodes()
     now = timezone.now()  # as late as can be: whoever began since would seem to begin later than now
     picture = take(now)
-    _seen = _Seen(rung, mark, changes.due(picture.snapshot, now, picture.now))
+    _seen = _Seen(rung, mark, pending_changes.due(picture.snapshot, now, picture.now))
     try:
         decided = decide(picture)
     except Exception as error:
@@ -231,7 +231,7 @@ def _tell(untold: _Untold) -> CycleResult | None:
         _store_failure(picture, number, error)
         return _result(untold)
     with _numbered(number if applied else number + 1):
-        return _result(untold, telling.tell(decided, applied))
+        return _result(untold, tell.tell(decided, applied))
 
 
 def _result(untold: _Untold, told: int | None = None) -> CycleResult | None:
@@ -262,7 +262,7 @@ def _store_failure(picture: Picture, cycle: int, error: Exception) -> None:
             began_at=picture.taken_at,
             took_ms=0,
             decide_ms=0,
-            ran_by=turn.me(),
+            ran_by=lease.me(),
             figures={"error": repr(error), "engine": engine_version()},
             plan=b"",
             snapshot=encode_snapshot(picture.snapshot),

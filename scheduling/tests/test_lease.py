@@ -9,8 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chamber.celery import app
-from scheduling import tasks, turn
-from scheduling.cycle import run_cycle
+from scheduling import tasks
+from scheduling.cycle import lease
+from scheduling.cycle.cycle import run_cycle
 from scheduling.models import Cycle, Turn
 from scheduling.tests.conftest import Acme
 from workloads.tests.factories import make_workload
@@ -29,15 +30,15 @@ def held_by_another(*, until: timedelta) -> None:
 
 def test_nobodys_turn_is_taken_for_ten_seconds_and_asked_for_once() -> None:
     began = timezone.now()
-    assert turn.take()
+    assert lease.take()
 
     held = Turn.objects.get()
-    assert held.held_by == turn.me()
+    assert held.held_by == lease.me()
     assert held.held_until is not None
     held_from = held.held_until - timedelta(seconds=10)
     assert began - ROUNDING <= held_from <= timezone.now() + ROUNDING
     with CaptureQueriesContext(connection) as queries:
-        assert turn.take()
+        assert lease.take()
     assert len(queries) == 0
 
 
@@ -53,21 +54,21 @@ def test_while_another_process_has_the_turn_no_cycle_runs(acme: Acme) -> None:
 def test_the_turn_of_a_process_that_was_silent_is_taken_over() -> None:
     held_by_another(until=timedelta(seconds=-1))
 
-    assert turn.take()
+    assert lease.take()
 
-    assert Turn.objects.get().held_by == turn.me()
+    assert Turn.objects.get().held_by == lease.me()
 
 
 def test_a_turn_that_was_given_back_is_free_at_once() -> None:
-    turn.take()
+    lease.take()
 
-    turn.give_back()
+    lease.give_back()
 
     assert (Turn.objects.get().held_by, Turn.objects.get().held_until) == ("", None)
 
 
 def test_a_worker_that_stops_in_order_gives_its_turn_back() -> None:
-    turn.take()
+    lease.take()
 
     tasks.give_turn_back()
 
@@ -80,7 +81,7 @@ def test_a_worker_stops_though_the_database_is_away(
     def away() -> None:
         raise OperationalError("away")
 
-    monkeypatch.setattr(turn, "give_back", away)
+    monkeypatch.setattr(lease, "give_back", away)
     caplog.set_level("INFO", "scheduling")
 
     tasks.give_turn_back()
@@ -89,34 +90,34 @@ def test_a_worker_stops_though_the_database_is_away(
 
 
 def test_looking_prolongs_the_turn_and_is_noted_now_and_then() -> None:
-    turn.take()
+    lease.take()
     Turn.objects.update(held_until=timezone.now() + timedelta(seconds=1))
 
-    turn.looked()
+    lease.looked()
 
     held = Turn.objects.get()
     assert held.looked_at is not None
     assert held.held_until is not None
-    assert held.held_until - held.looked_at == turn.LEASE
+    assert held.held_until - held.looked_at == lease.LEASE
     with CaptureQueriesContext(connection) as queries:
-        turn.looked()
+        lease.looked()
     assert len(queries) == 0
 
 
 def test_whoever_lost_his_turn_while_he_looked_asks_again() -> None:
-    turn.take()
+    lease.take()
     held_by_another(until=timedelta(seconds=5))
 
-    turn.looked()
+    lease.looked()
 
-    assert not turn.take()
+    assert not lease.take()
 
 
 def test_what_a_cycle_that_finds_nothing_changed_leaves_is_that_it_looked(acme: Acme) -> None:
     run_cycle()
     run_cycle()
     Turn.objects.update(looked_at=None)
-    turn.forget()
+    lease.forget()
 
     assert run_cycle() is None
 
@@ -144,5 +145,5 @@ def test_a_message_that_came_to_who_stands_by_goes_to_the_other_one(handed_on: l
 def test_a_message_that_came_to_whose_turn_it_is_goes_no_further(handed_on: list[str]) -> None:
     tasks.run_cycle()
 
-    assert turn.is_mine()
+    assert lease.is_mine()
     assert handed_on == []

@@ -11,8 +11,8 @@ from django.core.cache import cache
 from django.db import OperationalError, connection
 
 from chamber.celery import app
-from scheduling import bells, changes, cycle
-from scheduling.cycle import run_cycle
+from scheduling.cycle import cycle, pending_changes, wake_ups
+from scheduling.cycle.cycle import run_cycle
 from scheduling.models import Bell
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
@@ -27,8 +27,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """The messages that were sent; none is on its way at first."""
     messages: Sent = []
     monkeypatch.setattr(app, "send_task", lambda name, **options: messages.append((name, options)))
-    monkeypatch.setattr(bells, "_complained_at", -bells.COMPLAINED_EVERY_SECONDS)
-    cache.delete(bells.ON_ITS_WAY)
+    monkeypatch.setattr(wake_ups, "_complained_at", -wake_ups.COMPLAINED_EVERY_SECONDS)
+    cache.delete(wake_ups.ON_ITS_WAY)
     return messages
 
 
@@ -41,10 +41,10 @@ def fail(error: Exception) -> Callable[..., None]:
 
 @pytest.mark.django_db
 def test_a_ring_raises_the_version_and_sends_one_message_while_one_is_on_its_way(sent: Sent) -> None:
-    assert bells.pass_on()
-    assert bells.pass_on()
+    assert wake_ups.pass_on()
+    assert wake_ups.pass_on()
 
-    assert bells.rings() == 2
+    assert wake_ups.rings() == 2
     assert [(name, options["queue"]) for name, options in sent] == [
         ("scheduling.tasks.run_cycle", "scheduling")
     ]
@@ -52,19 +52,19 @@ def test_a_ring_raises_the_version_and_sends_one_message_while_one_is_on_its_way
 
 @pytest.mark.django_db
 def test_a_message_is_good_though_the_workers_clock_is_a_minute_ahead(sent: Sent) -> None:
-    bells.pass_on()
+    wake_ups.pass_on()
 
     [(_, options)] = sent
-    assert options["expires"] == bells.MESSAGE_SECONDS + 60
+    assert options["expires"] == wake_ups.MESSAGE_SECONDS + 60
 
 
 @pytest.mark.django_db
 def test_once_a_cycle_has_heard_the_next_ring_sends_a_message_again(sent: Sent) -> None:
-    bells.pass_on()
+    wake_ups.pass_on()
 
-    assert bells.hear() == 1
+    assert wake_ups.hear() == 1
 
-    bells.pass_on()
+    wake_ups.pass_on()
     assert len(sent) == 2
 
 
@@ -74,9 +74,9 @@ def test_a_message_that_could_not_be_sent_is_not_on_its_way(
 ) -> None:
     with monkeypatch.context() as away:
         away.setattr(app, "send_task", fail(ConnectionError("refused")))
-        assert not bells.pass_on()
+        assert not wake_ups.pass_on()
 
-    assert bells.pass_on()
+    assert wake_ups.pass_on()
     assert len(sent) == 1
 
 
@@ -88,21 +88,21 @@ def test_with_redis_away_the_version_rises_and_one_line_a_minute_says_why(
     monkeypatch.setattr(cache, "delete", fail(ConnectionError("Redis is away")))
 
     for _ in range(3):
-        assert not bells.pass_on()
-        bells.hear()
+        assert not wake_ups.pass_on()
+        wake_ups.hear()
 
-    assert bells.rings() == 3
+    assert wake_ups.rings() == 3
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "Redis is away" in caplog.text
 
 
 @pytest.mark.django_db
 def test_with_the_database_away_the_message_is_sent(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bells, "RAISE", "no such statement")
-    monkeypatch.setattr(bells, "RAISE_ON_POSTGRESQL", "no such statement")
+    monkeypatch.setattr(wake_ups, "RAISE", "no such statement")
+    monkeypatch.setattr(wake_ups, "RAISE_ON_POSTGRESQL", "no such statement")
     monkeypatch.setattr(connection, "cursor", fail(OperationalError("away")))
 
-    assert bells.pass_on()
+    assert wake_ups.pass_on()
 
     assert len(sent) == 1
 
@@ -111,15 +111,15 @@ def test_with_the_database_away_the_message_is_sent(sent: Sent, monkeypatch: pyt
 def test_many_rings_of_a_process_raise_the_version_a_few_times(sent: Sent) -> None:
     began, busy = time.monotonic(), time.thread_time()
     for _ in range(5_000):
-        bells.ring()
+        wake_ups.ring()
     rung_for = time.thread_time() - busy
     deadline = began + 60
-    while (not bells.rings() or bells._ringer().rung.is_set()) and time.monotonic() < deadline:
+    while (not wake_ups.rings() or wake_ups._ringer().rung.is_set()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(3 * bells.GATHERED_SECONDS)
+    time.sleep(3 * wake_ups.GATHERED_SECONDS)
 
     assert rung_for < 1
-    assert 1 <= Bell.objects.get().rings <= 2 + (time.monotonic() - began) / bells.GATHERED_SECONDS
+    assert 1 <= Bell.objects.get().rings <= 2 + (time.monotonic() - began) / wake_ups.GATHERED_SECONDS
     assert len(sent) == 1
 
 
@@ -133,11 +133,11 @@ def test_a_caller_is_not_kept_waiting_by_a_bell_that_hangs(
         begun.set()
         return released.wait(30)
 
-    monkeypatch.setattr(bells, "pass_on", hangs)
+    monkeypatch.setattr(wake_ups, "pass_on", hangs)
     began = time.monotonic()
 
     for _ in range(100):
-        bells.ring()
+        wake_ups.ring()
         begun.wait(30)
 
     assert time.monotonic() - began < 30
@@ -153,7 +153,7 @@ def test_who_is_rung_for_meanwhile_is_answered_by_one_more_cycle(
         picture = take(*now)
         if Workload.objects.count() == 1:
             make_workload(acme.research, acme.owner)
-            bells.pass_on()
+            wake_ups.pass_on()
         return picture
 
     monkeypatch.setattr(cycle, "take", submit_meanwhile)
@@ -168,8 +168,8 @@ def test_a_cycle_that_was_rung_for_looks_without_asking_the_sums(
 ) -> None:
     run_cycle()
     make_workload(acme.research, acme.owner)
-    bells.pass_on()
-    monkeypatch.setattr(changes, "fingerprint", fail(AssertionError("asked")))
+    wake_ups.pass_on()
+    monkeypatch.setattr(pending_changes, "fingerprint", fail(AssertionError("asked")))
 
     run_cycle()
 

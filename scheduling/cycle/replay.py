@@ -10,11 +10,11 @@ from typing import Any
 from chamber.errors import NotVisible, Refusal
 from scheduling import engine, told
 from scheduling.checker import Violation, check
-from scheduling.codec import decode_snapshot
+from scheduling.cycle.codec import decode_snapshot
+from scheduling.cycle.fingerprint import digest, engine_version
 from scheduling.engine import schedule
 from scheduling.models import Cycle
 from scheduling.reading.translate import milliseconds, moment
-from scheduling.signature import digest, engine_version
 from workloads.models import Event, EventKind
 
 APPLYING_TAKES_AT_MOST = timedelta(minutes=10)

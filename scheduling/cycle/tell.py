@@ -16,14 +16,14 @@ from django.utils import timezone
 
 from chamber import live
 from scheduling import engine, memory, told
-from scheduling.apply import SCHEDULER, Applied, LostTurn, fence, record
-from scheduling.codec import encode_snapshot
-from scheduling.decide import Decided
+from scheduling.cycle.apply import SCHEDULER, Applied, LostTurn, fence, record
+from scheduling.cycle.codec import encode_snapshot
+from scheduling.cycle.decide import Decided
+from scheduling.cycle.fingerprint import signature
+from scheduling.cycle.still_valid import Upkeep, is_disputed, upkeep
+from scheduling.cycle.totals import promises
 from scheduling.memory import LastCycle
 from scheduling.models import Clock, Cycle
-from scheduling.settle import Upkeep, is_disputed, upkeep
-from scheduling.signature import signature
-from scheduling.tally import promises
 from teams.models import Pool
 from workloads import lifecycle
 

@@ -19,12 +19,13 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.assignments import ClusterReleased, NewAssignment
 from chamber import live
-from scheduling import engine, narrate, turn
-from scheduling.decide import Decided
+from scheduling import engine, narrate
+from scheduling.cycle import lease
+from scheduling.cycle.decide import Decided
+from scheduling.cycle.still_valid import Standing, as_json, decisions_of, parts, settle
+from scheduling.cycle.totals import Tally, promises
 from scheduling.models import Clock, Cycle
 from scheduling.reading import device_sharing
-from scheduling.settle import Standing, as_json, decisions_of, parts, settle
-from scheduling.tally import Tally, promises
 from teams.actors import Actor
 from workloads import lifecycle
 from workloads.models import Workload
@@ -80,7 +81,7 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
 def record(
     decided: Decided, number: int, decisions: int = 0, left_out: int = 0, *, tally: Tally | None = None
 ) -> Applied:
-    """Store a cycle with what it decided and what became of that; `scheduling.telling` adds what its plan tells."""
+    """Store a cycle with what it decided and what became of that; `scheduling.cycle.tell` adds what its plan tells."""
     plan, began_at = decided.plan, decided.picture.taken_at
     figures = {
         "starts": len(plan.starts),
@@ -94,7 +95,7 @@ def record(
         began_at=began_at,
         took_ms=max(0, round((timezone.now() - began_at).total_seconds() * 1000)),
         decide_ms=decided.decide_ms,
-        ran_by=turn.me(),
+        ran_by=lease.me(),
         figures=figures,
         plan=b"",
         snapshot=b"",
