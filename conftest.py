@@ -21,7 +21,7 @@ from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
-from scheduling import never, silence
+from scheduling.explain import silence, submission
 from teams import sign_in
 from workloads import known
 
@@ -199,7 +199,7 @@ def _fresh_topics() -> Iterator[None]:
     yield
     live.forget()
     known.forget()
-    never.forget()
+    submission.forget()
     caches["process"].clear()
 
 

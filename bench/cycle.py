@@ -44,7 +44,7 @@ INNER = (
     ("scheduling.cycle.tell", "upkeep"),
     ("scheduling.cycle.tell", "encode_snapshot"),
     ("scheduling.cycle.tell", "signature"),
-    ("scheduling.told", "pack"),
+    ("scheduling.explain.stored_plan", "pack"),
     ("workloads.lifecycle", "admit_many"),
     ("workloads.lifecycle", "set_reasons"),
     ("workloads.lifecycle", "recharge"),

@@ -215,12 +215,12 @@ CHAMBER_RING = env.text(
 )
 CHAMBER_CELERY = "chamber.celery.app"
 # What open pages are told when it differs: what is not known of the scheduler and of clusters.
-CHAMBER_SILENCE = "scheduling.silence.mark"
+CHAMBER_SILENCE = "scheduling.explain.silence.mark"
 CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 # How a lower room has the pods of an ended attempt stopped: workloads calls it by name, inside its transaction.
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
 # What keeps new workloads from ever starting: workloads asks it by name, once they are submitted.
-CHAMBER_NEVER_STARTS = "scheduling.never.sentences"
+CHAMBER_NEVER_STARTS = "scheduling.explain.submission.sentences"
 # What keeps somebody who is signed in from doing anything yet: sessions and streams ask it by name.
 CHAMBER_HOLDS_BACK = "chamber.requirement.holds_back"
 # How long history is kept, and what of it otherwise (`teams.retention.kept`; None: as long as the rest).

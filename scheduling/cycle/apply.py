@@ -19,11 +19,12 @@ from django.utils import timezone
 from agentlink import assignments
 from agentlink.assignments import ClusterReleased, NewAssignment
 from chamber import live
-from scheduling import engine, narrate
+from scheduling import engine
 from scheduling.cycle import lease
 from scheduling.cycle.decide import Decided
 from scheduling.cycle.still_valid import Standing, as_json, decisions_of, parts, settle
 from scheduling.cycle.totals import Tally, promises
+from scheduling.explain import plan_text
 from scheduling.models import Clock, Cycle
 from scheduling.reading import device_sharing
 from teams.actors import Actor
@@ -110,7 +111,7 @@ class _Writing:
 
     def __init__(self, decided: Decided, number: int) -> None:
         self.picture, self.plan, self.number = decided.picture, decided.plan, number
-        self.names = narrate.Names.of(self.picture.snapshot)
+        self.names = plan_text.Names.of(self.picture.snapshot)
         self.pools = {pool.id: UUID(pool.id) for pool in self.picture.snapshot.pools}
         self.placements = {workload.id: workload.placements for workload in self.picture.snapshot.workloads}
         self.at = timezone.now()
@@ -204,7 +205,7 @@ class _Writing:
                 undone += 1
                 continue
             milli = sum(pod.milli for pod in (*self.placements[grow.workload], *grow.placements))
-            self._resize(attempt_id, milli, grow.allocation, narrate.grown(grow, self.names))
+            self._resize(attempt_id, milli, grow.allocation, plan_text.grown(grow, self.names))
         return undone
 
     def _tally_of(self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]) -> Tally:
@@ -271,7 +272,7 @@ class _Writing:
             pool_id=self.pools[start.pool],
             allocation=as_json(start.allocation),
             gpus_milli=sum(pod.milli for pod in start.placements),
-            message=narrate.started(start, self.names),
+            message=plan_text.started(start, self.names),
             data=data | {"eta": promised.isoformat()} if promised else data,
             reason_code=start.reason.code.value if start.reason else "",
         )

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from chamber.errors import NotVisible, Refusal
-from scheduling import engine, told
+from scheduling import engine
 from scheduling.checker import Violation, check
 from scheduling.cycle.codec import decode_snapshot
 from scheduling.cycle.fingerprint import digest, engine_version
 from scheduling.engine import schedule
+from scheduling.explain import stored_plan
 from scheduling.models import Cycle
 from scheduling.reading.translate import milliseconds, moment
 from workloads.models import Event, EventKind
@@ -157,14 +158,14 @@ def _differences(cycle: Cycle, plan: engine.Plan, snapshot: engine.Snapshot) -> 
         return
     yield from _of_decisions(_applied(cycle), _decided(plan), partly=cycle.left_out > 0)
     try:
-        before = told.unpack(cycle.plan)
+        before = stored_plan.unpack(cycle.plan)
     except (ValueError, zlib.error):
         yield "What the plan told then is damaged and is not compared."
         return
     if before is None:
         yield "What the plan told then is stored in the form of another release and is not compared."
         return
-    yield from _of_told(before, json.loads(json.dumps(told.tell(plan, snapshot))))
+    yield from _of_told(before, json.loads(json.dumps(stored_plan.tell(plan, snapshot))))
 
 
 def _applied(cycle: Cycle) -> Decisions:
@@ -202,9 +203,9 @@ def _of_decisions(then: Decisions, now: Decisions, *, partly: bool) -> Iterator[
             yield f"Workload {workload}: {was} was applied then, {does} is decided now."
 
 
-def _of_told(then: told.Json, now: told.Json) -> Iterator[str]:
+def _of_told(then: stored_plan.Json, now: stored_plan.Json) -> Iterator[str]:
     """Yield what people would be told otherwise: who waits where and why, what is kept for whom, figures."""
-    waits, waited = told.Waits.of(now), told.Waits.of(then)
+    waits, waited = stored_plan.Waits.of(now), stored_plan.Waits.of(then)
     for workload in sorted(waits.places.keys() | waited.places.keys()):
         was, does = _wait(waited.get(workload)), _wait(waits.get(workload))
         if was != does:

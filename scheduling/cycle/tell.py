@@ -15,14 +15,15 @@ from django.db import transaction
 from django.utils import timezone
 
 from chamber import live
-from scheduling import engine, memory, told
+from scheduling import engine
 from scheduling.cycle.apply import SCHEDULER, Applied, LostTurn, fence, record
 from scheduling.cycle.codec import encode_snapshot
 from scheduling.cycle.decide import Decided
 from scheduling.cycle.fingerprint import signature
 from scheduling.cycle.still_valid import Upkeep, is_disputed, upkeep
 from scheduling.cycle.totals import promises
-from scheduling.memory import LastCycle
+from scheduling.explain import last_cycle, stored_plan
+from scheduling.explain.last_cycle import LastCycle
 from scheduling.models import Clock, Cycle
 from teams.models import Pool
 from workloads import lifecycle
@@ -74,7 +75,7 @@ def tell(decided: Decided, applied: Applied | None) -> int | None:
     picture, plan = decided.picture, decided.plan
     before, shown, changes = _before(), _shown_by(plan), upkeep(picture, plan)
     if applied is None and before is not None and not changes and not _is_new(decided, shown, before):
-        memory.keep(LastCycle.of(before.number, before.began_at, plan, picture.snapshot))
+        last_cycle.keep(LastCycle.of(before.number, before.began_at, plan, picture.snapshot))
         return None
     number = _write(decided, applied, changes)
     promises.told(plan.waits)
@@ -122,8 +123,8 @@ def _write(decided: Decided, applied: Applied | None, changes: Upkeep) -> int:
     with ThreadPoolExecutor(max_workers=1) as beside:
         encoded = beside.submit(encode_snapshot, picture.snapshot) if _keeps_snapshot(decided) else None
         vouchers = signature(plan) if encoded else {}
-        content = told.tell(plan, picture.snapshot)
-        packed = told.pack(content)
+        content = stored_plan.tell(plan, picture.snapshot)
+        packed = stored_plan.pack(content)
     snapshot = encoded.result() if encoded else b""
     with transaction.atomic():
         if applied is None:
@@ -138,7 +139,7 @@ def _write(decided: Decided, applied: Applied | None, changes: Upkeep) -> int:
         )
         if failed:
             live.ring()
-    memory.keep(LastCycle(applied.number, picture.taken_at, lambda: content))
+    last_cycle.keep(LastCycle(applied.number, picture.taken_at, lambda: content))
     return applied.number
 
 

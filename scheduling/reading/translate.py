@@ -1,7 +1,7 @@
 """From rows of the tables to what the engine takes. Pure: no queries, no clock.
 
 Engine ids are the rows' UUIDs as text. Workloads carry their id as their name too, so that no sentence of the
-engine names one to somebody who may not see it: `scheduling.explain` puts in names that a reader may know.
+engine names one to somebody who may not see it: `scheduling.explain.workload` puts in names that a reader may know.
 """
 
 from collections import defaultdict

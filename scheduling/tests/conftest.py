@@ -7,8 +7,9 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import memory, never, views, views_what_if
+from scheduling import views, views_what_if
 from scheduling.cycle import cycle, decide, lease, usage
+from scheduling.explain import last_cycle, submission
 from scheduling.reading import recent, snapshot
 from scheduling.tests.factories import make_cluster, make_nodes
 from scheduling.whatif import asking, freed
@@ -24,8 +25,8 @@ def _scheduler_without_memory() -> Iterator[None]:
     lease.forget()
     snapshot.forget()
     usage.forget()
-    memory.forget()
-    never.forget()
+    last_cycle.forget()
+    submission.forget()
     recent.forget()
     asking.forget()
     freed.forget()

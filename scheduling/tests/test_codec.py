@@ -10,11 +10,11 @@ from scheduling import engine
 from scheduling.cycle.codec import decode_snapshot, encode_snapshot
 from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import schedule
+from scheduling.explain.stored_plan import tell, unpack
 from scheduling.models import Cycle
 from scheduling.reading.translate import milliseconds
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
-from scheduling.told import tell, unpack
 from workloads.tests.factories import make_workload
 
 FULL = engine.Snapshot(

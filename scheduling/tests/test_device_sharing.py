@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from agentlink import spaces
 from agentlink.models import BoundNamespace, Device, Hold, Node, Placement
-from scheduling import explain as explaining
 from scheduling.cycle.cycle import run_cycle
+from scheduling.explain import workload as explaining
 from scheduling.reading import snapshot
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods

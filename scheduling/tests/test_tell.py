@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from scheduling import engine, memory
+from scheduling import engine
 from scheduling.cycle import cycle, decide, tell
 from scheduling.cycle.apply import LostTurn, apply
 from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import decide as decide_on
 from scheduling.engine import schedule
 from scheduling.engine.model.plan import Late
-from scheduling.explain import explain
+from scheduling.explain import last_cycle
+from scheduling.explain.workload import explain
 from scheduling.models import Clock, Cycle
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
@@ -60,7 +61,7 @@ def test_of_cycles_that_follow_each_other_the_last_one_tells(acme: Acme, rung_ag
     first, second = Cycle.objects.order_by("number")[1:]
     assert (first.decisions, bytes(first.plan), "waiting" in first.figures) == (1, b"", False)
     assert (second.decisions, second.figures["waiting"]) == (0, {"larger-than-pool": 1})
-    last = memory.last()
+    last = last_cycle.last()
     assert last is not None
     assert last.number == second.number
     starts.refresh_from_db()
@@ -119,7 +120,7 @@ def test_what_is_past_is_told_to_nobody(acme: Acme) -> None:
 
     workload.refresh_from_db()
     assert workload.reason_code == ""
-    assert memory.last() is None
+    assert last_cycle.last() is None
 
 
 def cannot_tell_of(poison: Workload, monkeypatch: pytest.MonkeyPatch) -> None:

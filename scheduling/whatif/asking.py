@@ -8,7 +8,7 @@ from agentlink.actions import require_operator
 from agentlink.models import Node
 from chamber.errors import NotVisible, Refusal
 from scheduling.cycle.usage import decayed_usage
-from scheduling.narrate import Names
+from scheduling.explain.plan_text import Names
 from scheduling.reading import recent, translate
 from scheduling.reading.picture import Picture
 from scheduling.reading.requests import ASKED

@@ -10,7 +10,7 @@ from agentlink.logs.kept import Whole
 from agentlink.models import Hold, Placement
 from chamber.cli.columns import WORKLOAD, WORKLOADS
 from scheduling.cycle.cycle import run_cycle
-from scheduling.explain import explain
+from scheduling.explain.workload import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_nodes, run_pods
 from teams.models import Pool

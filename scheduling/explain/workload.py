@@ -15,12 +15,13 @@ from django.utils import timezone
 
 from agentlink.models import Assignment, BoundNamespace, Cluster, Node
 from chamber.words import clock_time, code_in_words
-from scheduling import engine, growing, memory, silence, unready
+from scheduling import engine
 from scheduling.engine import reasons
-from scheduling.memory import LastCycle
-from scheduling.narrate import Names
+from scheduling.explain import last_cycle, not_ready, scaling, silence
+from scheduling.explain.last_cycle import LastCycle
+from scheduling.explain.plan_text import Names
+from scheduling.explain.silence import CALL_AN_OPERATOR, Silence
 from scheduling.reading.translate import moment
-from scheduling.silence import CALL_AN_OPERATOR, Silence
 from teams.permissions import Permission, may
 from workloads import advice, dependencies
 from workloads.actions import is_controlled_by
@@ -131,15 +132,15 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
         displaced = _displaced(workload)
         if displaced is not None:
             return displaced
-    found = explain_many([workload], user, last=memory.last()).get(workload.pk)
-    if found is None or found.code == growing.CODE or (found.code, found.next_step) == (PODS_BEGIN, NOTHING):
+    found = explain_many([workload], user, last=last_cycle.last()).get(workload.pk)
+    if found is None or found.code == scaling.CODE or (found.code, found.next_step) == (PODS_BEGIN, NOTHING):
         found = _on_unready_nodes(workload) or found
     return found and _advised(workload, found, user)
 
 
 def _on_unready_nodes(workload: Workload) -> Explanation | None:
-    told = unready.told(workload)
-    return told and Explanation(unready.CODE, told[0], "wait", next_step=told[1])
+    told = not_ready.told(workload)
+    return told and Explanation(not_ready.CODE, told[0], "wait", next_step=told[1])
 
 
 def _advised(workload: Workload, explanation: Explanation, user: "User | AnonymousUser") -> Explanation:
@@ -173,8 +174,8 @@ def explain_many(
     reader = Reader(user, last.names if last else None)
     silent, starting, unknown = _silent_clusters(workloads), _starting(workloads), silence.look()
     partly = {
-        key: Explanation(growing.CODE, sentence, "wait", next_step=growing.NEXT_STEP)
-        for key, sentence in growing.sentences(workloads, last, unknown).items()
+        key: Explanation(scaling.CODE, sentence, "wait", next_step=scaling.NEXT_STEP)
+        for key, sentence in scaling.sentences(workloads, last, unknown).items()
     }
     found = {
         workload.pk: silent.get(workload.pk)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 
 from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.memory import LastCycle
+from scheduling.explain.last_cycle import LastCycle
+from scheduling.explain.stored_plan import pack, tell, unpack
 from scheduling.tests.engine import worlds
 from scheduling.tests.engine.build import NOW
-from scheduling.told import pack, tell, unpack
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

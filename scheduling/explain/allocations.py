@@ -17,8 +17,9 @@ from django.db.models.functions import Coalesce
 from agentlink.models import Device, Placement
 from agentlink.models.node import SLICES, UNAVAILABLE_MILLI, Slicing
 from agentlink.models.placement import Hold
-from scheduling import engine, memory, newcomers
-from scheduling.explain import kind_of, label
+from scheduling import engine
+from scheduling.explain import last_cycle, newcomers
+from scheduling.explain.workload import kind_of, label
 from teams.models import Pool, Team
 from teams.permissions import outermost
 from teams.values import amount_text, devices_text
@@ -195,7 +196,7 @@ def _waiting_by_pool() -> Counter[str | None]:
 
     One that no cycle has looked at waits in each pool that it accepts; those that accept any stand under None.
     """
-    last = memory.last()
+    last = last_cycle.last()
     since = newcomers.since(last)
     counts = Counter[str | None]()
     for pool, queue in (last.content["queues"] if last else {}).items():
@@ -227,7 +228,7 @@ def team_bars(
                 _count(uses[team_id], milli, reserved=group.reserved, covered=depth <= covered_down_to)
     size = _size(pool)
     cut = _slices_in_use(pool) if size.slices else {}
-    last = memory.last()
+    last = last_cycle.last()
     limits = last.teams if last else {}
     waiting = _waiting_by_team(last, pool)
     return [
@@ -245,7 +246,7 @@ def team_bars(
     ]
 
 
-def _waiting_by_team(last: memory.LastCycle | None, pool: Pool) -> dict[str, Waiting]:
+def _waiting_by_team(last: last_cycle.LastCycle | None, pool: Pool) -> dict[str, Waiting]:
     """Return who waits in the pool's queue, for it to be resumed, or for its clusters, by team with all below it.
 
     2 queries; 1 more while no cycle ends, or where some wait outside the queue.

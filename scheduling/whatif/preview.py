@@ -4,11 +4,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from scheduling import engine, narrate, silence
+from scheduling import engine
 from scheduling.engine import schedule
 from scheduling.engine.model.quantities import gpus
-from scheduling.explain import Explanation, Reader, without_released
-from scheduling.narrate import Names
+from scheduling.explain import plan_text, silence
+from scheduling.explain.plan_text import Names
+from scheduling.explain.workload import Explanation, Reader, without_released
 from scheduling.reading import recent, translate
 from scheduling.reading.picture import Picture
 from scheduling.reading.requests import ASKED
@@ -61,7 +62,7 @@ def _undecided(answer: Preview) -> Preview:
 
 def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) -> Preview:
     names = Names.of(snapshot)
-    given = narrate.given(start, names)
+    given = plan_text.given(start, names)
     if start.victims:
         return Preview("preempts", f"{_victims(start, snapshot, names)} Then it starts with {given}.")
     when = "as soon as the pods that stop there are gone" if start.waits_for_victims else "now"

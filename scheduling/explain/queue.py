@@ -9,9 +9,10 @@ from uuid import UUID
 from django.utils import timezone
 
 from chamber.errors import one_of
-from scheduling import engine, memory, newcomers, silence
-from scheduling.explain import Explanation, called, eta_in_words, explain_many, label
-from scheduling.memory import LastCycle
+from scheduling import engine
+from scheduling.explain import last_cycle, newcomers, silence
+from scheduling.explain.last_cycle import LastCycle
+from scheduling.explain.workload import Explanation, called, eta_in_words, explain_many, label
 from scheduling.reading.translate import moment
 from teams.models import Pool
 from teams.permissions import Permission, may
@@ -103,7 +104,7 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
 
     Those whom no cycle has looked at stand last, in the order in which they came.
     """
-    last = memory.last()
+    last = last_cycle.last()
     since, key = newcomers.since(last), str(pool.pk)
     came = since.of_pool(key)
     waits = [row for row in _waits(last, pool) if row not in since.gone] if last else []

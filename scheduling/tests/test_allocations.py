@@ -6,7 +6,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Cluster, Device, Node
 from scheduling.cycle.cycle import run_cycle
-from scheduling.figures import TeamBar, pool_bars, queue_by_reason, team_bars
+from scheduling.explain.allocations import TeamBar, pool_bars, queue_by_reason, team_bars
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import pods_gone, run_pods
 from teams.capacity import capacity_milli

@@ -7,7 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import AdoptedJob, Cluster, Node
 from scheduling.cycle.cycle import run_cycle
-from scheduling.explain import explain
+from scheduling.explain.workload import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from workloads import lifecycle

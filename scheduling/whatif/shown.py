@@ -13,10 +13,11 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from scheduling import engine, narrate
+from scheduling import engine
 from scheduling.engine.model.quantities import counted, in_gpus
-from scheduling.explain import Reader, called, eta_in_words, label, label_inside
-from scheduling.narrate import Names
+from scheduling.explain import plan_text
+from scheduling.explain.plan_text import Names
+from scheduling.explain.workload import Reader, called, eta_in_words, label, label_inside
 from scheduling.whatif.asking import Answer
 from scheduling.whatif.effect import Change, Effect, PoolEffect, TeamEffect, WorkloadEffect
 from teams.models import Pool, Team
@@ -273,7 +274,7 @@ class _Teller:
             if isinstance(fate, engine.Wait):
                 return f"It would wait. {self._reader.read(fate.reason.message)}"
             whom = f" after preempting {_workloads(len(fate.victims))}" if fate.victims else ""
-            return f"It would start{whom} with {narrate.given(fate, self._names)}."
+            return f"It would start{whom} with {plan_text.given(fate, self._names)}."
         return ""
 
     def workloads(self) -> list[ToldWorkload]:

@@ -5,8 +5,8 @@ from collections import Counter
 from django.utils import timezone
 
 from scheduling.cycle.cycle import run_cycle
-from scheduling.figures import team_bars
-from scheduling.holdings import Holding, holdings
+from scheduling.explain.allocations import team_bars
+from scheduling.explain.bars import Holding, holdings
 from scheduling.tests.conftest import Acme
 from teams.actors import Actor
 from teams.tests.factories import make_pool, make_team, set_share

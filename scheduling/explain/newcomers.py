@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from scheduling import silence
-from scheduling.memory import LastCycle
+from scheduling.explain import silence
+from scheduling.explain.last_cycle import LastCycle
 from workloads import known
 from workloads.models import Status, Workload
 

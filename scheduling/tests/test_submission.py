@@ -8,9 +8,9 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Node
-from scheduling import never
 from scheduling.cycle.cycle import run_cycle
-from scheduling.explain import explain
+from scheduling.explain import submission
+from scheduling.explain.workload import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_nodes
 from teams.actors import Actor, Via
@@ -72,7 +72,7 @@ def test_what_can_never_start_is_told_as_the_cycle_tells_it(
 def test_what_waits_for_others_or_nodes_out_of_service_is_not_told(acme: Acme, client: Client) -> None:
     assert warnings_of(client, acme, *[{"gpus": 4}] * 9, {"hold": True}) == [[]] * 10
     Node.objects.update(cordoned=True)
-    never.forget()
+    submission.forget()
     assert warnings_of(client, acme, {"gpus": 4}) == [[]]
 
 
@@ -122,17 +122,17 @@ def test_what_old_knowledge_tells_is_looked_at_again(
 ) -> None:
     assert warnings_of(client, acme, {"partition": "zz"}) != [[]]
     Node.objects.filter(name="n1").update(partition="zz")
-    monkeypatch.setattr(never, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(submission, "SURE_SECONDS", 0.0)
     assert warnings_of(client, acme, {"partition": "zz"}) == [[]]
 
 
 def test_the_first_different_requests_are_looked_at_and_it_is_told_of_how_many(
     acme: Acme, client: Client
 ) -> None:
-    several = [{"cpu": 100 + number} for number in range(never.MOST_ASKED + 2)]
+    several = [{"cpu": 100 + number} for number in range(submission.MOST_ASKED + 2)]
     *looked_at, first, last = warnings_of(client, acme, *several, {"cpu": 100})[:-1]
     assert all("CPUs" in told for [told] in looked_at)
-    assert first == [never.NOT_LOOKED_AT.format(more=1)]
+    assert first == [submission.NOT_LOOKED_AT.format(more=1)]
     assert last == []
 
 
@@ -142,4 +142,4 @@ def test_requests_like_those_before_cost_no_query(
     warnings_of(client, acme, {"gpus": 4})
     rows = list(Workload.objects.select_related("team", "owner").with_dependence())
     with django_assert_num_queries(0):
-        assert list(never.sentences(rows).values()) == [[]]
+        assert list(submission.sentences(rows).values()) == [[]]

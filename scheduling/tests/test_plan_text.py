@@ -3,7 +3,7 @@
 import pytest
 
 from scheduling import engine
-from scheduling.narrate import Names, grown, started
+from scheduling.explain.plan_text import Names, grown, started
 
 NAMES = Names.of(
     engine.Snapshot(

@@ -11,8 +11,8 @@ from uuid import UUID
 from chamber.words import count, plural
 from scheduling import engine
 from scheduling.engine.model.quantities import gpus
-from scheduling.memory import LastCycle
-from scheduling.silence import Silence
+from scheduling.explain.last_cycle import LastCycle
+from scheduling.explain.silence import Silence
 from workloads.models import Status, Workload
 
 CODE = "waiting-for-more-pods"

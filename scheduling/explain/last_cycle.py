@@ -8,24 +8,25 @@ from collections.abc import Callable, Set
 from datetime import datetime
 from functools import cached_property
 
-from scheduling import engine, told
+from scheduling import engine
+from scheduling.explain import stored_plan
+from scheduling.explain.plan_text import Names
 from scheduling.models import Cycle
-from scheduling.narrate import Names
 
 
 class LastCycle:
     """What a cycle told, and the look-ups that pages need. Never written to."""
 
-    def __init__(self, number: int, began_at: datetime, tell: Callable[[], told.Json]) -> None:
+    def __init__(self, number: int, began_at: datetime, tell: Callable[[], stored_plan.Json]) -> None:
         self.number, self.began_at, self._tell = number, began_at, tell
 
     @classmethod
     def of(cls, number: int, began_at: datetime, plan: engine.Plan, snapshot: engine.Snapshot) -> "LastCycle":
         """Return what a plan tells; worked out when somebody asks."""
-        return cls(number, began_at, lambda: told.tell(plan, snapshot))
+        return cls(number, began_at, lambda: stored_plan.tell(plan, snapshot))
 
     @cached_property
-    def content(self) -> told.Json:
+    def content(self) -> stored_plan.Json:
         """All of it, as it is stored."""
         return self._tell()
 
@@ -36,14 +37,14 @@ class LastCycle:
         return Names({key: name for key, (name, _) in names["teams"].items()}, names["pools"], names["nodes"])
 
     @cached_property
-    def waits(self) -> told.Waits:
+    def waits(self) -> stored_plan.Waits:
         """Who waits, by workload."""
-        return told.Waits.of(self.content)
+        return stored_plan.Waits.of(self.content)
 
     def placed(self, workload: str) -> engine.Reason | None:
         """Return why one with an allocation is not let go yet; None: nothing keeps it."""
         number = self.content["placed"].get(workload)
-        return None if number is None else told.reason_of(self.content, number)
+        return None if number is None else stored_plan.reason_of(self.content, number)
 
     def queue(self, pool: str) -> list[str]:
         """Return who waits in a pool's queue, in its order."""
@@ -90,7 +91,7 @@ class LastCycle:
     @cached_property
     def reservations(self) -> list[engine.StartReservation]:
         """What is kept for the first who finds no place."""
-        return told.reservations_of(self.content["reservations"])
+        return stored_plan.reservations_of(self.content["reservations"])
 
     @cached_property
     def pools(self) -> dict[str, engine.PoolFigures]:
@@ -125,7 +126,7 @@ def last() -> LastCycle | None:
     kept = _kept
     if kept is not None and (kept.number, kept.began_at) == stored:
         return kept
-    content = told.unpack(Cycle.objects.values_list("plan", flat=True).get(number=stored[0]))
+    content = stored_plan.unpack(Cycle.objects.values_list("plan", flat=True).get(number=stored[0]))
     if content is None:
         return None
     found = LastCycle(*stored, lambda: content)
