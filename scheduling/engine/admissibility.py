@@ -11,7 +11,7 @@ from scheduling.engine.intake import Intake, Out
 from scheduling.engine.model.repair import sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Team, Topology, Workload
 from scheduling.engine.quiet import Paths
-from scheduling.engine.tree import Tree
+from scheduling.engine.quota.tree import Tree
 
 ANYWHERE = Topology()
 NO_NODES: list[Node] = []

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.charges import Ceiling
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, PodPlacement, Workload
+from scheduling.engine.quota.charging import Ceiling
 from scheduling.engine.rights import Party
 
 OwnKey = tuple[int, int, str]

@@ -18,12 +18,12 @@ from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import is_quiet
+from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.roster import Roster
 from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
 from scheduling.engine.stretch import stretch_of
 from scheduling.engine.taking import Taking
-from scheduling.engine.tree import ROOT
 from scheduling.engine.vain import Turn, Vain
 from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group

@@ -10,8 +10,8 @@ from itertools import islice
 from scheduling.engine.candidate import Candidate, Footprint, OwnKey
 from scheduling.engine.model.quantities import Claim, divide
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.quota.tree import ROOT, Accounts, Tree
 from scheduling.engine.row import Row
-from scheduling.engine.tree import ROOT, Accounts, Tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.model.plan import Finding, FindingCode, PoolFigures, TeamFigures
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus
 from scheduling.engine.overcommitment import overcommitted
-from scheduling.engine.tree import ROOT
+from scheduling.engine.quota.tree import ROOT
 
 
 def pool_figures(cycle: PoolCycle) -> PoolFigures:

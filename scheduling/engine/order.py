@@ -26,7 +26,7 @@ from scheduling.engine.model.snapshot import (
     Fairness,
     Policy,
 )
-from scheduling.engine.tree import Accounts, Tree
+from scheduling.engine.quota.tree import Accounts, Tree
 
 Level = tuple[bool, int]
 """Keys 1 and 2 of the order, as far as they come before 3: whether elastic, and minus the priority."""

@@ -16,7 +16,7 @@ from scheduling.engine.model.changes import Changes, check
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Status, Topology, Workload
 from scheduling.engine.quiet import Paths
-from scheduling.engine.tree import Tree
+from scheduling.engine.quota.tree import Tree
 
 ANYWHERE = Topology()
 PENDING = Status.PENDING  # at hand: an enum looks its members up by a function

@@ -15,7 +15,7 @@ from scheduling.engine import Changes, ElasticPreemption, Node, Plan, State, Tea
 from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.entitlement import Demand, divide_again
-from scheduling.engine.tree import Accounts, Tree
+from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 
 

@@ -15,9 +15,9 @@ from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.quota.tree import Tree
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing
-from scheduling.engine.tree import Tree
 from scheduling.tests.engine.build import NOW, waiting
 from scheduling.tests.engine.worlds import worlds
 

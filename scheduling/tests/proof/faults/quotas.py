@@ -127,12 +127,12 @@ QUOTAS = (
             waiting("w", "a", priority=100),
             teams=FAMILY,
         ),
-        wrong("charges.Charges.available", lambda charges, _: sum(charges.left)),
+        wrong("quota.charging.Charges.available", lambda charges, _: sum(charges.left)),
     ),
     Fault(
         "no ceiling is looked at",
         BrokenRule.CEILING,
         MAXIMUM,
-        wrong("charges.Charges.ceiling_passed", lambda *_, **__: None),
+        wrong("quota.charging.Charges.ceiling_passed", lambda *_, **__: None),
     ),
 )

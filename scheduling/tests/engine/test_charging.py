@@ -10,9 +10,9 @@ from __future__ import annotations
 import pytest
 
 from scheduling.engine import Plan
-from scheduling.engine.charges import Charges
 from scheduling.engine.obstacles import of_quota
-from scheduling.engine.tree import Accounts, Tree
+from scheduling.engine.quota.charging import Charges
+from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import node, placed, plan, pool, started, team, waiting, waits
 
 LAB = (team("lab", reserved=16), team("x", "lab", reserved=4), team("y", "lab", reserved=4))

@@ -1,4 +1,4 @@
-"""Whose guarantee a workload counts against, and which ceiling stops it (sections 2 and 3)."""
+"""Which guarantee a workload is charged to, and which ceiling stops it (sections 2 and 3)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.tree import Accounts
+from scheduling.engine.quota.tree import Accounts
 
 NOTHING_LEAVES: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """A ceiling that an admission would pass: whose (branch), how much is left under it, and by how much it is
-    passed.
+    """A ceiling that an admission would pass: of which branch, how much is left under it, by how much it is passed.
 
     ``by_maximum`` tells the maximum from the burst limit.
     """
@@ -38,7 +37,7 @@ class Charges:
         self._limited: dict[int, tuple[int, ...]] = {}
 
     def available(self, leaf: int) -> int:
-        """What the guarantees of the leaf's team and of its ancestors still have, sibling's parts excluded."""
+        """What the guarantees of the leaf's team and of its ancestors still have, siblings' parts excluded."""
         return sum(self.left[branch] for branch in self._tree.chains[leaf])
 
     def limit(self, leaf: int) -> int:
@@ -59,8 +58,7 @@ class Charges:
     def charge(self, leaf: int, milli: int) -> tuple[Allocation, ...]:
         """Charge a reserved workload: own part first, then each ancestor's.
 
-        What finds nothing left (after an edit of the guarantees) is not charged to anybody; it is allocated to
-        ``None``.
+        What finds nothing left (after an edit of the guarantees) is charged to no team; it is allocated to ``None``.
         """
         allocation = []
         for branch, part in self.split(leaf, milli):
