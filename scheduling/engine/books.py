@@ -16,7 +16,7 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.capacity import Tally
 from scheduling.engine.court import Court
-from scheduling.engine.entitlement import Demand, divide_again
+from scheduling.engine.demand import Demand, divide_again
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
