@@ -1,4 +1,4 @@
-"""What every branch should hold while there is contention (section 3)."""
+"""What every branch wants, and what it is entitled to, kept up to date as workloads come and go (section 3)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from scheduling.engine.candidate import Candidate, Footprint, OwnKey
-from scheduling.engine.model.quantities import Claim, divide
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.quota.entitlement import divide_among_children
 from scheduling.engine.quota.tree import ROOT, Accounts, Tree
 from scheduling.engine.row import Row
 
@@ -233,53 +233,5 @@ def divide_again(
 
 def _divided(accounts: Accounts, demand: Demand, branch: int, amount: int) -> Iterator[tuple[int, int]]:
     """What each child gets of a branch's entitlement."""
-    children = accounts.tree.children[branch]
-    got = _Division(accounts, demand, children, amount).run() if amount > 0 else {}
-    return ((child, got.get(child, 0)) for child in children)
-
-
-class _Division:
-    """What one branch got, divided among its children."""
-
-    def __init__(self, accounts: Accounts, demand: Demand, children: Iterable[int], amount: int) -> None:
-        self._accounts = accounts
-        self._demand = demand
-        self._amount = amount
-        self._got = {child: 0 for child in children if demand.milli[child] > 0}
-
-    def run(self) -> dict[int, int]:
-        """First what their reserved workloads have, then up to min(D, G), then the rest by weight up to D."""
-        quotas, usage = self._accounts.quotas, self._accounts.usage
-        wanted = {child: self._demand.milli[child] for child in self._got}
-        reserved = {child: min(usage.reserved[child], wanted[child]) for child in self._got}
-        guarantee = {child: quotas.guarantee[child] for child in self._got}
-        guaranteed = {child: min(guarantee[child], wanted[child]) for child in self._got}
-        self._raise_to(reserved, by=reserved)
-        self._raise_to(guaranteed, by=guarantee)
-        self._raise_to(wanted, by={child: quotas.weight[child] for child in self._got})
-        return self._got
-
-    def _raise_to(self, goal: dict[int, int], *, by: dict[int, int]) -> None:
-        """Raise all to their goals, or as far as what is left goes, in proportion to ``by``; nobody whose part is
-        0."""
-        left = self._amount - sum(self._got.values())
-        if left <= 0:
-            return
-        room = {child: max(0, goal[child] - got) if by[child] else 0 for child, got in self._got.items()}
-        if sum(room.values()) <= left:
-            parts = list(room.values())
-        else:
-            parts = divide(left, [self._claim(child, by[child], room[child]) for child in room])
-        for child, part in zip(room, parts, strict=True):
-            self._got[child] += part
-
-    def _claim(self, child: int, weight: int, room: int) -> Claim:
-        """A child's claim in one division."""
-        tree, key = self._accounts.tree, self._demand.next_key[child]
-        return Claim(
-            weight=weight,
-            room=room,
-            unit=GPU_MILLI if self._demand.whole[child] else 1,
-            surplus_over=self._accounts.usage.used[child] - self._got[child],
-            tie=(key is None, key or (0, 0, ""), tree.team_id(child) or "", tree.own[child]),
-        )
+    got = divide_among_children(accounts, demand, branch, amount)
+    return ((child, got.get(child, 0)) for child in accounts.tree.children[branch])

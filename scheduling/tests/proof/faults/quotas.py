@@ -116,7 +116,7 @@ QUOTAS = (
         "a division hands a GPU to the wrong one",
         BrokenRule.ENTITLEMENT,
         SHARES,
-        wrong("demand.divide", lambda amount, claims: [amount, *(0 for _ in claims[1:])]),
+        wrong("quota.entitlement.divide", lambda amount, claims: [amount, *(0 for _ in claims[1:])]),
     ),
     Fault(
         "everybody's guarantee is anybody's",
