@@ -15,8 +15,9 @@ from chamber.errors import NotVisible, Refusal
 from chamber.rest import NewestFirst
 from scheduling.explain import silence
 from scheduling.explain.allocations import TeamBar, pool_bars, team_bars
+from scheduling.explain.explanation import Explanation
 from scheduling.explain.queue import QueueRow, is_cursor, pool_for, read_queue
-from scheduling.explain.workload import Explanation, explain
+from scheduling.explain.workload import explain
 from scheduling.models import Cycle
 from teams.api.requests import one_page, person
 from teams.api.shapes import GpusField

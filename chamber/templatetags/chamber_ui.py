@@ -21,7 +21,7 @@ from chamber import live
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
 from chamber.words import plural
 from scheduling.explain import silence
-from scheduling.explain.workload import label as words_of
+from scheduling.explain.explanation import label as words_of
 
 register = template.Library()
 

@@ -19,7 +19,7 @@ from agentlink.models.node import SLICES, UNAVAILABLE_MILLI, Slicing
 from agentlink.models.placement import Hold
 from scheduling import engine
 from scheduling.explain import last_cycle, newcomers
-from scheduling.explain.workload import kind_of, label
+from scheduling.explain.explanation import kind_of, label
 from teams.models import Pool, Team
 from teams.permissions import outermost
 from teams.values import amount_text, devices_text

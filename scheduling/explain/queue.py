@@ -11,8 +11,10 @@ from django.utils import timezone
 from chamber.errors import one_of
 from scheduling import engine
 from scheduling.explain import last_cycle, newcomers, silence
+from scheduling.explain.explanation import Explanation, label
 from scheduling.explain.last_cycle import LastCycle
-from scheduling.explain.workload import Explanation, called, eta_in_words, explain_many, label
+from scheduling.explain.reader import called, eta_in_words
+from scheduling.explain.workload import explain_many
 from scheduling.reading.translate import moment
 from teams.models import Pool
 from teams.permissions import Permission, may

@@ -14,7 +14,8 @@ from uuid import UUID
 from scheduling import engine
 from scheduling.cycle.still_valid import GIVEN_UP
 from scheduling.engine.admissibility import Admissibility
-from scheduling.explain.workload import Explanation, without_released
+from scheduling.explain.explanation import Explanation
+from scheduling.explain.workload import without_released
 from scheduling.reading import cluster_nodes, translate
 from scheduling.reading.cluster_nodes import Fleet
 from scheduling.reading.picture import UNREADABLE

@@ -1,67 +1,32 @@
-"""Why a workload waits, when it starts, what happened to it: from the last cycle's plan, worked out when somebody asks.
+"""Why a workload waits, when it starts, what happened to it: from the plan of the last cycle, when it is asked."""
 
-The engine names workloads by their ids. Here the reader gets names of those he may see, and of others only what
-anybody may know of a workload in the pool: team, class, priority and GPUs.
-"""
-
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.utils import timezone
 
-from agentlink.models import Assignment, BoundNamespace, Cluster, Node
-from chamber.words import clock_time, code_in_words
+from agentlink.models import Cluster, Node
+from chamber.words import clock_time
 from scheduling import engine
 from scheduling.engine import reasons
 from scheduling.explain import last_cycle, not_ready, scaling, silence
+from scheduling.explain.explanation import Explanation, kind_of, label_inside
 from scheduling.explain.last_cycle import LastCycle
-from scheduling.explain.plan_text import Names
+from scheduling.explain.placed import NOTHING, PODS_BEGIN, in_silent_clusters, pods_begin
+from scheduling.explain.reader import Reader, called
 from scheduling.explain.silence import CALL_AN_OPERATOR, Silence
-from scheduling.reading.translate import moment
 from teams.permissions import Permission, may
 from workloads import advice, dependencies
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
-from workloads.models.workload import ADMITTED
-from workloads.reasons import JOB_AGAIN, LASTING, PLAN_QUOTA, REFUSED, held_until, of_displaced, while_kept
+from workloads.reasons import JOB_AGAIN, LASTING, REFUSED, held_until, of_displaced
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
     from chamber.models import User
-
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """One reason, for one reader. `eta` says in words when it starts, `starts_at` is the earliest time if known."""
-
-    code: str
-    sentence: str
-    kind: str
-    next_step: str = ""
-    level: str = ""
-    team: str = ""
-    position: int | None = None
-    eta: str = ""
-    starts_at: datetime | None = None
-    starts_by: datetime | None = None
-    asked_milli: int | None = None
-    available_milli: int | None = None
-    limit_milli: int | None = None
-    is_for_reader: bool = True
-    """Whether the reader can take the next step, or only somebody else."""
-
-    @property
-    def sentences(self) -> tuple[str, str]:
-        """What of it may name workloads."""
-        return self.sentence, self.eta
-
 
 NOT_LOOKED_AT = Explanation(
     code="new",
@@ -85,8 +50,6 @@ OF_NODES = frozenset(
 AFTER_OTHERS = engine.ReasonCode.WAITING_FOR_DEPENDENCY.value
 OF_DEPENDENCIES = frozenset({AFTER_OTHERS, dependencies.FAILED})
 HELD = Explanation(code="held", sentence="It is on hold.", kind="change", next_step="Release the hold.")
-PODS_BEGIN = "pods-being-created"
-NOTHING = "Nothing to do."
 EMPTYING = "waiting-for-victims"
 STOPPING = Explanation(
     code=EMPTYING,
@@ -101,25 +64,6 @@ LET_GO = Explanation(
     next_step="Nothing to do.",
     eta="in a moment",
 )
-
-
-def kind_of(code: str) -> str:
-    """Return who can do something about a reason: `wait`, `change` or `admin`."""
-    try:
-        return reasons.kind_of(engine.ReasonCode(code)).value
-    except ValueError:
-        return engine.ReasonKind.WAIT.value
-
-
-def label(code: str) -> str:
-    """Return a reason's code in words: `Waiting for GPUs`."""
-    return code_in_words(code)
-
-
-def label_inside(code: str) -> str:
-    """Return a reason's code in words inside a sentence: `waiting for GPUs`."""
-    words = label(code)
-    return words if words[:2].isupper() else words[:1].lower() + words[1:]
 
 
 def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | None:
@@ -172,7 +116,7 @@ def explain_many(
     after others that have not completed another.
     """
     reader = Reader(user, last.names if last else None)
-    silent, starting, unknown = _silent_clusters(workloads), _starting(workloads), silence.look()
+    silent, starting, unknown = in_silent_clusters(workloads), pods_begin(workloads), silence.look()
     partly = {
         key: Explanation(scaling.CODE, sentence, "wait", next_step=scaling.NEXT_STEP)
         for key, sentence in scaling.sentences(workloads, last, unknown).items()
@@ -332,111 +276,6 @@ def _without(explanation: Explanation, clusters: Sequence[Cluster]) -> Explanati
     )
 
 
-def _silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
-    """Return the reason of those with GPUs in a cluster that is not heard (1 query, none without any)."""
-    admitted = {workload.pk: workload for workload in workloads if workload.status in ADMITTED}
-    if not admitted:
-        return {}
-    silent = Cluster.objects.silent(timezone.now()).filter(assignments__attempt__open_for__in=admitted)
-    rows = silent.values_list("assignments__attempt__open_for", "name", "last_seen_at")
-    return {pk: _not_heard(admitted[pk], name, seen) for pk, name, seen in rows if seen is not None}
-
-
-def _starting(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
-    """Return how far those are whose pods are being created (1 query, none without any; 1 more where Chamber's own
-    quota keeps one from starting).
-    """
-    starting = {workload.pk: workload for workload in workloads if workload.status == Status.STARTING}
-    if not starting:
-        return {}
-    rows = Assignment.objects.filter(attempt__open_for__in=starting).values_list(
-        "attempt__open_for",
-        "cluster",
-        "cluster__name",
-        "attempt__starting_at",
-        "pods",
-        "attempt__open_for__adopted_job",
-    )
-    found = list(rows)
-    full = {
-        (cluster, starting[pk].team_id)
-        for pk, cluster, _, _, pods, _ in found
-        if any(pod.get("cause") == PLAN_QUOTA for pod in pods)
-    }
-    namespaces = _namespaces(full)
-    return {
-        pk: _pods_begin(
-            starting[pk],
-            name,
-            since,
-            pods,
-            namespace=namespaces.get((cluster, starting[pk].team_id), ""),
-            adopted=job is not None,
-        )
-        for pk, cluster, name, since, pods, job in found
-    }
-
-
-def _namespaces(pairs: Collection[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], str]:
-    """Return the namespaces of teams in clusters (1 query, none without any)."""
-    if not pairs:
-        return {}
-    clusters, teams = zip(*pairs, strict=True)
-    rows = BoundNamespace.objects.filter(cluster__in=clusters, team__in=teams)
-    return {(cluster, team): name for cluster, team, name in rows.values_list("cluster", "team", "namespace")}
-
-
-def _pods_begin(
-    workload: Workload,
-    cluster: str,
-    since: datetime | None,
-    pods: Sequence[dict[str, Any]],
-    *,
-    namespace: str,
-    adopted: bool,
-) -> Explanation:
-    """Return that pods are being created, what the cluster says of the first that cannot start, and what becomes of the
-    attempt if that lasts.
-    """
-    at = f" since {since:%H:%M:%S} UTC" if since else ""
-    sentence = f"Its pods are being created in the cluster {cluster}{at}."
-    kept = next((pod for pod in pods if pod.get("message")), None)
-    if kept is None:
-        return Explanation(PODS_BEGIN, sentence, "wait", next_step=NOTHING, level=cluster)
-    until = kept.get("until")
-    by = f"at {datetime.fromisoformat(until):%H:%M:%S} UTC" if until else "before long"
-    left = max(0, workload.max_retries - workload.failures)
-    kind, step = while_kept(
-        str(kept.get("cause", "")), by, retries=left, namespace=namespace, adopted=adopted
-    )
-    said = str(kept["message"]).rstrip(" .")
-    words = f"{sentence} Pod {kept['index']} is kept from starting: {said}."
-    return Explanation(PODS_BEGIN, words, kind, next_step=step, level=cluster)
-
-
-def _not_heard(workload: Workload, cluster: str, seen: datetime) -> Explanation:
-    """Return what can be said of one whose cluster was last heard then."""
-    last_seen = f"the cluster {cluster}, which was last seen {clock_time(seen)}"
-    if workload.status == Status.QUEUED:
-        sentence = f"Its GPUs are in {last_seen}."
-        next_step = "Ask an operator to look after the cluster's agent: the pods are created when it is back."
-        eta = "not known: nobody can tell when the cluster is back"
-    else:
-        sentence = f"Its pods are in {last_seen}; what it does since is not known."
-        next_step = (
-            "Ask an operator to look after the cluster's agent: once it is back, all that happened is told."
-        )
-        eta = ""
-    return Explanation(
-        code=engine.ReasonCode.CLUSTER_OFFLINE.value,
-        sentence=sentence,
-        kind="admin",
-        next_step=next_step,
-        level=cluster,
-        eta=eta,
-    )
-
-
 def _told(workload: Workload, explanation: Explanation | None, unknown: Silence) -> Explanation | None:
     """Return an explanation as it may be told while no cycle ends: no start is promised then."""
     if explanation is None or explanation.code == HELD.code:
@@ -464,7 +303,7 @@ def _told(workload: Workload, explanation: Explanation | None, unknown: Silence)
     )
 
 
-def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explanation | None:
+def _of(workload: Workload, last: LastCycle | None, reader: Reader) -> Explanation | None:
     key = str(workload.pk)
     if workload.status == Status.PENDING:
         return _of_waiting(workload, last.waits.get(key) if last else None, reader)
@@ -476,7 +315,7 @@ def _of(workload: Workload, last: LastCycle | None, reader: "Reader") -> Explana
     return _stored(workload) if workload.reason and not workload.is_open else None
 
 
-def _of_waiting(workload: Workload, wait: engine.Wait | None, reader: "Reader") -> Explanation:
+def _of_waiting(workload: Workload, wait: engine.Wait | None, reader: Reader) -> Explanation:
     ended = _ended_before(workload, wait)
     if ended is not None and reader.may_see(workload):  # a cluster's words name what it refused
         return ended
@@ -536,105 +375,3 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
 def _stopped(sentence: str) -> str:
     """Return a sentence with its full stop: those that end with a command to paste have none."""
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
-
-
-class Reader:
-    """Somebody who reads explanations: knows what the ids of a cycle are called, and which names he may read."""
-
-    def __init__(self, user: "User | AnonymousUser", names: Names | None) -> None:
-        self._user, self._names = user, names
-        self._called: dict[str, str] = {}
-        self._now = timezone.now()
-
-    def may_see(self, workload: Workload) -> bool:
-        """Return whether the workload's own name is for this reader."""
-        return workload.owner_id == self._user.pk or may(self._user, Permission.VIEW_WORKLOADS, workload.team)
-
-    def explanation(self, wait: engine.Wait) -> Explanation:
-        """Return why somebody waits, with position and ETA; ids of workloads still stand for their names."""
-        told = self.of_reason(wait.reason, position=wait.position, eta=wait.eta)
-        until = told.starts_at
-        if wait.reason.code is not engine.ReasonCode.BACKING_OFF or until is None:
-            return told
-        # The seconds in the engine's sentence are those of its cycle, which may be a minute old.
-        if until <= self._now:
-            return replace(
-                told, sentence="Its last attempt ended early; its pause is over.", eta="any moment"
-            )
-        due = clock_time(until)
-        return replace(
-            told,
-            sentence=f"Its last attempt ended early; the next one is due at {due}.",
-            eta=f"not before {due}",
-        )
-
-    def of_reason(
-        self, reason: engine.Reason, *, position: int | None = None, eta: engine.Eta | None = None
-    ) -> Explanation:
-        """Return a reason of the engine; ids of workloads still stand for their names."""
-        return Explanation(
-            code=reason.code.value,
-            sentence=reason.message,
-            kind=reason.kind.value,
-            next_step=reason.next_step,
-            level=self._names.level(reason.level) if self._names else "",
-            team=self._names.teams.get(reason.team or "", "") if self._names else "",
-            position=position,
-            eta=eta_in_words(eta, self._now) if eta else "",
-            starts_at=moment(eta.earliest) if eta else None,
-            starts_by=moment(eta.latest) if eta else None,
-            asked_milli=reason.asked_milli,
-            available_milli=reason.available_milli,
-            limit_milli=reason.limit_milli,
-        )
-
-    def learn(self, sentences: Iterable[str]) -> None:
-        """Look up what the workloads named in the sentences are called for this reader (1 query, none without any)."""
-        ids = {found for sentence in sentences for found in _ID.findall(sentence)}
-        if not ids:
-            return
-        named = Workload.objects.filter(pk__in=ids).select_related("team")
-        self._called |= {str(row.pk): called(row, self._user) for row in named}
-
-    def read(self, sentence: str) -> str:
-        """Return the sentence with names that this reader may read in place of ids."""
-        return _ID.sub(lambda found: self._called.get(found[0], "another workload"), sentence)
-
-    def told(self, explanation: Explanation) -> Explanation:
-        """Return the explanation with names that this reader may read."""
-        if not any(_ID.search(text) for text in explanation.sentences):
-            return explanation
-        sentence, eta = (self.read(text) for text in explanation.sentences)
-        return replace(explanation, sentence=sentence, eta=eta)
-
-
-def called(workload: Workload, user: "User | AnonymousUser") -> str:
-    """Return the workload's slug where the user may see it, else what anybody may know of it."""
-    if may(user, Permission.VIEW_WORKLOADS, workload.team):
-        return workload.slug
-    kind = "a reserved" if workload.is_reserved else "an elastic"
-    return f"{kind} workload of {workload.team.name} (priority {workload.priority})"
-
-
-def eta_in_words(eta: engine.Eta, now: datetime) -> str:
-    """Return when somebody starts: `in about 40 min, at 12:40 UTC`, `in 20 min to 2 h`, or not known and why."""
-    earliest, latest = moment(eta.earliest), moment(eta.latest)
-    if earliest is None:
-        return f"not known: {eta.why[:1].lower()}{eta.why[1:]}" if eta.why else "not known"
-    soonest = _length(earliest - now)
-    if latest is None:
-        return f"in about {soonest} at the earliest" if soonest else "any moment at the earliest"
-    if not (until := _length(latest - now)):
-        return "any moment"
-    if latest - earliest < timedelta(minutes=1):
-        return f"in about {until}, at {latest:%H:%M} UTC"
-    return f"in {soonest} to {until}" if soonest else f"within about {until}"
-
-
-def _length(ahead: timedelta) -> str:
-    """Return how long it is in its largest unit; empty for less than a minute."""
-    minutes = ahead.total_seconds() / 60
-    for unit, size in (("d", 1440), ("h", 60)):
-        if minutes >= 2 * size:
-            return f"{round(minutes / size)} {unit}"
-    return f"{round(minutes)} min" if minutes >= 1 else ""

@@ -15,7 +15,9 @@ from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import Eta
 from scheduling.explain import last_cycle
 from scheduling.explain import workload as explaining
-from scheduling.explain.workload import eta_in_words, explain, label, label_inside
+from scheduling.explain.explanation import label, label_inside
+from scheduling.explain.reader import eta_in_words
+from scheduling.explain.workload import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_cluster, make_nodes, run_pods
 from teams.actors import Actor, Via

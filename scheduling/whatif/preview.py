@@ -8,8 +8,10 @@ from scheduling import engine
 from scheduling.engine import schedule
 from scheduling.engine.model.quantities import gpus
 from scheduling.explain import plan_text, silence
+from scheduling.explain.explanation import Explanation
 from scheduling.explain.plan_text import Names
-from scheduling.explain.workload import Explanation, Reader, without_released
+from scheduling.explain.reader import Reader
+from scheduling.explain.workload import without_released
 from scheduling.reading import recent, translate
 from scheduling.reading.picture import Picture
 from scheduling.reading.requests import ASKED

@@ -16,8 +16,9 @@ from django.utils import timezone
 from scheduling import engine
 from scheduling.engine.model.quantities import counted, in_gpus
 from scheduling.explain import plan_text
+from scheduling.explain.explanation import label, label_inside
 from scheduling.explain.plan_text import Names
-from scheduling.explain.workload import Reader, called, eta_in_words, label, label_inside
+from scheduling.explain.reader import Reader, called, eta_in_words
 from scheduling.whatif.asking import Answer
 from scheduling.whatif.effect import Change, Effect, PoolEffect, TeamEffect, WorkloadEffect
 from teams.models import Pool, Team
