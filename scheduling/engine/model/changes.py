@@ -10,7 +10,7 @@ from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Team, Workloa
 
 
 class Doubt(ValueError):  # noqa: N818 - an outcome, not a fault
-    """Changes do not fit what is known. Nothing was changed; who meets it makes the state anew."""
+    """Changes do not fit what is known. Nothing was changed; the caller makes the state anew."""
 
 
 class Row(Protocol):
@@ -79,7 +79,7 @@ def _same(before: Sequence[Team], after: Sequence[Team]) -> bool:
 
 
 def check(known: Mapping[str, object], rows: Iterable[Row], gone: Collection[str]) -> None:
-    """Raise :class:`Doubt` if somebody is changed twice, or goes who is not there."""
+    """Raise :class:`Doubt` if a row is changed twice, or one goes that is not there."""
     changed = [row.id for row in rows] + list(gone)
     if len(set(changed)) < len(changed):
         raise Doubt(f"A row is changed twice: {_first_twice(changed)}.")

@@ -53,10 +53,10 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why somebody waits or yields.
+    """Why a workload waits or is preempted.
 
-    ``message`` and ``next_step`` are sentences for people; the numbers in them stand beside them. ``team`` is whose
-    limit it is, ``level`` the team of the tree or the topology level the reason comes from.
+    ``message`` and ``next_step`` are sentences for people; the numbers in them stand beside them. ``team`` is the
+    team whose limit it is, ``level`` the team of the tree or the topology level that the reason comes from.
     """
 
     code: ReasonCode
@@ -74,7 +74,7 @@ class Reason:
 class Eta:
     """When a waiting workload starts at the earliest, and at the latest where that is known too.
 
-    ``earliest`` is ``None`` where nobody can tell; ``why`` then says why.
+    ``earliest`` is ``None`` where it is not known; ``why`` then says why.
     """
 
     earliest: int | None = None
@@ -82,7 +82,7 @@ class Eta:
     why: str = ""
 
 
-# --- What is worked out when somebody looks ------------------------------------------------------------------------
+# --- What is worked out when it is first read ----------------------------------------------------------------------
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -144,7 +144,7 @@ class Allocation:
 
 
 class Rule(StrEnum):
-    """By which right somebody is preempted."""
+    """The rule by which a workload is preempted."""
 
     RESERVED = "reserved"
     PRIORITY = "priority"
@@ -230,7 +230,7 @@ class Wait:
     """A pending workload that does not start.
 
     ``pool`` is the one it waits in (``None`` if none can ever take it). ``position`` counts from 1 among those of its
-    pool that wait in the queue; ``None`` for who is not in it (held, backing off, can never run, ...).
+    pool that wait in the queue; ``None`` for one that is not in it (held, backing off, can never run, ...).
     """
 
     workload: str
@@ -312,8 +312,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One cycle's decisions. Every workload of the snapshot stands in exactly one of starts, grows, keeps, shrinks,
-    preemptions and waits. Each is sorted by id (waits by pool, position, id). Who stays, who waits and the figures
-    are worked out when somebody looks at them."""
+    preemptions and waits. Each is sorted by id (waits by pool, position, id). Keeps, waits and the
+    figures are worked out when they are first read."""
 
     starts: tuple[Start, ...] = ()
     grows: tuple[Grow, ...] = ()

@@ -18,7 +18,7 @@ PENDING = Status.PENDING
 
 
 def sound_teams(teams: Iterable[Team], named: Iterable[str]) -> tuple[Team, ...]:
-    """The teams as a tree: one for every team that somebody belongs to (``named``), by id.
+    """The teams as a tree: one for every team that a workload belongs to (``named``), by id.
 
     A parent that is not there is none. Of teams that are their own ancestors the first by id is a top team. Numbers
     below zero, and those that are none, count as zero; a maximum below zero is none, as ever.
@@ -35,7 +35,7 @@ def sound_teams(teams: Iterable[Team], named: Iterable[str]) -> tuple[Team, ...]
 
 
 def _in_circles(parents: Mapping[str, str | None]) -> set[str]:
-    """Those from whom one never comes to a top team."""
+    """The teams from which no way leads up to a top team."""
     leads_up: dict[str, bool] = {}
     for id_ in parents:
         way: dict[str, None] = {}
@@ -130,7 +130,7 @@ class Oddities:
 
     @property
     def strays(self) -> Iterable[Workload]:
-        """Those who are placed in a pool that is not there: they are left alone."""
+        """Workloads placed in a pool that is not there: they are left alone."""
         return self._strays.values()
 
     def homeless(self, node: Node) -> None:

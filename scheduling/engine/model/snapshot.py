@@ -135,7 +135,7 @@ class Device:
 
     A ``foreign`` one is used by pods Chamber does not manage and is not capacity. ``share_milli`` is the share of a
     GPU that the device counts as when it is taken whole: 1000 but for slices, which are taken whole or not at all.
-    ``shared_by`` names those whose pods share it: parts of it are for workloads that ``shares_with`` them only.
+    ``shared_by`` names those with pods on it: parts of it are only for workloads that have them in ``shares_with``.
     """
 
     index: int
@@ -149,7 +149,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A node's taint. ``NoSchedule`` and ``NoExecute`` keep out who does not tolerate them, other effects nobody."""
+    """A node's taint. ``NoSchedule`` and ``NoExecute`` keep out pods that do not tolerate them, other effects none."""
 
     key: str
     value: str = ""
@@ -315,9 +315,9 @@ class Workload:
     ``pools`` in the order of preference; ``None`` is any, in the organisation's order. ``request``, ``cpu_milli`` and
     ``memory_mib`` are per pod. An empty ``gpu_types`` is any. ``min_pods`` equals ``pods`` for a gang that is all or
     nothing. ``pool`` and ``placements`` are those of a placed or stopping one; a QUEUED one's devices may still be
-    held by somebody STOPPING. ``submitted_at`` is the original submission, which a requeue keeps. ``started_at`` is
+    held by a STOPPING one. ``submitted_at`` is the original submission, which a requeue keeps. ``started_at`` is
     when a RUNNING one began. ``preemptions_24h`` counts how often it was preempted in the last 24 hours.
-    ``shares_with`` are those with whose pods its own may share a device that is shared by somebody.
+    ``shares_with`` are those with whose pods its own may share a device (``shared_by``).
     """
 
     id: str

@@ -106,7 +106,7 @@ class Quotas:
         return quotas
 
     def _fill(self, tree: Tree, branch: int, pool: str) -> None:
-        """Set the numbers of one branch whose children are done."""
+        """Set the numbers of a branch after those of its children."""
         team = tree.teams[branch]
         share = next((share for share in team.shares if share.pool == pool), TeamShare(pool))
         self.weight[branch] = team.weight
@@ -139,8 +139,8 @@ class Usage:
     """What each branch has allocated in one pool while a cycle decides: ``used`` U, ``reserved`` R, in milli-GPUs.
 
     ``above[t]`` is the part of ``reserved[t]`` that is charged to own parts of ancestors of ``t``: it does not count
-    against t's burst limit. ``changed`` are the leaves that came to use more or less, in order, for those who keep
-    figures of their own.
+    against t's burst limit. ``changed`` are the leaves that came to use more or less, in order, for indexes that
+    keep figures of their own.
     """
 
     tree: Tree
