@@ -21,7 +21,7 @@ from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import kubernetes, namespaces, servers, spreading
-from scheduling import never, silence
+from scheduling.explain import silence, submission
 from teams import sign_in
 from workloads import known
 
@@ -138,7 +138,7 @@ def _share_no_redis(worker: str) -> None:
     And a database of its own for its cache, since clearing a cache empties the database it lies in.
     """
     if settings.REDIS:
-        # No thread of this process rings behind a test's back; `scheduling.bells` has tests of its own.
+        # No thread of this process rings behind a test's back; `scheduling.cycle.wake_ups` has tests of its own.
         settings.CHAMBER_RING = "chamber.embedded.ring"
         settings.CHANNEL_LAYERS["default"]["CONFIG"]["prefix"] += worker
         number = int(worker.removeprefix("gw") or 0) % 15  # of the 16 databases a Redis has
@@ -199,7 +199,7 @@ def _fresh_topics() -> Iterator[None]:
     yield
     live.forget()
     known.forget()
-    never.forget()
+    submission.forget()
     caches["process"].clear()
 
 

@@ -31,20 +31,20 @@ from rig import servers
 STATEMENT = re.compile(r'^\s*(\w+)\b.*?"?((?:scheduling|workloads|agentlink|teams)_\w+)', re.DOTALL)
 ROUND = ("milliseconds", "cpu_milliseconds", "backend_cpu_milliseconds", "told", "decisions", "queries")
 STEPS = (
-    ("scheduling.changes", "fingerprint"),
-    ("scheduling.cycle", "_reassign_nodes"),
-    ("scheduling.cycle", "take"),
-    ("scheduling.cycle", "decide"),
-    ("scheduling.cycle", "apply"),
-    ("scheduling.cycle", "complete"),
-    ("scheduling.telling", "tell"),
+    ("scheduling.cycle.pending_changes", "fingerprint"),
+    ("scheduling.cycle.cycle", "_reassign_nodes"),
+    ("scheduling.cycle.cycle", "take"),
+    ("scheduling.cycle.cycle", "decide"),
+    ("scheduling.cycle.cycle", "apply"),
+    ("scheduling.cycle.cycle", "complete"),
+    ("scheduling.cycle.tell", "tell"),
 )
 INNER = (
-    ("scheduling.apply", "settle"),
-    ("scheduling.telling", "upkeep"),
-    ("scheduling.telling", "encode_snapshot"),
-    ("scheduling.telling", "signature"),
-    ("scheduling.told", "pack"),
+    ("scheduling.cycle.apply", "settle"),
+    ("scheduling.cycle.tell", "upkeep"),
+    ("scheduling.cycle.tell", "encode_snapshot"),
+    ("scheduling.cycle.tell", "signature"),
+    ("scheduling.explain.stored_plan", "pack"),
     ("workloads.lifecycle", "admit_many"),
     ("workloads.lifecycle", "set_reasons"),
     ("workloads.lifecycle", "recharge"),
@@ -112,12 +112,12 @@ def measured(profile: cProfile.Profile | None = None) -> dict[str, Any]:
     Its decisions are written when `milliseconds` are over; what people are told of them is written after that.
     """
     from chamber.collecting import without_collecting
-    from scheduling import bells, cycle
+    from scheduling.cycle import cycle, wake_ups
 
-    bells._raise_version()
+    wake_ups._raise_version()
     clocked = Clocked()
     with clocked.installed(), without_collecting():
-        rung = bells.hear()
+        rung = wake_ups.hear()
         times = [Moment.now()]
         if profile is not None:
             profile.enable()

@@ -34,8 +34,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from bench.organisation import NOW, carried_out, full_for_a_gang, milli_of, organisation
-from scheduling.engine import Changes, Plan, Snapshot, State, decide
-from scheduling.engine.types import GPU_MILLI, Status
+from scheduling.engine import GPU_MILLI, Changes, Plan, Snapshot, State, Status, decide
 
 ROWS = ("cold", "event", "preemption", "growth")
 GROWTH = (0.01, 0.1, 1.0)

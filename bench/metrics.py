@@ -143,7 +143,7 @@ class Rows:
         """Write a cycle as if it had decided all this."""
         from dataclasses import asdict
 
-        from scheduling.engine import types as engine
+        from scheduling import engine
         from scheduling.models import Cycle
 
         pool = str(self.pool.pk)

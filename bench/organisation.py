@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from scheduling.engine import State, decide
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     HOUR_MS,
     Device,
@@ -26,11 +25,13 @@ from scheduling.engine.types import (
     Pool,
     Share,
     Snapshot,
+    State,
     Status,
     Team,
     TeamShare,
     Topology,
     Workload,
+    decide,
     labels_of,
 )
 

@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from bench.tables import Tables
     from chamber import collecting
-    from scheduling import cycle
+    from scheduling.cycle import cycle
     from teams.models import Team
 
     call_command("migrate", verbosity=0)

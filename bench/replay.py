@@ -34,9 +34,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from scheduling.engine.scenario.document import Format
-from scheduling.engine.scenario.loader import load
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine import Plan, Snapshot
+from scheduling.scenario.document import Format
+from scheduling.scenario.loader import load
 from scheduling.simulation.clock import Clock
 from scheduling.simulation.summary import summary_of
 

@@ -16,7 +16,7 @@ from agentlink.models import Assignment, Cluster, Device, Hold, Node, Placement
 from bench.organisation import NOW, POOL, Organisation, organisation
 from chamber.ids import new_id
 from chamber.models import User
-from scheduling.engine import types as engine
+from scheduling import engine
 from teams.models import Pool, Share, Team
 from workloads.models import Attempt, EndReason, Event, EventKind, Phase, Status, Workload
 

@@ -28,7 +28,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from chamber import __version__, live, sessions
 from chamber.http import Watched, wants_fragment
 from chamber.remembered import Remembered, safely
-from scheduling import silence
+from scheduling.explain import silence
 from teams.permissions import roles_by_path
 
 Answer = TypeVar("Answer")

@@ -12,7 +12,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from chamber import origin
 from chamber.errors import Refusal
 from chamber.http import refused
-from scheduling import silence
+from scheduling.explain import silence
 
 if TYPE_CHECKING:
     from chamber.models import User

@@ -212,15 +212,17 @@ SECURE_REFERRER_POLICY = SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 
 # Named here, imported by nobody below: how a ring reaches the scheduler. The embedded default wakes its timer; of
 # several processes each raises a version in the database and sends a message, by this Celery application.
-CHAMBER_RING = env.text("CHAMBER_RING", "scheduling.bells.ring" if REDIS else "chamber.embedded.ring")
+CHAMBER_RING = env.text(
+    "CHAMBER_RING", "scheduling.cycle.wake_ups.ring" if REDIS else "chamber.embedded.ring"
+)
 CHAMBER_CELERY = "chamber.celery.app"
 # What open pages are told when it differs: what is not known of the scheduler and of clusters.
-CHAMBER_SILENCE = "scheduling.silence.mark"
+CHAMBER_SILENCE = "scheduling.explain.silence.mark"
 CHAMBER_CLOCKS_APART_SECONDS = stores.CLOCKS_APART_SECONDS
 # How a lower room has the pods of an ended attempt stopped: workloads calls it by name, inside its transaction.
 CHAMBER_STOP_ATTEMPTS = "agentlink.assignments.stop"
 # What keeps new workloads from ever starting: workloads asks it by name, once they are submitted.
-CHAMBER_NEVER_STARTS = "scheduling.never.sentences"
+CHAMBER_NEVER_STARTS = "scheduling.explain.submission.sentences"
 # What keeps somebody who is signed in from doing anything yet: sessions and streams ask it by name.
 CHAMBER_HOLDS_BACK = "chamber.requirement.holds_back"
 # How much one person, token or address may ask for (`chamber.limits`); 0 is any number.

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from chamber import fragments
 from chamber.errors import no_such
 from chamber.http import Watched, page, wants_fragment
-from scheduling import figures, silence
+from scheduling.explain import allocations, silence
 from teams.permissions import Permission, may_anywhere
 from workloads.models import Event, EventKind, Workload
 
@@ -24,7 +24,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     """One screen: how full the pools are, why who waits, what happened lately, and my own workloads."""
     watched = Watched.now("overview", silence.TOPIC)
     now = timezone.now()
-    waiting, idle = figures.waiting_and_idle(request.user, now)
+    waiting, idle = allocations.waiting_and_idle(request.user, now)
     context = {
         "pools": _pools(request, watched),
         "waiting": waiting,
@@ -41,15 +41,17 @@ SUMS = list[tuple[UUID | None, dict[str, int]]]
 """The sums of pools as JSON can hold them: by pairs, for one key is none."""
 
 
-def _pools(request: HttpRequest, watched: Watched) -> list[figures.PoolBar]:
+def _pools(request: HttpRequest, watched: Watched) -> list[allocations.PoolBar]:
     """Return the bars of the pools; open pages share what is added up for them, for it is nobody's own."""
     if not wants_fragment(request):
-        return figures.pool_bars(request.user)
+        return allocations.pool_bars(request.user)
 
-    def sums() -> figures.PoolSums:
-        return dict(fragments.alike("pool-sums", watched, lambda: list(figures.pool_sums().items()), SUMS))
+    def sums() -> allocations.PoolSums:
+        return dict(
+            fragments.alike("pool-sums", watched, lambda: list(allocations.pool_sums().items()), SUMS)
+        )
 
-    return figures.pool_bars(request.user, sums=sums)
+    return allocations.pool_bars(request.user, sums=sums)
 
 
 @require_safe

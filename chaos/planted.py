@@ -133,7 +133,7 @@ def _in_picture(changed: Callable[[Any], Any]) -> Mapping[str, Change]:
 
         instead(snapshot, "take", made)
 
-    return {"scheduling.snapshot": change}
+    return {"scheduling.reading.snapshot": change}
 
 
 def over_promise() -> Mapping[str, Change]:
@@ -172,7 +172,7 @@ def dropped_ring() -> Mapping[str, Change]:
 
         instead(beat.Steady, "apply_entry", made)
 
-    return {"scheduling.bells": change_bells, "chamber.serving.beat": change_beat}
+    return {"scheduling.cycle.wake_ups": change_bells, "chamber.serving.beat": change_beat}
 
 
 def rolled_back() -> Mapping[str, Change]:
@@ -261,7 +261,7 @@ def fence_ignored() -> Mapping[str, Change]:
 
         instead(apply, "fence", made)
 
-    return {"scheduling.turn": change_turn, "scheduling.apply": change_apply}
+    return {"scheduling.cycle.lease": change_turn, "scheduling.cycle.apply": change_apply}
 
 
 def stale_report() -> Mapping[str, Change]:

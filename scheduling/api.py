@@ -13,11 +13,12 @@ from rest_framework.views import APIView
 
 from chamber.errors import NotVisible, Refusal
 from chamber.rest import NewestFirst
-from scheduling import silence
-from scheduling.explain import Explanation, explain
-from scheduling.figures import TeamBar, pool_bars, team_bars
+from scheduling.explain import silence
+from scheduling.explain.allocations import TeamBar, pool_bars, team_bars
+from scheduling.explain.explanation import Explanation
+from scheduling.explain.queue import QueueRow, is_cursor, pool_for, read_queue
+from scheduling.explain.workload import explain
 from scheduling.models import Cycle
-from scheduling.queue import QueueRow, is_cursor, pool_for, read_queue
 from teams.api.requests import one_page, person
 from teams.api.shapes import GpusField
 from teams.permissions import Permission, may_anywhere

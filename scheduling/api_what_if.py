@@ -16,12 +16,12 @@ from rest_framework.views import APIView
 from chamber import invalid
 from chamber.errors import NotVisible, Refusal
 from scheduling.api import POOL
-from scheduling.queue import pool_for as queue_pool
+from scheduling.explain.queue import pool_for as queue_pool
 from scheduling.whatif import asking, freed
 from scheduling.whatif.desk import TooMany
 from scheduling.whatif.draft import Draft
 from scheduling.whatif.effect import Change
-from scheduling.whatif.told import tell
+from scheduling.whatif.shown import tell
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
 from teams.actors import Actor
 from teams.api.requests import (

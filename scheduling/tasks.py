@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import timezone
 
-from scheduling import bells, cycle, turn, usage
+from scheduling.cycle import cycle, lease, usage, wake_ups
 from teams import retention
 
 logger = logging.getLogger(__name__)
@@ -23,9 +23,9 @@ def run_cycle() -> None:
     """Run a scheduling cycle, at the pace of cycles."""
     cycle.rest()
     cycle.run_cycle()
-    if settings.REDIS and not turn.is_mine():
+    if settings.REDIS and not lease.is_mine():
         # Both wait at the same queue: the message goes to the other one, who takes it while this one sleeps.
-        bells.hand_on()
+        wake_ups.hand_on()
         time.sleep(STANDS_BY_SECONDS)
 
 
@@ -51,6 +51,6 @@ def prune_cycles() -> None:
 def give_turn_back(**_: object) -> None:
     """Let another worker take over at once when this one stops in order."""
     try:
-        turn.give_back()
+        lease.give_back()
     except DatabaseError:
         logger.info("The turn could not be given back; it ends by itself within seconds.")

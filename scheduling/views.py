@@ -8,13 +8,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from chamber.errors import Refusal, one_of
 from chamber.http import Watched, page
-from scheduling import explain as explaining
-from scheduling import figures
-from scheduling import silence as silences
-from scheduling.preview import Preview, preview
-from scheduling.queue import pool_for, queues_of, read_queue
+from scheduling.explain import allocations
+from scheduling.explain import silence as silences
+from scheduling.explain import workload as explaining
+from scheduling.explain.queue import pool_for, queues_of, read_queue
 from scheduling.whatif import freed
 from scheduling.whatif.desk import TooMany
+from scheduling.whatif.preview import Preview, preview
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.rows import teams_of_table
@@ -90,7 +90,7 @@ def team_figures(request: HttpRequest) -> HttpResponse:
     """A cell with a bar for each row of the page of teams: parts of it, swapped in by their ids."""
     watched = Watched.now("teams", "overview")
     pool = pool_for(request.user, request.GET.get("pool") or None)
-    bars = figures.team_bars(request.user, pool, teams=_teams_of(request)) if pool else []
+    bars = allocations.team_bars(request.user, pool, teams=_teams_of(request)) if pool else []
     return page(request, "scheduling/_team_figures.html", {"bars": bars}, watched=watched)
 
 

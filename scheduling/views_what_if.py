@@ -14,7 +14,7 @@ from scheduling.views import WAIT_SECONDS
 from scheduling.whatif import asking
 from scheduling.whatif.desk import TooMany
 from scheduling.whatif.draft import Draft
-from scheduling.whatif.told import tell
+from scheduling.whatif.shown import tell
 from teams.actors import Actor, Via
 from teams.views.draft import entries_of
 from teams.views.pools import pool_form

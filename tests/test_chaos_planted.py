@@ -26,9 +26,9 @@ for bug in BUGS.values():
 RING = """
 import django
 django.setup()
-from scheduling import bells
-bells._raise_version = bells._send = lambda: print("rung")
-bells.pass_on()
+from scheduling.cycle import wake_ups
+wake_ups._raise_version = wake_ups._send = lambda: print("rung")
+wake_ups.pass_on()
 """
 
 

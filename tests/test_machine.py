@@ -33,9 +33,10 @@ from agentlink.tests.agents import report
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Refusal
 from chamber.models import User
-from scheduling import decide, memory, usage
-from scheduling.apply import LostTurn, apply
-from scheduling.snapshot import take
+from scheduling.cycle import decide, usage
+from scheduling.cycle.apply import LostTurn, apply
+from scheduling.explain import last_cycle
+from scheduling.reading.snapshot import take
 from teams import actions as team_actions
 from teams.actors import Actor
 from teams.models import Pool, Role, Share, Team
@@ -106,7 +107,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        for part in (decide, memory, usage, known):
+        for part in (decide, last_cycle, usage, known):
             part.forget()
         self._example = transaction.atomic()
         self._example.__enter__()

@@ -23,10 +23,10 @@ from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Conflict, Refusal, StaleVersion
 from chamber.models import User
 from chamber.transactions import tried_again
-from scheduling import decide
-from scheduling.apply import LostTurn, apply
+from scheduling.cycle import decide
+from scheduling.cycle.apply import LostTurn, apply
 from scheduling.models import Clock
-from scheduling.snapshot import take
+from scheduling.reading.snapshot import take
 from teams import actions as team_actions
 from teams.actors import Actor
 from teams.models import AuditEvent, Pool, Role, Share, Team

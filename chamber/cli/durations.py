@@ -30,7 +30,7 @@ class ScenarioDuration(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the milliseconds."""
-        from scheduling.engine.scenario.fields import TEN_YEARS_MS, duration_of
+        from scheduling.scenario.fields import TEN_YEARS_MS, duration_of
 
         if isinstance(value, int):
             return value

@@ -19,8 +19,8 @@ from chamber.doctor import bell
 from chamber.doctor.finding import Fact, Finding, seconds_text
 from chamber.models import Mark
 from chamber.words import count, plural
+from scheduling.explain.silence import UNDECIDED_AFTER
 from scheduling.models import Turn
-from scheduling.silence import UNDECIDED_AFTER
 
 DUTIES, SCHEDULING = "celery", "scheduling"
 """The queues as the broker names them."""

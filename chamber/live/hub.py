@@ -43,7 +43,7 @@ CATCH_UP_SECONDS = 5.0
 """How often the versions of all watched topics are compared: what announcements were lost on the way is told then."""
 SILENCE_TOPIC = "silence"
 SILENCE_SECONDS = 2.0
-"""How often it is looked whether a silence began or ended (`scheduling.silence`): nobody announces that."""
+"""How often it is looked whether a silence began or ended (`scheduling.explain.silence`): nobody announces that."""
 COUNTED_SECONDS = 30
 """How long other processes believe this one's count of open pages."""
 

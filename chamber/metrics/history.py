@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from chamber.metrics import totals
 from chamber.metrics.tables import Names
 from chamber.models import Total
-from scheduling import tally
+from scheduling.cycle import totals as cycle_totals
 
 
 def read(names: Names) -> Iterator[Metric]:
@@ -16,20 +16,20 @@ def read(names: Names) -> Iterator[Metric]:
     rows: dict[str, list[tuple[dict[str, str], Total]]] = {}
     for row in Total.objects.order_by("name", "labels"):
         rows.setdefault(row.name, []).append((json.loads(row.labels), row))
-    waits, cycles = rows.get(tally.WAIT, []), rows.get(totals.CYCLE, [])
+    waits, cycles = rows.get(cycle_totals.WAIT, []), rows.get(totals.CYCLE, [])
     yield _histogram(
         "chamber_workload_wait_seconds",
         "Time that workloads were Pending before they were admitted, by what the start was charged to.",
         ("charge", "job_class"),
-        tally.WAIT_BOUNDS,
+        cycle_totals.WAIT_BOUNDS,
         waits,
     )
     yield _histogram(
         "chamber_eta_error_seconds",
         "How far starts were from the first latest start that was told, after it (late) or not (early).",
         ("direction",),
-        tally.ETA_BOUNDS,
-        rows.get(tally.ETA, []),
+        cycle_totals.ETA_BOUNDS,
+        rows.get(cycle_totals.ETA, []),
     )
     yield _histogram(
         "chamber_cycle_duration_seconds",
@@ -38,7 +38,7 @@ def read(names: Names) -> Iterator[Metric]:
         totals.CYCLE_BOUNDS,
         cycles or [({}, Total())],
     )
-    yield from _preemptions(names, rows.get(tally.PREEMPTION, []))
+    yield from _preemptions(names, rows.get(cycle_totals.PREEMPTION, []))
     yield _displaced(rows.get(totals.DISPLACED, []))
     for key, name, text in (
         (

@@ -23,8 +23,8 @@ from agentlink.models.node import CUT, OUT_OF_SERVICE, UNAVAILABLE_MILLI, WHOLE_
 from chamber import marks
 from chamber.metrics import storage
 from chamber.models import Mark
-from scheduling.figures import NOT_DECIDED
-from scheduling.holdings import holdings
+from scheduling.explain.allocations import NOT_DECIDED
+from scheduling.explain.bars import holdings
 from scheduling.models import Cycle, Turn
 from teams.models import Pool, Team
 from workloads.models import Status, Workload

@@ -14,8 +14,8 @@ from django.db.models import Count
 from django.utils import timezone
 
 from chamber.models import Mark, Total
+from scheduling.cycle.totals import Sum, Tally
 from scheduling.models import Cycle
-from scheduling.tally import Sum, Tally
 from workloads.models import Attempt, EndReason
 
 CYCLE = "cycle"

@@ -20,8 +20,8 @@ from django.utils.safestring import SafeString, mark_safe
 from chamber import live
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
 from chamber.words import plural
-from scheduling import silence
-from scheduling.explain import label as words_of
+from scheduling.explain import silence
+from scheduling.explain.explanation import label as words_of
 
 register = template.Library()
 

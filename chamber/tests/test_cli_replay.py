@@ -13,9 +13,9 @@ from chamber.cli import main
 from chamber.cli.status import Exit
 from chamber.errors import NotVisible, Refusal
 from chamber.serving import start
-from scheduling import replay as replaying
-from scheduling.engine.checker import Violation
-from scheduling.replay import Replay
+from scheduling.checker import Violation
+from scheduling.cycle import replay as replaying
+from scheduling.cycle.replay import Replay
 
 SAME: dict[str, Any] = {
     "cycle": 12,

@@ -15,7 +15,7 @@ from chamber import consumers, live
 from chamber.live import hub
 from chamber.models import User
 from chamber.tests.sockets import Socket
-from scheduling import silence
+from scheduling.explain import silence
 
 pytestmark = pytest.mark.stores
 

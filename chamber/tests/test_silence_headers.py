@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from scheduling import silence
+from scheduling.explain import silence
 from teams.models import Role
 from teams.tests.factories import make_org, make_user, member
 

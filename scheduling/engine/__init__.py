@@ -2,17 +2,128 @@
 
 It reads no clock, no database and no settings, never changes its input, and gives the same plan for the same snapshot
 whatever the order of its rows. The rules it keeps are in ``docs/scheduling.md``; each module here is one part of
-them.
+them. Whatever is not of the engine imports from here; the units of all amounts are told in ``model``.
 """
 
 from __future__ import annotations
 
-from scheduling.engine.changes import Changes, Doubt
 from scheduling.engine.decide import decide
+from scheduling.engine.model.changes import Changes, Doubt
+from scheduling.engine.model.plan import (
+    Allocation,
+    Eta,
+    Finding,
+    FindingCode,
+    Grow,
+    Keep,
+    Plan,
+    PoolFigures,
+    Preemption,
+    Reason,
+    ReasonCode,
+    ReasonKind,
+    Rule,
+    Shrink,
+    Start,
+    StartReservation,
+    TeamFigures,
+    Wait,
+)
+from scheduling.engine.model.snapshot import (
+    DAY_MS,
+    GPU_MILLI,
+    HOUR_MS,
+    PLACED,
+    RESERVED_PRIORITY,
+    Dependency,
+    Device,
+    DeviceShare,
+    ElasticPreemption,
+    Fairness,
+    Labels,
+    Memory,
+    Node,
+    OnPreemption,
+    Placement,
+    PodPlacement,
+    Policy,
+    Pool,
+    Queueing,
+    Request,
+    Share,
+    Sharing,
+    Slicing,
+    Snapshot,
+    Status,
+    Taint,
+    Team,
+    TeamShare,
+    Toleration,
+    Topology,
+    TypicalRequest,
+    Workload,
+    labels_of,
+)
 from scheduling.engine.state import State
-from scheduling.engine.types import Plan, Snapshot
 
-__all__ = ["Changes", "Doubt", "Plan", "Snapshot", "State", "decide", "schedule"]
+__all__ = [
+    "DAY_MS",
+    "GPU_MILLI",
+    "HOUR_MS",
+    "PLACED",
+    "RESERVED_PRIORITY",
+    "Allocation",
+    "Changes",
+    "Dependency",
+    "Device",
+    "DeviceShare",
+    "Doubt",
+    "ElasticPreemption",
+    "Eta",
+    "Fairness",
+    "Finding",
+    "FindingCode",
+    "Grow",
+    "Keep",
+    "Labels",
+    "Memory",
+    "Node",
+    "OnPreemption",
+    "Placement",
+    "Plan",
+    "PodPlacement",
+    "Policy",
+    "Pool",
+    "PoolFigures",
+    "Preemption",
+    "Queueing",
+    "Reason",
+    "ReasonCode",
+    "ReasonKind",
+    "Request",
+    "Rule",
+    "Share",
+    "Sharing",
+    "Shrink",
+    "Slicing",
+    "Snapshot",
+    "Start",
+    "StartReservation",
+    "State",
+    "Status",
+    "Taint",
+    "Team",
+    "TeamFigures",
+    "TeamShare",
+    "Toleration",
+    "Topology",
+    "TypicalRequest",
+    "Wait",
+    "Workload",
+    "decide",
+    "labels_of",
+    "schedule",
+]
 
 
 def schedule(snapshot: Snapshot, now: int) -> Plan:

@@ -8,10 +8,10 @@ from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.intake import Intake, Out
+from scheduling.engine.model.repair import sound_teams
+from scheduling.engine.model.snapshot import Node, Pool, Team, Topology, Workload
 from scheduling.engine.quiet import Paths
-from scheduling.engine.soundness import sound_teams
-from scheduling.engine.tree import Tree
-from scheduling.engine.types import Node, Pool, Team, Topology, Workload
+from scheduling.engine.quota.tree import Tree
 
 ANYWHERE = Topology()
 NO_NODES: list[Node] = []

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from scheduling.engine.candidate import Candidate
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.standing import Standing
 from scheduling.engine.timeline import Stock
 

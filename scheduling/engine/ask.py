@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scheduling.engine.quantities import memory_share
-from scheduling.engine.types import (
+from scheduling.engine.model.quantities import memory_share
+from scheduling.engine.model.snapshot import (
     GPU_MILLI,
     Labels,
     Memory,

@@ -15,21 +15,22 @@ from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.capacity import Tally
-from scheduling.engine.charges import Charges
 from scheduling.engine.court import Court
-from scheduling.engine.entitlement import Demand, divide_again
+from scheduling.engine.demand import Demand, divide_again
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
+from scheduling.engine.model.plan import Allocation
+from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths
+from scheduling.engine.quota.charging import Charges
+from scheduling.engine.quota.tree import Accounts
 from scheduling.engine.rights import Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing, protected, protects
-from scheduling.engine.tree import Accounts
-from scheduling.engine.types import GPU_MILLI, Allocation, Status, Workload
 
 RUNNING, STOPPING = Status.RUNNING, Status.STOPPING
 MOST_NOTES = 2_000_000

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.model.snapshot import GPU_MILLI, Request
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing, Tier
-from scheduling.engine.types import GPU_MILLI, Request
 
 Bound = tuple[Tier, int]
 """A tier and GPU-milliseconds: the dearest victim of any set that would do is of no lower tier; where it is of this

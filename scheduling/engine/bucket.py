@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
 from scheduling.engine.candidate import OwnKey
-from scheduling.engine.tree import ROOT, Tree
+from scheduling.engine.quota.tree import ROOT, Tree
 
 
 class Queued(Protocol):

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.charges import Ceiling
+from scheduling.engine.model.plan import Rule
+from scheduling.engine.model.snapshot import RESERVED_PRIORITY, PodPlacement, Workload
+from scheduling.engine.quota.charging import Ceiling
 from scheduling.engine.rights import Party
-from scheduling.engine.types import RESERVED_PRIORITY, PodPlacement, Rule, Workload
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""

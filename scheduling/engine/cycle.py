@@ -11,18 +11,19 @@ from scheduling.engine.books import Books
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court
 from scheduling.engine.estimate import estimate
+from scheduling.engine.model.plan import Allocation
+from scheduling.engine.model.snapshot import PodPlacement, Queueing
 from scheduling.engine.order import Queue
 from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import is_quiet
+from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.roster import Roster
 from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
 from scheduling.engine.stretch import stretch_of
 from scheduling.engine.taking import Taking
-from scheduling.engine.tree import ROOT
-from scheduling.engine.types import Allocation, PodPlacement, Queueing
 from scheduling.engine.vain import Turn, Vain
 from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group
@@ -400,10 +401,11 @@ class PoolCycle:
             self.offer_again(head_left=True)
 
     def offer_again(self, elsewhere: Sequence[Candidate] = (), *, head_left: bool = False) -> list[str]:
-        """Offer what victims left over to the queue again, from its head, without victims; returns who starts.
+        """Offer what victims left over to the queue again, from its head, without victims; returns those that start.
 
-        ``elsewhere`` are those who wait in other pools and could use this one too: they come last. Where the head has
-        left the queue, somebody else is the head now, even if nobody starts.
+        If no blocked workload could start on it, nothing is offered, and the start reservation stays. ``elsewhere`` are
+        those that wait in other pools and could use this one too: they come last. Where the head has left the queue,
+        another workload is the head now, even if none starts.
         """
         if not elsewhere and not head_left and not self.waiting.any_might_start():
             return []

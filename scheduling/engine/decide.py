@@ -13,10 +13,11 @@ from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.growth import grow
 from scheduling.engine.intake import Candidacies, Entries
+from scheduling.engine.model.plan import Plan
+from scheduling.engine.model.snapshot import Snapshot
 from scheduling.engine.queueing import Kept
 from scheduling.engine.report import Grown, Report, plan_of
 from scheduling.engine.state import State
-from scheduling.engine.types import Plan, Snapshot
 
 Cycles = dict[str, PoolCycle]
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from scheduling.engine.allowance import Allowance
 from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.model.plan import Eta
+from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.queueing import Kept
 from scheduling.engine.timeline import End, Timeline
-from scheduling.engine.types import Eta, Queueing
 
 REACH = 500
 """How many workloads of a queue are given a time."""

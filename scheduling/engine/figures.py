@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.model.plan import Finding, FindingCode, PoolFigures, TeamFigures
+from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus
 from scheduling.engine.overcommitment import overcommitted
-from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus
-from scheduling.engine.tree import ROOT
-from scheduling.engine.types import Finding, FindingCode, PoolFigures, TeamFigures
+from scheduling.engine.quota.tree import ROOT
 
 
 def pool_figures(cycle: PoolCycle) -> PoolFigures:

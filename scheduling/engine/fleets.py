@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from scheduling.engine.fleet import Fleet, Service
-from scheduling.engine.types import Node, Pool
+from scheduling.engine.model.snapshot import Node, Pool
 
 
 class Fleets:

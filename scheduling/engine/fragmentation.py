@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.ask import DeviceProfile, takes_slice
-from scheduling.engine.quantities import UNLIMITED, in_arrays, memory_share
-from scheduling.engine.types import GPU_MILLI, Slicing, TypicalRequest
+from scheduling.engine.model.quantities import UNLIMITED, in_arrays, memory_share
+from scheduling.engine.model.snapshot import GPU_MILLI, Slicing, TypicalRequest
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduling.engine.fragmentation import Floats, Ints
-from scheduling.engine.quantities import MOST_IN_ARRAYS, in_arrays
+from scheduling.engine.model.quantities import MOST_IN_ARRAYS, in_arrays
 from scheduling.engine.rooms import filled
 from scheduling.engine.shapes import Shapes
 

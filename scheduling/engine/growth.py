@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleet import Domain
+from scheduling.engine.model.snapshot import Node, PodPlacement, Slicing
 from scheduling.engine.order import Buckets, Queue, lined_up
 from scheduling.engine.standing import Standing
-from scheduling.engine.types import Node, PodPlacement, Slicing
 
 
 class Growing(Candidate):

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.model.snapshot import Status, Workload
 from scheduling.engine.rooms import capped
 from scheduling.engine.standing import COST_OF_STATUS, Standing
-from scheduling.engine.types import Status, Workload
 
 
 @dataclass(frozen=True, slots=True)

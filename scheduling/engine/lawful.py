@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduling.engine.model.plan import Rule
 from scheduling.engine.rights import Party, Rights
 from scheduling.engine.standing import Unit
-from scheduling.engine.types import Rule
 
 Sizes = dict[tuple[str, int], int]
 """What leaves at once, by the workload's id and the pod's index (-1: all of them)."""

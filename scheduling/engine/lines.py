@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Kind
+from scheduling.engine.model.snapshot import Policy, Workload
 from scheduling.engine.order import Level, level_at, level_of
 from scheduling.engine.row import Row, Takes
-from scheduling.engine.types import Policy, Workload
 
 Rows = Mapping[tuple[int, int], Row]
 """Those who wait, by leaf and priority."""

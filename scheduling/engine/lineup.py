@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.quota.tree import Tree
 from scheduling.engine.shelf import Shelf
 from scheduling.engine.standing import Unit, UnitKey
-from scheduling.engine.tree import Tree
 
 First = Callable[[int, Sequence[Unit]], Unit | None]
 """The first unit of a leaf that is there and of use, given the leaf and all its units in order."""

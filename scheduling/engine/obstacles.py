@@ -8,25 +8,14 @@ from typing import NamedTuple
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask, DeviceProfile
-from scheduling.engine.charges import Charges
 from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind, Service
 from scheduling.engine.fleets import Fleets
-from scheduling.engine.quantities import UNLIMITED, gpus, in_gpus, memory_share
+from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
+from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
+from scheduling.engine.model.snapshot import GPU_MILLI, Device, Memory, Node, Pool, Share, Slicing, Workload
+from scheduling.engine.quota.charging import Charges
+from scheduling.engine.quota.tree import Tree
 from scheduling.engine.room import Room, empty_room, pods_in
-from scheduling.engine.tree import Tree
-from scheduling.engine.types import (
-    GPU_MILLI,
-    Device,
-    Memory,
-    Node,
-    Pool,
-    Reason,
-    ReasonCode,
-    ReasonKind,
-    Share,
-    Slicing,
-    Workload,
-)
 
 WHOLE_ONLY = "they give out whole GPUs only"
 """Said of nodes that share none."""

@@ -18,8 +18,15 @@ from operator import attrgetter
 from typing import Generic
 
 from scheduling.engine.bucket import Bucket, C, Lead, Line, Queued, Ratio
-from scheduling.engine.tree import Accounts, Tree
-from scheduling.engine.types import GPU_MILLI, HOUR_MS, RESERVED_PRIORITY, ElasticPreemption, Fairness, Policy
+from scheduling.engine.model.snapshot import (
+    GPU_MILLI,
+    HOUR_MS,
+    RESERVED_PRIORITY,
+    ElasticPreemption,
+    Fairness,
+    Policy,
+)
+from scheduling.engine.quota.tree import Accounts, Tree
 
 Level = tuple[bool, int]
 """Keys 1 and 2 of the order, as far as they come before 3: whether elastic, and minus the priority."""

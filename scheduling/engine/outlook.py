@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
-from scheduling.engine.quantities import in_arrays
+from scheduling.engine.model.quantities import in_arrays
+from scheduling.engine.model.snapshot import GPU_MILLI, Placement
 from scheduling.engine.room import Room, pick_devices
 from scheduling.engine.shapes import Shapes, grown
-from scheduling.engine.types import GPU_MILLI, Placement
 
 if TYPE_CHECKING:
     from scheduling.engine.ask import Ask

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.quantities import gpus, in_gpus
-from scheduling.engine.types import GPU_MILLI, Finding, FindingCode, Status
+from scheduling.engine.model.plan import Finding, FindingCode
+from scheduling.engine.model.quantities import gpus, in_gpus
+from scheduling.engine.model.snapshot import GPU_MILLI, Status
 
 
 def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:

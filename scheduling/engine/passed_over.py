@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from scheduling.engine.bucket import Bucket
 from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.order import Level, level_of
-from scheduling.engine.tree import ROOT
+from scheduling.engine.quota.tree import ROOT
 
 if TYPE_CHECKING:
     from scheduling.engine.cycle import PoolCycle

@@ -13,13 +13,13 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
 from scheduling.engine.place import NOTHING_KEPT, might_hold
 from scheduling.engine.queueing import Kept
+from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.rights import Rights
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.standing import Standing
-from scheduling.engine.tree import ROOT
-from scheduling.engine.types import PodPlacement, Policy, Queueing, Workload
 
 Failed = tuple[int, int]
 """How many pods found no place, and how many nodes had been freed by then."""

@@ -9,10 +9,10 @@ import numpy as np
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Usable
 from scheduling.engine.fragmentation import Floats, Ints
+from scheduling.engine.model.snapshot import GPU_MILLI, Placement, Slicing
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.room import Picks, Room, pick_devices, pods_in
 from scheduling.engine.space import Space
-from scheduling.engine.types import GPU_MILLI, Placement, Slicing
 
 Spot = tuple[int, Picks]
 """A node's rank and the devices of it."""

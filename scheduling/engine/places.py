@@ -8,8 +8,8 @@ from scheduling.engine.bounds import FREE, Bound
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain, Usable
+from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.standing import Standing
-from scheduling.engine.tree import ROOT
 
 Place = tuple[Bound, Domain, list[Standing]]
 """What victims there cost at least, the place, and whom the newcomer might take for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,20 +10,22 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
+from scheduling.engine.model.plan import Rule
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.places import Hearing
-from scheduling.engine.quantities import UNLIMITED
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.search import Search, Victims
 from scheduling.engine.standing import Standing
 from scheduling.engine.sweep import Sweep, Sweeps
-from scheduling.engine.types import GPU_MILLI, Rule
 
 
 def find_victims(court: Court, plea: Plea) -> Victims | None:
     """The victims whose departure lets the newcomer start, ``None`` if nobody lawfully can.
 
     First by the plain order. Where that takes more than one, or none serves, and the newcomer needs one place (a
-    device, a node, a domain), also in each place that would do; the cheapest set wins.
+    device, a node, a domain), also in each place that would do; the cheapest set wins. Of that one
+    those are spared without whom the newcomer fits elsewhere.
     """
     widest = court.tally(plea.ask)
     if widest is None:
@@ -50,12 +52,8 @@ def find_victims(court: Court, plea: Plea) -> Victims | None:
         if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
             continue
         best, where = found, place.key
-        less = _less(court, plea, widest, found.standings)
-        if less is not None and less.cost < best.cost:
-            best, where = less, ()
     if best is not None and where and len(best.units) > 1:
-        # There may be room elsewhere without some of them, whom the plain order would not have chosen there.
-        best = Search(court, plea, widest, court.among(best.standings)).run(best.units) or best
+        return _spared_elsewhere(court, plea, widest, best)
     return best
 
 
@@ -70,20 +68,19 @@ def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
         for place, pods in zip(widest.domains, most, strict=True)
         if pods >= plea.pods and any(rank not in plea.closed for rank, _ in ranks(place))
     ]
-    best: Sweep | Victims | None = None
+    best: Sweep | None = None
     for sweep in Sweeps(court, plea, places).by_bound() if places else ():
         if best is not None and (sweep.tier, sweep.least_lost()) > best.cost[:2]:
             continue
         if best is None or sweep.cost < best.cost:
-            best, few = sweep, sweep.standings
-            elsewhere = _would_do_elsewhere(court, plea, widest, sweep.place, few)
-            less = _less(court, plea, widest, few) if elsewhere else None
-            if less is not None and less.cost < best.cost:
-                best = less
-    if isinstance(best, Sweep):
-        units = best.victims()
-        return Victims(units, (Rule.RESERVED,) * len(units))
-    return best
+            best = sweep
+    if best is None:
+        return None
+    units = best.victims()
+    found = Victims(units, (Rule.RESERVED,) * len(units))
+    if _would_do_elsewhere(court, plea, widest, best.place, best.standings):
+        return _spared_elsewhere(court, plea, widest, found)
+    return found
 
 
 def _would_do_elsewhere(
@@ -102,9 +99,9 @@ def _would_do_elsewhere(
     return any(widest.domains[number] is not place for number in capacity.ready)
 
 
-def _less(court: Court, plea: Plea, widest: Tally, few: Iterable[Standing]) -> Victims | None:
-    """The victims if only these workloads could go, wherever there is room then: elsewhere fewer may do."""
-    return Search(court, plea, widest, court.among(few)).run()
+def _spared_elsewhere(court: Court, plea: Plea, widest: Tally, victims: Victims) -> Victims:
+    """The victims of a place, less those without whom the newcomer fits elsewhere."""
+    return Search(court, plea, widest, court.among(victims.standings)).run(victims.units) or victims
 
 
 def _all_of(costs: Sequence[int], ask: Ask) -> list[int]:

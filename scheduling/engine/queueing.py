@@ -10,8 +10,8 @@ from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.model.snapshot import PodPlacement, Workload
 from scheduling.engine.room import Room, pick_devices, pods_in
-from scheduling.engine.types import PodPlacement, Workload
 
 End = tuple[int, Workload, Sequence[PodPlacement]]
 """When a workload leaves its pods' places."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from scheduling.engine.candidate import Candidate
 from scheduling.engine.lines import Line
+from scheduling.engine.model.snapshot import ElasticPreemption, Queueing
 from scheduling.engine.order import Level
-from scheduling.engine.tree import ROOT, Tree
-from scheduling.engine.types import ElasticPreemption, Queueing
+from scheduling.engine.quota.tree import ROOT, Tree
 from scheduling.engine.yields import Group
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scheduling.engine.leavings import Register
+from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
 from scheduling.engine.roster import Joined, Roster
-from scheduling.engine.tree import ROOT
-from scheduling.engine.types import ElasticPreemption
 from scheduling.engine.yields import EVERYBODY, Group
 
 

@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scheduling.engine.charges import Ceiling, Charges
-from scheduling.engine.quantities import are, counted, gpus, in_gpus, none_or_only
-from scheduling.engine.tree import Tree
-from scheduling.engine.types import (
-    GPU_MILLI,
-    Dependency,
-    Node,
-    Pool,
-    Reason,
-    ReasonCode,
-    ReasonKind,
-    Rule,
-    Sharing,
-    Workload,
-)
+from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind, Rule
+from scheduling.engine.model.quantities import are, counted, gpus, in_gpus, none_or_only
+from scheduling.engine.model.snapshot import GPU_MILLI, Dependency, Node, Pool, Sharing, Workload
+from scheduling.engine.quota.charging import Ceiling, Charges
+from scheduling.engine.quota.tree import Tree
 
 ADMIN = frozenset({ReasonCode.POOL_PAUSED, ReasonCode.CLUSTER_OFFLINE, ReasonCode.BURSTING_DISABLED})
 CHANGE = frozenset(

@@ -16,32 +16,29 @@ from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
 from scheduling.engine.fleet import Usable
-from scheduling.engine.obstacles import is_of_type
-from scheduling.engine.plan import Late
-from scheduling.engine.room import pods_in
-from scheduling.engine.standing import Standing
-from scheduling.engine.state import State
-from scheduling.engine.types import (
+from scheduling.engine.model.plan import (
     Allocation,
     Eta,
     Finding,
     Grow,
     Keep,
+    Late,
     Plan,
-    PodPlacement,
     PoolFigures,
     Preemption,
-    Queueing,
     Reason,
     ReasonCode,
     Shrink,
-    Slicing,
     Start,
     StartReservation,
     TeamFigures,
     Wait,
-    Workload,
 )
+from scheduling.engine.model.snapshot import PodPlacement, Queueing, Slicing, Workload
+from scheduling.engine.obstacles import is_of_type
+from scheduling.engine.room import pods_in
+from scheduling.engine.standing import Standing
+from scheduling.engine.state import State
 
 by_id = attrgetter("workload")
 Grown = Mapping[str, list[PodPlacement]]

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scheduling.engine.tree import ROOT, Accounts
-from scheduling.engine.types import ElasticPreemption, Policy, Rule
+from scheduling.engine.model.plan import Rule
+from scheduling.engine.model.snapshot import ElasticPreemption, Policy
+from scheduling.engine.quota.tree import ROOT, Accounts
 
 BY_ENTITLEMENT, BY_GUARANTEE = 1, 2
 """By what the fair-share rule measures what is due to a branch; their sum: by whichever gives more."""

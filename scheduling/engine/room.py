@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ask import Ask
-from scheduling.engine.quantities import UNLIMITED
-from scheduling.engine.types import GPU_MILLI, Node
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.model.snapshot import GPU_MILLI, Node
 
 Picks = Sequence[tuple[int, int]]
 """(position of a device on its node, milli-GPUs) pairs."""

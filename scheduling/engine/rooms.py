@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fragmentation import Ints
-from scheduling.engine.quantities import MOST_IN_ARRAYS, in_arrays
+from scheduling.engine.model.quantities import MOST_IN_ARRAYS, in_arrays
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from scheduling.engine.holdings import Holdings
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.model.snapshot import Status
+from scheduling.engine.quota.tree import ROOT, Tree
 from scheduling.engine.room import Picks
 from scheduling.engine.shelf import Shelf
 from scheduling.engine.standing import Standing, Tier
-from scheduling.engine.tree import ROOT, Tree
-from scheduling.engine.types import Status
 
 Lying = tuple[Standing, int, Picks]
 """Whose pod lies on a node, its index, and the devices it holds there."""

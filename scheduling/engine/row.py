@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 
 from scheduling.engine.candidate import Candidate, Footprint
-from scheduling.engine.types import Workload
+from scheduling.engine.model.snapshot import Workload
 
 by_key = attrgetter("key")
 Takes = tuple[int, Footprint]

@@ -16,11 +16,12 @@ from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.lawful import Lawful, Sizes
 from scheduling.engine.lineup import Lineup
+from scheduling.engine.model.plan import Rule
+from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.rights import Step, fair_now
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
-from scheduling.engine.tree import ROOT
-from scheduling.engine.types import ElasticPreemption, Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduling.engine.fragmentation import Ints
-from scheduling.engine.quantities import in_arrays
+from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.room import Room
 
 if TYPE_CHECKING:

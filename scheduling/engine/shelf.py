@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.quota.tree import Tree
 from scheduling.engine.standing import Standing, Tier, Unit
-from scheduling.engine.tree import Tree
 
 by_key = attrgetter("key")
 

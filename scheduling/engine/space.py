@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.grid import Grid
+from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.outlook import Outlook
 from scheduling.engine.room import Picks, Room
-from scheduling.engine.types import GPU_MILLI
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Fleet

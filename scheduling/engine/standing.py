@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.model.snapshot import (
+    GPU_MILLI,
+    RESERVED_PRIORITY,
+    PodPlacement,
+    Policy,
+    Status,
+    Workload,
+)
 from scheduling.engine.place import Spot
 from scheduling.engine.rights import Party
-from scheduling.engine.types import GPU_MILLI, RESERVED_PRIORITY, PodPlacement, Policy, Status, Workload
 
 COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
 WITHOUT_PODS = (Status.PENDING, Status.QUEUED)

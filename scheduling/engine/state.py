@@ -8,15 +8,15 @@ from weakref import ref
 
 from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
-from scheduling.engine.changes import Changes, check
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.intake import Candidacies, Entries, Intake, Out
 from scheduling.engine.lines import Rows
+from scheduling.engine.model.changes import Changes, check
+from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
+from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Status, Topology, Workload
 from scheduling.engine.quiet import Paths
-from scheduling.engine.soundness import Oddities, is_sound, sound_teams
-from scheduling.engine.tree import Tree
-from scheduling.engine.types import Node, Pool, Snapshot, Status, Topology, Workload
+from scheduling.engine.quota.tree import Tree
 
 ANYWHERE = Topology()
 PENDING = Status.PENDING  # at hand: an enum looks its members up by a function

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.holdings import Holdings
+from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.room import Picks
 from scheduling.engine.rooms import Rooms
 from scheduling.engine.standing import Tier
-from scheduling.engine.types import GPU_MILLI
 
 SPAN = 1 << 40
 """More than any two priorities are apart."""
@@ -60,11 +60,14 @@ class Locals:
         milli = pods.milli[kept][spare]
         self.milli: Ints = np.concatenate((owners.milli[pairs // places], milli))
         np.subtract.at(self.milli, which[spare], milli)
-        self.lost: Ints = self.milli * np.maximum(holdings.now - owners.since[self.owner], 0) // GPU_MILLI
+        lost_ms = np.maximum(holdings.now - owners.since[self.owner], 0)
+        self.lost: Ints = self.milli * lost_ms // GPU_MILLI
         status = self.whole * STATUSES + owners.cost[self.owner]
         self.tier: Ints = status * SPAN + owners.priority[self.owner] + SPAN // 2
         self.key: Ints = np.empty(len(self.owner), np.int64)
-        order = np.lexsort((-self.pod, holdings.by_id()[self.owner], self.lost))
+        # What the whole would lose, also where pods above its minimum go before it.
+        by_loss = np.where(self.whole, owners.milli[self.owner], self.milli) * lost_ms // GPU_MILLI
+        order = np.lexsort((-self.pod, holdings.by_id()[self.owner], by_loss))
         self.key[order] = np.arange(len(order))
         self._lay(holdings, kept, node, np.where(spare, len(pairs) + np.cumsum(spare) - 1, which))
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
-from scheduling.engine.court import Court, Plea, nowhere
-from scheduling.engine.entitlement import divide_again
+from scheduling.engine.court import Court, Plea
+from scheduling.engine.demand import divide_again
+from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement
 from scheduling.engine.preempt import find_victims
 from scheduling.engine.queueing import Kept
 from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
-from scheduling.engine.types import ElasticPreemption, PodPlacement
 from scheduling.engine.yields import NOWHERE
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ class Taking:
         self._by_priority = mode is ElasticPreemption.PRIORITY
         self.taken: dict[str, list[Taken]] = {}
         self._moved: set[int] = set()
-        self._reserved_started = False
+        """Leaves of which something has started or gone since the next cycle's entitlements were worked out."""
         self._looked_at: set[bool] = set()
 
     def note_start(self, standing: Standing) -> None:
         """Take note that a workload starts, or gets more: the next cycle may entitle its branches to something else."""
         self._moved.add(standing.leaf)
-        self._reserved_started = self._reserved_started or standing.workload.reserved
 
     # --- Looking for victims ---------------------------------------------------------------------------------
 
@@ -45,9 +44,8 @@ class Taking:
         cycle = self._cycle
         if blocked.cause is Cause.RESERVATION or cycle.gate.shut or not self.might_preempt(candidate):
             return None
-        if self._reserved_started and not candidate.reserved:
+        if not candidate.reserved:
             self._entitle_next()
-            self._reserved_started = False
         closed = self._closed_to(candidate)
         court, plea = self.court(reserved=candidate.reserved), self._plea(candidate, closed)
         found = find_victims(court, plea) if court.might_take_as_of_now(plea) else None
@@ -61,10 +59,7 @@ class Taking:
         if cycle.is_over or (self._never and not candidate.reserved):
             return False
         court = self.court(reserved=candidate.reserved)
-        # With the next search it may be worked out what the next cycle entitles to: what is kept for the head does not
-        # put it off.
-        anywhere = self._reserved_started and not candidate.reserved
-        closed = nowhere if anywhere else partial(self._closed_to, candidate)
+        closed = partial(self._closed_to, candidate)
         vain = court.prospects.in_vain(leaf, priority, candidate.next_milli, candidate.ask, candidate.pods)
         if vain is not None and (not vain or vain <= closed()):
             return False
@@ -87,9 +82,9 @@ class Taking:
         """Work out what the next cycle will entitle the branches to, as far as this one can tell."""
         cycle = self._cycle
         moved = {branch for leaf in self._moved for branch in cycle.tree.paths[leaf]}
-        entitled = cycle.books.next_entitled
-        entitled[:] = cycle.entitled
-        divide_again(cycle.accounts, cycle.demand, cycle.fleet.capacity_milli, entitled, moved)
+        self._moved.clear()
+        capacity = cycle.fleet.capacity_milli
+        divide_again(cycle.accounts, cycle.demand, capacity, cycle.books.next_entitled, moved)
 
     def _plea(self, candidate: Candidate, closed: frozenset[int]) -> Plea:
         highest = candidate.priority if self._by_priority and not candidate.reserved else None

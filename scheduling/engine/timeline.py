@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet, Where
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.model.snapshot import Node
 from scheduling.engine.room import Picks, Room
-from scheduling.engine.types import Node
 
 
 class Stock:
@@ -286,11 +286,12 @@ class Timeline:
     def _together(
         self, ask: Ask, pods: int, domain: Domain, among: Collection[int] | None, latest: int
     ) -> tuple[int, list[int]] | None:
-        """That of several pods in one domain: each where it fits soonest; ``None`` too if that is after the latest."""
+        """That of several pods in one domain: each where it fits soonest, at equal times on the first node by id;
+        ``None`` too if that is after the latest."""
         costs = {rank: each for rank, each in self._fleet.ranks(domain) if among is None or rank in among}
         chosen: list[tuple[int, int]] = []
         for bound, rank in self._by_bound(ask, costs):
-            if bound > latest or (len(chosen) == pods and bound >= chosen[-1][0]):
+            if bound > latest or (len(chosen) == pods and bound > chosen[-1][0]):
                 break
             found = self._machine(rank).pods(ask, costs[rank], pods)
             chosen = sorted([*chosen, *((at, rank) for at in found)])[:pods]

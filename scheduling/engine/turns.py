@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.quota.tree import ROOT, Tree
 from scheduling.engine.rights import Party, Rights
-from scheduling.engine.tree import ROOT, Tree
 
 NO_BRANCH = -1
 

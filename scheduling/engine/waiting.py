@@ -121,7 +121,10 @@ class Waiting:
     # --- Who is offered something again ----------------------------------------------------------------------
 
     def any_might_start(self) -> bool:
-        """Whether what stops somebody may be gone now that something was given back."""
+        """Whether a workload that waits could start on what victims left over.
+
+        A rule, no short cut: only then the queue is offered it again.
+        """
         kinds = dict.fromkeys([kind[:3] for kind in self._by_kind()])
         return any(self._might_start(*kind) for kind in kinds)
 

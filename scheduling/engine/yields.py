@@ -10,12 +10,13 @@ import numpy as np
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.quota.tree import ROOT, Tree
 from scheduling.engine.rights import Rights
+from scheduling.engine.room import Picks
 from scheduling.engine.rooms import filled
 from scheduling.engine.roster import Cell, Roster
 from scheduling.engine.standing import Standing
-from scheduling.engine.tree import ROOT, Tree
-from scheduling.engine.types import GPU_MILLI
 
 Fair = tuple[int, int]
 """A branch that the fair-share rule takes from, and by which due (:data:`~scheduling.engine.rights.ANY_DUE`: both)."""
@@ -127,9 +128,9 @@ class Yields:
     """What the nodes where some ``group`` lies would have on each device if all went of it that may; by now it may be
     less.
 
-    A fair branch gives no more than brings it down to what is due to it: all but the last of its victims together are
-    less than its excess. Where there may be more, it is marked, and looked at when somebody asks: :meth:`refresh`
-    tells the ``heirs`` where there is.
+    A fair branch gives no more than brings it down to what is due to it: all of its victims but the last workload, or
+    pod, together are less than its excess. Where there may be more, it is marked, and looked at when somebody asks:
+    :meth:`refresh` tells the ``heirs`` where there is.
 
     ``parts`` are what those of lower priority, and those of each fair branch, leave on their own, as far as that is
     known; ``among``: on these nodes of theirs only.
@@ -190,9 +191,8 @@ class Yields:
                 known[cell] = self.group.through(cell, self._tree)
             through = known[cell]
             if through is not None:
-                for _, _, picks in pods:
-                    for at, milli in picks:
-                        held.setdefault((at, through), []).append(milli)
+                for at, milli in _by_device([picks for _, _, picks in pods]):
+                    held.setdefault((at, through), []).append(milli)
         return self._with_room(rank, held)
 
     def _most_of_cells(self, lower: Collection[int]) -> dict[int, list[int]]:
@@ -202,9 +202,12 @@ class Yields:
         for cell in self.group.cells(self._roster):
             through = self.group.through(cell, self._tree) or ROOT
             for standing in self._roster.of(cell):
+                on: dict[int, list[Picks]] = {}
                 for rank, picks in standing.spots(self._ledger).values():
+                    on.setdefault(rank, []).append(picks)
+                for rank, picks_there in on.items():
                     there = held.setdefault(rank, {})
-                    for at, milli in picks:
+                    for at, milli in _by_device(picks_there):
                         there.setdefault((at, through), []).append(milli)
         return {
             rank: self._most(rank) if rank in lower else self._with_room(rank, there)
@@ -213,7 +216,11 @@ class Yields:
         }
 
     def _with_room(self, rank: int, held: Mapping[tuple[int, int], list[int]]) -> list[int]:
-        """What a node would have on each device, where that is ``held``: by device, and by fair branch."""
+        """What a node would have on each device, where that is ``held``: by device and by fair branch, what each
+        workload holds.
+
+        All pods of a workload may leave at once, as the last of a branch's victims.
+        """
         room = self._ledger.later.rooms[rank].gpu
         given = self.given[rank] = [0] * len(room)
         for (at, branch), shares in held.items():
@@ -305,3 +312,14 @@ class Yields:
         self._excess = self._excesses()
         most = self.most[rank] = self._most(rank)
         return need.pods(self.kind_of[rank], most) > 0
+
+
+def _by_device(picks: Sequence[Picks]) -> Iterable[tuple[int, int]]:
+    """What the pods of a workload hold together of each device of a node."""
+    if len(picks) == 1:
+        return picks[0]
+    held: dict[int, int] = {}
+    for of_pod in picks:
+        for at, milli in of_pod:
+            held[at] = held.get(at, 0) + milli
+    return held.items()

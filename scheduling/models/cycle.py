@@ -22,9 +22,9 @@ class Clock(models.Model):
 class Cycle(models.Model):
     """One run of snapshot, decide, apply, tell.
 
-    `plan` is what it tells people (`scheduling.told`), empty where the engine failed, and where the next cycle followed
-    at once and told instead; `snapshot` what it was made for, kept where somebody had to yield, where the engine
-    failed, and now and then. Both are compressed JSON.
+    `plan` is what it tells people (`explain.stored_plan`), empty where the engine failed, and where the next cycle
+    followed at once and told instead; `snapshot` what it was made for, kept where a workload was preempted, where the
+    engine failed, and now and then. Both are compressed JSON.
     """
 
     number = models.PositiveBigIntegerField(primary_key=True)

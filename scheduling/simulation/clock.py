@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from scheduling.engine import schedule
-from scheduling.engine.scenario.loader import Scenario
-from scheduling.engine.types import Plan, Snapshot, Workload
+from scheduling.engine import Plan, Snapshot, Workload, schedule
+from scheduling.scenario.loader import Scenario
 
 from .group import Group, divided
 from .lives import Alarm, Lives

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TextIO
 
-from scheduling.engine import schedule
-from scheduling.engine.scenario.check import differences
-from scheduling.engine.scenario.document import MAX_BYTES, Format, ScenarioError
-from scheduling.engine.scenario.loader import Scenario, load
-from scheduling.engine.scenario.output import Object, as_object, as_text
-from scheduling.engine.scenario.table import as_table
-from scheduling.engine.scenario.trace import unpacked
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine import Plan, Snapshot, schedule
+from scheduling.scenario.check import differences
+from scheduling.scenario.document import MAX_BYTES, Format, ScenarioError
+from scheduling.scenario.loader import Scenario, load
+from scheduling.scenario.output import Object, as_object, as_text
+from scheduling.scenario.table import as_table
+from scheduling.scenario.trace import unpacked
 
 from .clock import Clock
 from .outcome import carried_out

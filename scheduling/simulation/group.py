@@ -6,8 +6,7 @@ by itself, and only when something in it has changed.
 
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine import Changes, State, decide
-from scheduling.engine.types import Plan, Pool, Snapshot, Status, Team, Workload
+from scheduling.engine import Changes, Plan, Pool, Snapshot, State, Status, Team, Workload, decide
 
 
 class Group:

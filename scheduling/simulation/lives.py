@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from scheduling.engine.scenario.loader import Course, Scenario
-from scheduling.engine.types import DAY_MS, Dependency, Plan, Policy, Status, Workload
+from scheduling.engine import DAY_MS, Dependency, Plan, Policy, Status, Workload
+from scheduling.scenario.loader import Course, Scenario
 
 from .group import Group
 from .outcome import Act, Outcome, milli_of, outcomes, settled

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from operator import attrgetter
 
-from scheduling.engine.types import OnPreemption, Plan, PodPlacement, Snapshot, Status, Workload
+from scheduling.engine import OnPreemption, Plan, PodPlacement, Snapshot, Status, Workload
 
 UNSETTLED = frozenset({Status.QUEUED, Status.STARTING, Status.STOPPING})
 """Statuses that pass by themselves: nobody is in them any more once a plan has been carried out."""

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from scheduling.engine import schedule
-from scheduling.engine.quantities import counted
-from scheduling.engine.scenario.table import Section
+from scheduling.engine import PLACED, Plan, Policy, ReasonCode, Snapshot, Workload, schedule
+from scheduling.engine.model.quantities import counted
 from scheduling.engine.standing import protected, protects
-from scheduling.engine.types import PLACED, Plan, Policy, ReasonCode, Snapshot, Workload
+from scheduling.scenario.table import Section
 
 FOR_A_PLACE = frozenset({ReasonCode.WAITING_FOR_GPUS, ReasonCode.FRAGMENTED, ReasonCode.WAITING_FOR_TOPOLOGY})
 HEADS = ("WAITS", "NOT PREEMPTED", "WHY")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduling.engine.scenario.output import Object
-from scheduling.engine.scenario.table import Section
-from scheduling.engine.types import GPU_MILLI, HOUR_MS, Snapshot, Team
+from scheduling.engine import GPU_MILLI, HOUR_MS, Snapshot, Team
+from scheduling.scenario.output import Object
+from scheduling.scenario.table import Section
 
 from .tally import Count, Place, Tally
 

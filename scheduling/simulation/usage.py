@@ -7,7 +7,7 @@ becomes ``u x 0.5^(t / half life) + h x half life / ln 2 x (1 - 0.5^(t / half li
 from dataclasses import dataclass, replace
 from math import log
 
-from scheduling.engine.types import GPU_MILLI, Fairness, Snapshot, Team, TeamShare
+from scheduling.engine import GPU_MILLI, Fairness, Snapshot, Team, TeamShare
 
 LN_2 = log(2)
 

@@ -1,8 +1,8 @@
 """`--verify`: the independent checker reads each plan and what it was made for."""
 
-from scheduling.engine.checker import check
-from scheduling.engine.scenario.output import time_text
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.checker import check
+from scheduling.engine import Plan, Snapshot
+from scheduling.scenario.output import time_text
 
 MOST_SENTENCES = 100
 

@@ -7,7 +7,10 @@ import pytest
 
 from agentlink.models import Cluster
 from chamber.models import User
-from scheduling import cycle, decide, memory, never, recent, snapshot, turn, usage, views, views_what_if
+from scheduling import views, views_what_if
+from scheduling.cycle import cycle, decide, lease, usage
+from scheduling.explain import last_cycle, submission
+from scheduling.reading import recent, snapshot
 from scheduling.tests.factories import make_cluster, make_nodes
 from scheduling.whatif import asking, freed
 from teams.models import Pool, Role, Team
@@ -19,11 +22,11 @@ def _scheduler_without_memory() -> Iterator[None]:
     """What the process keeps between cycles does not leak from one test into the next."""
     yield
     cycle.forget()
-    turn.forget()
+    lease.forget()
     snapshot.forget()
     usage.forget()
-    memory.forget()
-    never.forget()
+    last_cycle.forget()
+    submission.forget()
     recent.forget()
     asking.forget()
     freed.forget()

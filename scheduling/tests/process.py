@@ -16,10 +16,10 @@ from typing import Any
 import django
 
 STEPS = {
-    "decided": ("scheduling.cycle", "decide"),
-    "fenced": ("scheduling.apply", "fence"),
+    "decided": ("scheduling.cycle.cycle", "decide"),
+    "fenced": ("scheduling.cycle.apply", "fence"),
     "started": ("agentlink.assignments", "assign_many"),
-    "written": ("scheduling.cycle", "apply"),
+    "written": ("scheduling.cycle.cycle", "apply"),
 }
 
 
@@ -39,7 +39,7 @@ def struck_after(step: Callable[..., Any], sign: signal.Signals) -> Callable[...
 def main(step: str, sign: str) -> None:
     """Run cycles as the worker does."""
     django.setup()
-    from scheduling import cycle
+    from scheduling.cycle import cycle
 
     module, name = STEPS[step]
     holder = sys.modules[module]

@@ -7,8 +7,8 @@ from agentlink.models import Assignment, Cluster
 from agentlink.protocol import Discovered, DiscoveredJob, NamespaceReport
 from agentlink.tests.agents import Hand, nodes
 from agentlink.tests.factories import make_cluster
-from scheduling.cycle import run_cycle
-from scheduling.explain import explain
+from scheduling.cycle.cycle import run_cycle
+from scheduling.explain.workload import explain
 from scheduling.tests.conftest import Acme
 from teams.actors import Actor
 from teams.models import Role

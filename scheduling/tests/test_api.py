@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from chamber.models import User
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.tests.conftest import Acme
 from workloads.models import Workload
 from workloads.tests.factories import make_workload

@@ -8,8 +8,9 @@ from rest_framework.test import APIClient
 
 from agentlink.models import Device
 from chamber.models import User
-from scheduling import api_what_if, recent
-from scheduling.cycle import run_cycle
+from scheduling import api_what_if
+from scheduling.cycle.cycle import run_cycle
+from scheduling.reading import recent
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from scheduling.whatif import asking

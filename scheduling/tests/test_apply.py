@@ -11,13 +11,13 @@ from django.utils import timezone
 from agentlink import assignments, releasing
 from agentlink.models import Assignment, Device, Node, Placement
 from agentlink.tests.factories import make_cluster
-from scheduling import turn
-from scheduling.apply import LostTurn, apply
-from scheduling.cycle import run_cycle
-from scheduling.decide import Decided, decide
+from scheduling.cycle import lease
+from scheduling.cycle.apply import LostTurn, apply
+from scheduling.cycle.cycle import run_cycle
+from scheduling.cycle.decide import Decided, decide
 from scheduling.models import Clock, Cycle
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import AGENT, make_nodes, pods_gone, run_pods
 from teams.actors import Actor, Via
@@ -106,7 +106,7 @@ def test_a_cycle_takes_as_many_queries_for_many_starts_as_for_few(
     acme: Acme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection.features, "max_query_params", 30_000)  # rows of a kind in one batch
-    monkeypatch.setattr(turn, "looked", lambda: None)  # is written by time, not by cycle
+    monkeypatch.setattr(lease, "looked", lambda: None)  # is written by time, not by cycle
     make_nodes(acme.cluster, acme.pool, 60)
     make_workload(acme.research, acme.owner)
     run_cycle()
@@ -155,7 +155,7 @@ def test_a_plan_in_flight_places_nothing_in_a_cluster_that_was_let_go_of_meanwhi
         assert releasing.take(acme.cluster, connection=acme.cluster.connection)
         return plan
 
-    monkeypatch.setattr("scheduling.cycle.decide", decide_late)
+    monkeypatch.setattr("scheduling.cycle.cycle.decide", decide_late)
     result = run_cycle()
 
     assert result is not None

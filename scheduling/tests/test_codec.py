@@ -6,15 +6,15 @@ from datetime import timedelta
 
 from django.db.models import F
 
-from scheduling.codec import decode_snapshot, encode_snapshot
-from scheduling.cycle import run_cycle
+from scheduling import engine
+from scheduling.cycle.codec import decode_snapshot, encode_snapshot
+from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
+from scheduling.explain.stored_plan import tell, unpack
 from scheduling.models import Cycle
+from scheduling.reading.translate import milliseconds
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
-from scheduling.told import tell, unpack
-from scheduling.translate import milliseconds
 from workloads.tests.factories import make_workload
 
 FULL = engine.Snapshot(

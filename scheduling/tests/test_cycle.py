@@ -1,7 +1,7 @@
 """Snapshot, decide, apply on the tables."""
 
 from agentlink.models import Device, Hold, Node, Placement
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.models import Clock, Cycle
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_nodes, pods_gone, run_pods

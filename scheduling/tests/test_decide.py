@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
-from scheduling import decide as deciding
-from scheduling.decide import decide
+from scheduling import engine
+from scheduling.cycle import decide as deciding
+from scheduling.cycle.decide import decide
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
-from scheduling.engine import types as engine
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from workloads.models import Workload
 from workloads.tests.factories import make_workload

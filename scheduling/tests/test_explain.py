@@ -11,11 +11,13 @@ from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Assignment, Cluster, Node
 from chamber.cli.output import in_words
-from scheduling import explain as explaining
-from scheduling import memory
-from scheduling.cycle import run_cycle
-from scheduling.engine.types import Eta
-from scheduling.explain import eta_in_words, explain, label, label_inside
+from scheduling.cycle.cycle import run_cycle
+from scheduling.engine import Eta
+from scheduling.explain import last_cycle
+from scheduling.explain import workload as explaining
+from scheduling.explain.explanation import label, label_inside
+from scheduling.explain.reader import eta_in_words
+from scheduling.explain.workload import explain
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_cluster, make_nodes, run_pods
 from teams.actors import Actor, Via
@@ -500,7 +502,7 @@ def test_another_process_explains_from_the_stored_cycle(acme: Acme) -> None:
     ahead, _ = behind(acme)
     here = explain(ahead, acme.outsider)
 
-    memory.forget()
+    last_cycle.forget()
 
     elsewhere = explain(ahead, acme.outsider)
     assert here is not None
@@ -538,7 +540,7 @@ def test_a_page_of_explanations_takes_one_query_however_many_there_are(
     run_cycle()
     waiting = list(Workload.objects.select_related("team").filter(status="pending"))
     explain(waiting[0], acme.owner)
-    last = memory.last()
+    last = last_cycle.last()
 
     with django_assert_num_queries(1):
         found = explaining.explain_many(waiting, acme.owner, last=last)

@@ -15,10 +15,11 @@ from django.db import connection
 from django.utils import timezone
 
 from agentlink.models import Device, Hold, Placement
-from scheduling import fleet, turn
-from scheduling.cycle import run_cycle
+from scheduling.cycle import lease
+from scheduling.cycle.cycle import run_cycle
 from scheduling.models import Clock, Cycle, Turn
-from scheduling.snapshot import take
+from scheduling.reading import cluster_nodes
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.actors import Actor, Via
@@ -108,7 +109,7 @@ def test_of_one_that_stalls_before_applying_and_one_that_takes_over_exactly_one_
         # It goes on, finds that it lost its turn, and stands by.
         assert goes_on(stalled) == "None"
 
-    assert set(Cycle.objects.values_list("ran_by", flat=True)) == {turn.me()}
+    assert set(Cycle.objects.values_list("ran_by", flat=True)) == {lease.me()}
     run_cycle()
     all_run_once(workloads)
 
@@ -123,7 +124,7 @@ def test_while_one_stalls_within_its_lease_nobody_else_decides(acme: Acme) -> No
         goes_on(stalled)
         assert Cycle.objects.get(number=1).decisions == 2
 
-    assert turn.me() not in set(Cycle.objects.values_list("ran_by", flat=True))
+    assert lease.me() not in set(Cycle.objects.values_list("ran_by", flat=True))
     all_run_once(workloads)
 
 
@@ -162,7 +163,7 @@ def test_preemptions_and_starts_of_one_that_is_killed_are_undone_together(acme: 
     elastic = [make_workload(acme.research, acme.owner) for _ in range(12)]
     run_cycle()
     run_pods(elastic)
-    turn.give_back()
+    lease.give_back()
     newcomer = make_workload(acme.production, acme.outsider, gpu_milli=4000, priority=100)
     with scheduler("started", "KILL") as killed:
         killed.wait()
@@ -205,7 +206,7 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
     acme: Acme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_workload(acme.research, acme.owner)
-    devices = fleet.device_lines
+    devices = cluster_nodes.device_lines
     writers: list[threading.Thread] = []
 
     def submit_and_admit() -> None:
@@ -222,7 +223,7 @@ def test_a_picture_is_of_one_moment_whoever_writes_meanwhile(
         writers.append(writer)
         return devices()
 
-    monkeypatch.setattr(fleet, "device_lines", devices_after_a_write)
+    monkeypatch.setattr(cluster_nodes, "device_lines", devices_after_a_write)
 
     picture = take(timezone.now())
 

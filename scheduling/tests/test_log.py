@@ -13,10 +13,10 @@ from agentlink.agent.runner import run_agent
 from agentlink.tests.agents import in_database, make_token, nodes, running, serving, until
 from agentlink.tests.conftest import Place, place
 from chamber import logs
-from scheduling import cycle, decide
-from scheduling.cycle import run_cycle
+from scheduling.cycle import cycle, decide
+from scheduling.cycle.cycle import run_cycle
 from scheduling.models import Clock, Cycle
-from scheduling.picture import Picture
+from scheduling.reading.picture import Picture
 from scheduling.tests.conftest import Acme
 from teams.actors import Actor, Via
 from workloads import lifecycle

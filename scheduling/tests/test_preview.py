@@ -5,8 +5,8 @@ from django.test import Client
 from django.urls import reverse
 
 from chamber.models import User
-from scheduling import recent
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
+from scheduling.reading import recent
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from workloads.models import Workload

@@ -11,8 +11,8 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from chamber.models import User
-from scheduling import recent
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
+from scheduling.reading import recent
 from scheduling.tests.conftest import Acme
 from scheduling.whatif import freed
 from scheduling.whatif.desk import TooMany

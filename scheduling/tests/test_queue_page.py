@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chamber.models import User
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.tests.conftest import Acme
 from teams.tests.factories import make_pool
 from workloads.tests.factories import make_workload

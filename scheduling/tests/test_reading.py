@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from agentlink import assignments
 from agentlink.models import Assignment, Device, Hold, Node, Placement
-from scheduling import snapshot, work
-from scheduling.cycle import run_cycle
-from scheduling.engine import types as engine
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling import engine
+from scheduling.cycle.cycle import run_cycle
+from scheduling.reading import open_workloads, snapshot
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_nodes, pods_gone, run_pods
 from teams.actors import Actor, Via
@@ -303,13 +303,13 @@ def test_a_changed_row_is_the_only_one_that_is_read_anew(acme: Acme, monkeypatch
     Workload.objects.filter(pk=changed.pk).update(reason_code="held", held=True, version=F("version") + 1)
     actions.cancel(by=Actor.person(gone.owner, Via.PAGE), workload=gone)
     made: list[str] = []
-    known = work._known
+    known = open_workloads._known
 
     def counted(row: list[str], *args: Any) -> Any:
         made.append(row[0])
         return known(row, *args)
 
-    monkeypatch.setattr(work, "_known", counted)
+    monkeypatch.setattr(open_workloads, "_known", counted)
 
     warm = take(timezone.now())
 

@@ -8,18 +8,18 @@ import pytest
 from pydantic import TypeAdapter
 
 from chamber.errors import NotVisible, Refusal
-from scheduling import cycle as cycles
-from scheduling import replay as replaying
-from scheduling.codec import decode_snapshot
-from scheduling.cycle import run_cycle
+from scheduling import engine
+from scheduling.cycle import cycle as cycles
+from scheduling.cycle import replay as replaying
+from scheduling.cycle.codec import decode_snapshot
+from scheduling.cycle.cycle import run_cycle
+from scheduling.cycle.fingerprint import digest, engine_version, plan_bytes, whole
+from scheduling.cycle.replay import replay
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.models import Cycle
-from scheduling.replay import replay
-from scheduling.signature import digest, engine_version, plan_bytes, whole
+from scheduling.reading.translate import milliseconds
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
-from scheduling.translate import milliseconds
 from workloads.tests.factories import make_workload
 
 Alter = Callable[[engine.Plan], engine.Plan]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduling import usage
+from scheduling.cycle import usage
 from scheduling.models import UsageSample
 from scheduling.tests.conftest import Acme
 from teams.models import PoolPolicy, Team

@@ -9,13 +9,13 @@ from django.utils import timezone
 
 from agentlink.models import Device
 from agentlink.pace import Pace
-from scheduling import bells, changes, cycle, decide, tasks
-from scheduling.cycle import prune, run_cycle
+from scheduling import engine, tasks
+from scheduling.cycle import cycle, decide, pending_changes, wake_ups
+from scheduling.cycle.cycle import prune, run_cycle
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.models import Clock, Cycle, UsageSample
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.models import Pool, Team
@@ -65,7 +65,7 @@ def test_who_rings_without_end_is_answered_by_the_next_message(monkeypatch: pyte
     rings: list[str] = []
     monkeypatch.setattr(cycle, "_one_cycle", lambda _: cycle._again.set())
     monkeypatch.setattr(cycle, "LONGEST_RUN_SECONDS", 0.5)
-    monkeypatch.setattr(bells, "ring", lambda: rings.append("rung"))
+    monkeypatch.setattr(wake_ups, "ring", lambda: rings.append("rung"))
     sleep, ours = time.sleep, threading.get_ident()
 
     def rest(seconds: float) -> None:
@@ -186,10 +186,10 @@ def test_a_pool_whose_rules_cannot_be_read_starts_nothing(acme: Acme) -> None:
 
 def test_any_change_that_a_cycle_would_look_at_changes_the_fingerprint(acme: Acme) -> None:
     workload = make_workload(acme.research, acme.owner)
-    seen = [changes.fingerprint()]
+    seen = [pending_changes.fingerprint()]
 
     def look() -> None:
-        seen.append(changes.fingerprint())
+        seen.append(pending_changes.fingerprint())
         assert seen[-1] != seen[-2]
 
     Workload.objects.update(held=True)
@@ -212,11 +212,12 @@ def test_a_backoff_that_ends_makes_the_next_cycle_due(acme: Acme) -> None:
     make_workload(acme.research, acme.owner, backoff_until=now + timedelta(seconds=5))
     picture = take(now)
 
-    due = changes.due(picture.snapshot, now, picture.now)
+    due = pending_changes.due(picture.snapshot, now, picture.now)
 
     assert timedelta(seconds=4.9) < due - now < timedelta(seconds=5.1)
     assert (
-        changes.due(engine.Snapshot((), (), (), ()), now, picture.now) - now == changes.LOOKED_AT_LEAST_EVERY
+        pending_changes.due(engine.Snapshot((), (), (), ()), now, picture.now) - now
+        == pending_changes.LOOKED_AT_LEAST_EVERY
     )
 
 
@@ -256,7 +257,7 @@ def test_tasks_call_their_functions(acme: Acme) -> None:
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list that topics go into as they are announced by cycles."""
     topics: list[str] = []
-    monkeypatch.setattr("scheduling.telling.live.announce", lambda *names: topics.extend(names))
+    monkeypatch.setattr("scheduling.cycle.tell.live.announce", lambda *names: topics.extend(names))
     return topics
 
 

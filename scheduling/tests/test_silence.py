@@ -10,11 +10,13 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Cluster
-from scheduling import cycle, explain, silence, turn
-from scheduling.cycle import run_cycle
-from scheduling.figures import pool_bars, queue_by_reason, team_bars
+from scheduling.cycle import cycle, lease
+from scheduling.cycle.cycle import run_cycle
+from scheduling.explain import silence
+from scheduling.explain import workload as explaining
+from scheduling.explain.allocations import pool_bars, queue_by_reason, team_bars
+from scheduling.explain.queue import read_queue
 from scheduling.models import Turn
-from scheduling.queue import read_queue
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.tests.factories import make_pool
@@ -63,7 +65,7 @@ def test_an_idle_organisation_is_not_silent(acme: Acme) -> None:
     run_cycle()
     no_cycle_ends()
     assert silence.look().undecided
-    turn.forget()  # the process looks again after a while
+    lease.forget()  # the process looks again after a while
     assert run_cycle() is None
     silence.forget()
     assert not silence.look()
@@ -78,11 +80,11 @@ def test_a_cycle_in_which_the_engine_fails_has_not_ended(acme: Acme, monkeypatch
         raise RuntimeError("engine")
 
     monkeypatch.setattr(cycle, "decide", fail)
-    turn.forget()
+    lease.forget()
     run_cycle()
     silence.forget()
     assert silence.look().undecided
-    assert turn.is_mine()
+    assert lease.is_mine()
 
 
 def test_a_paused_pool_is_no_silence(acme: Acme) -> None:
@@ -194,13 +196,13 @@ def test_why_promises_no_start_while_nothing_is_decided(acme: Acme, client: Clie
     run_cycle()
     [blocked] = Workload.objects.filter(pk__in=[row.pk for row in waits], status="pending")
     fresh = make_workload(acme.research, acme.owner)
-    before, new = explain.explain(blocked, acme.owner), explain.explain(fresh, acme.owner)
+    before, new = explaining.explain(blocked, acme.owner), explaining.explain(fresh, acme.owner)
     assert before is not None
-    assert (before.position, new) == (1, explain.NOT_LOOKED_AT)
+    assert (before.position, new) == (1, explaining.NOT_LOOKED_AT)
     [kept] = read_queue(acme.owner, acme.pool).kept
     assert kept.at is not None
     no_cycle_ends()
-    stale, undecided = explain.explain(blocked, acme.owner), explain.explain(fresh, acme.owner)
+    stale, undecided = explaining.explain(blocked, acme.owner), explaining.explain(fresh, acme.owner)
     assert stale is not None
     assert (stale.position, stale.starts_at, stale.starts_by) == (None, None, None)
     assert stale.eta == "not known"
@@ -245,9 +247,9 @@ def test_of_work_in_a_silent_cluster_pages_say_when_it_was_last_seen(acme: Acme,
     run_cycle()
     run_pods([workload])
     workload.refresh_from_db()
-    assert explain.explain(workload, acme.owner) is None
+    assert explaining.explain(workload, acme.owner) is None
     falls_silent(acme.cluster)
-    reason = explain.explain(workload, acme.owner)
+    reason = explaining.explain(workload, acme.owner)
     assert reason is not None
     assert reason.code == "cluster-offline"
     assert reason.sentence.endswith("what it does since is not known.")

@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from agentlink import assignments
 from agentlink.models import Node
-from scheduling.cycle import run_cycle
-from scheduling.engine import types as engine
-from scheduling.picture import Picture
-from scheduling.snapshot import take
+from scheduling import engine
+from scheduling.cycle.cycle import run_cycle
+from scheduling.reading.picture import Picture
+from scheduling.reading.snapshot import take
+from scheduling.reading.translate import stopping_id
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
-from scheduling.translate import stopping_id
 from workloads.models import Dependency, Workload
 from workloads.tests.factories import finish, make_workload, preempt
 

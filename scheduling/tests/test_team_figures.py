@@ -3,7 +3,7 @@
 from django.test import Client
 from django.urls import reverse
 
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.tests.conftest import Acme
 from workloads.tests.factories import make_workload
 

@@ -6,12 +6,12 @@ from uuid import UUID
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from scheduling import usage
-from scheduling.cycle import run_cycle
+from scheduling.cycle import usage
+from scheduling.cycle.cycle import run_cycle
+from scheduling.cycle.usage import decayed_usage, sample
 from scheduling.models import UsageSample
-from scheduling.snapshot import take
+from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
-from scheduling.usage import decayed_usage, sample
 from teams.models import Pool, PoolPolicy, Team
 from workloads.models import Workload
 from workloads.tests.factories import finish, make_workload

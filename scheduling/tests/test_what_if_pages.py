@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from agentlink.models import Device
 from chamber.models import User
-from scheduling import recent
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
+from scheduling.reading import recent
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from scheduling.whatif import asking

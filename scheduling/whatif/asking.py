@@ -7,13 +7,13 @@ from datetime import timedelta
 from agentlink.actions import require_operator
 from agentlink.models import Node
 from chamber.errors import NotVisible, Refusal
-from scheduling import recent, translate
-from scheduling.asked import ASKED
-from scheduling.narrate import Names
-from scheduling.picture import Picture
-from scheduling.snapshot import dependency_of
-from scheduling.translate import Circumstances
-from scheduling.usage import decayed_usage
+from scheduling.cycle.usage import decayed_usage
+from scheduling.explain.plan_text import Names
+from scheduling.reading import recent, translate
+from scheduling.reading.picture import Picture
+from scheduling.reading.requests import ASKED
+from scheduling.reading.snapshot import dependency_of
+from scheduling.reading.translate import Circumstances
 from scheduling.whatif import draft as drafting
 from scheduling.whatif.desk import Desk, Work
 from scheduling.whatif.draft import Draft

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scheduling import translate
-from scheduling.engine import types as engine
+from scheduling import engine
+from scheduling.reading import translate
 from scheduling.whatif.draining import Draining
 from teams.actions import PoolChanges, TeamEdit
 from teams.models import Fairness, Pool, PoolPolicy

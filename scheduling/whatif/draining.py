@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
-from scheduling.engine import types as engine
+from scheduling import engine
 from scheduling.simulation.outcome import requeued
 
 

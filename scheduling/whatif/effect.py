@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from scheduling.engine import types as engine
+from scheduling import engine
 from scheduling.whatif.draining import Draining
 from scheduling.whatif.future import Future
 from teams.values import amount_text

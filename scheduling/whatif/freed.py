@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from chamber.errors import Refusal
-from scheduling import memory, recent
+from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.engine import types as engine
 from scheduling.engine.admissibility import Admissibility
-from scheduling.picture import Picture
+from scheduling.explain import last_cycle
+from scheduling.reading import recent
+from scheduling.reading.picture import Picture
 from scheduling.whatif.asking import PICTURE_KEPT
 from scheduling.whatif.desk import Desk, Work
 from scheduling.whatif.draft import Draft
@@ -100,7 +101,7 @@ def who_is_next(user: "User | AnonymousUser", pool: Pool, gpus: int, *, wait_sec
     if found is None:
         return None
     starts = found.starts
-    last = memory.last()
+    last = last_cycle.last()
     places = {id_: at for at, id_ in enumerate(last.queue(key), start=1)} if last else {}
     ordered = sorted(starts, key=lambda start: (places.get(start.workload, len(places) + 1), start.workload))
     ahead = [found.ahead] if found.ahead is not None else []

@@ -6,9 +6,9 @@ elsewhere, and what a victim leaves over goes to others. After a cycle without v
 
 from dataclasses import dataclass
 
+from scheduling import engine
+from scheduling.cycle.fingerprint import whole
 from scheduling.engine import Changes, State, decide
-from scheduling.engine import types as engine
-from scheduling.signature import whole
 from scheduling.simulation.outcome import carried_out
 
 MOST_CYCLES = 5

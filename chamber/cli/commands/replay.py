@@ -9,7 +9,7 @@ import click
 from chamber.cli.status import Exit
 
 if TYPE_CHECKING:
-    from scheduling.replay import Replay
+    from scheduling.cycle.replay import Replay
 
 NEWEST = "last"
 SHOWN = 20
@@ -45,7 +45,7 @@ def _replay(number: int | None, *, verify: bool) -> "Replay":
     from django.db import DatabaseError
 
     from chamber.errors import NotVisible, Refusal
-    from scheduling.replay import replay as run
+    from scheduling.cycle.replay import replay as run
 
     try:
         return run(number, verify=verify)

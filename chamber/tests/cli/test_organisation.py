@@ -14,7 +14,8 @@ from agentlink.models import Cluster, Node
 from agentlink.tests.factories import make_node
 from chamber.models import User
 from chamber.tests.cli.conftest import Run
-from scheduling import cycle, decide, memory, usage
+from scheduling.cycle import cycle, decide, usage
+from scheduling.explain import last_cycle
 from scheduling.tests.factories import make_cluster, make_nodes
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_pool, make_team, member, set_share
@@ -33,7 +34,7 @@ def olga(org: Team) -> User:
 def schedule() -> Iterator[Callable[[], object]]:
     """Return what runs a cycle; nothing of it is remembered by the next test."""
     yield cycle.run_cycle
-    for part in (cycle, decide, memory, usage):
+    for part in (cycle, decide, last_cycle, usage):
         part.forget()
 
 

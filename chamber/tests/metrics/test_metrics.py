@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 from agentlink.models import Cluster, Device, GpuUse, Node
 from chamber import marks
 from chamber.metrics import tables, totals
-from scheduling.cycle import run_cycle
+from scheduling.cycle.cycle import run_cycle
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
 from teams.tests.factories import make_team

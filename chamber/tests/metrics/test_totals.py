@@ -10,9 +10,9 @@ from django.utils import timezone
 from chamber.metrics import history, totals
 from chamber.metrics.tables import Names
 from chamber.models import Mark, Total
-from scheduling.cycle import prune
+from scheduling.cycle.cycle import prune
+from scheduling.cycle.totals import WAIT_BOUNDS, Tally
 from scheduling.models import Cycle
-from scheduling.tally import WAIT_BOUNDS, Tally
 from scheduling.tests.conftest import Acme
 from workloads import lifecycle
 from workloads.lifecycle import Displacement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine.types import Plan, Snapshot, Status, Workload
+from scheduling.engine import Plan, Snapshot, Status, Workload
 
 
 def applied(snapshot: Snapshot, plan: Plan, *, stopped: bool = True) -> Snapshot:

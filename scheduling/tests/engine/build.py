@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scheduling.engine import schedule
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     Device,
     DeviceShare,
@@ -24,6 +23,7 @@ from scheduling.engine.types import (
     TeamShare,
     Workload,
     labels_of,
+    schedule,
 )
 
 NOW = 1_800_000_000_000

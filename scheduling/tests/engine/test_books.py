@@ -7,8 +7,7 @@ from bisect import insort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Changes, Plan, State, decide
-from scheduling.engine.types import Workload
+from scheduling.engine import Changes, Plan, State, Workload, decide
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team
 
 LAB = (team("lab", reserved=6), team("x", "lab", reserved=4), team("y", "lab"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine import State, decide, schedule
-from scheduling.engine.types import Plan, TypicalRequest
+from scheduling.engine import Plan, State, TypicalRequest, decide, schedule
 from scheduling.tests.engine.build import (
     NOW,
     node,

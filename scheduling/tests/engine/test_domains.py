@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from scheduling.engine import Node, Plan, Pool, Topology, TypicalRequest, Workload
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.types import Node, Plan, Pool, Topology, TypicalRequest, Workload
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting, waits
 
 A = [team("a")]

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Changes, State, decide
+from scheduling.engine import Changes, ElasticPreemption, Node, Plan, State, TeamShare, Workload, decide
 from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Footprint
-from scheduling.engine.entitlement import Demand, divide_again
-from scheduling.engine.tree import Accounts, Tree
-from scheduling.engine.types import ElasticPreemption, Node, Plan, TeamShare, Workload
+from scheduling.engine.demand import Demand, divide_again
+from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 
 

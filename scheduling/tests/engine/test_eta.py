@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import eta
-from scheduling.engine.types import Eta, Node, Queueing, Status, Team, Topology, Workload
+from scheduling.engine import Eta, Node, Queueing, Status, Team, Topology, Workload, eta
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, team, waiting
 
 A = (team("a"),)

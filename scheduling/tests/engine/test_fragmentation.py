@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduling.engine import GPU_MILLI, Node, Placement, Pool, Slicing, TypicalRequest
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.fragmentation import Typical
-from scheduling.engine.quantities import memory_share
-from scheduling.engine.types import GPU_MILLI, Node, Placement, Pool, Slicing, TypicalRequest
+from scheduling.engine.model.quantities import memory_share
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting
 
 A = [team("a")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine.types import Plan, Queueing, Status, Topology
+from scheduling.engine import Plan, Queueing, Status, Topology
 from scheduling.tests.engine.build import node, placed, plan, pool, preempted, team, waiting, waits
 
 A = [team("a")]

@@ -7,13 +7,12 @@ from random import Random
 
 import pytest
 
-from scheduling.engine import schedule
+from scheduling.engine import Policy, Status, Team, schedule
 from scheduling.engine.lawful import Lawful
+from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.engine.rights import Party, Rights
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
-from scheduling.engine.tree import Accounts, Tree
-from scheduling.engine.types import Policy, Status, Team
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
 from scheduling.tests.proof.fair import shared
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from scheduling.engine import Device, Node, Status
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.types import Device, Node, Status
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import schedule
+from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Status, schedule
 from scheduling.engine.capacity import Tally
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.rights import Party, fair_now
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
-from scheduling.engine.types import RESERVED_PRIORITY, ElasticPreemption, Status
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.fair import shared
 

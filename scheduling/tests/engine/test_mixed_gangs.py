@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.types import Node, Plan, Slicing, Topology, Workload
+from scheduling.checker import check
+from scheduling.engine import Node, Plan, Slicing, Topology, Workload, schedule
 from scheduling.tests.engine.build import NOW, node, nodes_of, placed, snapshot, started, team, waiting, waits
 
 BOTH = ("H100", "mig")

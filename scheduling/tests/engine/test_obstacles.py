@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.checker.violation import BrokenRule
-from scheduling.engine.types import (
+from scheduling.checker import check
+from scheduling.checker.violation import BrokenRule
+from scheduling.engine import (
     Dependency,
     Device,
     Memory,
@@ -26,6 +25,7 @@ from scheduling.engine.types import (
     Team,
     Topology,
     Workload,
+    schedule,
 )
 from scheduling.tests.engine.build import (
     NOW,

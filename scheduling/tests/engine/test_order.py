@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from scheduling.engine import ElasticPreemption, Fairness, Plan, Team, Workload
 from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.order import Buckets, Queue
-from scheduling.engine.tree import Tree
-from scheduling.engine.types import ElasticPreemption, Fairness, Plan, Team, Workload
+from scheduling.engine.quota.tree import Tree
 from scheduling.tests.engine.build import node, placed, plan, pool, team, waiting
 
 FULL = [placed("busy", "other", 2, on="n0:0,1", priority=100)]

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import Plan, schedule
+from scheduling.engine import Fairness, Plan, Queueing, Snapshot, Workload, schedule
 from scheduling.engine.candidate import Blocked
 from scheduling.engine.passed_over import Leaves, PassedOver
-from scheduling.engine.types import Fairness, Queueing, Snapshot, Workload
 from scheduling.tests.engine.build import NOW, node, placed, pool, preempted, started, team, waiting
 
 TOPS, BELOW, NODES = "abc", "xyz", 12

@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine.ask import Ask
-from scheduling.engine.fleet import Domain, Fleet
-from scheduling.engine.ledger import Ledger
-from scheduling.engine.place import by_tightness
-from scheduling.engine.room import pods_in
-from scheduling.engine.types import (
+from scheduling.engine import (
     Device,
     DeviceShare,
     Memory,
@@ -25,6 +20,11 @@ from scheduling.engine.types import (
     Toleration,
     Topology,
 )
+from scheduling.engine.ask import Ask
+from scheduling.engine.fleet import Domain, Fleet
+from scheduling.engine.ledger import Ledger
+from scheduling.engine.place import by_tightness
+from scheduling.engine.room import pods_in
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]

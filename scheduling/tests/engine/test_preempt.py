@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from scheduling.engine.types import ElasticPreemption, Plan, Status, Topology, Workload
+from scheduling.engine import ElasticPreemption, Plan, Status, Topology, Workload, labels_of
 from scheduling.tests.engine.build import (
     MINUTE,
     NOW,
@@ -23,6 +23,7 @@ from scheduling.tests.engine.build import (
 
 FAIR: dict[str, Any] = {"elastic_preemption": ElasticPreemption.FAIR_SHARE}
 NEVER: dict[str, Any] = {"elastic_preemption": ElasticPreemption.NEVER}
+SSD, HDD = labels_of({"disk": "ssd"}), labels_of({"disk": "hdd"})
 
 
 def ones(team: str, *devices: int, prefix: str = "", **fields: Any) -> list[Workload]:
@@ -263,3 +264,30 @@ def test_where_those_of_the_cheapest_place_would_do_elsewhere_at_a_higher_price_
     found = plan([node("n0", 1), node("n1", 1)], [team("res", reserved=1), team("a"), team("b")], rows)
     assert (preempted(found), [shrink.workload for shrink in found.shrinks]) == ({"y"}, ["g"])
     assert nodes_of(found, "w") == ["n1"]
+
+
+def test_a_victim_that_the_next_cycle_would_let_take_its_place_back_stays() -> None:
+    """a and b are entitled to 2.5 GPUs each; a has the odd one, as its z comes first. When p and q have started, b
+    has it, as it holds more: after w had taken the place of v, b would be within its 3 GPUs and a above its 2."""
+    rows = [
+        placed("a", "a", 2, on="n0:0,1"),
+        placed("v", "b", on="n1:0"),
+        waiting("w", "a", node_selector=SSD),
+    ]
+    rows += [placed("r", "r", on="n2:0", priority=100), waiting("z", "a", priority=70, node_selector=HDD)]
+    rows += [waiting(name, "b", priority=60) for name in "pq"]
+    nodes = [node("n0", 4), node("n1", 1, labels={"disk": "ssd"}), node("n2", 1, labels={"disk": "hdd"})]
+    found = plan(nodes, [team("a"), team("b"), team("r", reserved=1)], rows)
+    assert (started(found), preempted(found)) == ({"p", "q"}, set())
+
+
+def test_of_the_cheapest_place_those_are_spared_without_whom_another_does() -> None:
+    """Emptying n0 costs less than what the order takes on n1: the halves of u, which is most above its share. As g goes
+    from n0 it also goes from n1, and there is place for w without a."""
+    rows = [placed("a", "t", on="n0:0", started=10), placed("g", "t", on="n0:1 n1:0", started=10)]
+    rows += [placed(name, "u", 0.5, on="n1:1", started=100) for name in "hi"]
+    rows.append(waiting("w", "r", 2, priority=100))
+    found = plan(
+        [node("n0", 2), node("n1", 3)], [team("t", reserved=3), team("u"), team("r", reserved=2)], rows
+    )
+    assert (preempted(found), nodes_of(found, "w")) == ({"g"}, ["n1"])

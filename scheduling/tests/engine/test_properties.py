@@ -8,9 +8,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.types import Fairness, Snapshot
+from scheduling.checker import check
+from scheduling.engine import Fairness, Snapshot, schedule
 from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW, preempted
 from scheduling.tests.engine.worlds import worlds

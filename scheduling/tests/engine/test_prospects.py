@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduling.engine import Changes, State, decide, schedule
+from scheduling.engine import Changes, Snapshot, State, decide, labels_of, schedule
 from scheduling.engine.court import Court
-from scheduling.engine.types import Snapshot, labels_of
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, preempted, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
@@ -65,6 +64,21 @@ def test_a_branch_gives_no_more_than_it_has_too_much(monkeypatch: pytest.MonkeyP
     teams = [team("a", reserved=1.5), team("b", reserved=2), team("c", reserved=0.5)]
     found = plan([node("n0", 4)], teams, rows)
     assert (answers[0], preempted(found)) == (False, set())
+
+
+def test_a_branch_gives_more_than_it_has_too_much_if_its_last_victim_is_as_large() -> None:
+    """b is 0.5 above its 0.5 of 2 GPUs; v has both halves of a device, and leaves with both pods at once."""
+    rows = [placed("v", "b", 0.5, on="n0:0 n0:0"), placed("c", "c", 0.5, on="n0:1", priority=100)]
+    teams = [team("a", reserved=1), team("b", reserved=0.5), team("c", reserved=0.5)]
+    assert preempted(plan([node("n0", 2)], teams, [*rows, waiting("w", "a", 1)])) == {"v"}
+
+
+def test_it_may_leave_so_where_others_of_lower_priority_lie_beside_it() -> None:
+    """The same, and low of lower priority lies on the node, which is looked at with all that lie there."""
+    rows = [placed("v", "b", 0.5, on="n0:0 n0:0"), placed("c", "c", 0.5, on="n0:1", priority=100)]
+    rows.append(placed("low", "d", 0.25, on="n0:1", priority=10))
+    teams = [team("a", reserved=1), team("b", reserved=0.5), team("c", reserved=0.5), team("d")]
+    assert preempted(plan([node("n0", 2)], teams, [*rows, waiting("w", "a", 1)])) == {"v"}
 
 
 def test_where_too_little_stands_below_a_ceiling_nobody_searches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Plan, State, decide, schedule
+from scheduling.engine import ElasticPreemption, Plan, Policy, Queueing, Snapshot, State, decide, schedule
 from scheduling.engine import cycle as cycles
 from scheduling.engine.passed_over import PassedOver
-from scheduling.engine.types import ElasticPreemption, Policy, Queueing, Snapshot
 from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
 from scheduling.tests.engine.worlds import worlds
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-from scheduling.engine import State, decide
+from scheduling.engine import GPU_MILLI, ElasticPreemption, Snapshot, State, decide
 from scheduling.engine.books import Books
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.rights import Party
 from scheduling.engine.standing import Standing
-from scheduling.engine.types import GPU_MILLI, ElasticPreemption, Snapshot
 from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
 
 NODES = 6

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.names import Names
-from scheduling.engine import schedule
-from scheduling.engine.checker import BrokenRule, check
-from scheduling.engine.reasons import DRAIN_ANNOTATIONS, kind_of
-from scheduling.engine.types import (
+from scheduling.checker import BrokenRule, check
+from scheduling.engine import (
     HOUR_MS,
     Dependency,
     Memory,
@@ -28,7 +26,9 @@ from scheduling.engine.types import (
     Toleration,
     Topology,
     Workload,
+    schedule,
 )
+from scheduling.engine.reasons import DRAIN_ANNOTATIONS, kind_of
 from scheduling.tests.engine.build import (
     NOW,
     end_drain,

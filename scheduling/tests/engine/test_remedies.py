@@ -10,10 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import schedule
-from scheduling.engine.checker.room import Rooms, is_offered, refusal, share_on
-from scheduling.engine.reasons import CHANGE
-from scheduling.engine.types import (
+from scheduling.checker.room import Rooms, is_offered, refusal, share_on
+from scheduling.engine import (
     GPU_MILLI,
     Dependency,
     ElasticPreemption,
@@ -32,7 +30,9 @@ from scheduling.engine.types import (
     Topology,
     Wait,
     Workload,
+    schedule,
 )
+from scheduling.engine.reasons import CHANGE
 from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.engine.worlds import worlds

@@ -8,16 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.engine import PLACED, Share, Snapshot, Status, Workload
 from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.quantities import UNLIMITED
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.quota.tree import Tree
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing
-from scheduling.engine.tree import Tree
-from scheduling.engine.types import PLACED, Share, Snapshot, Status, Workload
 from scheduling.tests.engine.build import NOW, waiting
 from scheduling.tests.engine.worlds import worlds
 

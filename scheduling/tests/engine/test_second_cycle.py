@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from scheduling.engine import schedule
-from scheduling.engine.types import Fairness, Plan, Rule, Snapshot
+from scheduling.engine import Fairness, Plan, Rule, Snapshot, schedule
 from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW, node, pool, preempted, snapshot, started, team, waiting
 from scheduling.tests.engine.worlds import worlds

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.types import Device, Memory, Node, Placement
+from scheduling.checker import check
+from scheduling.engine import Device, Memory, Node, Placement, schedule
 from scheduling.tests.engine.build import (
     NOW,
     node,

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Changes, Doubt, Plan, State, decide
-from scheduling.engine.types import Queueing, Snapshot, Start, Status, Workload
+from scheduling.engine import Changes, Doubt, Plan, Queueing, Snapshot, Start, State, Status, Workload, decide
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, team, waiting
 from scheduling.tests.engine.worlds import worlds
 

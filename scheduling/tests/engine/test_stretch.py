@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import decide, schedule
-from scheduling.engine.changes import Changes
+from scheduling.engine import ElasticPreemption, Snapshot, Status, Workload, decide, schedule
 from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.model.changes import Changes
 from scheduling.engine.state import State
 from scheduling.engine.stretch import Stretch
-from scheduling.engine.types import ElasticPreemption, Snapshot, Status, Workload
 from scheduling.engine.waiting import Waiting
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.proof.histories import as_bytes

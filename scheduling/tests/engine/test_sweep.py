@@ -9,13 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import preempt, schedule, taking
+from scheduling.engine import Snapshot, Status, Topology, Workload, preempt, schedule, taking
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.search import Victims
 from scheduling.engine.sweep import Mask, Sweep
 from scheduling.engine.takeable import NEVER, Locals
-from scheduling.engine.types import Snapshot, Status, Topology, Workload
 from scheduling.tests.engine.build import (
     NOW,
     node,
@@ -127,6 +126,31 @@ def _turn_by_turn(found: Locals, gone: Mask, turn: Ints, pods: int) -> Ints:
         held = np.bincount(place, found.rooms(gone | ((turn >= 0) & (turn <= each))).pods(), len(first))
         first = np.where((held >= pods) & (first == NEVER), each, first)
     return first
+
+
+def test_a_workload_has_its_place_in_the_order_by_what_all_its_pods_lose() -> None:
+    """A pod of a goes first; then b and c, who lose 30 and 35 GPU-minutes, come before all of a, which loses 40."""
+    rows = [placed("a", "a", on="x0:0 x0:1", min_pods=1, started=20), placed("b", "a", on="x1:0", started=30)]
+    rows += [placed("c", "a", on="x1:1", started=35)]
+    rows += [placed(f"r{at}", "res", on=f"y{at // 2}:{at % 2}", priority=100) for at in range(4)]
+    rows.append(waiting("gang", "res", pods=3, priority=100, topology=Topology(required="rack")))
+    nodes = [node(f"{rack}{at}", 2, labels={"rack": rack}) for rack in "xy" for at in range(2)]
+    found = plan(nodes, TEAMS, rows, pool(topology=["rack"]))
+    assert preempted(found) == {"b", "c"}
+    assert [(row.workload, row.pods) for row in found.shrinks] == [("a", (1,))]
+
+
+def test_of_the_cheapest_domain_those_are_spared_without_whom_another_does() -> None:
+    """Emptying x costs less than what the order takes in y: the halves of c first. As a and b go from x they also go
+    from y, and there is place for the gang without d."""
+    rows = [placed("d", "a", on="x0:0", started=10)]
+    rows += [placed(name, "a", on=f"x0:{at} y0:{at}", started=10) for at, name in ((1, "a"), (2, "b"))]
+    rows += [placed(name, "c", 0.5, on="y0:0", started=100) for name in ("h", "i")]
+    rows.append(waiting("gang", "res", pods=3, priority=100, topology=Topology(required="rack")))
+    nodes = [node("x0", 3, labels={"rack": "x"}), node("y0", 4, labels={"rack": "y"})]
+    teams = [team("a", reserved=5), team("c"), team("res", reserved=3)]
+    found = plan(nodes, teams, rows, pool(topology=["rack"]))
+    assert (preempted(found), nodes_of(found, "gang")) == ({"a", "b"}, ["y0"])
 
 
 def test_a_preferred_level_counts_inside_the_domain_where_the_victims_were() -> None:

@@ -1,16 +1,16 @@
-"""What a timeline tells of several domains is what it tells of the best of them."""
+"""When a gang fits, and on which nodes, as a timeline tells it."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.engine import Topology
 from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.timeline import End, Timeline
-from scheduling.engine.types import Topology
-from scheduling.tests.engine.build import NOW, node, pool, waiting
+from scheduling.tests.engine.build import MINUTE, NOW, node, pool, waiting
 
 NODES, RACKS = 7, 3
 GANG = Ask.of(waiting("gang", "a", pods=3, topology=Topology(required="rack")))
@@ -33,3 +33,17 @@ def test_a_gang_is_told_of_the_domain_where_it_fits_first(ends: list[list[int | 
     timeline = Timeline(fleet, ledger.later.rooms, NOW, held, without_elastic=False)
     alone = [timeline.when(GANG, pods, among=range(rack, NODES, RACKS)) for rack in range(RACKS)]
     assert timeline.when(GANG, pods) == min((each for each in alone if each is not None), default=None)
+
+
+def test_at_equal_times_a_gang_is_told_of_the_first_nodes() -> None:
+    """Two pods of a GPU fit on n2 after 5 minutes, and on n0 or on n1 after 10, where half a GPU is free before."""
+    gang = Ask.of(waiting("gang", "a", pods=2))
+    fleet = Fleet(pool(), [node(f"n{rank}", 1) for rank in range(3)], (), topological=False)
+    ledger = Ledger(fleet, ())
+    ends = {0: [(10, 1000)], 1: [(1, 500), (10, 500)], 2: [(5, 1000)]}
+    held: dict[int, list[End]] = {}
+    for rank, rows in ends.items():
+        ledger.later.change(rank, [(0, 1000)], 0, 0, -1)
+        held[rank] = [End(NOW + time * MINUTE, True, [(0, milli)], 0, 0) for time, milli in rows]
+    timeline = Timeline(fleet, ledger.later.rooms, NOW, held, without_elastic=False)
+    assert timeline.when(gang, 2) == (NOW + 10 * MINUTE, [2, 0])

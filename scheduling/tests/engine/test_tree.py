@@ -8,9 +8,9 @@ lab (16)
 
 from __future__ import annotations
 
-from scheduling.engine.quantities import UNLIMITED
-from scheduling.engine.tree import Quotas, Tree, Usage
-from scheduling.engine.types import Team
+from scheduling.engine import Team
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.quota.tree import Quotas, Tree, Usage
 from scheduling.tests.engine.build import team
 
 LAB = (

@@ -6,10 +6,10 @@ from random import Random
 
 import numpy as np
 
+from scheduling.engine import Policy, Team
+from scheduling.engine.quota.tree import ROOT, Accounts, Tree
 from scheduling.engine.rights import Party, Rights
-from scheduling.engine.tree import ROOT, Accounts, Tree
 from scheduling.engine.turns import Leavers, in_turn
-from scheduling.engine.types import Policy, Team
 
 TEAMS = [
     *[Team(name, name, None) for name in "abc"],

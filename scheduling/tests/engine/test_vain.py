@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduling.engine import schedule
+from scheduling.engine import Snapshot, schedule
 from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Cause, Footprint
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.types import Snapshot
 from scheduling.engine.vain import Vain
 from scheduling.tests.engine.build import (
     MINUTE,

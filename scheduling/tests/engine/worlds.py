@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scheduling.engine.types import (
+from scheduling.engine import (
     Dependency,
     DeviceShare,
     ElasticPreemption,

@@ -10,14 +10,13 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
-from scheduling.engine import Plan, Snapshot
-from scheduling.engine.checker.board import Board
-from scheduling.engine.checker.eligible import Admission
-from scheduling.engine.checker.picture import Picture
-from scheduling.engine.checker.quota import Book
-from scheduling.engine.checker.shares import Shares
-from scheduling.engine.checker.victims import Taking, broken_rights, right_of
-from scheduling.engine.types import ElasticPreemption, Policy, Workload
+from scheduling.checker.board import Board
+from scheduling.checker.eligible import Admission
+from scheduling.checker.picture import Picture
+from scheduling.checker.quota import Book
+from scheduling.checker.shares import Shares
+from scheduling.checker.victims import Taking, broken_rights, right_of
+from scheduling.engine import ElasticPreemption, Plan, Policy, Snapshot, Workload
 from scheduling.tests.engine.build import NOW, team
 from scheduling.tests.proof.victims import STATUSES, Losses, crowded, fits, losses_of
 

@@ -14,9 +14,8 @@ from collections import Counter
 from dataclasses import fields, replace
 from random import Random
 
-from scheduling.engine import Changes, Doubt, State, decide, schedule
-from scheduling.engine.checker import check
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.checker import check
+from scheduling.engine import Changes, Doubt, Plan, Snapshot, State, decide, schedule
 from scheduling.tests.proof.organisation import Organisation, happen
 
 CYCLES = 8

@@ -5,13 +5,13 @@ Everything it does it does by chance, from the generator it is given, so that on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-from scheduling.engine.checker.room import Rooms
-from scheduling.engine.types import (
+from scheduling.engine import (
     GPU_MILLI,
     HOUR_MS,
     PLACED,
@@ -48,25 +48,39 @@ from scheduling.tests.engine.build import MINUTE, NOW
 RESERVATIONS = (0, 0, 0, 1000, 2000, 4000)
 LIMITS = (None, None, None, None, 0, 50, 100)
 MAXIMA = (None, None, None, None, 3000, 6000)
+EXISTING = (Status.STARTING, Status.RUNNING, Status.STOPPING)
+"""Statuses of those whose pods exist."""
 
 
 class Organisation:
-    """Its rows at the moment, and what can happen to them. ``bound``: each team's pods are in a namespace of their own,
-    so that they share GPUs with each other only."""
+    """Its rows at the moment, and what can happen to them: a small one by chance, or that of a ``world``.
 
-    def __init__(self, chance: Random, *, bound: bool = False) -> None:
+    ``bound``: each team's pods are in a namespace of their own, so that they share GPUs with each other only.
+    """
+
+    def __init__(self, chance: Random, *, bound: bool = False, world: Snapshot | None = None) -> None:
         self.now = NOW
         self._bound = bound
         self._count = 0
         self._told_to_wait: set[str] = set()
+        if world is None:
+            self._found(chance)
+        else:
+            self.pools = world.pools
+            self.teams = {team.id: team for team in world.teams}
+            self.nodes = {node.id: node for node in world.nodes}
+            self.workloads = {workload.id: workload for workload in world.workloads}
+
+    def _found(self, chance: Random) -> None:
+        """Begin with one or two pools, a few teams and nodes, and no work."""
         names = ("main", "spare")[: chance.choice((1, 1, 2))]
         levels = chance.choice(((), (), ("rack",), ("block", "rack")))
         self.pools = tuple(_pool(chance, name, levels) for name in names)
         self.teams = {name: self._team(chance, name, None) for name in ("acme", "labs")}
         for name in ("acme-a", "acme-b", "labs-a", "acme-a-x")[: chance.randint(1, 4)]:
             self.teams[name] = self._team(chance, name, name.rpartition("-")[0])
-        self.nodes: dict[str, Node] = {}
-        self.workloads: dict[str, Workload] = {}
+        self.nodes = {}
+        self.workloads = {}
         for _ in range(chance.randint(1, 3)):
             self.add_node(chance)
 
@@ -75,7 +89,7 @@ class Organisation:
         """The rows as they are."""
         teams, nodes, workloads = self.teams.values(), self.nodes.values(), self.workloads.values()
         found = Snapshot(self.pools, tuple(teams), tuple(nodes), tuple(workloads))
-        return _marked(found) if self._bound else found
+        return marked(found) if self._bound else found
 
     def _name(self, kind: str) -> str:
         self._count += 1
@@ -115,15 +129,13 @@ class Organisation:
 
     def crowded(self) -> list[str]:
         """Nodes on which more exists than there is room for."""
-        rooms = Rooms(self.nodes.values())
+        held: Counter[tuple[str, int | str]] = Counter()
         for workload in self.workloads.values():
-            if workload.status in (Status.STARTING, Status.RUNNING, Status.STOPPING):
-                rooms.take(workload, workload.placements)
-        return [
-            node
-            for node, room in rooms.rooms.items()
-            if min(room.devices.values()) < 0 or (room.cpu_milli or 0) < 0 or (room.memory_mib or 0) < 0
-        ]
+            for pod in workload.placements if workload.status in EXISTING else ():
+                held[pod.node, "cpu"] += workload.cpu_milli
+                held[pod.node, "memory"] += workload.memory_mib
+                held.update({(pod.node, share.index): share.milli for share in pod.devices})
+        return [node.id for node in self.nodes.values() if _is_crowded(node, held)]
 
     def checkpoint(self, chance: Random) -> None:
         """A running workload writes a checkpoint."""
@@ -297,6 +309,13 @@ class Organisation:
             self._put(replace(workload, status=Status.QUEUED, pool=start.pool, placements=pods))
 
 
+def _is_crowded(node: Node, held: Mapping[tuple[str, int | str], int]) -> bool:
+    """Whether more is held of a node than it has."""
+    sizes: dict[int | str, int | None] = {"cpu": node.cpu_milli, "memory": node.memory_mib}
+    sizes |= {each.index: 0 if each.foreign else each.share_milli for each in node.devices}
+    return any(size is not None and held.get((node.id, part), 0) > size for part, size in sizes.items())
+
+
 ODD_WISHES: tuple[dict[str, Any], ...] = (
     *({},) * 6,
     {"gpu_types": ("A100",)},
@@ -364,7 +383,7 @@ def happen(organisation: Organisation, chance: Random, times: int) -> None:
         act(organisation, chance)
 
 
-def _marked(snapshot: Snapshot) -> Snapshot:
+def marked(snapshot: Snapshot) -> Snapshot:
     """The same, where pods of two teams cannot share a GPU."""
     parts = {
         workload.id: workload

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scheduling.engine.types import GPU_MILLI, Plan, PodPlacement, Share, Snapshot, Workload
+from scheduling.engine import GPU_MILLI, Plan, PodPlacement, Share, Snapshot, Workload
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.victims import STATUSES, Cost, Loss, Losses, cost
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import scheduling.engine
-from scheduling.engine import State
-from scheduling.engine.types import Plan, Pool, Snapshot
+from scheduling.engine import Plan, Pool, Snapshot, State
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Change = Callable[[Any], dict[str, Any]]

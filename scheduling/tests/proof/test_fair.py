@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from random import Random
 
-from scheduling.engine import schedule
-from scheduling.engine.types import Snapshot, Workload
+from scheduling.engine import Snapshot, Workload, schedule
 from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.fair import lawful_sets, named, shared

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from scheduling.checker import check
 from scheduling.engine import decide, schedule
-from scheduling.engine.checker import check
 from scheduling.tests.proof.histories import Keeper, as_bytes
 from scheduling.tests.proof.organisation import HAPPENINGS, Organisation
 

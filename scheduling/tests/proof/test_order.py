@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.types import Queueing
+from scheduling.checker import check
+from scheduling.engine import Queueing, schedule
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 
 

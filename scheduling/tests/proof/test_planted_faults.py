@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scheduling.checker import BrokenRule, check
 from scheduling.engine import schedule
-from scheduling.engine.checker import BrokenRule, check
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.faults import FAULTS, Fault
 

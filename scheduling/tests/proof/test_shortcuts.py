@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from scheduling.engine import schedule
-from scheduling.engine.types import Snapshot
+from scheduling.engine import Snapshot, schedule
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.fair import shared
 from scheduling.tests.proof.histories import as_bytes

@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from scheduling.engine import schedule
-from scheduling.engine.types import GPU_MILLI, Share, Slicing, Snapshot, TypicalRequest, Workload
+from scheduling.engine import GPU_MILLI, Share, Slicing, Snapshot, TypicalRequest, Workload, schedule
 from scheduling.tests.proof.histories import as_bytes
 from scheduling.tests.proof.organisation import Organisation, happen
 

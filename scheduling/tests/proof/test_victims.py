@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from random import Random
 
-from scheduling.engine import schedule
-from scheduling.engine.types import GPU_MILLI, Share, Snapshot, Workload
+from scheduling.engine import GPU_MILLI, Share, Snapshot, Workload, schedule
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.plain import cheapest
 from scheduling.tests.proof.victims import Losses, chosen, cost, crowded, fits, sets_that_do

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 from random import Random
 
-from scheduling.engine.types import (
-    GPU_MILLI,
-    Plan,
-    PodPlacement,
-    Snapshot,
-    Status,
-    Topology,
-    Workload,
-)
+from scheduling.engine import GPU_MILLI, Plan, PodPlacement, Snapshot, Status, Topology, Workload
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 
 STATUSES = (Status.QUEUED, Status.STARTING, Status.RUNNING)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduling.engine.scenario.document import Format, ScenarioError
-from scheduling.engine.scenario.loader import Scenario, load
-from scheduling.engine.types import Workload
+from scheduling.engine import Workload
+from scheduling.scenario.document import Format, ScenarioError
+from scheduling.scenario.loader import Scenario, load
 
 POOLS = """\
 pools: [{name: main, topology: [rack], nodes: [{name: n0, gpus: 4, cpu: 8, memory_mib: 100, gpu_memory_mib: 1000}]}]

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduling.engine.scenario.output import Json, Object
-from scheduling.engine.types import (
+from scheduling.engine import (
     ElasticPreemption,
     Memory,
     Node,
@@ -21,6 +20,7 @@ from scheduling.engine.types import (
     Team,
     Workload,
 )
+from scheduling.scenario.output import Json, Object
 
 GPU = 1000
 HOLDING = frozenset({"start", "keep", "grow", "shrink"})

@@ -7,10 +7,9 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from scheduling.engine import Plan, Snapshot
-from scheduling.engine.scenario.document import Format, ScenarioError
-from scheduling.engine.scenario.loader import Scenario, load
-from scheduling.engine.types import HOUR_MS, Status, Workload
+from scheduling.engine import HOUR_MS, Plan, Snapshot, Status, Workload
+from scheduling.scenario.document import Format, ScenarioError
+from scheduling.scenario.loader import Scenario, load
 
 Row = dict[str, Any]
 

@@ -1,7 +1,6 @@
 """One snapshot and a plan for it, made by hand, with every kind of decision in it."""
 
-from scheduling.engine.scenario.loader import NOW_MS, Scenario
-from scheduling.engine.types import (
+from scheduling.engine import (
     HOUR_MS,
     Allocation,
     DeviceShare,
@@ -21,6 +20,7 @@ from scheduling.engine.types import (
     TeamFigures,
     Wait,
 )
+from scheduling.scenario.loader import NOW_MS, Scenario
 
 from .builder import loaded
 

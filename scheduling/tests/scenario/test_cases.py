@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from scheduling.checker import check
 from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.scenario.check import differences
-from scheduling.engine.scenario.document import Format
-from scheduling.engine.scenario.loader import load
-from scheduling.engine.scenario.output import as_object
+from scheduling.scenario.check import differences
+from scheduling.scenario.document import Format
+from scheduling.scenario.loader import load
+from scheduling.scenario.output import as_object
 
 from .oracle import broken_rules
 

@@ -4,8 +4,8 @@
 
 import pytest
 
-from scheduling.engine.scenario.check import differences
-from scheduling.engine.scenario.output import as_object
+from scheduling.scenario.check import differences
+from scheduling.scenario.output import as_object
 
 from .plans import PLAN, scenario
 

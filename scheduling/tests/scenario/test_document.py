@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduling.engine.scenario import document
-from scheduling.engine.scenario.document import Format, Mapping, Scalar, ScenarioError, Sequence, Value, parse
+from scheduling.scenario import document
+from scheduling.scenario.document import Format, Mapping, Scalar, ScenarioError, Sequence, Value, parse
 
 NESTED = "[" * 20 + "]" * 20
 

@@ -4,8 +4,8 @@
 
 import pytest
 
-from scheduling.engine.scenario.document import Scalar
-from scheduling.engine.scenario.expectations import FigureExpectation, WorkloadExpectation
+from scheduling.scenario.document import Scalar
+from scheduling.scenario.expectations import FigureExpectation, WorkloadExpectation
 
 from .builder import loaded, refusal, text
 

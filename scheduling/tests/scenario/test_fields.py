@@ -4,8 +4,8 @@ from enum import StrEnum
 
 import pytest
 
-from scheduling.engine.scenario.document import Format, ScenarioError, parse
-from scheduling.engine.scenario.fields import TEN_YEARS_MS, Fields, duration_of, shorten
+from scheduling.scenario.document import Format, ScenarioError, parse
+from scheduling.scenario.fields import TEN_YEARS_MS, Fields, duration_of, shorten
 
 
 class Colour(StrEnum):

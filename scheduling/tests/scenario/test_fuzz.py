@@ -15,14 +15,13 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import schedule
-from scheduling.engine.checker import check
-from scheduling.engine.scenario.check import differences
-from scheduling.engine.scenario.document import Format, ScenarioError
-from scheduling.engine.scenario.loader import Scenario, load
-from scheduling.engine.scenario.output import as_object, as_text
-from scheduling.engine.scenario.trace import unpacked
-from scheduling.engine.types import Snapshot
+from scheduling.checker import check
+from scheduling.engine import Snapshot, schedule
+from scheduling.scenario.check import differences
+from scheduling.scenario.document import Format, ScenarioError
+from scheduling.scenario.loader import Scenario, load
+from scheduling.scenario.output import as_object, as_text
+from scheduling.scenario.trace import unpacked
 from scheduling.simulation.clock import Clock
 from scheduling.simulation.summary import summary_of
 

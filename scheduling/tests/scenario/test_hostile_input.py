@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine.scenario.document import Format, ScenarioError
-from scheduling.engine.scenario.loader import load
+from scheduling.scenario.document import Format, ScenarioError
+from scheduling.scenario.loader import load
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 WORD = re.compile(rb"[\w.\"-]+")

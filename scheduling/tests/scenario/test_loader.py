@@ -4,9 +4,9 @@
 
 import pytest
 
-from scheduling.engine.scenario.document import Format
-from scheduling.engine.scenario.loader import NOW_MS, load
-from scheduling.engine.types import Status
+from scheduling.engine import Status
+from scheduling.scenario.document import Format
+from scheduling.scenario.loader import NOW_MS, load
 
 from .builder import by_id, loaded, refusal
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scheduling.engine import schedule
-from scheduling.engine.scenario.loader import Scenario
-from scheduling.engine.scenario.output import as_object, as_text
+from scheduling.scenario.loader import Scenario
+from scheduling.scenario.output import as_object, as_text
 
 from .builder import loaded
 from .oracle import broken_rules

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from scheduling.engine.scenario.output import Object, as_object, as_text, eta_times, time_text
-from scheduling.engine.types import Eta
+from scheduling.engine import Eta
+from scheduling.scenario.output import Object, as_object, as_text, eta_times, time_text
 
 from .plans import PLAN, scenario
 

@@ -4,7 +4,7 @@
 
 import pytest
 
-from scheduling.engine.scenario.loader import Scenario
+from scheduling.scenario.loader import Scenario
 
 from .builder import by_id, loaded, refusal, text
 

@@ -4,8 +4,7 @@
 
 import pytest
 
-from scheduling.engine.scenario import rows
-from scheduling.engine.types import (
+from scheduling.engine import (
     DAY_MS,
     Device,
     ElasticPreemption,
@@ -20,6 +19,7 @@ from scheduling.engine.types import (
     Taint,
     TypicalRequest,
 )
+from scheduling.scenario import rows
 
 from .builder import loaded, refusal
 

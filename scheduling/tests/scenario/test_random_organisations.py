@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Snapshot, schedule
-from scheduling.engine.scenario.output import as_object
+from scheduling.scenario.output import as_object
 
 from .oracle import broken_rules
 from .organisations import carried_out, loaded, organisations

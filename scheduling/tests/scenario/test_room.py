@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.engine.scenario.room import BOTH, HELD, PROMISED, Layers, Packing, Piece, Room, pack, share_on
-from scheduling.engine.types import Device, DeviceShare, Memory, Node, Share
+from scheduling.engine import Device, DeviceShare, Memory, Node, Share
+from scheduling.scenario.room import BOTH, HELD, PROMISED, Layers, Packing, Piece, Room, pack, share_on
 
 STOPPING, QUEUED = (HELD,), (PROMISED,)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduling.engine.scenario import document, expectations
-from scheduling.engine.scenario.document import Format
+from scheduling.scenario import document, expectations
+from scheduling.scenario.document import Format
 
 from .builder import loaded, refusal, text
 

@@ -1,6 +1,6 @@
 """The plan as a table for people."""
 
-from scheduling.engine.scenario.table import as_table
+from scheduling.scenario.table import as_table
 
 from .builder import loaded
 from .plans import PLAN, scenario
@@ -61,7 +61,7 @@ def test_wide_letters_take_two_columns() -> None:
     teams = "teams: [{name: 研究}, {name: ab}]\n"
     pools = "pools: [{name: main, nodes: [{name: n, gpus: 1}]}]\n"
     found = loaded('name: x, team: "研究"\nname: y, team: ab', teams=teams, pools=pools)
-    from scheduling.engine.types import Keep, Plan
+    from scheduling.engine import Keep, Plan
 
     plan = Plan(keeps=(Keep("x", "main", (), None), Keep("y", "main", (), None)))
     lines = as_table(found.snapshot, found.now, plan, width=None, colour=False).splitlines()

@@ -4,7 +4,7 @@
 
 import pytest
 
-from scheduling.engine.types import HOUR_MS, Team, TeamShare
+from scheduling.engine import HOUR_MS, Team, TeamShare
 
 from .builder import loaded, refusal
 

@@ -4,11 +4,11 @@ import gzip
 
 import pytest
 
-from scheduling.engine.scenario import trace as traces
-from scheduling.engine.scenario.document import Format, ScenarioError
-from scheduling.engine.scenario.loader import NOW_MS, Course, Scenario, load
-from scheduling.engine.scenario.trace import unpacked
-from scheduling.engine.types import Memory, Share, Toleration, Topology
+from scheduling.engine import Memory, Share, Toleration, Topology
+from scheduling.scenario import trace as traces
+from scheduling.scenario.document import Format, ScenarioError
+from scheduling.scenario.loader import NOW_MS, Course, Scenario, load
+from scheduling.scenario.trace import unpacked
 
 from .builder import text
 

@@ -4,16 +4,8 @@
 
 import pytest
 
-from scheduling.engine.scenario.circles import first_circle
-from scheduling.engine.types import (
-    Dependency,
-    Memory,
-    OnPreemption,
-    Request,
-    Share,
-    Toleration,
-    Topology,
-)
+from scheduling.engine import Dependency, Memory, OnPreemption, Request, Share, Toleration, Topology
+from scheduling.scenario.circles import first_circle
 
 from .builder import by_id, loaded, refusal, text, workload
 

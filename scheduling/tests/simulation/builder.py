@@ -1,8 +1,8 @@
 """Runs for tests, as short as what they are about."""
 
-from scheduling.engine.scenario.document import Format
-from scheduling.engine.scenario.loader import Scenario, load
-from scheduling.engine.types import Plan, Snapshot
+from scheduling.engine import Plan, Snapshot
+from scheduling.scenario.document import Format
+from scheduling.scenario.loader import Scenario, load
 from scheduling.simulation.clock import Clock, Ending
 from scheduling.simulation.summary import Summary, summary_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.engine.types import Status
+from scheduling.engine import Status
 
 from .builder import HOUR, MINUTE, SECOND, run, scenario
 

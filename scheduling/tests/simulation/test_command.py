@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
 
 def test_an_endless_file_is_refused_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "MAX_BYTES", 100)
-    monkeypatch.setattr("scheduling.engine.scenario.document.MAX_BYTES", 100)
+    monkeypatch.setattr("scheduling.scenario.document.MAX_BYTES", 100)
     status, _, err = _run("/dev/zero")
     assert (status, err) == (2, "/dev/zero: the file has more than 100 bytes, which is the most allowed\n")
 

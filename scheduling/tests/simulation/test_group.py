@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine.types import Pool, Share, Snapshot, Status, Team, Workload
+from scheduling.engine import Pool, Share, Snapshot, Status, Team, Workload
 from scheduling.simulation.group import Group, divided
 
 from .builder import scenario

@@ -1,7 +1,6 @@
 """What a plan makes of workloads when it is carried out at once."""
 
-from scheduling.engine import schedule
-from scheduling.engine.types import Snapshot, Status, Workload
+from scheduling.engine import Snapshot, Status, Workload, schedule
 from scheduling.simulation.outcome import carried_out
 
 from .builder import MINUTE, scenario

@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scheduling.engine import schedule
-from scheduling.engine.types import Snapshot, Workload
+from scheduling.engine import Snapshot, Workload, schedule
 from scheduling.simulation.command import Options, run
 from scheduling.simulation.protected import protected_from
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.engine.types import HOUR_MS, Fairness, Policy, Pool, Snapshot, Team, TeamShare
+from scheduling.engine import HOUR_MS, Fairness, Policy, Pool, Snapshot, Team, TeamShare
 from scheduling.simulation.usage import Meter, Usage
 
 from .builder import HOUR, run, scenario

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from scheduling.engine import schedule
-from scheduling.engine.types import Plan
+from scheduling.engine import Plan, schedule
 from scheduling.simulation.verify import MOST_SENTENCES, Verdict
 
 from .builder import scenario

@@ -5,9 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import schedule
-from scheduling.engine.scenario.loader import Scenario
-from scheduling.engine.types import Snapshot, Status
+from scheduling.engine import Snapshot, Status, schedule
+from scheduling.scenario.loader import Scenario
 from scheduling.simulation.clock import Clock
 from scheduling.simulation.outcome import carried_out
 from scheduling.simulation.verify import Verdict

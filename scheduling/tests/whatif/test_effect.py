@@ -2,16 +2,7 @@
 
 from typing import Any
 
-from scheduling.engine.types import (
-    FindingCode,
-    OnPreemption,
-    Policy,
-    Rule,
-    Slicing,
-    Snapshot,
-    Status,
-    Workload,
-)
+from scheduling.engine import FindingCode, OnPreemption, Policy, Rule, Slicing, Snapshot, Status, Workload
 from scheduling.tests.engine.build import NOW, node, placed, snapshot, team, waiting
 from scheduling.whatif.draft import Draft, TeamDraft
 from scheduling.whatif.effect import Change, Effect, between

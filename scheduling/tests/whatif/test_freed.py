@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduling.engine.types import Node, Queueing, Slicing, Snapshot
-from scheduling.picture import Picture
+from scheduling.engine import Node, Queueing, Slicing, Snapshot
+from scheduling.reading.picture import Picture
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 from scheduling.whatif.freed import more_nodes, with_more
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from scheduling.checker import BrokenRule
+from scheduling.engine import Device, Memory, Slicing, Taint, Topology
 from scheduling.engine.candidate import Candidate
-from scheduling.engine.checker import BrokenRule
 from scheduling.engine.growth import Growing
 from scheduling.engine.standing import Standing
-from scheduling.engine.types import (
-    Device,
-    Memory,
-    Slicing,
-    Taint,
-    Topology,
-)
 from scheduling.tests.engine.build import node, placed, pool, waiting
 from scheduling.tests.proof.faults.worlds import (
     NEAR,

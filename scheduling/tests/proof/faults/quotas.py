@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine.checker import BrokenRule
-from scheduling.engine.types import (
-    Allocation,
-    Status,
-)
+from scheduling.checker import BrokenRule
+from scheduling.engine import Allocation, Status
 from scheduling.tests.engine.build import node, placed, team, waiting
 from scheduling.tests.proof.faults.worlds import (
     BEYOND,
@@ -119,7 +116,7 @@ QUOTAS = (
         "a division hands a GPU to the wrong one",
         BrokenRule.ENTITLEMENT,
         SHARES,
-        wrong("entitlement.divide", lambda amount, claims: [amount, *(0 for _ in claims[1:])]),
+        wrong("quota.entitlement.divide", lambda amount, claims: [amount, *(0 for _ in claims[1:])]),
     ),
     Fault(
         "everybody's guarantee is anybody's",
@@ -130,12 +127,12 @@ QUOTAS = (
             waiting("w", "a", priority=100),
             teams=FAMILY,
         ),
-        wrong("charges.Charges.available", lambda charges, _: sum(charges.left)),
+        wrong("quota.charging.Charges.available", lambda charges, _: sum(charges.left)),
     ),
     Fault(
         "no ceiling is looked at",
         BrokenRule.CEILING,
         MAXIMUM,
-        wrong("charges.Charges.ceiling_passed", lambda *_, **__: None),
+        wrong("quota.charging.Charges.ceiling_passed", lambda *_, **__: None),
     ),
 )

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine.checker import BrokenRule
-from scheduling.engine.types import (
-    ReasonCode,
-    ReasonKind,
-)
+from scheduling.checker import BrokenRule
+from scheduling.engine import ReasonCode, ReasonKind
 from scheduling.tests.engine.build import node, waiting
 from scheduling.tests.proof.faults.worlds import (
     FULL,

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine.checker import BrokenRule
-from scheduling.engine.types import (
-    Fairness,
-    Queueing,
-    Status,
-)
+from scheduling.checker import BrokenRule
+from scheduling.engine import Fairness, Queueing, Status
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, waiting
 from scheduling.tests.proof.faults.worlds import (
     GROWS,

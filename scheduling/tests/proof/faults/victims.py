@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine.checker import BrokenRule
-from scheduling.engine.types import (
-    ElasticPreemption,
-)
+from scheduling.checker import BrokenRule
+from scheduling.engine import ElasticPreemption
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, team, waiting
 from scheduling.tests.proof.faults.worlds import (
     EQUAL,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scheduling.engine.checker import BrokenRule
-from scheduling.engine.types import (
+from scheduling.checker import BrokenRule
+from scheduling.engine import (
     DeviceShare,
     Fairness,
     Plan,

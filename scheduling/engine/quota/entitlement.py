@@ -1,0 +1,132 @@
+"""Entitlement: what a branch should hold while there is contention (section 3).
+
+From the root down each branch's part is divided among its children; the root's is the pool's capacity or its demand,
+whichever is less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.quota.tree import Accounts
+
+Rank = tuple[int, int, str]
+"""The rank of a waiting workload: minus its priority, its submission, its id."""
+
+
+class Wanted(Protocol):
+    """What each branch wants: its demand in milli-GPUs, whether all its workloads ask for whole GPUs, and the rank of
+    its next waiting workload."""
+
+    @property
+    def milli(self) -> Sequence[int]:
+        """The demand, never less than what the branch has."""
+
+    @property
+    def whole(self) -> Sequence[bool]:
+        """Whether all ask for whole GPUs."""
+
+    @property
+    def next_key(self) -> Sequence[Rank | None]:
+        """The rank of the next waiting workload, ``None`` where none waits."""
+
+
+def divide_among_children(accounts: Accounts, wanted: Wanted, branch: int, amount: int) -> dict[int, int]:
+    """What each child of a branch gets of the branch's entitlement; a child that is left out gets nothing.
+
+    First what its reserved workloads have, then up to the lower of demand and guarantee, in proportion to the
+    guarantees, then the rest by bursting priority up to the demand.
+    """
+    if amount <= 0:
+        return {}
+    tree, quotas, usage, demand = accounts.tree, accounts.quotas, accounts.usage, wanted.milli
+    got = {child: 0 for child in tree.children[branch] if demand[child] > 0}
+
+    def claim(child: int, weight: int, room: int) -> Claim:
+        key = wanted.next_key[child]
+        return Claim(
+            weight=weight,
+            room=room,
+            unit=GPU_MILLI if wanted.whole[child] else 1,
+            surplus_over=usage.used[child] - got[child],
+            tie=(key is None, key or (0, 0, ""), tree.team_id(child) or "", tree.own[child]),
+        )
+
+    reserved = {child: min(usage.reserved[child], demand[child]) for child in got}
+    guarantee = {child: quotas.guarantee[child] for child in got}
+    guaranteed = {child: min(guarantee[child], demand[child]) for child in got}
+    wished = {child: demand[child] for child in got}
+    weight = {child: quotas.weight[child] for child in got}
+    for goal, by in ((reserved, reserved), (guaranteed, guarantee), (wished, weight)):
+        room = {child: max(0, goal[child] - has) if by[child] else 0 for child, has in got.items()}
+        left = amount - sum(got.values())
+        if sum(room.values()) > left > 0:
+            parts = divide(left, [claim(child, by[child], room[child]) for child in got])
+            room = dict(zip(got, parts, strict=True))
+        if left > 0:
+            got = {child: has + room[child] for child, has in got.items()}
+    return got
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one branch may claim in a division: its weight, how much it can take, in which unit, and its rank in ties.
+
+    ``tie`` orders branches with equal remainders that hold as much (see :func:`divide`); it must be total.
+    """
+
+    weight: int
+    room: int
+    unit: int
+    surplus_over: int
+    """What it holds beyond what it has got before this division (may be negative)."""
+    tie: tuple[Hashable, ...]
+
+
+def divide(amount: int, claims: Sequence[Claim]) -> list[int]:
+    """Divide ``amount`` in proportion to the weights, none above its room.
+
+    A claim that reaches its room drops out, and what it leaves is divided again. The parts are rounded down to the
+    unit of each, and what the rounding left is handed out by largest remainder, at most one unit more each; of equal
+    remainders first to the one that holds most above its rounded-down part, then by ``tie``. What is too small for
+    any unit is not given.
+    """
+    parts = [0] * len(claims)
+    active = [i for i, claim in enumerate(claims) if claim.weight > 0 and claim.room > 0]
+    left = amount
+    while active:
+        total = sum(claims[i].weight for i in active)
+        full = [i for i in active if left * claims[i].weight >= claims[i].room * total]
+        if not full:
+            break
+        for i in full:
+            parts[i] = claims[i].room
+        left -= sum(claims[i].room for i in full)
+        active = [i for i in active if i not in set(full)]
+    if active and left > 0:
+        _round(left, claims, active, parts)
+    return parts
+
+
+def _round(left: int, claims: Sequence[Claim], active: list[int], parts: list[int]) -> None:
+    """Write the rounded parts of ``left`` among the active claims, none of which reaches its room."""
+    total = sum(claims[i].weight for i in active)
+    remainders: dict[int, Fraction] = {}
+    for i in active:
+        exact = Fraction(left * claims[i].weight, total * claims[i].unit)
+        units = exact.numerator // exact.denominator
+        parts[i] = units * claims[i].unit
+        remainders[i] = exact - units
+    spare = left - sum(parts[i] for i in active)
+    order = sorted(
+        (i for i in active if remainders[i] > 0),
+        key=lambda i: (-remainders[i], -max(0, claims[i].surplus_over - parts[i]), claims[i].tie),
+    )
+    for i in order:
+        if claims[i].unit <= spare and parts[i] + claims[i].unit <= claims[i].room:
+            parts[i] += claims[i].unit
+            spare -= claims[i].unit

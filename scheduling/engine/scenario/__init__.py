@@ -1,5 +1,0 @@
-"""The engine from the outside: a described organisation in, a plan out, no database.
-
-`loader` reads the file and its trace, `output` and `table` show the plan, and `check` compares it with what the
-file expects. `chamber simulate` itself is `scheduling.simulation.command`.
-"""

@@ -1,0 +1,1 @@
+"""What people are told of a plan: why a workload waits, what each team has, since when nothing is known."""

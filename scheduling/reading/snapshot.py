@@ -1,0 +1,59 @@
+"""What one cycle looks at: the tables as one picture, read in a constant number of queries.
+
+Only open workloads and attempts whose pods may still hold devices are read, both by partial indexes, so no
+picture grows with history. Beside the engine's snapshot stand versions and ids that applying needs.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from django.db import connection, transaction
+
+from scheduling import engine
+from scheduling.models import Clock
+from scheduling.reading import read
+from scheduling.reading.open_workloads import dependency_on
+from scheduling.reading.picture import Picture
+from workloads.models import Workload
+
+_memory = read.Memory()
+"""What this process read last; replaced as a whole, so that threads may read at once."""
+
+
+def take(now: datetime) -> Picture:
+    """Return the picture of this moment: at most 18 queries, however many rows there are.
+
+    What has not changed since this process took one is the very object of then.
+    """
+    global _memory  # noqa: PLW0603 - one per process
+    Clock.objects.get_or_create(pk=1)
+    with _one_moment():
+        looking = read.Reading(now, _memory)
+        picture = looking.picture()
+    _memory = looking.left
+    return picture
+
+
+def forget() -> None:
+    """Have the next picture be made from the tables alone."""
+    global _memory  # noqa: PLW0603 - one per process
+    _memory = read.Memory()
+
+
+@contextmanager
+def _one_moment() -> Iterator[None]:
+    """Have all queries inside see one state of the tables, whoever commits meanwhile."""
+    outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if outermost and connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def dependency_of(slugs: Sequence[str]) -> engine.Dependency:
+    """Return what the workloads of these slugs mean for one that needs them (1 query, none for no slug)."""
+    if not slugs:
+        return engine.Dependency.NONE
+    return dependency_on(set(Workload.objects.filter(slug__in=slugs).values_list("status", flat=True)))

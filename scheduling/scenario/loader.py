@@ -1,0 +1,135 @@
+"""From a scenario file to what the engine takes: a snapshot, a now, and what is expected of the plan.
+
+Ids are names. Every refusal is a `ScenarioError`. The modules beside this one read pools, teams, workloads
+and expectations; here they are brought together, named one by one, given their times, and placed.
+"""
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from scheduling.engine import Snapshot, Status, Workload
+
+from .document import Format, Value, parse
+from .expectations import Expectations, read_expectations
+from .fields import SECOND_MS, Fields
+from .placing import Lying, Placed, place_all
+from .pools import Machines, read_machines
+from .rows import Known
+from .teams import read_teams
+from .trace import read_trace
+from .workloads import WorkloadRow, read_workloads
+
+VERSION = 1
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+NOW_MS = int(NOW.timestamp()) * SECOND_MS
+DOCUMENT_KEYS = frozenset({"version", "pools", "teams", "workloads", "expect"})
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What becomes of a workload as the clock runs: how long it runs (None: for ever), and whom it waits for."""
+
+    duration_ms: int | None
+    depends_on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A described organisation at one moment, `now` in milliseconds since the epoch.
+
+    `arrivals` are submitted later, in that order. `courses` are those of the workloads that have one of their own,
+    by id.
+    """
+
+    snapshot: Snapshot
+    now: int
+    expectations: Expectations
+    arrivals: tuple[Workload, ...] = ()
+    courses: dict[str, Course] = field(default_factory=dict)
+
+
+def load(content: bytes, form: Format, *, trace: bytes | None = None, future: bool = False) -> Scenario:
+    """Return the scenario that a file's bytes describe; raises ScenarioError for one that is refused.
+
+    `trace` is CSV with more workloads. Where `future`, workloads may be submitted later than now.
+    """
+    return read_scenario(parse(content, form), trace, future=future)
+
+
+def read_scenario(document: Value, trace: bytes | None = None, *, future: bool = False) -> Scenario:
+    """Return the scenario of a document that is parsed already."""
+    fields = Fields(document, "the file", DOCUMENT_KEYS)
+    fields.require("version")
+    if fields.text("version") != str(VERSION):
+        raise fields.refusal("version", f"allowed is {VERSION}")
+    known = Known()
+    machines = read_machines(fields.sequence("pools"), known)
+    teams = read_teams(fields.sequence("teams"), known, machines.pools)
+    described = fields.sequence("workloads")
+    every = described if trace is None else chain(described, read_trace(trace))
+    rows = read_workloads(every, known, machines.pools, future=future)
+    expectations = read_expectations(fields.value("expect"), known)
+    workloads = _workloads(rows, machines)
+    present = tuple(each for each in workloads if each.submitted_at <= NOW_MS)
+    arrivals = [each for each in workloads if each.submitted_at > NOW_MS]
+    return Scenario(
+        Snapshot(machines.pools, teams, machines.nodes, present),
+        NOW_MS,
+        expectations,
+        tuple(sorted(arrivals, key=lambda each: (each.submitted_at, each.id))),
+        dict(_courses(rows)),
+    )
+
+
+def _courses(rows: list[WorkloadRow]) -> Iterator[tuple[str, Course]]:
+    for row in rows:
+        if row.duration_ms is not None or row.depends_on:
+            course = Course(row.duration_ms, row.depends_on)
+            yield from ((name, course) for name in row.names)
+
+
+def _workloads(rows: list[WorkloadRow], machines: Machines) -> list[Workload]:
+    """Name, place and date the workloads of all rows."""
+    placed = [
+        Placed(
+            order,
+            row.line if row.nodes is None else row.nodes_line,
+            replace(row.workload, id=name),
+            row.nodes,
+        )
+        for order, (name, row) in enumerate(_named(rows))
+        if row.workload.status is not Status.PENDING
+    ]
+    lying = place_all(machines, placed)
+    min_runtimes_ms = {pool.id: pool.policy.min_runtime_ms for pool in machines.pools}
+    total = sum(len(row.names) for row in rows)
+    return [
+        _dated(name, row, order - total, lying.get(name), min_runtimes_ms)
+        for order, (name, row) in enumerate(_named(rows))
+    ]
+
+
+def _named(rows: list[WorkloadRow]) -> Iterator[tuple[str, WorkloadRow]]:
+    return ((name, row) for row in rows for name in row.names)
+
+
+def _dated(
+    name: str, row: WorkloadRow, seconds: int, lying: Lying | None, min_runtimes_ms: dict[str, int]
+) -> Workload:
+    """Return one workload of a row; `seconds` is when it was submitted where the row does not say."""
+    submitted_ms = seconds * SECOND_MS if row.submitted_ms is None else row.submitted_ms
+    started_ms = None if lying is None else row.started_ms
+    if lying is not None and started_ms is None and row.workload.status in (Status.RUNNING, Status.STOPPING):
+        started_ms = min(-min_runtimes_ms[lying.pool], row.checkpointed_ms or 0)
+    return replace(
+        row.workload,
+        id=name,
+        name=name,
+        pool=None if lying is None else lying.pool,
+        placements=() if lying is None else lying.placements,
+        submitted_at=NOW_MS + submitted_ms,
+        started_at=None if started_ms is None else NOW_MS + started_ms,
+        checkpointed_at=None if row.checkpointed_ms is None else NOW_MS + row.checkpointed_ms,
+    )

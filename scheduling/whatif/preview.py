@@ -1,0 +1,100 @@
+"""What would become of a submission: the engine's answer on a copy of the present with the newcomer added."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from scheduling import engine
+from scheduling.engine import schedule
+from scheduling.engine.model.quantities import gpus
+from scheduling.explain import plan_text, silence
+from scheduling.explain.explanation import Explanation
+from scheduling.explain.plan_text import Names
+from scheduling.explain.reader import Reader
+from scheduling.explain.workload import without_released
+from scheduling.reading import recent, translate
+from scheduling.reading.picture import Picture
+from scheduling.reading.requests import ASKED
+from scheduling.reading.snapshot import dependency_of
+from scheduling.reading.translate import Circumstances
+from teams.actors import Actor
+from workloads.models import Workload
+from workloads.requests import SubmissionRequest
+from workloads.submission import prepare
+
+PICTURE_KEPT = timedelta(seconds=1)
+"""Somebody types, and asks again with each key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would happen. `outcome` is `starts`, `preempts` (and then starts), or `waits`; `why` only with waits."""
+
+    outcome: str
+    sentence: str
+    why: Explanation | None = None
+
+
+def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
+    """Return what the next cycle would do with the request; nothing is written.
+
+    Raises what `submit` would refuse it with.
+    """
+    workload = prepare(by=by, requests=[request])[0]
+    around = Circumstances(dependency_of(request.depends_on))
+    newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
+    picture = recent.picture(at_most=PICTURE_KEPT)
+    snapshot = replace(picture.snapshot, workloads=(*picture.snapshot.workloads, newcomer))
+    plan = schedule(snapshot, picture.now)
+    start = next((start for start in plan.starts if start.workload == newcomer.id), None)
+    if start is not None:
+        return _undecided(_starts(start, snapshot, workload))
+    wait = next(wait for wait in plan.waits if wait.workload == newcomer.id)
+    return _undecided(_waits(wait, picture, by))
+
+
+def _undecided(answer: Preview) -> Preview:
+    """Return the answer with what keeps it from coming true: while no cycle ends, nothing starts."""
+    unknown = silence.look()
+    if not unknown.undecided:
+        return answer
+    told = answer.sentence[:1].lower() + answer.sentence[1:]
+    return replace(answer, outcome="waits", sentence=f"{unknown.scheduler} Once it decides again: {told}")
+
+
+def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) -> Preview:
+    names = Names.of(snapshot)
+    given = plan_text.given(start, names)
+    if start.victims:
+        return Preview("preempts", f"{_victims(start, snapshot, names)} Then it starts with {given}.")
+    when = "as soon as the pods that stop there are gone" if start.waits_for_victims else "now"
+    pods = len(start.placements)
+    partly = f" {pods} of its {workload.pods} pods," if pods < workload.pods else ""
+    return Preview("starts", f"Starts {when} with{partly} {given}.")
+
+
+def _victims(start: engine.Start, snapshot: engine.Snapshot, names: Names) -> str:
+    """Return whom it would take GPUs from, by team: `Would preempt 2 elastic workloads (8 GPUs) of Production.`"""
+    chosen = set(start.victims)
+    teams: Counter[str] = Counter()
+    milli: Counter[str] = Counter()
+    for workload in snapshot.workloads:
+        if workload.id in chosen:
+            team = names.teams.get(workload.team, "a former team")
+            teams[team] += 1
+            milli[team] += sum(pod.milli for pod in workload.placements)
+    parts = [
+        f"{count} elastic {'workload' if count == 1 else 'workloads'} ({gpus(milli[team])}) of {team}"
+        for team, count in sorted(teams.items())
+    ]
+    return f"Would preempt {', '.join(parts)}."
+
+
+def _waits(wait: engine.Wait, picture: Picture, by: Actor) -> Preview:
+    assert by.user is not None  # noqa: S101 - `prepare` refuses a submission without a person
+    reader = Reader(by.user, Names.of(picture.snapshot))
+    explanation = without_released(reader.explanation(wait), wait.pool)
+    reader.learn(explanation.sentences)
+    why = reader.told(explanation)
+    when = f"it would start {why.eta}" if wait.eta.earliest is not None else "when it starts is not known"
+    return Preview("waits", f"Would wait; {when}.", why)
