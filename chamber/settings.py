@@ -177,7 +177,13 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("CHAMBER_HSTS_SUBDOMAINS", default=Tru
 # without; a list of browsers' own is joined by whoever owns the name, for good (W021).
 SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W021"]
 # A session ends so long after it was last used by somebody; what an open page fetches by itself is no use of it.
-SESSION_COOKIE_AGE = 3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720)
+# So long after somebody signed in it ends in any case.
+SESSION_LONGEST_SECONDS = 3600 * env.integer("CHAMBER_SESSION_LONGEST_HOURS", 12, low=1, high=720)
+SESSION_COOKIE_AGE = min(
+    3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720), SESSION_LONGEST_SECONDS
+)
+# By its name browsers take it over TLS only, and from this very host: none that a neighbour has set.
+SESSION_COOKIE_NAME = "__Host-sessionid" if TLS else "sessionid"
 # For so long after somebody signed in, or showed again that it is them, pages ask for no more than the session.
 REAUTHENTICATION_SECONDS = 60 * env.integer("CHAMBER_REAUTHENTICATION_MINUTES", 30, low=1, high=1440)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
