@@ -75,6 +75,31 @@ def test_every_answer_says_once_that_its_type_is_what_it_says(ports: tuple[int, 
             assert client.get(path).headers.get_list("x-content-type-options") == ["nosniff"]
 
 
+def test_the_log_has_no_secret_of_a_link(
+    ports: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    secret = "x7" * 20
+    asked = [f"/welcome/{secret}/", f"/sign-in/forgotten/1-{secret}/", f"/sign-in/address/{secret}/"]
+    asked += [
+        f"/sign-in/with/acme/back/?code={secret}&state=y",
+        "/teams/?under=nlp",
+        "/sign-in/forgotten/sent/",
+    ]
+    with browser(ports[1]) as client:
+        for path in asked:
+            client.get(path)
+    log = until(lambda: _logged(tmp_path_factory, "GET /sign-in/forgotten/sent/ HTTP"), seconds=60)
+    assert secret not in log
+    for told in ("GET /welcome/... ", "GET /sign-in/with/acme/back/?... ", "GET /teams/?under=nlp "):
+        assert told in log
+
+
+def _logged(folders: pytest.TempPathFactory, last: str) -> str:
+    """Return the log of nginx once it has a line; an empty text before."""
+    log = "".join(path.read_text() for path in folders.getbasetemp().glob("nginx*/access.log"))
+    return log if last in log else ""
+
+
 @pytest.mark.parametrize(
     ("ciphers", "taken"),
     [("ECDHE-RSA-AES128-GCM-SHA256", True), ("ECDHE-RSA-AES128-SHA256", False), ("AES128-GCM-SHA256", False)],
