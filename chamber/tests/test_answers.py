@@ -3,6 +3,7 @@
 from http import HTTPStatus
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from chamber.models import User
@@ -61,6 +62,20 @@ def test_a_sign_in_leads_to_no_other_site(client: Client) -> None:
     for there in (f"{ELSEWHERE}/", "//elsewhere.example/", "https:elsewhere.example", "javascript:alert(1)"):
         answer = Client().post("/sign-in/", {"login": "vic", "password": PASSWORD, "next": there})
         assert (answer.status_code, answer["Location"]) == (HTTPStatus.FOUND, "/"), there
+
+
+def test_a_sign_in_begins_a_session_that_nobody_knew_before() -> None:
+    person = member(make_org(), Role.VIEWER, "vic")
+    person.set_password(PASSWORD)
+    person.save()
+    client = Client()
+    planted = client.session
+    planted["x"] = 1
+    planted.save()
+    client.cookies[settings.SESSION_COOKIE_NAME] = str(planted.session_key)
+    client.post("/sign-in/", {"login": "vic", "password": PASSWORD})
+    assert client.get("/").status_code == HTTPStatus.OK
+    assert client.cookies[settings.SESSION_COOKIE_NAME].value != planted.session_key
 
 
 def test_a_long_password_of_any_characters_counts_to_its_end() -> None:
