@@ -33,7 +33,7 @@ def update_each(rows: Collection[Model], fields: Sequence[str]) -> int:
     with connection.cursor() as cursor:
         for listed, parameters in _listed(columns, values):
             cursor.execute(
-                f"UPDATE {table} SET {assigned} FROM ({listed}) AS v "  # noqa: S608
+                f"UPDATE {table} SET {assigned} FROM ({listed}) AS v "  # noqa: S608 - names of models
                 f"WHERE {table}.{quote(str(meta.pk.column))} = v.column1",
                 parameters,
             )
@@ -70,7 +70,7 @@ def _listed(columns: Columns, rows: Sequence[Row]) -> Iterator[tuple[str, list[A
         names = ", ".join(f"column{n}" for n in range(1, len(columns) + 1))
         values = zip(*rows, strict=True)
         parameters = [arrays.of_column(column, each) for column, each in zip(columns, values, strict=True)]
-        yield f"SELECT * FROM unnest({cast_to}) AS v ({names})", parameters  # noqa: S608
+        yield f"SELECT * FROM unnest({cast_to}) AS v ({names})", parameters  # noqa: S608 - likewise
         return
     row_sql, per_statement = f"({', '.join(['%s'] * len(columns))})", MOST_PARAMETERS // len(columns)
     for start in range(0, len(rows), per_statement):

@@ -121,7 +121,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             while True:
                 try:
-                    async with asyncio.timeout(CHECK_SECONDS * random.uniform(0.75, 1.25)):  # noqa: S311
+                    async with asyncio.timeout(CHECK_SECONDS * random.uniform(0.75, 1.25)):  # noqa: S311 - guards nothing
                         await reader.news.wait()
                 except TimeoutError:
                     reader.alarmed = True

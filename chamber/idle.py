@@ -1,10 +1,12 @@
-"""Sessions that nobody uses end: each use by a person, not by an open page, moves their end.
+"""Sessions that nobody uses end: each use by a person, not by an open page, moves their end, up to the longest that a
+session may last.
 
 The end is the session's own, as Django keeps and looks at it everywhere: also for sockets, streams and kept fragments.
 """
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +15,8 @@ from django.http import HttpRequest, HttpResponse
 
 USED = "used_at"
 """The key of a session under which it says when its end was moved last, in seconds since 1970."""
+BEGAN = "began_at"
+"""The key under which it says when somebody signed in, likewise."""
 STEPS = 96
 """Into so many parts its life is cut: its end is moved once in each, every 5 minutes of 8 hours."""
 
@@ -40,7 +44,12 @@ class IdleMiddleware:
 
 
 def _note(request: HttpRequest) -> None:
-    request.session[USED] = int(time.time())
+    session, now = request.session, int(time.time())
+    session[USED] = now
+    # One from before this was noted begins now.
+    last = session.setdefault(BEGAN, now) + settings.SESSION_LONGEST_SECONDS
+    end = min(now + settings.SESSION_COOKIE_AGE, last)
+    session.set_expiry(datetime.fromtimestamp(end, tz=UTC))
 
 
 def register() -> None:
@@ -49,4 +58,5 @@ def register() -> None:
 
 
 def _begun(sender: Any, request: HttpRequest, **_: Any) -> None:  # noqa: ARG001 - Django's signature
+    request.session.pop(BEGAN, None)
     _note(request)

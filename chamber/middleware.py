@@ -39,7 +39,11 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
 
 class BrowserRightsMiddleware:
-    """Tells browsers that its pages use nothing of the device, and that other sites may not load what it answers."""
+    """Tells browsers that its pages use nothing of the device, and that other sites may not load what it answers; that
+    an answer of the API is no page; and to keep nothing that does not say itself how it may be kept.
+    """
+
+    PROGRAMS = ("application/json", "application/problem+json")
 
     DENIED = (
         *(
@@ -72,6 +76,9 @@ class BrowserRightsMiddleware:
         response = self.get_response(request)
         response["Permissions-Policy"] = self.POLICY
         response["Cross-Origin-Resource-Policy"] = "same-origin"
+        response.setdefault("Cache-Control", "no-store")
+        if response.get("Content-Type", "").startswith(self.PROGRAMS):
+            response.setdefault("Content-Disposition", 'attachment; filename="api.json"')
         return response
 
 

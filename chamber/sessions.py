@@ -107,6 +107,7 @@ def _note(request: HttpRequest) -> None:
     now = timezone.now()
     row = UserSession.objects.filter(session_key=request.session.session_key)
     due = row.filter(user=request.user.pk, last_seen_at__lte=now - SEEN_EVERY)
-    address, agent = request.META.get("REMOTE_ADDR") or "0.0.0.0", request.headers.get("User-Agent", "")  # noqa: S104
+    address = request.META.get("REMOTE_ADDR") or "0.0.0.0"  # noqa: S104 - no address to listen on
+    agent = request.headers.get("User-Agent", "")
     if not due.update(last_seen_at=now, ip=address, user_agent=agent[:200]) and not row.exists():
         UserSession.objects.create_from_request(request)

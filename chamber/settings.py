@@ -173,8 +173,17 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES
 SECURE_HSTS_SECONDS = env.integer("CHAMBER_HSTS_SECONDS", 2_592_000, low=0, high=63_072_000) if TLS else 0
 # Of whatever is below this name, too: it is no name for what is served without TLS.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("CHAMBER_HSTS_SUBDOMAINS", default=True)
+# What `manage.py check --deploy` would have otherwise: the proxy redirects to TLS (W008), which alone hears what came
+# without; a list of browsers' own is joined by whoever owns the name, for good (W021).
+SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W021"]
 # A session ends so long after it was last used by somebody; what an open page fetches by itself is no use of it.
-SESSION_COOKIE_AGE = 3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720)
+# So long after somebody signed in it ends in any case.
+SESSION_LONGEST_SECONDS = 3600 * env.integer("CHAMBER_SESSION_LONGEST_HOURS", 12, low=1, high=720)
+SESSION_COOKIE_AGE = min(
+    3600 * env.integer("CHAMBER_SESSION_IDLE_HOURS", 8, low=1, high=720), SESSION_LONGEST_SECONDS
+)
+# By its name browsers take it over TLS only, and from this very host: none that a neighbour has set.
+SESSION_COOKIE_NAME = "__Host-sessionid" if TLS else "sessionid"
 # For so long after somebody signed in, or showed again that it is them, pages ask for no more than the session.
 REAUTHENTICATION_SECONDS = 60 * env.integer("CHAMBER_REAUTHENTICATION_MINUTES", 30, low=1, high=1440)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS

@@ -128,7 +128,7 @@ async def _fill_disk(stage: Stage) -> None:
 
 async def _free_disk(stage: Stage) -> None:
     """Make room; a server that gave up is started again, as its supervisor would."""
-    assert stage.disk is not None  # noqa: S101
+    assert stage.disk is not None  # noqa: S101 - likewise
     await asyncio.to_thread(stage.disk.free)
     process = stage.team.database.process
     if process is None or process.poll() is not None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shlex
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -59,11 +60,63 @@ def test_a_person_signs_in_over_tls_with_cookies_that_only_tls_carries(ports: tu
         answer = client.post("/sign-in/", data=body, headers={"Origin": f"https://localhost:{ports[1]}"})
         assert answer.status_code == 302, answer.text
         cookies = answer.headers.get_list("set-cookie")
-        assert [cookie for cookie in cookies if "sessionid" in cookie and "Secure" in cookie]
+        own = [cookie for cookie in cookies if cookie.startswith("__Host-sessionid=")]
+        assert [part for part in ("Secure", "HttpOnly", "SameSite=Lax", "Path=/") if part not in own[0]] == []
+        assert "Domain" not in own[0]
         page = client.get("/")
         assert client.get("/welcome/nothing/").status_code == 410
     assert page.status_code == 200
     assert "max-age=" in page.headers["strict-transport-security"]
+
+
+def test_every_answer_says_once_that_its_type_is_what_it_says(ports: tuple[int, int]) -> None:
+    with browser(ports[1]) as client:
+        for path in ("/metrics", "/sign-in/"):  # answered by the proxy itself, and by Chamber
+            assert client.get(path).headers.get_list("x-content-type-options") == ["nosniff"]
+
+
+def test_the_log_has_no_secret_of_a_link(
+    ports: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    secret = "x7" * 20
+    asked = [f"/welcome/{secret}/", f"/sign-in/forgotten/1-{secret}/", f"/sign-in/address/{secret}/"]
+    asked += [
+        f"/sign-in/with/acme/back/?code={secret}&state=y",
+        "/teams/?under=nlp",
+        "/sign-in/forgotten/sent/",
+    ]
+    with browser(ports[1]) as client:
+        for path in asked:
+            client.get(path)
+    log = until(lambda: _logged(tmp_path_factory, "GET /sign-in/forgotten/sent/ HTTP"), seconds=60)
+    assert secret not in log
+    for told in ("GET /welcome/... ", "GET /sign-in/with/acme/back/?... ", "GET /teams/?under=nlp "):
+        assert told in log
+
+
+def _logged(folders: pytest.TempPathFactory, last: str) -> str:
+    """Return the log of nginx once it has a line; an empty text before."""
+    log = "".join(path.read_text() for path in folders.getbasetemp().glob("nginx*/access.log"))
+    return log if last in log else ""
+
+
+@pytest.mark.parametrize(
+    ("ciphers", "taken"),
+    [("ECDHE-RSA-AES128-GCM-SHA256", True), ("ECDHE-RSA-AES128-SHA256", False), ("AES128-GCM-SHA256", False)],
+)
+def test_old_ciphers_are_refused(ports: tuple[int, int], ciphers: str, taken: bool) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(ciphers)
+    with socket.create_connection(("127.0.0.1", ports[1]), timeout=60) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname="localhost") as tls:
+                assert tls.version() == "TLSv1.2"
+            spoken = True
+        except ssl.SSLError:
+            spoken = False
+    assert spoken is taken
 
 
 def test_plain_http_is_sent_to_https(ports: tuple[int, int]) -> None:

@@ -38,7 +38,8 @@ class Bounded:
 async def _refuse(send: Send) -> None:
     body = SENTENCE.encode()
     headers = [
-        (b"content-type", b"text/plain"),
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"x-content-type-options", b"nosniff"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]

@@ -11,7 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chamber.idle import STEPS, USED
+from chamber.idle import BEGAN, STEPS, USED
+from chamber.models import User
 from teams.models import Role
 from teams.tests.factories import make_org, member
 
@@ -46,6 +47,29 @@ def test_a_session_ends_8_hours_after_its_last_use(olga: Client) -> None:
     assert "sign-in" in olga.get("/")["Location"]
 
 
+def test_a_session_ends_12_hours_after_its_sign_in_however_much_it_is_used(olga: Client) -> None:
+    session = olga.session
+    session[BEGAN] -= 3600 * 11
+    session.save()
+    used_before(olga, timedelta(hours=1))
+    assert olga.get("/").status_code == HTTPStatus.OK
+    assert timedelta(minutes=59) < left() <= timedelta(hours=1)
+    session = olga.session
+    session[BEGAN] -= 3600
+    session.save()
+    used_before(olga, timedelta(hours=1))
+    olga.get("/")
+    assert "sign-in" in olga.get("/")["Location"]
+
+
+def test_who_signs_in_again_begins_anew(olga: Client) -> None:
+    session = olga.session
+    session[BEGAN] -= 3600 * 11
+    session.save()
+    olga.force_login(User.objects.get())
+    assert left() > timedelta(hours=7)
+
+
 def test_what_an_open_page_fetches_by_itself_is_no_use(olga: Client) -> None:
     used_before(olga, timedelta(hours=7))
     assert olga.get("/", headers={"X-Chamber-Fragment": "1"}).status_code == HTTPStatus.OK
@@ -73,3 +97,12 @@ def test_answers_say_what_browsers_may_do(olga: Client) -> None:
         assert answer["Cross-Origin-Opener-Policy"] == "same-origin"
         assert answer["Cross-Origin-Resource-Policy"] == "same-origin"
     assert settings.SECURE_HSTS_INCLUDE_SUBDOMAINS
+
+
+def test_browsers_keep_no_answer_that_does_not_say_how(olga: Client) -> None:
+    answer = olga.get("/api/v1/me/")
+    assert answer["Cache-Control"] == "no-store"
+    assert answer["Content-Disposition"] == 'attachment; filename="api.json"'
+    assert olga.get("/api/v1/nothing/")["Content-Disposition"] == 'attachment; filename="api.json"'
+    assert "Content-Disposition" not in olga.get("/")
+    assert "max-age" in olga.get("/static/css/base.css")["Cache-Control"]

@@ -82,7 +82,7 @@ def lines_of(*tables: QuerySet[Any]) -> list[Lines]:
     texts, parameters = [], list[Any]()
     for table in tables:
         lines, values = table.query.sql_with_params()
-        texts.append(f"(SELECT {WRITTEN[connection.vendor]} FROM ({lines}) AS lines)")  # noqa: S608
+        texts.append(f"(SELECT {WRITTEN[connection.vendor]} FROM ({lines}) AS lines)")  # noqa: S608 - of Django's compiler
         parameters += values
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join(texts)}", parameters)

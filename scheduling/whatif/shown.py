@@ -357,7 +357,7 @@ class _Teller:
 
     def _when(self, row: WorkloadEffect) -> str:
         assert row.before is not None  # noqa: S101 - `effect` compared two waits
-        assert row.after is not None  # noqa: S101
+        assert row.after is not None  # noqa: S101 - likewise
         if row.before.eta.earliest is not None and row.after.eta.earliest is not None:
             old, new = (eta_in_words(wait.eta, self._now) for wait in (row.before, row.after))
             return f"Starts {new} instead of {old}."

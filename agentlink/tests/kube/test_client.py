@@ -232,6 +232,18 @@ class Silent(Listener):
         self.left.set()
 
 
+# Answers of whoever stands between
+
+
+@pytest.mark.parametrize(
+    "said", [b"<html>Sign in to the network</html>", b"[]", b""], ids=["a-page", "a-list", "nothing"]
+)
+async def test_what_is_no_object_of_an_api_server_is_one_that_cannot_be_reached(said: bytes) -> None:
+    async with scripted(Answer([said] if said else [])) as server, Kube(server.access) as kube:
+        with pytest.raises(Unreachable, match="is no object of an API server"):
+            await kube.get(NAMESPACES, "x")
+
+
 # Streams
 
 
