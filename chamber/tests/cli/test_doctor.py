@@ -48,6 +48,7 @@ def test_findings_are_sentences_with_advice_and_status_1(migrated: Path) -> None
     assert done.stdout.endswith(
         "address: The address that people use is not known here; set CHAMBER_URL to have it looked at.\n"
         "mail: No mail server is named (CHAMBER_MAIL_URL): links are shown instead of mailed.\n"
+        "audit: The audit trail's chain was not checked yet; a duty does within a minute.\n"
     )
     assert done.stderr == ""
 
@@ -60,7 +61,7 @@ def test_programs_are_told_in_json(migrated: Path) -> None:
     assert [found["check"] for found in told["findings"]] == ["debug", "duties", "scheduler"]
     assert "channel-layer" in told["made"]
     assert (told["left_out"], told["lacks"]) == ([], {})
-    assert [fact["check"] for fact in told["facts"]] == ["disk", "address", "mail"]
+    assert [fact["check"] for fact in told["facts"]] == ["disk", "address", "mail", "audit"]
 
 
 def test_settings_that_cannot_be_read_are_a_finding(tmp_path: Path) -> None:
