@@ -91,8 +91,8 @@ bench: setup-dev  ## Every figure as JSON, on servers of its own (FIGURES="kueue
 ##@ Look after it
 
 lock: setup-dev  ## Rewrite the lock files from requirements*.in (UPGRADE= keeps the versions that they name)
-	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements.in -o requirements.txt
-	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command "make lock" requirements-dev.in -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --custom-compile-command "make lock" requirements.in -o requirements.txt
+	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --custom-compile-command "make lock" requirements-dev.in -o requirements-dev.txt
 
 vulnerabilities: setup-dev  ## Ask for known vulnerabilities of what the lock files name (SERVICE=pypi or osv)
 	@$(BIN)/python .ci/vulnerabilities.py $(SERVICE)
