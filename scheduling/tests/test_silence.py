@@ -120,15 +120,15 @@ def test_who_waits_is_counted_from_the_tables_while_nothing_is_decided(acme: Acm
     make_workload(acme.production, acme.outsider, slug="on-hold", held=True)
 
     [pool] = pool_bars(acme.admin)
-    assert pool.waiting == 2
+    assert (pool.waiting, pool.not_queued) == (3, 1)
     bars = {bar.team.slug: bar.waiting for bar in team_bars(acme.admin, acme.pool)}
-    assert (bars["research"].workloads, bars["research"].milli) == (1, 4_000)
+    assert (bars["research"].workloads, bars["research"].milli) == (2, 16_000)
     assert (bars["production"].workloads, bars["production"].milli) == (1, 2_000)
-    assert bars["acme"].workloads == 2
+    assert bars["acme"].workloads == 3
     reasons = {row.code: row.count for row in queue_by_reason(acme.admin)}
     assert reasons["not-decided-yet"] == 2
     queue = read_queue(acme.admin, acme.pool)
-    assert (queue.waiting, queue.outside) == (2, 2)
+    assert (queue.waiting, queue.outside, queue.held) == (3, 1, 1)
     assert [row.workload.slug for row in queue.rows if row.workload][-2:] == ["undecided", "on-hold"]
     assert gone.slug not in [row.workload.slug for row in queue.rows if row.workload]
 
@@ -144,6 +144,22 @@ def test_who_was_shut_out_and_has_gone_since_is_not_counted_while_nothing_is_dec
     assert pool.waiting == 1
     bars = {bar.team.slug: bar.waiting for bar in team_bars(acme.admin, acme.pool)}
     assert (bars["research"].workloads, bars["research"].milli) == (1, 4_000)
+
+
+def test_holds_of_the_tables_count_while_nothing_is_decided(acme: Acme) -> None:
+    Cluster.objects.update(connected=False)
+    waits, on_hold = (make_workload(acme.research, acme.owner, held=held) for held in (False, True))
+    run_cycle()
+    no_cycle_ends()
+    Workload.objects.filter(pk=on_hold.pk).update(held=False)
+
+    def told() -> tuple[int, int]:
+        [pool] = pool_bars(acme.admin)
+        return pool.waiting, read_queue(acme.admin, acme.pool).waiting
+
+    assert told() == (2, 2)
+    Workload.objects.filter(pk=waits.pk).update(held=True)
+    assert told() == (1, 1)
 
 
 def test_one_that_no_cycle_has_looked_at_waits_in_the_pools_that_it_accepts(acme: Acme) -> None:

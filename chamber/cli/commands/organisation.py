@@ -28,6 +28,7 @@ TEAMS = [
     Column("Entitlement", lambda row: row["entitlement"], number=True),
     Column("Ceiling", lambda row: "no limit" if row["ceiling"] is None else row["ceiling"], number=True),
     Column("Waiting", lambda row: row["waiting"], number=True),
+    Column("Not queued", lambda row: row["not_queued"], number=True),
     Column("Waiting for", lambda row: row["waiting_for"], number=True, wide=True),
 ]
 
@@ -100,6 +101,7 @@ POOLS = [
     Column("Idle", lambda pool: pool["figures"]["idle"], number=True),
     Column("Unavailable", lambda pool: pool["figures"]["unavailable"], number=True),
     Column("Waiting", lambda pool: pool["figures"]["waiting"], number=True),
+    Column("Not queued", lambda pool: pool["figures"]["not_queued"], number=True),
     Column("State", lambda pool: "paused" if pool["paused"] else "open"),
     Column("Warning", lambda pool: pool["warning"], wide=True),
 ]
@@ -138,14 +140,18 @@ QUEUE = [
 
 
 @click.command()
-@click.option("--pool", help="The pool; else the organisation's first.")
+@click.argument("named_pool", metavar="[POOL]", default="")
+@click.option("--pool", help="The pool, as the argument; else the organisation's first.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @output_option
-def queue(pool: str | None, limit: int, form: Form) -> None:
+def queue(named_pool: str, pool: str | None, limit: int, form: Form) -> None:
     """Show a pool's queue in order, with reasons.
 
     Of workloads that you may not see, only what anybody may know is shown.
     """
+    if named_pool and pool and named_pool != pool:
+        raise Failure(f"Two pools are named: {named_pool!r} and, by --pool, {pool!r}. Name one.", Exit.USAGE)
+    pool = pool or named_pool
     with connect() as client:
         rows = list(client.rows("queue/", {"pool": pool} if pool else {}, limit=limit))
     named = [row for row in rows if row["workload"]]
