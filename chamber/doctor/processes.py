@@ -99,7 +99,7 @@ def _part(part: str, consequence: str) -> Iterator[Finding]:
     """Return who is missing; where one process is all, the beat tells that it is not there."""
     if not settings.REDIS:
         return
-    last, now = _last_heard(part), _now()
+    last, now = marks.last_heard(part), _now()
     if last is None or now - last > marks.SILENT_AFTER:
         since = f" was heard for {seconds_text((now - last).total_seconds())}" if last else " runs"
         yield Finding(
@@ -111,15 +111,10 @@ def _part(part: str, consequence: str) -> Iterator[Finding]:
 def runs(part: str) -> bool:
     """Return whether a process of the part is known to run; False where the database cannot tell."""
     try:
-        last, now = _last_heard(part), _now()
+        last, now = marks.last_heard(part), _now()
     except DatabaseError:
         return False
     return last is not None and now - last <= marks.SILENT_AFTER
-
-
-def _last_heard(part: str) -> datetime | None:
-    rows = [at for name, at in Mark.objects.values_list("name", "at") if part in marks.parts_of(name)]
-    return max(rows, default=None)
 
 
 def agents() -> Iterator[Finding | Fact]:

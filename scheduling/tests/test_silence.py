@@ -8,8 +8,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
+from pytest_django.fixtures import Settings
 
 from agentlink.models import Cluster
+from chamber import marks
 from scheduling.cycle import cycle, lease
 from scheduling.cycle.cycle import run_cycle
 from scheduling.explain import silence
@@ -256,6 +258,37 @@ def test_a_cluster_without_work_is_silent_for_nobody(acme: Acme) -> None:
     run_cycle()
     falls_silent(acme.cluster)
     assert not silence.look()
+
+
+def test_no_agent_is_blamed_while_nothing_runs_to_which_agents_connect(
+    acme: Acme, client: Client, settings: Settings
+) -> None:
+    runs = make_workload(acme.research, acme.owner, gpu_milli=4000)
+    run_cycle()
+    falls_silent(acme.cluster)
+    Cluster.objects.update(connected=False)
+    waits = make_workload(acme.research, acme.owner)
+    run_cycle()
+    runs.refresh_from_db()
+
+    def steps() -> list[str]:
+        silence.forget()
+        settings.REDIS = "redis://nobody.invalid/0"  # else one process is all parts
+        unknown = silence.look()
+        settings.REDIS = ""
+        silence._kept = (float("inf"), unknown)
+        told = [explaining.explain(Workload.objects.get(pk=each.pk), acme.owner) for each in (runs, waits)]
+        return [reason.next_step for reason in told if reason is not None]
+
+    told = steps()
+    assert len(told) == 2
+    assert all(step.startswith(silence.START_LIVE) for step in told)
+    client.force_login(acme.admin)
+    assert "chamber serve --part live" in body(client, "chamber:overview")
+    marks.part_lives("live", now=timezone.now())
+    running, pending = steps()
+    assert running.startswith("Ask an operator to look after the cluster east: ")
+    assert pending == "Ask an admin to reconnect them."
 
 
 def test_of_work_in_a_silent_cluster_pages_say_when_it_was_last_seen(acme: Acme, client: Client) -> None:
