@@ -95,7 +95,14 @@ class NewClusterSerializer(StrictSerializer):
     """A cluster to connect."""
 
     name = serializers.CharField(max_length=60)
-    backend = serializers.ChoiceField(choices=Backend.choices, default=Backend.NATIVE)
+    backend = serializers.ChoiceField(
+        choices=Backend.choices,
+        default=Backend.NATIVE,
+        error_messages={
+            "invalid_choice": f"backend cannot be {{input!r}}: it is one of {', '.join(Backend.values)}."
+        },
+        help_text="How workloads run there: by Kubernetes Jobs (native), or played (simulated).",
+    )
     pools = serializers.ListField(
         child=serializers.CharField(max_length=60),
         required=False,
