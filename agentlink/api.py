@@ -98,9 +98,6 @@ class NewClusterSerializer(StrictSerializer):
     backend = serializers.ChoiceField(
         choices=Backend.choices,
         default=Backend.NATIVE,
-        error_messages={
-            "invalid_choice": f"backend cannot be {{input!r}}: it is one of {', '.join(Backend.values)}."
-        },
         help_text="How workloads run there: by Kubernetes Jobs (native), or played (simulated).",
     )
     pools = serializers.ListField(

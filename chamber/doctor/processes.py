@@ -14,7 +14,7 @@ from django.utils import timezone
 from agentlink import bindings, epochs, protocol
 from agentlink.models import AgentToken, Assignment, Cluster
 from agentlink.models.cluster import RESTORED_SHOWN_FOR
-from chamber import __version__, marks
+from chamber import __version__, marks, stores
 from chamber.doctor import bell
 from chamber.doctor.finding import Fact, Finding, seconds_text
 from chamber.models import Mark
@@ -63,6 +63,11 @@ def scheduler() -> Iterator[Finding]:
                 f"{_since('run a cycle', looked_at, now)} "
                 "The beat sends and a worker takes what it sends, but no cycle ends.",
                 "Look into the log of `chamber worker --queue scheduling`.",
+            )
+        elif _is_connected(stores.worker_name("scheduling")) is False:  # of the beat `duties` tells
+            yield Finding(
+                f"{_since('run a cycle', looked_at, now)} No worker for cycles is connected to Redis.",
+                "Start `chamber worker --queue scheduling`, or look into its log.",
             )
         return
     yield _silent("run a cycle", looked_at, now, queue=SCHEDULING, worker="scheduling")
@@ -276,6 +281,12 @@ def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worke
             "Run this again in half a minute: by then beat and workers are back that waited for Redis.",
         )
     waiting = _waiting(queue)
+    if _is_connected(stores.BEAT_NAME if waiting else stores.worker_name(worker)) is False:
+        return Finding(
+            f"{since} Neither the beat nor a worker for {'cycles' if queue == SCHEDULING else 'duties'} is connected "
+            "to Redis.",
+            f"Start `chamber beat` and `chamber worker --queue {worker}`, or look into their logs.",
+        )
     if waiting:
         wait = plural(waiting, "waits", "wait")
         return Finding(
@@ -305,6 +316,15 @@ def _redis_up_seconds() -> float | None:
         with closing(bell.client()) as client:
             return float(client.info("server")["uptime_in_seconds"])
     except (redis.RedisError, KeyError):
+        return None
+
+
+def _is_connected(name: str) -> bool | None:
+    """Return whether a process of this name is connected to Redis; None where it does not tell."""
+    try:
+        with closing(bell.client()) as client:
+            return any(each.get("name") == name for each in client.client_list())
+    except redis.RedisError:
         return None
 
 

@@ -211,11 +211,15 @@ def _waiting_by_pool() -> tuple[Counter[str | None], Counter[str | None]]:
         waiting[pool] += sum(since.waits(row[0]) for row in queue)
     for aside in last.set_aside() if last else ():
         if since.waits(aside.workload, held=aside.held):
-            not_queued.update(aside.pools or [None])
+            not_queued.update(_accepted(aside.pools))
     for row in since.came:
         if not row.held:
-            waiting.update(row.pools or [None])
+            waiting.update(_accepted(row.pools))
     return waiting + not_queued, not_queued
+
+
+def _accepted(pools: Sequence[str] | None) -> Sequence[str | None]:
+    return pools or (None,)
 
 
 def team_bars(
