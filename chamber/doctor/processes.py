@@ -189,6 +189,10 @@ def clusters() -> Iterator[Finding | Fact]:
                 f"An agent that comes with a token of the cluster {cluster.name} is refused: {cluster.refusal_now}",
                 "Put that agent right, or revoke the token that it has on the cluster's page.",
             )
+        for node in cluster.nodes.filter(gone_at__isnull=True).exclude(problem="").order_by("name"):
+            yield Finding(
+                f"The node {node.name} of the cluster {cluster.name}: {node.problem}", "Mend that there."
+            )
         if cluster.restored_now:
             yield _restored(cluster, now)
         if cluster.protocol not in {None, protocol.VERSION}:

@@ -1,5 +1,6 @@
 """Whose devices are: those that claims of Chamber's own Jobs have, and those that claims of others have."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -114,6 +115,27 @@ def test_the_index_of_a_device_outlasts_what_others_claims_say_of_it() -> None:
     found.claims._keep("elsewhere/c", None)
     found.reports()
     assert {device.index: device.published for device in found._devices["n"]}[5] == GPU
+
+
+def test_a_device_that_is_taken_though_no_pod_has_it_is_told() -> None:
+    found = inventory()
+
+    def problem() -> str:
+        _, (node,) = found.reports()
+        return node.problem
+
+    found.claims._keep("elsewhere/c", claim("elsewhere", "u-9", index=0))
+    assert problem() == ""
+    found.claims._keep("elsewhere/c", replace(claim("elsewhere", "u-9", index=0), used=False))
+    assert problem() == (
+        "GPU 0 is allocated to a claim that no pod uses: kubectl delete resourceclaim c -n elsewhere frees it."
+    )
+    found.claims._keep("elsewhere/c", None)
+    found.claims._keep("ns/c", replace(claim("ns", "u-1", index=0), used=False))
+    assert problem() == ""
+    refusing = SliceFacts(DRIVER, "n", 2, 1, (("n", replace(GPU, refuses=True)), ("n", OTHER)), ())
+    found.slices._keep("n-1", refusing)
+    assert problem() == "GPU 0 is tainted by its driver: no claim gets it."
 
 
 def test_that_a_claim_of_chambers_was_deleted_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -167,6 +167,16 @@ def test_a_worker_whose_clock_is_ahead() -> None:
     )
 
 
+def test_a_node_with_a_problem() -> None:
+    cluster = Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now())
+    make_node(cluster, "n1")
+    cluster.nodes.update(problem="GPU 0 is tainted by its driver: no claim gets it.")
+    assert only(processes.clusters) == Finding(
+        "The node n1 of the cluster east: GPU 0 is tainted by its driver: no claim gets it.",
+        "Mend that there.",
+    )
+
+
 def test_a_cluster_that_never_connected() -> None:
     cluster = Cluster.objects.create(name="east")
     assert only(processes.clusters) == Finding(

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentlink.agent.backends.native import claims, devices
@@ -257,7 +257,20 @@ class Inventory:
             use.foreign,
             partition_label=self.settings.partition_label,
             sharing=bool(published),
+            problem=" ".join(self._why_taken(found)),
         )
+
+    def _why_taken(self, found: Sequence[Device]) -> Iterator[str]:
+        """Yield why devices are not to be had though no pod has them, and what to do."""
+        for device in found:
+            if device.published is not None and device.published.refuses:
+                yield f"GPU {device.index} is tainted by its driver: no claim gets it."
+            for claim in {each for key in device.keys for each in self._claimed.having(key)}:
+                if not claim.used and not self._is_own(claim):
+                    yield (
+                        f"GPU {device.index} is allocated to a claim that no pod uses: "
+                        f"kubectl delete resourceclaim {claim.name} -n {claim.namespace} frees it."
+                    )
 
     def _numbered(self, name: str, published: Sequence[SliceDevice]) -> dict[str, int]:
         """Return the indexes that devices have: those they had, else those that Chamber's claims remember."""
