@@ -25,7 +25,7 @@ from agentlink.protocol import Discovered, DiscoveredJob, Report, Verdict
 from chamber import live, logs
 from chamber.errors import Refusal
 from chamber.transactions import keep
-from chamber.words import plural
+from chamber.words import count, plural
 from teams.actors import Actor
 from teams.models import ANY, CLUSTER_LABEL
 from teams.permissions import Permission, may
@@ -217,7 +217,7 @@ def _note_revision(row: AdoptedJob, job: DiscoveredJob, *, by: Actor) -> None:
     if row.revision and row.workload.status == Status.PENDING:
         with transaction.atomic():
             why = f"Its Job {row.namespace}/{row.name} was changed in the cluster."
-            lifecycle.try_again_many([row.workload_id], by=by, at=timezone.now(), why=why)
+            lifecycle.try_again_many([row.workload_id], by=by, at=timezone.now(), why=why, anew=True)
         row.workload.refresh_from_db()
 
 
@@ -226,9 +226,11 @@ def _note(row: AdoptedJob, job: DiscoveredJob) -> str:
     workload = row.workload
     if not (workload.held and workload.reason.get("kind") == REFUSED):
         return row.note
+    counted = lifecycle.in_a_row([workload.pk]).get(workload.pk)
+    times = count(counted.refused if counted else MOST_TRIES, "time")
     again = f"kubectl annotate --overwrite -n {job.namespace} job/{job.name} {RETRY_ANNOTATION}=$(date +%s)"
     told = (
-        f"It is on hold, for the cluster refused it {MOST_TRIES} times: {workload.reason['message']} Mend that; then "
+        f"It is on hold, for the cluster refused it {times} in a row: {workload.reason['message']} Mend that; then "
         f"any change of the Job, or chamber release {workload.slug}, has it tried again: {again}"
     )
     return f"{row.note} {told}".strip()[:MOST_OF_NOTE]

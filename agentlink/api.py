@@ -95,7 +95,11 @@ class NewClusterSerializer(StrictSerializer):
     """A cluster to connect."""
 
     name = serializers.CharField(max_length=60)
-    backend = serializers.ChoiceField(choices=Backend.choices, default=Backend.NATIVE)
+    backend = serializers.ChoiceField(
+        choices=Backend.choices,
+        default=Backend.NATIVE,
+        help_text="How workloads run there: by Kubernetes Jobs (native), or played (simulated).",
+    )
     pools = serializers.ListField(
         child=serializers.CharField(max_length=60),
         required=False,

@@ -1,5 +1,7 @@
 """Deleting a cluster that nothing hangs on any more."""
 
+from collections.abc import Iterator
+
 from django.db import transaction
 from django.db.models import ProtectedError
 
@@ -8,6 +10,7 @@ from agentlink.actions import require_operator
 from agentlink.models import Assignment, Cluster
 from chamber import live
 from chamber.errors import Conflict
+from chamber.words import count, plural
 from teams import actions as teams
 from teams import audit
 from teams.actors import Actor
@@ -38,35 +41,31 @@ def delete_cluster(*, by: Actor, cluster: Cluster) -> None:
 
 
 def _refuse_used(cluster: Cluster) -> None:
+    """Refuse with all that is in the way at once."""
+    if obstacles := list(_obstacles(cluster)):
+        raise Conflict(" ".join(obstacles), code="cluster-in-use")
+
+
+def _obstacles(cluster: Cluster) -> Iterator[str]:
     if cluster.connected:
-        raise Conflict(
+        yield (
             f"The agent of {cluster.name} is connected. Uninstall it first: half a minute after it was last heard, the "
-            "cluster counts as disconnected.",
-            code="cluster-in-use",
+            "cluster counts as disconnected."
         )
-    bound = cluster.namespaces.count()
-    if bound:
-        raise Conflict(
-            f"{_counted(bound, 'namespace')} of {cluster.name} {'is' if bound == 1 else 'are'} bound to teams. "
-            f"Unbind {'it' if bound == 1 else 'them'} first.",
-            code="cluster-in-use",
+    if bound := cluster.namespaces.count():
+        yield (
+            f"{count(bound, 'namespace')} of {cluster.name} {plural(bound, 'is', 'are')} bound to teams. "
+            f"Unbind {plural(bound, 'it', 'them')} first."
         )
     assignments = Assignment.objects.filter(cluster=cluster)
     running = assignments.filter(gone=False).count()
     if running:
-        raise Conflict(
-            f"{_counted(running, 'attempt')} may still have pods in {cluster.name}: declare what runs there lost, and "
-            "let an agent report that the pods are gone.",
-            code="cluster-in-use",
+        yield (
+            f"{count(running, 'attempt')} may still have pods in {cluster.name}: declare what runs there lost, and "
+            "let an agent report that the pods are gone."
         )
-    ended = assignments.count()
-    if ended:
-        raise Conflict(
-            f"The history has {_counted(ended, 'attempt')} that ran in {cluster.name}; it can be deleted once they are "
-            "no longer kept. Until then, revoke its tokens.",
-            code="cluster-in-use",
+    if ended := assignments.count() - running:
+        yield (
+            f"The history has {count(ended, 'attempt')} that ran in {cluster.name}; it can be deleted once they are "
+            "no longer kept. Until then, revoke its tokens."
         )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

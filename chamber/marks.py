@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
+from django.utils import timezone
+
 from chamber import __version__
 from chamber.models import Mark
 
@@ -117,6 +120,20 @@ def parts_of(name: str) -> tuple[str, ...]:
         return ()
     part = name.split(":")[1]
     return ("web", "live") if part == "all" else (part,)
+
+
+def last_heard(part: str) -> datetime | None:
+    """Return when a process of web or live was last heard; None where none runs (1 query)."""
+    rows = [at for name, at in Mark.objects.values_list("name", "at") if part in parts_of(name)]
+    return max(rows, default=None)
+
+
+def is_reachable() -> bool:
+    """Return whether a process runs to which agents connect (1 query). Where one process is all, it does."""
+    if not settings.REDIS:
+        return True
+    heard = last_heard("live")
+    return heard is not None and timezone.now() - heard <= SILENT_AFTER
 
 
 def _part_name(part: str) -> str:

@@ -3,7 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import dj_database_url
@@ -15,6 +15,9 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from chamber.sentinels import SCHEME, MasterPool, Sentinels
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 LOCK_SECONDS = 30
 """How long a statement waits for a lock, on either database, before it fails with an error that callers answer."""
@@ -195,6 +198,20 @@ def broker(url: str) -> tuple[str, dict[str, Any]]:
         return url or "memory://", BROKER_OPTIONS
     waits = {name: value for name, value in BROKER_OPTIONS.items() if name.startswith("socket_")}
     return watched.broker_url, {**BROKER_OPTIONS, "master_name": watched.master, "sentinel_kwargs": waits}
+
+
+BEAT_NAME = "chamber-beat"
+"""What the beat's connections to Redis are called there."""
+
+
+def worker_name(queue: str) -> str:
+    """Return what the connections to Redis of the workers for a queue are called there."""
+    return f"chamber-worker-{queue}"
+
+
+def name_connections(app: "Celery", name: str) -> None:
+    """Have this process's connections to the broker bear a name there, by which others know that it lives."""
+    app.conf.broker_transport_options = {**app.conf.broker_transport_options, "client_name": name}
 
 
 def _takes_parameters(url: str) -> bool:

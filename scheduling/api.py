@@ -32,6 +32,11 @@ POOL = OpenApiParameter(
 UNDECIDED_HELP = (
     "When the last cycle ended, where none has for ten seconds: nothing was decided since. Else null."
 )
+WAITING_HELP = (
+    "Workloads that are pending and not on hold, whether or not they stand in a queue; with those that no cycle looked "
+    "at yet."
+)
+NOT_QUEUED_HELP = "How many of those that wait stand in no queue: they wait for something else first."
 
 
 class EtaShape(serializers.Serializer[Any]):
@@ -97,9 +102,9 @@ class QueueShape(serializers.Serializer[Any]):
     """A page of a pool's queue."""
 
     pool = serializers.CharField()
-    waiting = serializers.IntegerField(
-        help_text="Counted from the tables, with those that no cycle looked at yet."
-    )
+    waiting = serializers.IntegerField(help_text=WAITING_HELP)
+    not_queued = serializers.IntegerField(help_text=NOT_QUEUED_HELP)
+    held = serializers.IntegerField(help_text="How many are on hold: listed, and not counted as waiting.")
     undecided_since = serializers.DateTimeField(allow_null=True, help_text=UNDECIDED_HELP)
     reservations = KeptShape(many=True)
     next = serializers.CharField(allow_null=True)
@@ -139,7 +144,8 @@ class TeamFiguresShape(serializers.Serializer[Any]):
     reserved = GpusField(source="use.reserved_milli")
     elastic = GpusField(source="use.elastic_milli", help_text="Elastic use inside a guarantee.")
     burst = GpusField(source="use.burst_milli", help_text="Use beyond the guarantee.")
-    waiting = serializers.IntegerField(source="waiting.workloads")
+    waiting = serializers.IntegerField(source="waiting.workloads", help_text=WAITING_HELP)
+    not_queued = serializers.IntegerField(source="waiting.not_queued", help_text=NOT_QUEUED_HELP)
     waiting_for = GpusField(source="waiting.milli")
 
 
@@ -156,9 +162,8 @@ class PoolFiguresShape(serializers.Serializer[Any]):
     elastic = GpusField(source="elastic_milli", help_text="Elastic use inside a guarantee.")
     burst = GpusField(source="burst_milli", help_text="Use beyond every guarantee.")
     idle = GpusField(source="idle_milli")
-    waiting = serializers.IntegerField(
-        help_text="Workloads in its queue, and those that wait for it to be resumed."
-    )
+    waiting = serializers.IntegerField(help_text=WAITING_HELP)
+    not_queued = serializers.IntegerField(help_text=NOT_QUEUED_HELP)
 
 
 class Queue(APIView):
@@ -181,6 +186,8 @@ class Queue(APIView):
             {
                 "pool": pool.slug,
                 "waiting": queue.waiting,
+                "not_queued": queue.outside,
+                "held": queue.held,
                 "undecided_since": _undecided_since(),
                 "reservations": KeptShape(queue.kept, many=True).data,
                 "next": _link(request, queue.after),

@@ -188,7 +188,9 @@ def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> se
     journal = Journal(by=by, at=at, rows=rows)
     for row in rows:
         kind, word = (EventKind.HELD, "Held") if held else (EventKind.RELEASED, "Released")
-        journal.add(row, kind, f"{word}.", data={"status": row.status})
+        # Whoever releases it has mended what it was refused for: that is counted anew.
+        data = {"status": row.status, **({} if held else {"anew": True})}
+        journal.add(row, kind, f"{word}.", data=data)
     journal.write(ring=True)
     return {row.pk for row in rows}
 

@@ -222,7 +222,8 @@ def _each_once(devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:
 
 class NodeReport(_Part):
     """A machine. None = not bounded. `cordoned`: takes nothing new, by whomever; `drained`: because an operator has
-    Chamber drain it. `problem`: what an operator asked of it and cannot be done, with why."""
+    Chamber drain it. `problem`: what an operator asked of it and cannot be done, with why, and which GPUs are taken
+    though no pod has them."""
 
     name: Name
     ready: bool = True

@@ -411,7 +411,7 @@ def test_a_job_that_its_cluster_refuses_three_times_is_held_and_its_people_told_
     )
     assert not any("submit" in step for step in steps.values())
     note = discover(Hand(place.cluster), job(revision="r1"))["u1"].note
-    assert "on hold" in note
+    assert "It is on hold, for the cluster refused it 3 times in a row: " in note
     assert 'persistentvolumeclaim "data" not found' in note
     assert f"or chamber release {workload.slug}, has it tried again: " in note
     assert "kubectl annotate --overwrite -n nlp-jobs job/train chamber.internal/retry=" in note
@@ -419,6 +419,10 @@ def test_a_job_that_its_cluster_refuses_three_times_is_held_and_its_people_told_
     workload.refresh_from_db()
     assert (workload.held, workload.backoff_until, workload.reason) == (False, None, {})
     assert "Its Job nlp-jobs/train was changed" in workload.events.latest("sequence").message
+    assert [refuse(place, workload).held for _ in range(3)] == [False, False, True], "counted anew"
+    assert any("on hold after 3 refusals in a row" in event.message for event in workload.events.all())
+    assert not any("on hold after 4 refusals" in event.message for event in workload.events.all())
+    assert "refused it 3 times in a row" in discover(Hand(place.cluster), job(revision="r2"))["u1"].note
 
 
 def test_what_passes_by_itself_is_tried_on(place: Place, bound: BoundNamespace) -> None:

@@ -77,6 +77,9 @@ def test_a_wrong_body_is_a_problem_that_names_the_field(
     answer = signed_in(org, Role.OPERATOR).post("/api/v1/clusters/", body, format="json")
     assert answer.status_code == 422
     assert field in answer.json()["errors"]
+    if field == "backend":
+        sentence = "'magic' is not allowed for backend; allowed are 'native' or 'simulated'."
+        assert answer.json()["errors"]["backend"] == sentence
 
 
 def test_tokens_are_for_operators(org: Team) -> None:

@@ -53,6 +53,18 @@ def test_not_while_a_namespace_is_bound(place: Place, away: Cluster) -> None:
     assert refusal(away) == "1 namespace of east is bound to teams. Unbind it first."
 
 
+def test_all_that_is_in_the_way_is_told_at_once(place: Place) -> None:
+    bind_namespace(by=ADMIN, cluster=place.cluster, team=place.team, namespace="nlp-jobs")
+    admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
+    told = refusal(place.cluster)
+    for part in (
+        "agent of east is connected",
+        "1 namespace of east is bound",
+        "1 attempt may still have pods",
+    ):
+        assert part in told
+
+
 def test_not_while_pods_may_be_there_nor_while_the_history_has_what_ran_there(
     place: Place, away: Cluster
 ) -> None:

@@ -129,13 +129,13 @@ def ago(moment: str | None, now: datetime | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration such as `42 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    """Return a duration in its two largest units: `42 s`, `1 min 30 s`, `3 h 20 min`, `2 d 4 h`."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"
-    minutes = whole // 60
+    minutes, rest = divmod(whole, 60)
     if minutes < 60:
-        return f"{minutes} min"
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     if hours < 24:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"

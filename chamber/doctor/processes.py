@@ -14,7 +14,7 @@ from django.utils import timezone
 from agentlink import bindings, epochs, protocol
 from agentlink.models import AgentToken, Assignment, Cluster
 from agentlink.models.cluster import RESTORED_SHOWN_FOR
-from chamber import __version__, marks
+from chamber import __version__, marks, stores
 from chamber.doctor import bell
 from chamber.doctor.finding import Fact, Finding, seconds_text
 from chamber.models import Mark
@@ -64,6 +64,11 @@ def scheduler() -> Iterator[Finding]:
                 "The beat sends and a worker takes what it sends, but no cycle ends.",
                 "Look into the log of `chamber worker --queue scheduling`.",
             )
+        elif _is_connected(stores.worker_name("scheduling")) is False:  # of the beat `duties` tells
+            yield Finding(
+                f"{_since('run a cycle', looked_at, now)} No worker for cycles is connected to Redis.",
+                "Start `chamber worker --queue scheduling`, or look into its log.",
+            )
         return
     yield _silent("run a cycle", looked_at, now, queue=SCHEDULING, worker="scheduling")
 
@@ -99,7 +104,7 @@ def _part(part: str, consequence: str) -> Iterator[Finding]:
     """Return who is missing; where one process is all, the beat tells that it is not there."""
     if not settings.REDIS:
         return
-    last, now = _last_heard(part), _now()
+    last, now = marks.last_heard(part), _now()
     if last is None or now - last > marks.SILENT_AFTER:
         since = f" was heard for {seconds_text((now - last).total_seconds())}" if last else " runs"
         yield Finding(
@@ -111,15 +116,10 @@ def _part(part: str, consequence: str) -> Iterator[Finding]:
 def runs(part: str) -> bool:
     """Return whether a process of the part is known to run; False where the database cannot tell."""
     try:
-        last, now = _last_heard(part), _now()
+        last, now = marks.last_heard(part), _now()
     except DatabaseError:
         return False
     return last is not None and now - last <= marks.SILENT_AFTER
-
-
-def _last_heard(part: str) -> datetime | None:
-    rows = [at for name, at in Mark.objects.values_list("name", "at") if part in marks.parts_of(name)]
-    return max(rows, default=None)
 
 
 def agents() -> Iterator[Finding | Fact]:
@@ -188,6 +188,10 @@ def clusters() -> Iterator[Finding | Fact]:
             yield Finding(
                 f"An agent that comes with a token of the cluster {cluster.name} is refused: {cluster.refusal_now}",
                 "Put that agent right, or revoke the token that it has on the cluster's page.",
+            )
+        for node in cluster.nodes.filter(gone_at__isnull=True).exclude(problem="").order_by("name"):
+            yield Finding(
+                f"The node {node.name} of the cluster {cluster.name}: {node.problem}", "Mend that there."
             )
         if cluster.restored_now:
             yield _restored(cluster, now)
@@ -281,6 +285,12 @@ def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worke
             "Run this again in half a minute: by then beat and workers are back that waited for Redis.",
         )
     waiting = _waiting(queue)
+    if _is_connected(stores.BEAT_NAME if waiting else stores.worker_name(worker)) is False:
+        return Finding(
+            f"{since} Neither the beat nor a worker for {'cycles' if queue == SCHEDULING else 'duties'} is connected "
+            "to Redis.",
+            f"Start `chamber beat` and `chamber worker --queue {worker}`, or look into their logs.",
+        )
     if waiting:
         wait = plural(waiting, "waits", "wait")
         return Finding(
@@ -310,6 +320,15 @@ def _redis_up_seconds() -> float | None:
         with closing(bell.client()) as client:
             return float(client.info("server")["uptime_in_seconds"])
     except (redis.RedisError, KeyError):
+        return None
+
+
+def _is_connected(name: str) -> bool | None:
+    """Return whether a process of this name is connected to Redis; None where it does not tell."""
+    try:
+        with closing(bell.client()) as client:
+            return any(each.get("name") == name for each in client.client_list())
+    except redis.RedisError:
         return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from celery.beat import ScheduleEntry, Scheduler, Service
 from celery.schedules import schedule
 
+from chamber import stores
 from chamber.celery import app
 from chamber.serving.grace import Grace
 
@@ -18,6 +19,7 @@ LONGEST_SLEEP_SECONDS = 0.5
 
 def run(*, grace_seconds: int) -> int:
     """Beat until a signal; return the exit status."""
+    stores.name_connections(app, stores.BEAT_NAME)
     service = Service(app, max_interval=LONGEST_SLEEP_SECONDS, scheduler_cls=Steady, remote_control=False)
     Grace(service.stop, seconds=grace_seconds).install()
     service.start()

@@ -21,6 +21,7 @@ from gunicorn.glogging import Logger
 from gunicorn.workers.gthread import ThreadWorker
 
 from chamber.collecting import keep_what_is_loaded
+from chamber.words import count
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +34,9 @@ MARGIN_SECONDS = 2.0
 
 def serve(listener: socket.socket, *, workers: int, grace_seconds: int) -> None:
     """Serve until a signal; requests under way are finished within the grace. Ends the process."""
+    host, port = listener.getsockname()[:2]
     logger.info(
-        "The web part listens on %s port %d, with %d processes.", *listener.getsockname()[:2], workers
+        "The web part listens on %s port %d, with %s.", host, port, count(workers, "process", "processes")
     )
     patience = struct.pack("ll", CLIENT_SECONDS, 0)
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):

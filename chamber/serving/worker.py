@@ -10,6 +10,7 @@ from celery.worker import state
 from celery.worker.consumer import Consumer
 from django.db import connection
 
+from chamber import stores
 from chamber.celery import app
 from chamber.serving.grace import Grace
 
@@ -26,6 +27,7 @@ LEAVING_SECONDS = 1
 def run(*, queue: str, concurrency: int, grace_seconds: int) -> int:
     """Work until a signal; return the exit status. What is under way is finished first, within the grace."""
     warnings.simplefilter("ignore", SecurityWarning)  # about a user whom the container does not have
+    stores.name_connections(app, stores.worker_name(queue))
     worker = _Worker(
         app=app,
         hostname=f"{queue}@%h",

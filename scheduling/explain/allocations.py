@@ -5,7 +5,7 @@ plan, and so is in which pool's queue somebody waits of whom it tells.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ class PoolBar:
     """A pool as one stacked bar: `capacity_milli` counts every device, `unavailable_milli` what nobody can get.
 
     `slices` of its devices are no GPUs and count `slices_milli` of the capacity in sum. `waiting` counts the workloads
-    in its queue, and those that wait for it to be resumed or for its clusters to come back.
+    that are pending and not on hold; `not_queued` of them stand in no queue.
     """
 
     pool: Pool
@@ -65,6 +65,7 @@ class PoolBar:
     waiting: int = 0
     slices: int = 0
     slices_milli: int = 0
+    not_queued: int = 0
 
     @property
     def devices(self) -> str:
@@ -91,11 +92,16 @@ PoolSums = dict[UUID | None, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many workloads of a team and all below it wait in a pool's queue, and for how many milli-GPUs."""
+    """How many workloads of a team and all below it are pending and not on hold, and for how many milli-GPUs;
+    `not_queued` of them stand in no queue.
+    """
 
     workloads: int = 0
     milli: int = 0
+    not_queued: int = 0
 
+
+MOST_IDS = 1000
 
 NOT_DECIDED = "not-decided-yet"
 """Stands for the reason of those that no cycle has looked at."""
@@ -172,9 +178,9 @@ def pool_bars(user: "User | AnonymousUser", *, sums: Callable[[], PoolSums] | No
     if not pools:
         return []
     found = (sums or pool_sums)()
-    anywhere = found.get(None, {}).get("waiting", 0)
+    anywhere = found.get(None, {})
     bars = [PoolBar(pool, **found.get(pool.pk, {})) for pool in pools]
-    return [replace(bar, waiting=bar.waiting + anywhere) for bar in bars] if anywhere else bars
+    return [replace(bar, **{key: getattr(bar, key) + more for key, more in anywhere.items()}) for bar in bars]
 
 
 def pool_sums() -> PoolSums:
@@ -186,28 +192,34 @@ def pool_sums() -> PoolSums:
     found: PoolSums = {pool_id: asdict(use) for pool_id, use in uses.items()}
     for pool_id, devices in _devices().items():
         found.setdefault(pool_id, {}).update(devices)
-    for key, count in _waiting_by_pool().items():
-        found.setdefault(None if key is None else UUID(key), {})["waiting"] = count
+    waiting, not_queued = _waiting_by_pool()
+    for key, count in waiting.items():
+        sums = {"waiting": count, "not_queued": not_queued[key]}
+        found.setdefault(None if key is None else UUID(key), {}).update(sums)
     return found
 
 
-def _waiting_by_pool() -> Counter[str | None]:
-    """Return how many wait in which pool's queue, for it to be resumed, or for its clusters (2 queries).
+def _waiting_by_pool() -> tuple[Counter[str | None], Counter[str | None]]:
+    """Return how many are pending and not on hold for which pool, and how many of them stand in no queue (2 queries).
 
-    One that no cycle has looked at waits in each pool that it accepts; those that accept any stand under None.
+    One that waits in no pool's queue waits for each that it accepts; those that accept any stand under None.
     """
     last = last_cycle.last()
     since = newcomers.since(last)
-    counts = Counter[str | None]()
+    waiting, not_queued = Counter[str | None](), Counter[str | None]()
     for pool, queue in (last.content["queues"] if last else {}).items():
-        counts[pool] += sum(row[0] not in since.gone for row in queue)
-    for key, pool in last.shut_out() if last else ():
-        counts[pool] += key not in since.gone
+        waiting[pool] += sum(since.waits(row[0]) for row in queue)
+    for aside in last.set_aside() if last else ():
+        if since.waits(aside.workload, held=aside.held):
+            not_queued.update(_accepted(aside.pools))
     for row in since.came:
         if not row.held:
-            accepted: list[str | None] = [*row.pools] or [None]
-            counts.update(accepted)
-    return counts
+            waiting.update(_accepted(row.pools))
+    return waiting + not_queued, not_queued
+
+
+def _accepted(pools: Sequence[str] | None) -> Sequence[str | None]:
+    return pools or (None,)
 
 
 def team_bars(
@@ -247,9 +259,9 @@ def team_bars(
 
 
 def _waiting_by_team(last: last_cycle.LastCycle | None, pool: Pool) -> dict[str, Waiting]:
-    """Return who waits in the pool's queue, for it to be resumed, or for its clusters, by team with all below it.
+    """Return who is pending for the pool and not on hold, by team with all below it.
 
-    2 queries; 1 more while no cycle ends, or where some wait outside the queue.
+    2 queries; 1 more while no cycle ends, or where some stand in no queue.
     """
     since, key = newcomers.since(last), str(pool.pk)
     here = [row for row in since.of_pool(key) if not row.held]
@@ -259,21 +271,34 @@ def _waiting_by_team(last: last_cycle.LastCycle | None, pool: Pool) -> dict[str,
     for team, (workloads, gpus) in told.items():
         counts[team] += workloads
         milli[team] += gpus
-    gone = set(last.queue(key)) & since.gone if last is not None else set()
-    outside = {row for row, of in last.shut_out() if of == key} - since.gone if last is not None else set()
-    columns = ("id", "team__path", "pods", "gpu_milli", "gpu_types")
-    others = Workload.objects.filter(pk__in=gone | outside).values_list(*columns) if gone | outside else ()
+    gone = {row for row in last.queue(key) if not since.waits(row)} if last is not None else set()
+    aside = last.outside(key) if last is not None else []
+    outside = {row.workload for row in aside if since.waits(row.workload, held=row.held)}
     signs = dict.fromkeys(gone, -1) | dict.fromkeys(outside, 1)
-    steps = [
-        (path, signs[str(pk)], signs[str(pk)] * newcomers.size_milli(*asked)) for pk, path, *asked in others
-    ]
+    steps = [(path, signs[pk], signs[pk] * size, pk in outside) for pk, path, size in _sizes(signs.keys())]
     came = _paths({row.team_id for row in here})
-    steps += [(came[row.team_id], 1, row.milli) for row in here]
-    for path, step, change in steps:
+    steps += [(came[row.team_id], 1, row.milli, False) for row in here]
+    not_queued = Counter[str]()
+    for path, step, change, is_aside in steps:
         for team in path.strip("/").split("/"):
             counts[str(UUID(team))] += step
             milli[str(UUID(team))] += change
-    return defaultdict(Waiting, {team: Waiting(counts[team], max(0, milli[team])) for team in counts})
+            not_queued[str(UUID(team))] += is_aside
+    return defaultdict(
+        Waiting, {team: Waiting(counts[team], max(0, milli[team]), not_queued[team]) for team in counts}
+    )
+
+
+def _sizes(workloads: Set[str]) -> Iterator[tuple[str, str, int]]:
+    """Yield these workloads with the paths of their teams and what they ask for in milli-GPUs: 1 query for
+    each thousand of them, as a database takes only so many ids.
+    """
+    columns = ("id", "team__path", "pods", "gpu_milli", "gpu_types")
+    rows = Workload.objects.order_by().values_list(*columns)
+    ids = sorted(workloads)
+    for start in range(0, len(ids), MOST_IDS):
+        for pk, path, *asked in rows.filter(pk__in=ids[start : start + MOST_IDS]):
+            yield str(pk), path, newcomers.size_milli(*asked)
 
 
 def _paths(teams: set[UUID]) -> dict[UUID, str]:

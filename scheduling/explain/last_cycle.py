@@ -4,14 +4,26 @@ The process that ran the cycle has it at once; others read its row when they see
 """
 
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import datetime
 from functools import cached_property
+from typing import NamedTuple
 
 from scheduling import engine
 from scheduling.explain import stored_plan
 from scheduling.explain.plan_text import Names
 from scheduling.models import Cycle
+
+
+class Aside(NamedTuple):
+    """A workload that waits in no queue: for which pools (None: for any), and whether it is on hold. `anywhere`: what
+    it waits for is of no one pool.
+    """
+
+    workload: str
+    pools: Sequence[str] | None
+    held: bool
+    anywhere: bool
 
 
 class LastCycle:
@@ -50,19 +62,23 @@ class LastCycle:
         """Return who waits in a pool's queue, in its order."""
         return [row[0] for row in self.content["queues"].get(pool, [])]
 
-    def outside(self, pool: str) -> list[str]:
-        """Return who accepts the pool, but waits for something else before he joins its queue."""
-        accepts = self.content["accepts"]
-        anywhere = [row[0] for row in self.content["aside"].get("", [])]
-        here = [key for key in anywhere if accepts[key] is None or pool in accepts[key]]
-        return [row[0] for row in self.content["aside"].get(pool, [])] + here
+    def outside(self, pool: str) -> list[Aside]:
+        """Return the workloads that wait for the pool in no queue, those that wait for it alone first."""
+        here = [row for row in self.set_aside() if not row.pools or pool in row.pools]
+        return sorted(here, key=lambda row: row.anywhere)
 
-    def shut_out(self) -> list[tuple[str, str]]:
-        """Return who waits for a pool that is paused, or whose clusters are away, and for which."""
-        reasons = self.content["reasons"]
-        numbers = {number for number, reason in enumerate(reasons) if reason[0] in SHUT_OUT}
-        aside = self.content["aside"].items() if numbers else ()
-        return [(row[0], pool) for pool, rows in aside for row in rows if row[1] in numbers]
+    def set_aside(self) -> Iterator[Aside]:
+        """Yield the workloads that wait in no queue."""
+        accepts = self.content["accepts"]
+        for pool, rows in self.content["aside"].items():
+            for key, reason, *_ in rows:
+                pools = [pool] if pool else accepts[key]
+                yield Aside(key, pools, held=reason in self._held, anywhere=not pool)
+
+    @cached_property
+    def _held(self) -> Set[int]:
+        reasons = enumerate(self.content["reasons"])
+        return {number for number, reason in reasons if reason[0] == engine.ReasonCode.HELD}
 
     def told(self, workloads: Set[str]) -> set[str]:
         """Return those of these workloads of which it tells how they wait."""
@@ -103,9 +119,6 @@ class LastCycle:
         """The teams after the plan, by (team, pool)."""
         return {(row[0], row[1]): engine.TeamFigures(*row) for row in self.content["teams"]}
 
-
-SHUT_OUT = {engine.ReasonCode.POOL_PAUSED, engine.ReasonCode.CLUSTER_OFFLINE}
-"""Why one waits for a pool that would take it, without standing in its queue."""
 
 _lock = threading.Lock()
 _kept: LastCycle | None = None

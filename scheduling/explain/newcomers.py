@@ -46,11 +46,17 @@ def size_milli(pods: int, gpu_milli: int | None, gpu_types: Sequence[str]) -> in
 class Since:
     """What the tables say otherwise than the last plan: who came, the first first, and who of its waits has gone.
 
-    `gone` is read only while no cycle ends.
+    `gone`, and who is on hold now, are read only while no cycle ends.
     """
 
     came: Sequence[Newcomer] = ()
     gone: Set[str] = frozenset()
+    held: Set[str] | None = None
+
+    def waits(self, workload: str, *, held: bool = False) -> bool:
+        """Return whether one that the plan tells of is pending still, and not on hold; `held` as the plan says."""
+        on_hold = held if self.held is None else workload in self.held
+        return not on_hold and workload not in self.gone
 
     def of_pool(self, pool: str) -> list[Newcomer]:
         """Return those who came and accept the pool."""
@@ -69,4 +75,5 @@ def since(last: LastCycle | None) -> Since:
     there = {str(row.id) for row in rows}
     told = last.told(there) if last is not None else set()
     gone = last.everyone - there if last is not None and undecided else frozenset[str]()
-    return Since([row for row in rows if str(row.id) not in told], gone)
+    held = frozenset(str(row.id) for row in rows if row.held) if undecided else None
+    return Since([row for row in rows if str(row.id) not in told], gone, held)

@@ -10,7 +10,9 @@ from django.utils import timezone
 from agentlink.models import Assignment, BoundNamespace, Cluster
 from chamber.words import clock_time
 from scheduling import engine
+from scheduling.explain import silence
 from scheduling.explain.explanation import Explanation
+from scheduling.explain.silence import DEAF, START_LIVE
 from workloads.models import Status, Workload
 from workloads.models.workload import ADMITTED
 from workloads.reasons import PLAN_QUOTA, while_kept
@@ -26,7 +28,10 @@ def in_silent_clusters(workloads: Sequence[Workload]) -> dict[UUID, Explanation]
         return {}
     silent = Cluster.objects.silent(timezone.now()).filter(assignments__attempt__open_for__in=admitted)
     rows = silent.values_list("assignments__attempt__open_for", "name", "last_seen_at")
-    return {pk: _not_heard(admitted[pk], name, seen) for pk, name, seen in rows if seen is not None}
+    deaf = silence.look().deaf
+    return {
+        pk: _not_heard(admitted[pk], name, seen, deaf=deaf) for pk, name, seen in rows if seen is not None
+    }
 
 
 def pods_begin(workloads: Sequence[Workload]) -> dict[UUID, Explanation]:
@@ -101,18 +106,18 @@ def _of_pods(
     return Explanation(PODS_BEGIN, words, kind, next_step=step, level=cluster)
 
 
-def _not_heard(workload: Workload, cluster: str, seen: datetime) -> Explanation:
-    """Return what can be said of one whose cluster was last heard then."""
+def _not_heard(workload: Workload, cluster: str, seen: datetime, *, deaf: bool) -> Explanation:
+    """Return what can be said of one whose cluster was last heard then; `deaf`: agents have nothing to connect to."""
+    act = START_LIVE if deaf else f"Ask an operator to look after the cluster {cluster}"
+    why = DEAF if deaf else "Its agent is not heard either while the cluster's API server is away."
     last_seen = f"the cluster {cluster}, which was last seen {clock_time(seen)}"
     if workload.status == Status.QUEUED:
         sentence = f"Its GPUs are in {last_seen}."
-        next_step = "Ask an operator to look after the cluster's agent: the pods are created when it is back."
+        next_step = f"{act}: the pods are created once its agent is heard again. {why}"
         eta = "not known: nobody can tell when the cluster is back"
     else:
         sentence = f"Its pods are in {last_seen}; what it does since is not known."
-        next_step = (
-            "Ask an operator to look after the cluster's agent: once it is back, all that happened is told."
-        )
+        next_step = f"{act}: once its agent is heard again, all that happened is told. {why}"
         eta = ""
     return Explanation(
         code=engine.ReasonCode.CLUSTER_OFFLINE.value,

@@ -62,13 +62,16 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class QueuePage:
-    """A part of a pool's queue. `waiting` counts those in it, `outside` those who wait for something else first."""
+    """A part of a pool's queue. `waiting` counts those that are pending and not on hold, `outside` those of them that
+    stand in no queue, `held` those on hold, which are listed too.
+    """
 
     pool: Pool
     rows: list[QueueRow]
     kept: list[Kept]
     waiting: int
     outside: int
+    held: int
     first: int
     before: str | None
     after: str | None
@@ -78,8 +81,11 @@ class QueuePage:
         """Which part of the queue this is."""
         if not self.rows:
             return ""
-        shown = f"{self.first + 1:,} to {self.first + len(self.rows):,} of {self.waiting + self.outside:,} waiting"
-        return f"{shown}; {self.outside:,} of them not in the queue" if self.outside else shown
+        shown = f"{self.first + 1:,} to {self.first + len(self.rows):,} of {self.waiting + self.held:,}"
+        aside = f", {self.outside:,} of them not in the queue" if self.outside else ""
+        if self.held:
+            return f"{shown}: {self.waiting:,} waiting{aside}; {self.held:,} on hold"
+        return f"{shown} waiting{aside}"
 
 
 def pool_for(user: "User | AnonymousUser", slug: str | None) -> Pool | None:
@@ -116,14 +122,17 @@ def read_queue(user: "User | AnonymousUser", pool: Pool, *, cursor: str = "") ->
     found = Workload.objects.filter(pk__in=shown, status=Status.PENDING).select_related("team", "owner")
     by_id = {row.pk: row for row in found}
     rows = _rows([by_id[key] for key in shown if key in by_id], user, last)
-    queued = [row for row in last.queue(key) if row not in since.gone] if last else []
-    waiting = len(queued) + sum(not row.held for row in came)
+    queued = sum(map(since.waits, last.queue(key))) if last else 0
+    aside = last.outside(key) if last else []
+    outside = sum(since.waits(row.workload, held=row.held) for row in aside)
+    waiting = queued + outside + sum(not row.held for row in came)
     return QueuePage(
         pool=pool,
         rows=rows,
         kept=_kept(last, pool, user) if last else [],
         waiting=waiting,
-        outside=len(waits) - waiting,
+        outside=outside,
+        held=len(waits) - waiting,
         first=first,
         before=str(max(0, first - PAGE)) if first else None,
         after=str(first + PAGE) if first + PAGE < len(waits) else None,
@@ -138,7 +147,7 @@ def is_cursor(text: str) -> bool:
 def _waits(last: LastCycle, pool: Pool) -> list[str]:
     """Return who waits here: the queue in its order, then those whom something keeps out of it."""
     key = str(pool.pk)
-    return last.queue(key) + last.outside(key)
+    return last.queue(key) + [row.workload for row in last.outside(key)]
 
 
 def _rows(

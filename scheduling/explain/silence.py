@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agentlink.models import Assignment, Cluster
+from chamber import marks
 from chamber.words import clock_time
 from scheduling.models import Turn
 from teams.permissions import Permission, may_anywhere
@@ -33,6 +34,8 @@ KEPT_SECONDS = 1.0
 TOPIC = "silence"
 """What open pages watch to be told that a silence began or ended; `chamber.live.hub` announces it."""
 CALL_AN_OPERATOR = "Ask an operator to look after it: `chamber doctor` says what is wrong."
+DEAF = "No process of the part live runs, to which agents connect."
+START_LIVE = "Ask an operator to start `chamber serve --part live`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,18 @@ class SilentCluster:
 class Silence:
     """What is not known now. `undecided`: no cycle has ended since `since`, or ever where that is None.
 
-    `waiting` counts all Pending workloads then. `clusters` are those with work on them, by name.
+    `waiting` counts those that are pending and not on hold then. `clusters` are those with work on them, by name.
+    `deaf`: a cluster is not heard, and no process runs to which agents connect.
     """
 
     undecided: bool = False
     since: datetime | None = None
     waiting: int = 0
     clusters: tuple[SilentCluster, ...] = ()
+    deaf: bool = False
 
     def __bool__(self) -> bool:
-        return self.undecided or bool(self.clusters)
+        return self.undecided or self.deaf or bool(self.clusters)
 
     @property
     def scheduler(self) -> str:
@@ -79,7 +84,7 @@ _kept: tuple[float, Silence] | None = None
 
 
 def look() -> Silence:
-    """Return what is not known now (one query, three where all is silent; none within a second of the last)."""
+    """Return what is not known now (one query, four where all is silent; none within a second of the last)."""
     global _kept  # noqa: PLW0603 - one per process
     kept = _kept
     if kept is not None and time.monotonic() < kept[0]:
@@ -93,8 +98,8 @@ def look() -> Silence:
 def told_to(user: "User | AnonymousUser") -> Silence:
     """Return what is not known now, as somebody may read it: of clusters, members of the organisation only."""
     found = look()
-    if (found.clusters or found.waiting) and not may_anywhere(user, Permission.VIEW_TEAM):
-        return replace(found, clusters=(), waiting=0)
+    if (found.clusters or found.waiting or found.deaf) and not may_anywhere(user, Permission.VIEW_TEAM):
+        return replace(found, clusters=(), waiting=0, deaf=False)
     return found
 
 
@@ -110,19 +115,23 @@ def mark() -> str:
 
 
 def _read() -> Silence:
-    rows = Turn.objects.filter(pk=1).annotate(read_at=Now(), silent=Exists(_silent()))
-    row = rows.values_list("looked_at", "read_at", "silent").first()
+    away = Cluster.objects.silent(timezone.now()).filter(released_at__isnull=True)
+    rows = Turn.objects.filter(pk=1).annotate(read_at=Now(), silent=Exists(_silent()), away=Exists(away))
+    row = rows.values_list("looked_at", "read_at", "silent", "away").first()
     if row is None:  # nobody has ever decided, so no cluster has anything to run
         return Silence(undecided=True, waiting=_waiting())
-    looked_at, read_at, silent = row
+    looked_at, read_at, silent, away_now = row
     undecided = looked_at is None or read_at - looked_at >= UNDECIDED_AFTER
     clusters = _clusters() if silent else ()
-    return Silence(True, looked_at, _waiting(), clusters) if undecided else Silence(clusters=clusters)
+    deaf = away_now and not marks.is_reachable()
+    if undecided:
+        return Silence(True, looked_at, _waiting(), clusters, deaf)
+    return Silence(clusters=clusters, deaf=deaf)
 
 
 def _waiting() -> int:
     """Return how many wait: open pages are told when it changes, which else the next cycle would do (1 query)."""
-    return Workload.objects.filter(status=Status.PENDING).count()
+    return Workload.objects.filter(status=Status.PENDING, held=False).count()
 
 
 def _silent() -> "ClusterQuerySet":

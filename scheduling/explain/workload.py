@@ -16,7 +16,7 @@ from scheduling.explain.explanation import Explanation, kind_of, label_inside
 from scheduling.explain.last_cycle import LastCycle
 from scheduling.explain.placed import NOTHING, PODS_BEGIN, in_silent_clusters, pods_begin
 from scheduling.explain.reader import Reader, called
-from scheduling.explain.silence import CALL_AN_OPERATOR, Silence
+from scheduling.explain.silence import CALL_AN_OPERATOR, DEAF, START_LIVE, Silence
 from teams.permissions import Permission, may
 from workloads import advice, dependencies
 from workloads.actions import is_controlled_by
@@ -280,6 +280,9 @@ def _told(workload: Workload, explanation: Explanation | None, unknown: Silence)
     """Return an explanation as it may be told while no cycle ends: no start is promised then."""
     if explanation is None or explanation.code == HELD.code:
         return explanation
+    if unknown.deaf and explanation.code == engine.ReasonCode.CLUSTER_OFFLINE:
+        step = f"{START_LIVE}: the agents connect again by themselves."
+        explanation = replace(explanation, sentence=f"{explanation.sentence} {DEAF}", next_step=step)
     if not unknown.undecided or workload.status != Status.PENDING:
         return explanation
     if explanation is NOT_LOOKED_AT:

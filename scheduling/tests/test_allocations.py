@@ -1,18 +1,22 @@
 """Bars of pools and teams, from the tables."""
 
+from datetime import timedelta
+
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agentlink.models import Cluster, Device, Node
 from scheduling.cycle.cycle import run_cycle
 from scheduling.explain.allocations import TeamBar, pool_bars, queue_by_reason, team_bars
+from scheduling.explain.queue import read_queue
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import pods_gone, run_pods
 from teams.capacity import capacity_milli
 from teams.permissions import roles_by_path
 from workloads import known
-from workloads.models import Attempt
+from workloads.models import Attempt, Workload
 from workloads.tests.factories import make_workload
 
 
@@ -116,7 +120,8 @@ def test_a_team_counts_what_is_below_it_and_bursts_beyond_its_own_guarantee(acme
     assert (production.use.elastic_milli, production.use.burst_milli) == (4_000, 4_000)
     assert (root.use.elastic_milli, root.use.burst_milli) == (4_000, 4_000)
     assert (production.limits.guarantee_milli, root.limits.guarantee_milli) == (4_000, 12_000)
-    assert bars["research"].waiting.workloads == 0  # a pod of 8 GPUs fits no node of 4
+    # A pod of 8 GPUs fits no node of 4, so it stands in no queue.
+    assert (bars["research"].waiting.workloads, bars["research"].waiting.not_queued) == (1, 1)
 
 
 def test_who_waits_is_counted_for_the_team_and_all_above_it(acme: Acme) -> None:
@@ -145,11 +150,11 @@ def test_who_waits_for_a_paused_pool_is_counted_in_it(acme: Acme) -> None:
 
     (pool,) = pool_bars(acme.admin)
 
-    assert pool.waiting == 2
+    assert (pool.waiting, pool.not_queued) == (5, 5)
     told = {row.code: row.count for row in queue_by_reason(acme.admin)}
     assert (told["pool-paused"], told["larger-than-any-node"]) == (2, 3)
     waiting = {slug: (bar.waiting.workloads, bar.waiting.milli) for slug, bar in bars_by_team(acme).items()}
-    assert waiting == {"acme": (2, 8_000), "research": (2, 8_000), "production": (0, 0)}
+    assert waiting == {"acme": (5, 32_000), "research": (5, 32_000), "production": (0, 0)}
 
 
 def test_who_waits_for_clusters_that_are_away_is_counted_in_their_pool(acme: Acme) -> None:
@@ -164,12 +169,34 @@ def test_who_waits_for_clusters_that_are_away_is_counted_in_their_pool(acme: Acm
 
     (pool,) = pool_bars(acme.admin)
 
-    assert pool.waiting == 2
+    assert (pool.waiting, pool.not_queued) == (3, 3)
     assert {row.code: row.count for row in queue_by_reason(acme.admin)}["cluster-offline"] == 2
     waiting = {slug: (bar.waiting.workloads, bar.waiting.milli) for slug, bar in bars_by_team(acme).items()}
-    assert waiting == {"acme": (2, 8_000), "research": (2, 8_000), "production": (0, 0)}
+    assert waiting == {"acme": (3, 16_000), "research": (3, 16_000), "production": (0, 0)}
     running.refresh_from_db()
     assert running.is_open
+
+
+def test_every_place_counts_the_same_that_wait_whatever_they_wait_for(acme: Acme, client: Client) -> None:
+    make_workload(acme.production, acme.outsider, held=True)
+    make_workload(acme.research, acme.owner, backoff_until=timezone.now() + timedelta(hours=1))
+    make_workload(acme.research, acme.owner, gpu_milli=8000, pool_choice=[str(acme.pool.pk)])
+    for _ in range(2):
+        make_workload(acme.research, acme.owner, gpu_milli=1000)
+    Node.objects.update(gone_at=timezone.now())
+    run_cycle()
+
+    (pool,) = pool_bars(acme.admin)
+    queue = read_queue(acme.admin, acme.pool)
+    root = bars_by_team(acme)["acme"].waiting
+
+    pending = Workload.objects.filter(status="pending", held=False).count()
+    assert pending == pool.waiting == queue.waiting == root.workloads == 4
+    assert pool.not_queued == queue.outside == root.not_queued
+    assert (queue.held, len(queue.rows)) == (1, 5)
+    client.force_login(acme.admin)
+    overview = client.get(reverse("chamber:overview")).content.decode()
+    assert f"4 waiting, {pool.not_queued} of them not in the queue" in overview
 
 
 def test_reasons_are_counted_only_of_workloads_that_the_viewer_may_see(acme: Acme) -> None:

@@ -102,7 +102,7 @@ def test_fifty_are_shown_and_the_rest_on_the_next_page(acme: Acme, client: Clien
 
     assert first.count("<tr data-key") == 50
     assert second.count("<tr data-key") == 4
-    assert "51 to 54 of 54 waiting; 54 of them not in the queue<" in second.replace("</", "<")
+    assert "51 to 54 of 54: 53 waiting, 53 of them not in the queue; 1 on hold<" in second.replace("</", "<")
     assert "the-held-one" in first + second
 
 

@@ -8,8 +8,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
+from pytest_django.fixtures import Settings
 
 from agentlink.models import Cluster
+from chamber import marks
 from scheduling.cycle import cycle, lease
 from scheduling.cycle.cycle import run_cycle
 from scheduling.explain import silence
@@ -120,15 +122,15 @@ def test_who_waits_is_counted_from_the_tables_while_nothing_is_decided(acme: Acm
     make_workload(acme.production, acme.outsider, slug="on-hold", held=True)
 
     [pool] = pool_bars(acme.admin)
-    assert pool.waiting == 2
+    assert (pool.waiting, pool.not_queued) == (3, 1)
     bars = {bar.team.slug: bar.waiting for bar in team_bars(acme.admin, acme.pool)}
-    assert (bars["research"].workloads, bars["research"].milli) == (1, 4_000)
+    assert (bars["research"].workloads, bars["research"].milli) == (2, 16_000)
     assert (bars["production"].workloads, bars["production"].milli) == (1, 2_000)
-    assert bars["acme"].workloads == 2
+    assert bars["acme"].workloads == 3
     reasons = {row.code: row.count for row in queue_by_reason(acme.admin)}
     assert reasons["not-decided-yet"] == 2
     queue = read_queue(acme.admin, acme.pool)
-    assert (queue.waiting, queue.outside) == (2, 2)
+    assert (queue.waiting, queue.outside, queue.held) == (3, 1, 1)
     assert [row.workload.slug for row in queue.rows if row.workload][-2:] == ["undecided", "on-hold"]
     assert gone.slug not in [row.workload.slug for row in queue.rows if row.workload]
 
@@ -144,6 +146,22 @@ def test_who_was_shut_out_and_has_gone_since_is_not_counted_while_nothing_is_dec
     assert pool.waiting == 1
     bars = {bar.team.slug: bar.waiting for bar in team_bars(acme.admin, acme.pool)}
     assert (bars["research"].workloads, bars["research"].milli) == (1, 4_000)
+
+
+def test_holds_of_the_tables_count_while_nothing_is_decided(acme: Acme) -> None:
+    Cluster.objects.update(connected=False)
+    waits, on_hold = (make_workload(acme.research, acme.owner, held=held) for held in (False, True))
+    run_cycle()
+    no_cycle_ends()
+    Workload.objects.filter(pk=on_hold.pk).update(held=False)
+
+    def told() -> tuple[int, int]:
+        [pool] = pool_bars(acme.admin)
+        return pool.waiting, read_queue(acme.admin, acme.pool).waiting
+
+    assert told() == (2, 2)
+    Workload.objects.filter(pk=waits.pk).update(held=True)
+    assert told() == (1, 1)
 
 
 def test_one_that_no_cycle_has_looked_at_waits_in_the_pools_that_it_accepts(acme: Acme) -> None:
@@ -240,6 +258,37 @@ def test_a_cluster_without_work_is_silent_for_nobody(acme: Acme) -> None:
     run_cycle()
     falls_silent(acme.cluster)
     assert not silence.look()
+
+
+def test_no_agent_is_blamed_while_nothing_runs_to_which_agents_connect(
+    acme: Acme, client: Client, settings: Settings
+) -> None:
+    runs = make_workload(acme.research, acme.owner, gpu_milli=4000)
+    run_cycle()
+    falls_silent(acme.cluster)
+    Cluster.objects.update(connected=False)
+    waits = make_workload(acme.research, acme.owner)
+    run_cycle()
+    runs.refresh_from_db()
+
+    def steps() -> list[str]:
+        silence.forget()
+        settings.REDIS = "redis://nobody.invalid/0"  # else one process is all parts
+        unknown = silence.look()
+        settings.REDIS = ""
+        silence._kept = (float("inf"), unknown)
+        told = [explaining.explain(Workload.objects.get(pk=each.pk), acme.owner) for each in (runs, waits)]
+        return [reason.next_step for reason in told if reason is not None]
+
+    told = steps()
+    assert len(told) == 2
+    assert all(step.startswith(silence.START_LIVE) for step in told)
+    client.force_login(acme.admin)
+    assert "chamber serve --part live" in body(client, "chamber:overview")
+    marks.part_lives("live", now=timezone.now())
+    running, pending = steps()
+    assert running.startswith("Ask an operator to look after the cluster east: ")
+    assert pending == "Ask an admin to reconnect them."
 
 
 def test_of_work_in_a_silent_cluster_pages_say_when_it_was_last_seen(acme: Acme, client: Client) -> None:

@@ -69,4 +69,5 @@ def test_a_workload_that_no_plan_knows_has_no_wait() -> None:
 
     assert last.waits.get("nobody") is None
     assert last.placed("nobody") is None
-    assert last.queue("nowhere") == last.outside("nowhere") == []
+    assert last.queue("nowhere") == []
+    assert last.outside("nowhere") == []

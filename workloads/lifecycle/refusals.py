@@ -12,7 +12,7 @@ from teams.actors import Actor
 from workloads import reasons
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import lock
-from workloads.models import Attempt, EndReason, EventKind, Status, Workload
+from workloads.models import Attempt, EndReason, Event, EventKind, Status, Workload
 
 MOST_LASTING = 8
 """So many refusals in a row that do not pass by themselves put a workload on hold: with the pauses between them that
@@ -31,26 +31,34 @@ class InARow(NamedTuple):
 
 
 def in_a_row(workload_ids: Iterable[UUID]) -> dict[UUID, InARow]:
-    """Return how often workloads were refused, those that were (1 query); an attempt that is open does not count."""
+    """Return how often workloads were refused, those that were (1 query); an attempt that is open does not count, nor
+    does one before somebody had the workload tried anew.
+    """
     ended_otherwise = (
         Attempt.objects.filter(workload=OuterRef("workload"))
         .exclude(end_reason__in=("", EndReason.REFUSED))
         .order_by("-number")
     )
     since = Coalesce(Subquery(ended_otherwise.values("number")[:1]), 0)
-    refused = Attempt.objects.filter(
+    anew = Event.objects.filter(workload=OuterRef("workload"), kind=EventKind.RELEASED, data__anew=True)
+    tried = Attempt.objects.filter(
         workload__in=list(workload_ids), end_reason=EndReason.REFUSED, number__gt=since
     ).order_by()
+    tried = tried.annotate(anew_at=Subquery(anew.order_by("-sequence").values("at")[:1]))
+    refused = tried.filter(Q(anew_at=None) | Q(ended_at__gt=F("anew_at")))
     lasting = Count("pk", filter=Q(end_detail__code__in=sorted(reasons.LASTING)))
     staying = Count("pk", filter=~Q(end_detail__code__in=sorted(reasons.PASSING)))
     rows = refused.values("workload").annotate(refused=Count("pk"), lasting=lasting, staying=staying)
     return {row["workload"]: InARow(row["refused"], row["lasting"], row["staying"]) for row in rows}
 
 
-def try_again_many(ids: Iterable[UUID], *, by: Actor, at: datetime, why: str) -> set[UUID]:
+def try_again_many(
+    ids: Iterable[UUID], *, by: Actor, at: datetime, why: str, anew: bool = False
+) -> set[UUID]:
     """Let waiting workloads that their cluster refused start at once; return the ids of those that were.
 
     They keep how often they were refused: those that were put on hold for it are so again after the next refusal.
+    `anew`: somebody mended them, so it is counted anew.
     """
     looked_at = lock(ids).values()
     refused = Workload.objects.filter(pk__in=[row.pk for row in looked_at], reason__kind=reasons.REFUSED)
@@ -63,6 +71,7 @@ def try_again_many(ids: Iterable[UUID], *, by: Actor, at: datetime, why: str) ->
         held=False, backoff_until=None, reason={}, reason_code="", version=F("version") + 1
     )
     for row in rows:
-        journal.add(row, EventKind.RELEASED, f"Tried again: {why}", data={"status": row.status})
+        data = {"status": row.status, **({"anew": True} if anew else {})}
+        journal.add(row, EventKind.RELEASED, f"Tried again: {why}", data=data)
     journal.write(ring=True)
     return waiting

@@ -128,6 +128,22 @@ async def test_two_workloads_share_a_device_and_the_last_one_takes_the_claim_alo
     assert await no_claims(namespace)
 
 
+async def test_a_device_is_free_again_when_all_that_share_it_end_at_once(namespace: Namespace) -> None:
+    (node,), settings = await asyncio.to_thread(prepare, namespace, 1)
+    both = [work(*pods_on((node, (2,)), share=500)) for _ in range(2)]
+    async with agent_of(namespace, settings=settings) as agent:
+        await reported(agent, bool)
+        await agent.begin(*both)
+        for each in both:
+            await agent.until(each, Phase.RUNNING)
+        await asyncio.gather(*(agent.stop(each) for each in both))
+        for each in both:
+            await agent.until(each, Phase.GONE)
+        await asyncio.gather(*(agent.forgotten(each) for each in both))
+        assert await no_claims(namespace)
+        await reported(agent, lambda nodes: foreign(nodes[node]) == [], 10)
+
+
 async def test_a_share_of_a_device_that_another_namespace_has_is_refused_with_the_reason(
     namespace: Namespace, control_plane: Path
 ) -> None:

@@ -289,6 +289,15 @@ def test_a_pod_of_another_namespace_is_not_chambers_whomever_it_names_as_its_own
     assert not seen.attempts.owns("elsewhere", "uid-train")
 
 
+def test_nodes_are_looked_at_when_a_job_comes_or_goes_also_without_its_pods() -> None:
+    seen = Seen()
+    seen.attempts.take_job("ns/train", None, job(0))
+    came = seen.nodes[:]
+    seen.attempts.forget(ATTEMPT)
+    seen.attempts.take_job("ns/train", job(0), None)
+    assert (set(came), len(seen.nodes)) == ({"n0"}, 2)
+
+
 def test_a_forgotten_job_leaves_nothing_when_it_goes() -> None:
     seen = Seen()
     seen.attempts.take_job("ns/train", None, job(0))

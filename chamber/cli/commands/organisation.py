@@ -7,6 +7,7 @@ import click
 from chamber.cli.client import Client, Json, connect
 from chamber.cli.columns import slices
 from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show
+from chamber.cli.some import limit_options, one_more, show_some
 from chamber.cli.status import Exit, Failure
 from chamber.words import nearest
 
@@ -28,6 +29,7 @@ TEAMS = [
     Column("Entitlement", lambda row: row["entitlement"], number=True),
     Column("Ceiling", lambda row: "no limit" if row["ceiling"] is None else row["ceiling"], number=True),
     Column("Waiting", lambda row: row["waiting"], number=True),
+    Column("Not queued", lambda row: row["not_queued"], number=True),
     Column("Waiting for", lambda row: row["waiting_for"], number=True, wide=True),
 ]
 
@@ -90,8 +92,8 @@ def _once(rows: Sequence[Row]) -> list[Row]:
 POOLS = [
     Column("Pool", lambda pool: pool["slug"]),
     Column("Name", lambda pool: pool["name"], wide=True),
-    Column("Capacity", lambda pool: pool["capacity"], number=True),
-    Column("Slices", slices, number=True),
+    Column("Capacity", lambda pool: pool["figures"]["capacity"], number=True),
+    Column("Slices", lambda pool: slices(pool["figures"]), number=True),
     Column("Guaranteed", lambda pool: pool["guaranteed"], number=True),
     Column("Reserved", lambda pool: pool["figures"]["reserved"], number=True, wide=True),
     Column("Elastic", lambda pool: pool["figures"]["elastic"], number=True, wide=True),
@@ -100,6 +102,7 @@ POOLS = [
     Column("Idle", lambda pool: pool["figures"]["idle"], number=True),
     Column("Unavailable", lambda pool: pool["figures"]["unavailable"], number=True),
     Column("Waiting", lambda pool: pool["figures"]["waiting"], number=True),
+    Column("Not queued", lambda pool: pool["figures"]["not_queued"], number=True),
     Column("State", lambda pool: "paused" if pool["paused"] else "open"),
     Column("Warning", lambda pool: pool["warning"], wide=True),
 ]
@@ -138,15 +141,19 @@ QUEUE = [
 
 
 @click.command()
-@click.option("--pool", help="The pool; else the organisation's first.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.argument("named_pool", metavar="[POOL]", default="")
+@click.option("--pool", help="The pool, as the argument; else the organisation's first.")
+@limit_options
 @output_option
-def queue(pool: str | None, limit: int, form: Form) -> None:
+def queue(named_pool: str, pool: str | None, limit: int | None, form: Form) -> None:
     """Show a pool's queue in order, with reasons.
 
     Of workloads that you may not see, only what anybody may know is shown.
     """
+    if named_pool and pool and named_pool != pool:
+        raise Failure(f"Two pools are named: {named_pool!r} and, by --pool, {pool!r}. Name one.", Exit.USAGE)
+    pool = pool or named_pool
     with connect() as client:
-        rows = list(client.rows("queue/", {"pool": pool} if pool else {}, limit=limit))
-    named = [row for row in rows if row["workload"]]
-    show(named if form is Form.NAME else rows, form, QUEUE, name="workload", empty="Nothing waits.")
+        rows = list(client.rows("queue/", {"pool": pool} if pool else {}, limit=one_more(limit)))
+    named = [row for row in rows if row["workload"] or form is not Form.NAME]
+    show_some(named, form, QUEUE, limit=limit, name="workload", empty="Nothing waits.")

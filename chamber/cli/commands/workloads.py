@@ -8,6 +8,7 @@ import click
 from chamber.cli.client import connect, segment
 from chamber.cli.columns import WORKLOAD, WORKLOADS
 from chamber.cli.output import Column, Form, Row, gpus, output_option, show, show_one
+from chamber.cli.some import limit_options, one_more, show_some
 from chamber.cli.status import Failure
 
 names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=True)
@@ -26,14 +27,19 @@ names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=T
 @click.option("--search", help="With this in the name.")
 @click.option("--within", type=click.Choice(["1h", "24h", "7d", "30d"]), help="Submitted within this time.")
 @click.option("--sort", help="submitted, name or priority; with - descending.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@limit_options
 @output_option
-def list_(limit: int, form: Form, **filters: Any) -> None:
+def list_(limit: int | None, form: Form, **filters: Any) -> None:
     """List workloads, newest first."""
     params = {name: list(value) if name == "status" else value for name, value in filters.items() if value}
     with connect() as client:
-        rows = client.rows("workloads/", params, limit=limit)
-        show(rows, form, WORKLOADS, empty="There are no such workloads.")
+        show_some(
+            client.rows("workloads/", params, limit=one_more(limit)),
+            form,
+            WORKLOADS,
+            limit=limit,
+            empty="There are no such workloads.",
+        )
 
 
 @click.command()

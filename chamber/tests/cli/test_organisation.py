@@ -116,9 +116,32 @@ def test_pools_show_what_is_free_in_them(run: Run, ada: User, become: Callable[.
         "IDLE",
         "UNAVAILABLE",
         "WAITING",
+        "NOT",
+        "QUEUED",
         "STATE",
     ]
-    assert row == ["main", "8", "8", "6", "2", "0", "2", "open"]
+    assert row == ["main", "8", "8", "6", "2", "0", "2", "0", "open"]
+
+
+@pytest.mark.usefixtures("busy")
+def test_what_is_in_use_is_never_more_than_the_capacity_beside_it(
+    run: Run, ada: User, become: Callable[..., str]
+) -> None:
+    become(ada)
+    Node.objects.update(ready=False)
+
+    _, row = table(run("pools").stdout)
+    assert row[:6] == ["main", "8", "8", "6", "0", "2"]
+
+
+@pytest.mark.usefixtures("busy")
+def test_the_queue_of_a_pool_is_named_either_way(run: Run, ada: User, become: Callable[..., str]) -> None:
+    become(ada)
+    assert run("queue", "main").stdout == run("queue", "--pool", "main").stdout
+    assert run("queue", "main", "--pool", "main").exit_code == 0
+    two = run("queue", "main", "--pool", "lab")
+    assert (two.exit_code, two.stdout) == (2, "")
+    assert "Two pools are named: 'main' and, by --pool, 'lab'. Name one." in two.stderr
 
 
 @pytest.mark.usefixtures("busy")
@@ -141,7 +164,8 @@ def test_slices_are_counted_beside_the_capacity(run: Run, ada: User, become: Cal
     (pool,) = json.loads(run("pools", "-o", "json").stdout)
     assert (pool["capacity"], pool["slices"], pool["slice_gpus"]) == (0, 0, 0)
     (cells,) = csv.DictReader(io.StringIO(run("pools", "-o", "csv").stdout))
-    assert (cells["Capacity"], cells["Slices"]) == ("0", "")
+    assert (cells["Capacity"], cells["Slices"]) == ("9.001", "7 (1.001)")
+    assert float(cells["Unavailable"]) + float(cells["In use"]) == float(cells["Capacity"])
 
 
 def test_slices_in_use_are_counted_beside_the_use_of_a_team(

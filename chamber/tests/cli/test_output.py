@@ -84,6 +84,7 @@ def test_a_terminal_gets_colour_unless_it_asks_for_none(
         (0, "0 s"),
         (59, "59 s"),
         (60, "1 min"),
+        (90, "1 min 30 s"),
         (3600, "1 h"),
         (12_000, "3 h 20 min"),
         (86_400, "1 d"),

@@ -99,6 +99,22 @@ def test_long_lists_are_read_page_by_page(
     assert names(run) == ["w-4", "w-3", "w-2", "w-1", "w-0"]
 
 
+@pytest.mark.parametrize("form", ["table", "name", "json"])
+def test_of_a_long_list_it_is_said_that_there_is_more(run: Run, nlp: Team, ada: User, form: str) -> None:
+    for number in range(4):
+        make_workload(nlp, ada, slug=f"w-{number}")
+
+    some = run("list", "--limit", "3", "-o", form)
+    assert some.stderr == (
+        "The first 3 are shown, and there are more: see all with --all, or more with --limit NUMBER.\n"
+    )
+    assert ("w-1" in some.stdout, "w-0" in some.stdout) == (True, False)
+    for enough in (("--limit", "4"), ("--all",)):
+        whole = run("list", *enough, "-o", form)
+        assert "w-0" in whole.stdout
+        assert not whole.stderr
+
+
 def test_an_unknown_filter_is_rejected_with_what_is_allowed(run: Run) -> None:
     result = run("list", "--status", "sleeping")
 

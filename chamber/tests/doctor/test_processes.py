@@ -77,8 +77,31 @@ def test_of_a_redis_that_has_just_come_back_nobody_is_accused(
     assert found.advice.startswith("Run this again in half a minute")
 
 
+def connect(bell: redis.Redis, name: str) -> None:
+    """Have a process of this name be connected, for as long as the test runs."""
+    bell.client_setname(name)
+
+
+@pytest.mark.redis
+def test_neither_beat_nor_workers(bell: redis.Redis) -> None:
+    marks.beaten(now=timezone.now() - timedelta(minutes=5))
+    looked(seconds=90)
+    told = Finding(
+        "Nobody has carried out a duty for 5 minutes. Neither the beat nor a worker for duties is connected to Redis.",
+        "Start `chamber beat` and `chamber worker --queue duties`, or look into their logs.",
+    )
+    assert only(processes.duties) == told
+    assert only(processes.scheduler) == Finding(
+        "Nobody has run a cycle for 90 seconds. No worker for cycles is connected to Redis.",
+        "Start `chamber worker --queue scheduling`, or look into its log.",
+    )
+    bell.rpush("celery", "1")  # of before
+    assert only(processes.duties) == told
+
+
 @pytest.mark.redis
 def test_a_silent_beat(bell: redis.Redis) -> None:
+    connect(bell, "chamber-worker-duties")
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
     assert only(processes.duties) == Finding(
         "Nobody has carried out a duty for 5 minutes. No message waits in the queue, so the beat is silent.",
@@ -88,6 +111,7 @@ def test_a_silent_beat(bell: redis.Redis) -> None:
 
 @pytest.mark.redis
 def test_no_worker_for_the_duties(bell: redis.Redis) -> None:
+    connect(bell, "chamber-beat")
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
     bell.rpush("celery", "1", "2", "3")
     assert only(processes.duties) == Finding(
@@ -99,6 +123,7 @@ def test_no_worker_for_the_duties(bell: redis.Redis) -> None:
 
 @pytest.mark.redis
 def test_no_worker_for_cycles(bell: redis.Redis) -> None:
+    connect(bell, "chamber-beat")
     looked(seconds=90)
     bell.rpush("scheduling", "1")
     found = only(processes.scheduler)
@@ -110,7 +135,9 @@ def test_no_worker_for_cycles(bell: redis.Redis) -> None:
 def test_of_a_scheduler_that_a_silent_beat_does_not_ring_the_beat_is_told(bell: redis.Redis) -> None:
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
     looked(seconds=90)
+    connect(bell, "chamber-worker-scheduling")
     assert list(processes.scheduler()) == []
+    connect(bell, "chamber-worker-duties")
     assert only(processes.duties).advice == "Start `chamber beat`, or look into its log."
 
 
@@ -137,6 +164,16 @@ def test_a_worker_whose_clock_is_ahead() -> None:
     marks.beaten(now=timezone.now() + timedelta(minutes=10), run_by="duties@b", sent_by="duties@b")
     assert only(processes.duties).problem == (
         "The clock of the worker duties@b is 10 minutes ahead of the database's."
+    )
+
+
+def test_a_node_with_a_problem() -> None:
+    cluster = Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now())
+    make_node(cluster, "n1")
+    cluster.nodes.update(problem="GPU 0 is tainted by its driver: no claim gets it.")
+    assert only(processes.clusters) == Finding(
+        "The node n1 of the cluster east: GPU 0 is tainted by its driver: no claim gets it.",
+        "Mend that there.",
     )
 
 

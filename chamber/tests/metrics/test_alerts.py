@@ -34,6 +34,7 @@ def only(series: str, at_fault: str, well: str, **labels: str) -> Provocation:
     return Provocation({series: at_fault}, {series: well}, labels)
 
 
+LIVE = 'chamber_part_last_seen_timestamp_seconds{part="live"}'
 NOW = "0+60x200"
 """A time that is always the present one."""
 WEEK = 7 * 24 * 60
@@ -135,8 +136,11 @@ PROVOCATIONS: dict[str, Provocation] = {
         {'chamber_http_requests_total{route="/",method="GET",code="200"}': "0+6000x250"},
         minutes=150,
     ),
-    "ChamberClusterDisconnected": only(
-        'chamber_cluster_connected{cluster="west"}', "0x200", "1x200", cluster="west"
+    "ChamberClusterDisconnected": Provocation(
+        {'chamber_cluster_connected{cluster="west"}': "0x200", LIVE: NOW},
+        # Where nothing runs to which agents connect, that is told instead.
+        {'chamber_cluster_connected{cluster="west"}': "0x200", LIVE: "0x200"},
+        {"cluster": "west"},
     ),
     "ChamberClusterBehind": Provocation(
         {

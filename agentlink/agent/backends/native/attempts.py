@@ -59,6 +59,8 @@ class Attempts:
         if new is not None:
             self._jobs.setdefault(new.plan.attempt, {})[new.uid] = new
             self._by_owner[new.namespace, new.uid] = new
+            if old is None or new.uid != old.uid:
+                self._touch_nodes(new)
             self._touch(new.plan.attempt)
 
     def take_pod(self, key: str, _: PodFacts | None, new: PodFacts | None) -> None:
@@ -196,8 +198,14 @@ class Attempts:
         if not jobs:
             self._jobs.pop(job.plan.attempt, None)
             self._forgotten.discard(job.plan.attempt)
-        for pod in self._pods.get((job.namespace, job.uid), {}).values():
-            self._touch_node(pod.node)
+        self._touch_nodes(job)
+
+    def _touch_nodes(self, job: JobFacts) -> None:
+        """Have the nodes looked at that a Job is on: whose devices these are follows from it."""
+        pods = self._pods.get((job.namespace, job.uid), {}).values()
+        for node in {pod.node for pod in pods} | {pod.node for pod in job.plan.pods}:
+            if node:
+                self._touch_node(node)
 
 
 def _move(

@@ -36,6 +36,8 @@ class ClaimFacts:
     devices: tuple[str, ...]
     pins: tuple[tuple[str, int], ...]
     shared: bool
+    used: bool = True
+    """Whether a pod has reserved the devices that it was given."""
 
 
 def read_claim(body: JsonObject, names: Names) -> ClaimFacts:
@@ -54,6 +56,7 @@ def read_claim(body: JsonObject, names: Names) -> ClaimFacts:
         ),
         pins=_read_pins((metadata.get("annotations") or {}).get(_pins(names), "{}")),
         shared=metadata["name"].startswith(SHARED),
+        used=not results or bool(body.get("status", {}).get("reservedFor")),
     )
 
 

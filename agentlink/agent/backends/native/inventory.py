@@ -1,10 +1,12 @@
 """What a cluster has: nodes and their GPUs, kept up to date by watches, and what a planned pod asks for to get them."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentlink.agent.backends.native import claims, devices
+from agentlink.agent.backends.native.claimed import Claimed
 from agentlink.agent.backends.native.claims import ClaimFacts
 from agentlink.agent.backends.native.devices import Ask, CannotHold, Claim, Device
 from agentlink.agent.backends.native.facts import PodFacts
@@ -15,6 +17,8 @@ from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.reflector import Reflector
 from agentlink.agent.kube.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, JsonObject
 from agentlink.protocol import AssignedPod, NodeReport
+
+logger = logging.getLogger(__name__)
 
 GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu")
 GPU_DRIVERS = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com")
@@ -79,9 +83,7 @@ class Inventory:
         self._published: dict[str, list[SliceDevice]] = {}
         self._node_of: dict[str, str] = {}
         """The node of each published device, by its key."""
-        self._given: dict[str, ClaimFacts] = {}
-        self._pinned: dict[str, tuple[int, ClaimFacts]] = {}
-        """The claim that has a device, and the index that a claim says it has, by its key."""
+        self._claimed = Claimed()
         self.nodes = Reflector(
             kube, NODES, self._read_node, labels=self.settings.node_selector, on_change=self._on_node
         )
@@ -133,10 +135,11 @@ class Inventory:
         found = devices.ask(pod, {each.index: each for each in self._devices.get(pod.node, ())})
         for claim in found.claims:
             for index, device in claim.devices:
-                having = self._given.get(device.key)
-                if claim.shared and having is not None and having.shared and having.namespace != namespace:
+                shared = (each.namespace for each in self._claimed.having(device.key) if each.shared)
+                other = next((each for each in shared if each != namespace), None) if claim.shared else None
+                if other is not None:
                     raise CannotHold(
-                        f"GPU {index} of node {pod.node} is shared by pods of namespace {having.namespace}; "
+                        f"GPU {index} of node {pod.node} is shared by pods of namespace {other}; "
                         f"Kubernetes cannot share it with pods of {namespace}."
                     )
         return found
@@ -180,25 +183,15 @@ class Inventory:
         self._slices_changed = True
         self._on_change()
 
-    def _on_claim(self, _key: str, old: ClaimFacts | None, new: ClaimFacts | None) -> None:
-        for device in old.devices if old else ():
-            if self._given.get(device) is old:
-                del self._given[device]
-        for device, _ in old.pins if old else ():
-            if self._pinned.get(device, (0, None))[1] is old:
-                del self._pinned[device]
-        if new is not None:
-            self._given.update(dict.fromkeys(new.devices, new))
-            self._pinned.update({device: (index, new) for device, index in new.pins})
-        for claim in (old, new):
-            if claim is not None:
-                self._dirty.update(self._nodes_of(claim))
+    def _on_claim(self, key: str, old: ClaimFacts | None, new: ClaimFacts | None) -> None:
+        concerned = self._claimed.take(key, new)
+        self._dirty.update(self._node_of[device] for device in concerned if device in self._node_of)
+        if (
+            old is not None and old.pins and new is None
+        ):  # Kubernetes deletes it, after the last Job that owns it
+            about = {"kind": RESOURCE_CLAIMS.kind, "namespace": old.namespace, "object": old.name}
+            logger.info("%s %s was deleted.", RESOURCE_CLAIMS.kind, key, extra=about)
         self._on_change()
-
-    def _nodes_of(self, claim: ClaimFacts) -> Iterator[str]:
-        for device in {*claim.devices, *(device for device, _ in claim.pins)}:
-            if device in self._node_of:
-                yield self._node_of[device]
 
     # What follows from it
 
@@ -264,26 +257,37 @@ class Inventory:
             use.foreign,
             partition_label=self.settings.partition_label,
             sharing=bool(published),
+            problem=" ".join(self._why_taken(found)),
         )
+
+    def _why_taken(self, found: Sequence[Device]) -> Iterator[str]:
+        """Yield why devices are not to be had though no pod has them, and what to do."""
+        for device in found:
+            if device.published is not None and device.published.refuses:
+                yield f"GPU {device.index} is tainted by its driver: no claim gets it."
+            for claim in {each for key in device.keys for each in self._claimed.having(key)}:
+                if not claim.used and not self._is_own(claim):
+                    yield (
+                        f"GPU {device.index} is allocated to a claim that no pod uses: "
+                        f"kubectl delete resourceclaim {claim.name} -n {claim.namespace} frees it."
+                    )
 
     def _numbered(self, name: str, published: Sequence[SliceDevice]) -> dict[str, int]:
         """Return the indexes that devices have: those they had, else those that Chamber's claims remember."""
         known = {each.published.key: each.index for each in self._devices.get(name, ()) if each.published}
         for device in published:
-            index, claim = self._pinned.get(device.key, (0, None))
-            if claim is not None and self._is_own(claim) and index not in known.values():
-                known.setdefault(device.key, index)
+            for index, claim in self._claimed.pinning(device.key):
+                if self._is_own(claim) and index not in known.values():
+                    known.setdefault(device.key, index)
         return known
 
     def _foreign_of_slices(self, found: Sequence[Device], use: NodeUse) -> frozenset[int]:
         held, taken = set(use.held), set()
         for device in found:
             for key in device.keys:
-                claim = self._given.get(key)
-                if claim is not None and not self._is_own(claim):
+                if not all(map(self._is_own, self._claimed.having(key))):
                     taken.add(key)
-                _, pin = self._pinned.get(key, (0, None))
-                if pin is not None and self._is_own(pin):
+                if any(self._is_own(pin) for _, pin in self._claimed.pinning(key)):
                     held.add(device.index)
         return devices.foreign_of_slices(found, taken=taken, held=held)
 

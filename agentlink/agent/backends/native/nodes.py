@@ -177,10 +177,12 @@ def report(
     *,
     partition_label: str,
     sharing: bool,
+    problem: str = "",
 ) -> NodeReport:
     """Return a node as the server is told of it: `foreign` are indexes that others have, `pods` the others' pods there.
 
-    What those ask for of CPU and memory is not Chamber's to give.
+    What those ask for of CPU and memory is not Chamber's to give. `problem`: why devices are taken though no pod has
+    them.
     """
     cpu_milli = memory_mib = 0
     for pod in pods:
@@ -197,7 +199,7 @@ def report(
         taints=node.taints,
         partition=node.labels.get(partition_label, "")[:LONGEST_WORD],
         sharing=sharing,
-        problem=node.drain.problem if node.drain is not None else "",
+        problem=" ".join(filter(None, [node.drain.problem if node.drain else "", problem]))[:MAX_SENTENCE],
         devices=tuple(
             DeviceReport(
                 index=device.index,
