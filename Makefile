@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev hooks demo test test-production kube chaos plants fuzz histories lint migrations types bench lock vulnerabilities clean
+.PHONY: help setup setup-dev hooks demo test test-production kube chaos plants fuzz histories lint migrations openapi types bench lock vulnerabilities clean
 
 help:  ## List what can be made
 	@awk 'BEGIN { FS = ":.*## *" } /^##@ / { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ lint: setup-dev migrations  ## Style, import rules, missing migrations, subjects
 
 migrations: setup-dev
 	@CHAMBER_DATA=$$(mktemp -d) $(BIN)/python manage.py makemigrations --check --dry-run
+
+openapi: setup-dev  ## Write docs/openapi.yaml anew, what the API's code says of it
+	@CHAMBER_DATA=$$(mktemp -d) $(BIN)/python manage.py spectacular --fail-on-warn --validate --file docs/openapi.yaml
 
 types: setup-dev  ## Types (mypy --strict)
 	$(BIN)/mypy .
