@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev hooks demo test test-production kube chaos plants fuzz histories lint migrations types bench lock vulnerabilities clean
+.PHONY: help setup setup-dev hooks demo test test-production kube chaos plants fuzz fuzz-api histories lint migrations openapi types bench lock vulnerabilities clean
 
 help:  ## List what can be made
 	@awk 'BEGIN { FS = ":.*## *" } /^##@ / { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ lint: setup-dev migrations  ## Style, import rules, missing migrations, subjects
 migrations: setup-dev
 	@CHAMBER_DATA=$$(mktemp -d) $(BIN)/python manage.py makemigrations --check --dry-run
 
+openapi: setup-dev  ## Write docs/openapi.yaml anew, what the API's code says of it
+	@CHAMBER_DATA=$$(mktemp -d) $(BIN)/python manage.py spectacular --fail-on-warn --validate --file docs/openapi.yaml
+
 types: setup-dev  ## Types (mypy --strict)
 	$(BIN)/mypy .
 
@@ -79,6 +82,9 @@ plants: setup  ## Plant bugs, one after the other: chaos has to catch each
 
 fuzz: setup-dev  ## The agents' link and scenario files under many thousands of wrong inputs (EXAMPLES=20000)
 	CHAMBER_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest agentlink/tests/test_fuzz.py scheduling/tests/scenario/test_fuzz.py -q
+
+fuzz-api: setup-dev  ## The API as each role, asked what its document allows and what it does not (EXAMPLES=50 of each operation)
+	CHAMBER_FUZZ_EXAMPLES=$(if $(filter file,$(origin EXAMPLES)),50,$(EXAMPLES)) $(BIN)/python -m pytest tests/test_fuzz_api.py -q $(ARGS)
 
 histories: setup-dev  ## Random histories: the state kept between cycles decides as one made anew (COUNT=10000 SEED=1)
 	$(BIN)/python -m scheduling.tests.proof.histories --count $(COUNT) --seed $(SEED) --check

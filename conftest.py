@@ -1,5 +1,6 @@
 """What all tests share: parts of the machine that a test may need, by name, and who is signed in."""
 
+import functools
 import math
 import os
 import shutil
@@ -20,7 +21,7 @@ from chamber import live, sessions
 from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
-from rig import kubernetes, namespaces, servers, spreading
+from rig import answers, kubernetes, namespaces, servers, spreading
 from scheduling.explain import silence, submission
 from teams import sign_in
 from workloads import known
@@ -263,6 +264,13 @@ def _static_files_are_listed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StaticFilesMiddleware, "add_files_from_finders", listed)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _answers_are_as_the_document_says() -> Iterator[None]:
+    """Whatever a test is about: what the API answers it is what docs/openapi.yaml says."""
+    with answers.held_against(functools.cache(answers.Document)):
         yield
 
 

@@ -13,9 +13,11 @@ from rest_framework.views import APIView
 
 from agentlink import actions, bindings, maps, removal
 from agentlink.models import AgentToken, Backend, Cluster, Device, Node
+from chamber.api_document import in_query
 from chamber.errors import one_of
 from chamber.rest import NewestFirst
 from teams.actors import Actor, Via
+from teams.api.requests import one_page
 from teams.api.shapes import GpusField, StrictSerializer
 from teams.models import Pool
 
@@ -125,6 +127,12 @@ class NewTokenSerializer(serializers.Serializer[actions.NewToken]):
     token = serializers.CharField(source="secret")
 
 
+class LostSerializer(serializers.Serializer[Any]):
+    """What was declared lost."""
+
+    attempts = serializers.IntegerField(help_text="How many were ended.")
+
+
 class DeviceSerializer(serializers.ModelSerializer[Device]):
     """A GPU, or a slice of one.
 
@@ -155,7 +163,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
     """A node with its devices."""
 
     cluster = serializers.CharField(source="cluster.name")
-    pool = serializers.CharField(source="pool.slug", default=None)
+    pool = serializers.CharField(source="pool.slug", default=None, allow_null=True)
     devices = DeviceSerializer(many=True)
 
     class Meta:
@@ -199,7 +207,7 @@ class ByName(NewestFirst):
 
 
 class ClusterList(generics.ListAPIView[Cluster]):
-    """List clusters; connect one (operators)."""
+    """Clusters."""
 
     serializer_class = ClusterSerializer
     pagination_class = ByName
@@ -208,9 +216,13 @@ class ClusterList(generics.ListAPIView[Cluster]):
         """Return the clusters that the user may see."""
         return _clusters(self.request)
 
+    def get(self, request: Request) -> Response:
+        """Return a page of them, by name."""
+        return self.list(request)
+
     @extend_schema(request=NewClusterSerializer, responses={201: NewTokenSerializer})
     def post(self, request: Request) -> Response:
-        """Connect a cluster; the answer holds its agent's token, once."""
+        """Connect one (operators); the answer holds its agent's token, once."""
         body = NewClusterSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         values = body.validated_data
@@ -241,7 +253,7 @@ class ClusterDetail(APIView):
 class ClusterLost(APIView):
     """Declare lost what runs in a silent cluster."""
 
-    @extend_schema(request=None, responses={200: None})
+    @extend_schema(request=None, responses=LostSerializer)
     def post(self, request: Request, name: str) -> Response:
         """End its attempts and requeue their workloads."""
         ended = actions.declare_lost(by=_actor(request), cluster=_cluster(request, name))
@@ -272,7 +284,7 @@ class TokenList(APIView):
         """List them, for operators."""
         cluster = _cluster(request, name)
         actions.require_operator(_actor(request))
-        return Response({"results": TokenSerializer(cluster.tokens.order_by("-created_at"), many=True).data})
+        return one_page([*TokenSerializer(cluster.tokens.order_by("-created_at"), many=True).data])
 
     @extend_schema(request=None, responses={201: NewTokenSerializer})
     def post(self, request: Request, name: str) -> Response:
@@ -299,6 +311,13 @@ class NodeList(generics.ListAPIView[Node]):
     """Nodes with their devices; `?cluster=` and `?pool=` narrow them down."""
 
     serializer_class = NodeSerializer
+
+    @extend_schema(
+        parameters=[in_query("cluster", "Name of a cluster."), in_query("pool", "Slug of a pool.")]
+    )
+    def get(self, request: Request) -> Response:
+        """Return a page of the nodes that their agents still report."""
+        return self.list(request)
 
     def get_queryset(self) -> Any:
         """Return the nodes that the user may see and that their agents still report."""

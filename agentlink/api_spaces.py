@@ -12,6 +12,7 @@ from agentlink import spaces
 from agentlink.models import BoundNamespace, Cluster
 from chamber.errors import one_of
 from teams.actors import Actor, Via
+from teams.api.requests import one_page
 from teams.api.shapes import StrictSerializer
 from teams.models import Team
 
@@ -88,7 +89,7 @@ class NamespaceList(APIView):
     def get(self, request: Request, name: str) -> Response:
         """List those of teams that the user may see."""
         rows = spaces.shown(_cluster(request, name), request.user)
-        return Response({"results": NamespaceSerializer(rows, many=True).data})
+        return one_page([*NamespaceSerializer(rows, many=True).data])
 
     @extend_schema(request=NewNamespaceSerializer, responses={201: NamespaceSerializer})
     def post(self, request: Request, name: str) -> Response:

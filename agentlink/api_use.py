@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import F
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from agentlink.use_chart import BY_KEY, smallest_window
 from agentlink.views_use import chart_of, life_of, use_now
+from chamber.api_document import in_query
 from chamber.errors import Refusal
 from teams.api.requests import one_page, person, pool_for, team_for
 from teams.api.shapes import GpusField
@@ -77,30 +78,22 @@ class HolderShape(serializers.Serializer[Any]):
         return dict(UseNowShape(use).data) if known else None
 
 
-class HoldersShape(serializers.Serializer[Any]):
-    """The first of them; there are no further pages."""
-
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = HolderShape(many=True)
-
-
 class Usage(APIView):
     """Who holds GPUs, and what they make of them."""
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("team", str, description="Of this team and those below it."),
-            OpenApiParameter("pool", str),
-            OpenApiParameter("sort", str, description=f"What is most, first: {', '.join(SORTS)}."),
-            OpenApiParameter("limit", int, description=f"Up to {MOST_HOLDERS}."),
+            in_query("team", "Slug of a team: of it and those below it."),
+            in_query("pool", "Slug of a pool."),
+            in_query("sort", "What is most, first.", enum=list(SORTS), default="gpus"),
+            in_query("limit", "How many.", type="integer", minimum=1, maximum=MOST_HOLDERS, default=50),
         ],
-        responses=HoldersShape,
+        responses=HolderShape(many=True),
     )
     def get(self, request: Request) -> Response:
         """Return the workloads that hold most, of those you may see (three queries)."""
         asked, now = request.query_params, timezone.now()
-        sort, limit = asked.get("sort", "gpus"), asked.get("limit", "50")
+        sort, limit = asked.get("sort") or "gpus", asked.get("limit", "50")
         if sort not in SORTS:
             raise Refusal(f"sort is {sort[:40]!r}; allowed are {', '.join(SORTS)}.", field="sort")
         if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MOST_HOLDERS):
@@ -122,7 +115,9 @@ class WorkloadUsage(APIView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("within", str, description=f"{', '.join(BY_KEY)}; else all of its life.")
+            in_query(
+                "within", "The time until its end, or until now; else all of its life.", enum=list(BY_KEY)
+            )
         ],
         responses=UsageShape,
     )

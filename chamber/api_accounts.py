@@ -231,7 +231,7 @@ class MeSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     username = serializers.CharField()
     name = serializers.CharField()
-    email = serializers.EmailField()
+    email = serializers.CharField(help_text="Empty: none.")
     token = ApiTokenSerializer(allow_null=True)
     roles = RoleSerializer(many=True)
     may_submit_to = SubmitSerializer(many=True)

@@ -1,7 +1,7 @@
 """Bodies of requests, read by serializers that tell what is wrong in the words of `chamber.invalid`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import exceptions, serializers
 
@@ -31,6 +31,9 @@ class Body(serializers.Serializer[Any]):
 
     A field of another kind says in its attribute `wrong` what it must be, as a pattern of `chamber.invalid`.
     """
+
+    refuses_unknown: ClassVar[bool] = False
+    """Whether a key that is none of the fields is an error."""
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         """Return the validated values; a body that is null is told like any other that is no mapping."""

@@ -19,7 +19,7 @@ from rest_framework.response import Response
 
 from chamber import invalid, logs
 from chamber.bodies import by_place
-from chamber.errors import Conflict, NotVisible, Refusal, StaleVersion, TooLarge
+from chamber.errors import Conflict, NotVisible, Refusal, StaleVersion, TooLarge, refusal_of
 from chamber.invalid import shown
 from chamber.transactions import is_unavailable
 from chamber.words import placed
@@ -32,6 +32,11 @@ logger = logging.getLogger(__name__)
 FORGERY = "CSRF Failed"
 """How the framework's sentence begins about a session's request without its token."""
 MAX_BODY_BYTES = 1024 * 1024
+MAX_CURSOR = 2000
+MAX_TEXT = 200
+"""Characters of a filter of a list."""
+MAX_LIMIT = 999_999_999
+"""Of rows asked for: more than are ever answered at once."""
 
 
 class BoundedJSONParser(BaseParser):
@@ -67,6 +72,17 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+class _Problem(Response):
+    """A problem, or the page that shows one to a browser, each called what it is."""
+
+    @property
+    def rendered_content(self) -> Any:
+        """Return the content in the form that was asked for."""
+        if self.accepted_renderer.media_type == "text/html":
+            self.content_type = None  # that of the page
+        return super().rendered_content
+
+
 def problem(
     status: int, title: str, detail: str, *, code: str = "", fields: dict[str, Any] | None = None
 ) -> Response:
@@ -78,7 +94,7 @@ def problem(
         body["errors"] = fields
     if request_id := logs.bound("request_id"):
         body["request_id"] = request_id
-    return Response(body, status=status, content_type="application/problem+json")
+    return _Problem(body, status=status, content_type="application/problem+json")
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -186,6 +202,33 @@ class NewestFirst(CursorPagination):
     page_size_query_param = "limit"
     max_page_size = 500
 
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return how a page is described."""
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["next", "previous", "results"],
+            "properties": {"next": link, "previous": dict(link), "results": schema},
+        }
+
+    def get_schema_operation_parameters(self, view: "APIView") -> list[dict[str, Any]]:  # noqa: ARG002 - DRF's signature
+        """Return how `cursor` and `limit` are described."""
+        rows = f"How many rows; {self.max_page_size} where it is more."
+        return [
+            {
+                "name": self.cursor_query_param,
+                "in": "query",
+                "description": "Where a page begins, as `next` and `previous` of another one say.",
+                "schema": {"type": "string", "maxLength": MAX_CURSOR},
+            },
+            {
+                "name": "limit",
+                "in": "query",
+                "description": rows,
+                "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": self.page_size},
+            },
+        ]
+
     def get_page_size(self, request: Request) -> int | None:
         """Return how many rows were asked for; refuse what is no number of rows."""
         return limit_of(request, most=self.max_page_size, otherwise=self.page_size)
@@ -194,12 +237,14 @@ class NewestFirst(CursorPagination):
         self, queryset: Any, request: Request, view: "APIView | None" = None
     ) -> list[Any] | None:
         """Return a page; 404 where the cursor is none, or names a place that no row can have."""
+        text = "cursor is none of this list and order: begin without one."
+        if len(request.query_params.get(self.cursor_query_param, "")) > MAX_CURSOR:
+            raise NotVisible(text, field="cursor")
         try:
             return super().paginate_queryset(queryset, request, view)
         except (ValidationError, ValueError, OverflowError, exceptions.NotFound) as error:
             if self.cursor_query_param not in request.query_params:
                 raise
-            text = "cursor is none of this list and order: begin without one."
             raise NotVisible(text, field="cursor") from error
 
 
@@ -208,9 +253,20 @@ def limit_of(request: Request, *, most: int, otherwise: int) -> int:
     text = request.query_params.get("limit")
     if text is None:
         return otherwise
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= 1):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_LIMIT):
         raise Refusal(f"limit is {text[:40]!r}; 1 to {most} are allowed.", field="limit")
     return min(int(text), most)
+
+
+def short_of(request: Request, *names: str) -> None:
+    """Raise one `Refusal` of all parameters of these that are longer than any text that could be meant."""
+    long = {
+        name: f"{name} has {len(text):,} characters; at most {MAX_TEXT} are allowed."
+        for name in names
+        if len(text := request.query_params.get(name, "")) > MAX_TEXT
+    }
+    if long:
+        raise refusal_of(long)
 
 
 def flag_of(request: Request, name: str) -> bool:

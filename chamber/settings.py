@@ -323,7 +323,7 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_PARSER_CLASSES": ["chamber.rest.BoundedJSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "chamber.rest.Negotiation",
     "DEFAULT_PAGINATION_CLASS": "chamber.rest.NewestFirst",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "chamber.api_document.DescribedOperation",
     "DEFAULT_VERSIONING_CLASS": None,
     "EXCEPTION_HANDLER": "chamber.rest.problem_response",
     "PAGE_SIZE": 50,
@@ -333,6 +333,18 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Chamber",
     "VERSION": __version__,
     "OAS_VERSION": "3.1.0",
+    "SERVERS": [{"url": "/"}],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "chamber.api_document.finished",
+    ],
+    # The bounds of what stands in an address. Names are as long as the largest column that holds one.
+    "PATH_CONVERTER_OVERRIDES": {
+        "slug": {"type": "string", "pattern": "^[-a-zA-Z0-9_]+$", "maxLength": 253},
+        "str": {"type": "string", "pattern": "^[^/]+$", "maxLength": 253},
+        "int": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    },
     "SERVE_INCLUDE_SCHEMA": False,
 }
 # How large the disk of PostgreSQL's server is, where nothing here can measure it; 0 where that is not known.

@@ -4,15 +4,16 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber.api_document import in_query
 from chamber.errors import NotVisible, Refusal
-from chamber.rest import NewestFirst
+from chamber.rest import MAX_CURSOR, NewestFirst
 from scheduling.explain import silence
 from scheduling.explain.allocations import TeamBar, pool_bars, team_bars
 from scheduling.explain.explanation import Explanation
@@ -22,11 +23,10 @@ from scheduling.models import Cycle
 from teams.api.requests import one_page, person
 from teams.api.shapes import GpusField
 from teams.permissions import Permission, may_anywhere
+from workloads.api import CURSOR
 from workloads.models import Workload
 
-POOL = OpenApiParameter(
-    "pool", str, description="Slug of a pool; the organisation's first where it is left out."
-)
+POOL = in_query("pool", "Slug of a pool; the organisation's first where it is left out.")
 
 
 UNDECIDED_HELP = (
@@ -169,7 +169,7 @@ class PoolFiguresShape(serializers.Serializer[Any]):
 class Queue(APIView):
     """The queue of a pool."""
 
-    @extend_schema(responses=QueueShape, parameters=[POOL, OpenApiParameter("cursor", str)])
+    @extend_schema(responses=QueueShape, parameters=[POOL, CURSOR])
     def get(self, request: Request) -> Response:
         """Return who waits, in the order of the queue, 50 at a time."""
         pool = pool_for(person(request), request.query_params.get("pool"))
@@ -179,7 +179,7 @@ class Queue(APIView):
                 "`chamber apply -f FILE`."
             )
         cursor = request.query_params.get("cursor", "")
-        if cursor and not is_cursor(cursor):
+        if cursor and not (len(cursor) <= MAX_CURSOR and is_cursor(cursor)):
             raise Refusal("cursor is none of this list: begin without one.", field="cursor")
         queue = read_queue(person(request), pool, cursor=cursor)
         return Response(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber import invalid
+from chamber.api_document import in_query
 from chamber.errors import NotVisible, Refusal
 from scheduling.api import POOL
 from scheduling.explain.queue import pool_for as queue_pool
@@ -247,7 +248,14 @@ class QueueNext(APIView):
         responses={200: NextShape, 202: WorkingShape},
         parameters=[
             POOL,
-            OpenApiParameter("gpus", int, required=True, description=f"1 to {freed.MOST_GPUS}."),
+            in_query(
+                "gpus",
+                "How many GPUs are freed.",
+                required=True,
+                type="integer",
+                minimum=1,
+                maximum=freed.MOST_GPUS,
+            ),
         ],
     )
     def get(self, request: Request) -> Response:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -15,48 +14,79 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber import limits
+from chamber.api_document import events_of, in_query
 from chamber.errors import Refusal
-from chamber.rest import etag, limit_of
+from chamber.rest import MAX_CURSOR, MAX_LIMIT, etag, limit_of, short_of
 from chamber.standing import Standing
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
 from workloads import actions, listing, variables, warnings, watch
 from workloads.admissible import completed
-from workloads.models import Workload
+from workloads.models import JobClass, Workload
 from workloads.requests import DRY_RUN, Unreadable, parse_all
 from workloads.shapes import (
     SUBMISSION,
+    SUBMITTED,
     AttemptShape,
     EventShape,
+    ManySubmittedShape,
     OneWorkloadShape,
-    SubmittedShape,
     WorkloadShape,
 )
-from workloads.submission import prepare, submit
+from workloads.submission import LONGEST_KEY, prepare, submit
 
 if TYPE_CHECKING:
     from chamber.models import User
 
 FILTERS = [
-    OpenApiParameter("team", str, description="Slug; the teams below it are included."),
-    OpenApiParameter("status", str, many=True, description="A status, or open, held, ended, idle."),
-    OpenApiParameter("class", str, description="reserved or elastic."),
-    OpenApiParameter("job_class", str),
-    OpenApiParameter("owner", str, description="A user name, or me."),
-    OpenApiParameter("pool", str, description="Slug of the pool it was admitted in."),
-    OpenApiParameter("search", str, description="A part of the name or the slug."),
-    OpenApiParameter("within", str, description="Submitted within 1h, 24h, 7d or 30d."),
-    OpenApiParameter("sort", str, description="submitted, name or priority; with - descending."),
-    OpenApiParameter("limit", int, description=f"1 to {listing.LARGEST_PAGE}."),
-    OpenApiParameter("cursor", str),
+    in_query("team", "Slug of a team; those below it are included."),
+    in_query(
+        "status",
+        "A status, or several in a form; repeat it for any of several.",
+        type="array",
+        items={"type": "string", "enum": list(dict(listing.STATUS_CHOICES))},
+    ),
+    in_query("class", "The priority class.", enum=list(dict(listing.CLASS_CHOICES))),
+    in_query("job_class", "What kind of work it is.", enum=JobClass.values),
+    in_query("owner", "A user name, or me."),
+    in_query("pool", "Slug of the pool it was admitted in."),
+    in_query("search", "A part of the name or the slug."),
+    in_query("within", "How long ago it was submitted at most.", enum=list(listing.WITHIN)),
+    in_query("sort", "The order; with - descending.", enum=list(listing.ORDERS)),
 ]
+LIMIT = in_query(
+    "limit",
+    f"How many rows; {listing.LARGEST_PAGE} where it is more.",
+    type="integer",
+    minimum=1,
+    maximum=MAX_LIMIT,
+    default=listing.PAGE_SIZE,
+)
+CURSOR = in_query(
+    "cursor", "Where a page begins, as `next` and `previous` of another one say.", maxLength=MAX_CURSOR
+)
 KEY = OpenApiParameter(
-    "Idempotency-Key", str, OpenApiParameter.HEADER, description="Kept for 24 hours, for each person."
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+    OpenApiParameter.HEADER,
+    description="Kept for 24 hours, for each person.",
 )
 
 
+LAST_SEQUENCE = 2**31 - 1
 SHOWN = ("team", "owner", "pool", "attempt", "adopted_job__cluster")
 """What a workload is shown with; the last is a row of a room above, reached by the name of the relation."""
+
+
+def last_event(**bounds: Any) -> OpenApiParameter:
+    """Return how the header is described by which a stream goes on."""
+    about = "The id of the last event that was read: goes on after it."
+    return OpenApiParameter(
+        "Last-Event-ID", {"type": "string", **bounds}, OpenApiParameter.HEADER, description=about
+    )
+
+
+EVENTS = events_of((), "An event, as `events/` lists them.")
 
 
 def workload_for(request: Request, slug: str) -> Workload:
@@ -88,16 +118,17 @@ class Workloads(APIView):
 
     token_scope = "submit"  # noqa: S105 - the scope that a token needs
 
-    @extend_schema(parameters=FILTERS, responses=WorkloadShape(many=True))
+    @extend_schema(parameters=[*FILTERS, LIMIT, CURSOR], responses=WorkloadShape(many=True))
     def get(self, request: Request) -> Response:
         """List workloads by cursor, newest first unless `sort` says otherwise."""
+        short_of(request, *(parameter.name for parameter in FILTERS))
         filters = listing.Filters.read_strictly(request.query_params, person(request))
         size = _limit(request)
         rows = Workload.objects.visible_to(person(request))
         rows = rows.select_related(*SHOWN).with_placed_pods()
         rows = filters.apply(rows, user=person(request), now=timezone.now())
         cursor = request.query_params.get("cursor")
-        if cursor and not listing.is_cursor(cursor, sort=filters.sort):
+        if cursor and not (len(cursor) <= MAX_CURSOR and listing.is_cursor(cursor, sort=filters.sort)):
             # The first page again would send a program that follows `next` round in a circle.
             raise Refusal("cursor is none of this list and order: begin without one.", field="cursor")
         found = listing.page_of(rows, sort=filters.sort, cursor=cursor, size=size)
@@ -109,7 +140,7 @@ class Workloads(APIView):
             }
         )
 
-    @extend_schema(request=SUBMISSION, parameters=[KEY], responses={201: SubmittedShape})
+    @extend_schema(request=SUBMISSION, parameters=[KEY], responses={200: ManySubmittedShape, 201: SUBMITTED})
     def post(self, request: Request) -> Response:
         """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none.
 
@@ -135,7 +166,9 @@ class Workloads(APIView):
             {**one, "depends_on": each.depends_on, "warnings": told[workload.pk]}
             for workload, each, one in zip(made, asked, shown(made, person(request)), strict=True)
         ]
-        return Response({"workloads": answer} if several else answer[0], status=201)
+        if several:
+            return Response({"workloads": answer}, status=201)
+        return Response(answer[0], status=201, headers={"ETag": etag(made[0].version)})
 
 
 def _limit(request: Request) -> int:
@@ -181,8 +214,10 @@ class Events(APIView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("after", int, description="Only events of a higher sequence."),
-            OpenApiParameter("limit", int),
+            in_query(
+                "after", "Only events of a higher sequence.", type="integer", minimum=0, maximum=LAST_SEQUENCE
+            ),
+            LIMIT,
         ],
         responses=EventShape(many=True),
     )
@@ -191,7 +226,7 @@ class Events(APIView):
         workload = workload_for(request, slug)
         size = _limit(request)
         after = request.query_params.get("after", "0")
-        if not (after.isascii() and after.isdigit() and len(after) < 12):
+        if not (after.isascii() and after.isdigit() and len(after) < 12 and int(after) <= LAST_SEQUENCE):
             raise Refusal(f"after is {after[:40]!r}; it must be the sequence of an event.", field="after")
         events = list(workload.events.filter(sequence__gt=int(after)).order_by("sequence")[: size + 1])
         page = events[:size]
@@ -229,8 +264,8 @@ class Watch(APIView):
     renderer_classes = (EventStream, JSONRenderer)
 
     @extend_schema(
-        parameters=[OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER)],
-        responses={(200, "text/event-stream"): OpenApiTypes.STR},
+        parameters=[last_event(pattern="^[0-9]{0,11}$")],
+        responses={(200, "text/event-stream"): EVENTS, 410: None},
     )
     def get(self, request: Request, slug: str) -> HttpResponseBase:
         """Follow a workload until it ends; with `Last-Event-ID` from there, 410 where that is none of its
@@ -253,6 +288,11 @@ class Act(APIView):
 
     token_scope = "submit"  # noqa: S105 - the scope that a token needs
     act = ""
+
+    @property
+    def summary(self) -> str:
+        """What the API's document calls it."""
+        return f"One workload: {self.act} it"
 
     @extend_schema(request=None, responses=WorkloadShape)
     def post(self, request: Request, slug: str) -> Response:

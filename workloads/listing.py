@@ -29,7 +29,7 @@ DEFAULT_SORT = "-submitted"
 SORTS = {"submitted": "submitted_at", "name": "name", "priority": "priority"}
 """What may be sorted by; each column has its index with the id."""
 
-_ORDERS = dict.fromkeys(sign + name for name in SORTS for sign in ("", "-"))
+ORDERS = dict.fromkeys(sign + name for name in SORTS for sign in ("", "-"))
 
 IDLE = "idle"
 STATUS_CHOICES = [
@@ -94,7 +94,7 @@ class Filters:
             priority_class=_known(query.get("class", ""), dict(CLASS_CHOICES)),
             job_class=_known(query.get("job_class", ""), dict(JobClass.choices)),
             within=_known(query.get("within", ""), WITHIN),
-            sort=_known(query.get("sort", ""), _ORDERS) or DEFAULT_SORT,
+            sort=_known(query.get("sort", ""), ORDERS) or DEFAULT_SORT,
         )
 
     @classmethod
@@ -200,7 +200,7 @@ def _not_allowed(query: QueryDict) -> dict[str, str]:
         "class": dict(CLASS_CHOICES),
         "job_class": JobClass.values,
         "within": WITHIN,
-        "sort": _ORDERS,
+        "sort": ORDERS,
     }
     return {
         name: f"{name} is {given[:40]!r}; allowed are {', '.join(values)}."

@@ -28,6 +28,7 @@ from teams import durations
 from teams.durations import duration_text
 from teams.rules import TIERS
 from workloads import metadata, quantities
+from workloads.described import describe
 from workloads.models import JobClass, OnPreemption
 
 DRY_RUN = "dry_run"
@@ -127,7 +128,9 @@ class Unreadable(Refusal):
 class SubmissionRequest(BaseModel):
     """One workload as somebody asks for it. Quantities are per pod unless they say otherwise."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, json_schema_extra=describe
+    )
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     team: Slug

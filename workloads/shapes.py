@@ -1,13 +1,15 @@
 """What workloads, attempts and events look like over the wire."""
 
-from typing import Any
+from typing import Annotated, Any
 
+from drf_spectacular.utils import PolymorphicProxySerializer
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 from rest_framework import serializers
 
 from teams.api.shapes import GpusField
 from workloads import known
 from workloads.models import Attempt, Event, Workload
-from workloads.requests import SubmissionRequest
+from workloads.requests import MOST_IN_ONE_REQUEST, SubmissionRequest
 
 
 class WorkloadShape(serializers.ModelSerializer[Workload]):
@@ -16,7 +18,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     team = serializers.SlugRelatedField[Any](slug_field="slug", read_only=True)
     owner = serializers.SlugRelatedField[Any](slug_field="username", read_only=True)
     pool = serializers.SlugRelatedField[Any](
-        slug_field="slug", read_only=True, help_text="Where it is or was admitted last."
+        slug_field="slug",
+        read_only=True,
+        help_text="Where it is or was admitted last; null where it never was.",
     )
     pools = serializers.SerializerMethodField(help_text="Acceptable pools by slug, best first; empty = any.")
     priority_class = serializers.SerializerMethodField(help_text="reserved from priority 100, else elastic.")
@@ -241,5 +245,29 @@ class EventShape(serializers.ModelSerializer[Event]):
         read_only_fields = fields
 
 
+class SeveralSubmissions(BaseModel):
+    """Workloads that are submitted together, all or none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workloads: Annotated[list[SubmissionRequest], Field(min_length=1, max_length=MOST_IN_ONE_REQUEST)]
+    dry_run: Annotated[bool, Field(description="Check everything and submit nothing.")] = False
+
+
+class SubmissionBody(RootModel[SubmissionRequest | SeveralSubmissions]):
+    """One workload, or several."""
+
+
+class ManySubmittedShape(serializers.Serializer[Any]):
+    """Workloads that were just submitted together; none of a dry run."""
+
+    workloads = SubmittedShape(many=True)
+
+
 # What the API's document shows of a submission; the words are those of the form and of YAML too.
-SUBMISSION = SubmissionRequest
+SUBMISSION = SubmissionBody
+SUBMITTED = PolymorphicProxySerializer(
+    component_name="Submitted",
+    serializers=[SubmittedShape, ManySubmittedShape],
+    resource_type_field_name=None,
+)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.http import HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -19,16 +19,25 @@ from agentlink.logs.sources import Source, source_of
 from agentlink.logs.texts import Note
 from agentlink.protocol.logs import Ask
 from chamber import limits
+from chamber.api_document import events_of, in_query
 from chamber.errors import Refusal
 from chamber.rest import flag_of
 from chamber.standing import Allowed, Standing
 from teams.api.requests import person
+from workloads.api import last_event
 from workloads.models import Workload
 from workloads.watch import seen
 
+MOST_NUMBER = 2**31 - 1
 MOST_LINES = 100_000
 LONGEST_SECONDS = 600.0
 """A stream of events ends after this; its reader comes again with Last-Event-ID."""
+
+
+PLACE: dict[str, Any] = {"maxLength": 64, "pattern": r"^[0-9A-Za-z:.+-]*$"}
+EVENTS = events_of(
+    ("lines", "note", "end"), "`text` and `dropped` of lines, `code` and `message` of notes and of the end."
+)
 
 
 class _Problem(BaseRenderer):
@@ -67,22 +76,38 @@ class Logs(APIView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("pod", int, description="Which pod; 0 unless said otherwise."),
-            OpenApiParameter("attempt", int, description="Which attempt; the newest that had pods."),
-            OpenApiParameter("tail", int, description="The last so many lines; all that there are."),
-            OpenApiParameter("follow", bool, description="Go on with what comes, until the pod has ended."),
-            OpenApiParameter("after", str, description="Only what came after the event of this id."),
-            OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER),
+            in_query("pod", "Which pod.", type="integer", minimum=0, maximum=MOST_NUMBER, default=0),
+            in_query(
+                "attempt",
+                "Which attempt; without it the newest that had pods.",
+                type="integer",
+                minimum=0,
+                maximum=MOST_NUMBER,
+            ),
+            in_query(
+                "tail",
+                "The last so many lines; without it all that there are.",
+                type="integer",
+                minimum=0,
+                maximum=MOST_LINES,
+            ),
+            in_query("follow", "Go on with what comes, until the pod has ended.", type="boolean"),
+            in_query("after", "Only what came after the event of this id.", **PLACE),
+            last_event(**PLACE),
         ],
-        responses={(200, "text/plain"): OpenApiTypes.STR, (200, "text/event-stream"): OpenApiTypes.STR},
+        responses={
+            (200, "text/plain"): OpenApiTypes.STR,
+            (200, "text/event-stream"): EVENTS,
+            409: None,
+        },
     )
     def get(self, request: Request, slug: str) -> HttpResponseBase:
         """Return the last lines of a pod, and with `follow` what comes; 409 where no pod has begun yet."""
         workload = Workload.objects.visible_to(person(request)).by_slug(slug)
         source = source_of(
             workload,
-            pod=_number(request, "pod", 2**31 - 1) or 0,
-            number=_number(request, "attempt", 2**31 - 1),
+            pod=_number(request, "pod", MOST_NUMBER) or 0,
+            number=_number(request, "attempt", MOST_NUMBER),
         )
         limits.require_stream(person(request))
         events = isinstance(request.accepted_renderer, Events)
@@ -90,7 +115,7 @@ class Logs(APIView):
             source,
             follow=flag_of(request, "follow"),
             tail=_number(request, "tail", MOST_LINES),
-            after=_cursor(request.headers.get("Last-Event-ID") or request.query_params.get("after", "")),
+            after=_place(request),
             allowed=Standing.of(request).allowed(seen(workload.pk)),
             events=events,
         )
@@ -135,9 +160,12 @@ def _number(request: Request, name: str, most: int) -> int | None:
     return int(text)
 
 
-def _cursor(text: str) -> str:
-    """Return the place from which to go on; none where the text is not one that was given out."""
+def _place(request: Request) -> str:
+    """Return the place from which to go on; refuse what no event has as its id."""
+    name, text = "Last-Event-ID", request.headers.get("Last-Event-ID", "")
+    if not text:
+        name, text = "after", request.query_params.get("after", "")
     try:
         return Ask(stream=1, attempt=UUID(int=0), pod=0, follow=True, tail_bytes=0, after=text).after
-    except ValueError:
-        return ""
+    except ValueError as error:
+        raise Refusal(f"{name} is {text[:40]!r}; it must be the id of an event.", field=name) from error

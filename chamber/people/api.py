@@ -4,7 +4,7 @@ from typing import Any
 
 from allauth.usersessions.models import UserSession
 from django.conf import settings
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber import sessions
+from chamber.api_document import in_query
 from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.models import User
 from chamber.people import actions, reading
@@ -19,7 +20,7 @@ from chamber.people.actions import Made
 from chamber.people.leaving import Leaving
 from chamber.people.mail import bound, deliver, tell_old_address
 from chamber.people.reading import State
-from chamber.rest import NewestFirst, flag_of
+from chamber.rest import NewestFirst, flag_of, short_of
 from teams.actions.members import find_person
 from teams.api.requests import actor, one_page, person, team_for, values_of
 from teams.api.shapes import StrictSerializer
@@ -134,14 +135,6 @@ class SessionShape(serializers.Serializer[Any]):
     last_seen_at = serializers.DateTimeField()
 
 
-class SessionsShape(serializers.Serializer[Any]):
-    """All sessions of somebody are one page."""
-
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = SessionShape(many=True)
-
-
 def _body(shown: reading.Shown) -> dict[str, Any]:
     user, link = shown.user, shown.link
     roles = [
@@ -209,18 +202,16 @@ class People(GenericAPIView[User]):
     pagination_class = NewestPersonFirst
 
     @extend_schema(
-        operation_id="people_list",
         responses=PersonShape(many=True),
         parameters=[
-            OpenApiParameter("search", str, description="Stands in a name or the address."),
-            OpenApiParameter("state", str, enum=[each.value for each in State]),
-            OpenApiParameter(
-                "second_factor", bool, description="Who has one, or lacks one; organisation admins ask."
-            ),
+            in_query("search", "Stands in a name or the address."),
+            in_query("state", "How the account stands.", enum=[each.value for each in State]),
+            in_query("second_factor", "Who has one, or lacks one; organisation admins ask.", type="boolean"),
         ],
     )
     def get(self, request: Request) -> Response:
         """Return a page of them, the newest account first; 403 where your role shows you nobody."""
+        short_of(request, "search")
         asked = request.query_params
         rows = reading.people_for(person(request))
         factor = None
@@ -228,12 +219,12 @@ class People(GenericAPIView[User]):
             actions.require_people(actor(request))
             factor = flag_of(request, "second_factor")
         rows = reading.matching(
-            rows, text=asked.get("search", "")[:100], state=asked.get("state", ""), factor=factor
+            rows, text=asked.get("search", ""), state=asked.get("state", ""), factor=factor
         )
         found = self.paginate_queryset(rows) or []
         return self.get_paginated_response([_shape(each) for each in reading.shown(found, person(request))])
 
-    @extend_schema(operation_id="people_create", request=NewPersonShape, responses={201: LinkShape})
+    @extend_schema(request=NewPersonShape, responses={201: LinkShape})
     def post(self, request: Request) -> Response:
         """Make an account, and the link by which its person sets a password; 409 where name or address are taken."""
         values = values_of(request, NewPersonShape)
@@ -257,7 +248,7 @@ class People(GenericAPIView[User]):
 class PersonDetail(APIView):
     """One person."""
 
-    @extend_schema(operation_id="people_retrieve", responses=PersonShape)
+    @extend_schema(responses=PersonShape)
     def get(self, request: Request, username: str) -> Response:
         """Return them."""
         return Response(_shape(reading.person_for(person(request), username)))
@@ -315,20 +306,20 @@ class PersonSessions(APIView):
 
     of_account = True
 
-    @extend_schema(operation_id="people_sessions_list", responses=SessionsShape)
+    @extend_schema(responses=SessionShape(many=True))
     def get(self, request: Request, username: str) -> Response:
         """Return them, the last used first."""
         found = sessions.of(whose(request, username))
         return one_page([_session(each) for each in found])
 
-    @extend_schema(operation_id="people_sessions_end_all", responses=EndedShape)
+    @extend_schema(operation_id="people_sessions_end_all", responses={200: EndedShape})
     def delete(self, request: Request, username: str) -> Response:
         """End all of them; tokens stay."""
         return Response(actions.end_sessions(by=actor(request), user=whose(request, username)))
 
 
 class PersonSession(APIView):
-    """One of them."""
+    """One session of somebody."""
 
     of_account = True
 

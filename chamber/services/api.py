@@ -158,14 +158,6 @@ class RotateShape(StrictSerializer):
     )
 
 
-class ServiceTokensShape(serializers.Serializer[Any]):
-    """All tokens of one are one page."""
-
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = ServiceTokenShape(many=True)
-
-
 def _shape(shown: reading.Shown) -> Any:
     account, last = shown.account, shown.last_used
     body = {
@@ -206,15 +198,13 @@ class Services(GenericAPIView[ServiceAccount]):
     serializer_class = ServiceShape
     pagination_class = NewestServiceFirst
 
-    @extend_schema(operation_id="service_accounts_list", responses=ServiceShape(many=True))
+    @extend_schema(responses=ServiceShape(many=True))
     def get(self, request: Request) -> Response:
         """Return a page of them, the newest first; 403 where your role shows you none."""
         found = self.paginate_queryset(reading.services_for(person(request))) or []
         return self.get_paginated_response([_shape(each) for each in reading.shown(found, person(request))])
 
-    @extend_schema(
-        operation_id="service_accounts_create", request=NewServiceShape, responses={201: ServiceShape}
-    )
+    @extend_schema(request=NewServiceShape, responses={201: ServiceShape})
     def post(self, request: Request) -> Response:
         """Make one that a team owns; 409 where the name is taken."""
         values = values_of(request, NewServiceShape)
@@ -230,7 +220,7 @@ class ServiceDetail(APIView):
 
     token_scope = MANAGE
 
-    @extend_schema(operation_id="service_accounts_retrieve", responses=ServiceShape)
+    @extend_schema(responses=ServiceShape)
     def get(self, request: Request, name: str) -> Response:
         """Return it."""
         return Response(_shape(reading.service_for(person(request), name)))
@@ -282,18 +272,17 @@ class ServiceEnable(APIView):
 
 
 class ServiceTokens(APIView):
-    """The tokens of one."""
+    """The tokens of a service account."""
 
     token_scope = MANAGE
 
-    @extend_schema(operation_id="service_accounts_tokens_list", responses=ServiceTokensShape)
+    @extend_schema(responses=ServiceTokenShape(many=True))
     def get(self, request: Request, name: str) -> Response:
         """Return the valid ones, newest first, without their secrets."""
         shown = reading.service_for(person(request), name)
         return one_page([ServiceTokenShape(token).data for token in shown.tokens])
 
     @extend_schema(
-        operation_id="service_accounts_tokens_create",
         request=NewServiceTokenShape,
         responses={201: ServiceSecretShape},
     )
@@ -309,11 +298,11 @@ class ServiceTokens(APIView):
 
 
 class ServiceTokenDetail(APIView):
-    """One of them."""
+    """One token of a service account."""
 
     token_scope = MANAGE
 
-    @extend_schema(operation_id="service_accounts_tokens_revoke", responses={204: None})
+    @extend_schema(responses={204: None})
     def delete(self, request: Request, name: str, token_id: uuid.UUID) -> Response:
         """Revoke it, now and for good."""
         account = reading.service_for(person(request), name).account
@@ -322,12 +311,11 @@ class ServiceTokenDetail(APIView):
 
 
 class ServiceTokenRotate(APIView):
-    """Replacing one."""
+    """Replacing a token."""
 
     token_scope = MANAGE
 
     @extend_schema(
-        operation_id="service_accounts_tokens_rotate",
         request=RotateShape,
         responses={201: ServiceSecretShape},
     )

@@ -4,12 +4,14 @@ import io
 
 import pytest
 from django.db import OperationalError
+from django.test import Client
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory
 
 from chamber import rest
 from chamber.errors import Conflict, NotVisible, Refusal, StaleVersion, TooLarge
+from teams.tests.factories import make_user
 
 
 def parsed(body: bytes) -> object:
@@ -54,6 +56,16 @@ def test_every_refusal_becomes_a_problem(error: Exception, status: int, code: st
     assert answer is not None
     assert (answer.status_code, answer.data["status"], answer.data["code"]) == (status, status, code)
     assert answer.content_type == "application/problem+json"
+
+
+@pytest.mark.django_db
+def test_a_problem_is_a_page_for_a_browser(client: Client) -> None:
+    client.force_login(make_user("ada"))
+    page = client.get("/api/v1/teams/nowhere/", headers={"Accept": "text/html"})
+    assert page.status_code == 404
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert b"</html>" in page.content
+    assert client.get("/api/v1/teams/nowhere/").headers["Content-Type"] == "application/problem+json"
 
 
 def test_a_busy_database_says_when_to_try_again() -> None:

@@ -7,7 +7,7 @@ from django.apps import apps
 from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.generics import GenericAPIView
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -15,10 +15,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber import limits
+from chamber.api_document import in_query
 from chamber.errors import MOST_SHOWN, Refusal
-from chamber.rest import NewestFirst
+from chamber.rest import NewestFirst, short_of
 from chamber.standing import Standing
 from chamber.words import nearest
+from teams.actors import Via
 from teams.api import shapes
 from teams.api.requests import person
 from teams.chain import duty
@@ -31,22 +33,22 @@ TARGET = ("target_kind", "target_id")
 
 
 PARAMETERS = [
-    OpenApiParameter("team", str, description="What was done to this team."),
-    OpenApiParameter("actor", str, description="By whom: a user name."),
-    OpenApiParameter(
-        "action", str, description="One act, such as team.moved, or all of a kind, such as team."
-    ),
-    OpenApiParameter("target", str, description="On what: a name as it was then, or an id."),
-    OpenApiParameter("address", str, description="From which client's address."),
-    OpenApiParameter("via", str, description="page, api, cli, agent or system."),
-    OpenApiParameter("since", str, description="From this day or time on."),
-    OpenApiParameter("until", str, description="Until the end of this day, or before this time."),
-    *(OpenApiParameter(name, str) for name in TARGET),
+    in_query("team", "What was done to this team."),
+    in_query("actor", "By whom: a user name."),
+    in_query("action", "One act, such as team.moved, or all of a kind, such as team."),
+    in_query("target", "On what: a name as it was then, or an id."),
+    in_query("address", "From which client's address."),
+    in_query("via", "By which door.", enum=[each.value for each in Via]),
+    in_query("since", "From this day or time on."),
+    in_query("until", "Until the end of this day, or before this time."),
+    in_query("target_kind", "The kind of what was changed, such as team, pool or cluster."),
+    in_query("target_id", "The id of what was changed."),
 ]
 
 
-def _asked(request: Request) -> AuditEventQuerySet:
+def _filtered(request: Request) -> AuditEventQuerySet:
     """Return what the asker may read, by the filters of the address."""
+    short_of(request, *(parameter.name for parameter in PARAMETERS))
     asked, user = request.query_params, person(request)
     kinds = {str(model._meta.model_name) for model in apps.get_models()}
     if (kind := asked.get("target_kind", "")) and kind not in kinds:
@@ -70,7 +72,7 @@ class AuditTrail(GenericAPIView[AuditEvent]):
 
     def get_queryset(self) -> QuerySet[AuditEvent]:
         """Return what the asker may read, by the filters of the address."""
-        return _asked(self.request)
+        return _filtered(self.request)
 
     @extend_schema(
         responses=shapes.AuditShape(many=True),
@@ -127,11 +129,11 @@ class AuditExport(APIView):
         require_reader(user)
         limits.require_stream(user)
         if not isinstance(request.accepted_renderer, SealedLines):
-            return sent(request._request, _asked(request), Standing.of(request))
+            return sent(request._request, _filtered(request), Standing.of(request))
         asked = request.query_params
         chosen = {name: asked[name] for name in TARGET if asked.get(name)}
         chosen |= chosen_by(Filters.read(asked), user)
-        return sent(request._request, _asked(request), Standing.of(request), sealed_by=chosen)
+        return sent(request._request, _filtered(request), Standing.of(request), sealed_by=chosen)
 
 
 class AuditChainState(APIView):

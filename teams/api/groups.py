@@ -27,7 +27,7 @@ def _whole(shown: Shown) -> dict[str, Any]:
 class Groups(APIView):
     """Groups of people, who are given roles together."""
 
-    @extend_schema(operation_id="groups_list", responses=shapes.GroupsShape)
+    @extend_schema(responses=shapes.GroupShape(many=True))
     def get(self, request: Request) -> Response:
         """Return all, for those who may give roles."""
         return one_page([_body(shown) for shown in groups_for(person(request))])
@@ -57,7 +57,9 @@ class GroupDetail(APIView):
 class GroupPeople(APIView):
     """The people of a group."""
 
-    @extend_schema(request=shapes.NewPerson, responses={201: shapes.GroupShape})
+    @extend_schema(
+        operation_id="groups_people_add", request=shapes.NewPerson, responses={201: shapes.GroupShape}
+    )
     def post(self, request: Request, group_id: int) -> Response:
         """Put somebody into it."""
         group, values = group_for(person(request), group_id).group, values_of(request, shapes.NewPerson)
@@ -66,7 +68,7 @@ class GroupPeople(APIView):
 
 
 class GroupPerson(APIView):
-    """One of them."""
+    """One person of a group."""
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, group_id: int, username: str) -> Response:

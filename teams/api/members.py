@@ -41,7 +41,7 @@ class Members(APIView):
 
     token_scope = "manage"  # noqa: S105 - the scope that a token needs
 
-    @extend_schema(responses=shapes.MembersShape)
+    @extend_schema(responses=shapes.MemberShape(many=True))
     def get(self, request: Request, slug: str) -> Response:
         """Return its own, then those of the teams above that you may see, whose roles reach it."""
         team = team_for(request, slug)

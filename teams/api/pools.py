@@ -60,7 +60,7 @@ def policy_over(pool: Pool, values: dict[str, Any]) -> PoolChanges:
 class Pools(APIView):
     """All pools, in the order in which they pick nodes."""
 
-    @extend_schema(operation_id="pools_list", responses=shapes.PoolsShape)
+    @extend_schema(responses=shapes.PoolShape(many=True))
     def get(self, request: Request) -> Response:
         """Return them with capacity and what is guaranteed of it."""
         return one_page(_bodies(list(Pool.objects.visible_to(person(request)))))

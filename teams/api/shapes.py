@@ -53,6 +53,8 @@ class GpusField(serializers.Field[int, Any, Any, Any]):
 class StrictSerializer(Body):
     """Refuses keys it does not know: a misspelt limit must not be taken for none."""
 
+    refuses_unknown = True
+
     def to_internal_value(self, data: Any) -> Any:
         """Return the validated values; a key outside the fields is an error beside its own name."""
         unknown = {}
@@ -104,14 +106,6 @@ class TeamShape(serializers.Serializer[Any]):
     maximum = GpusField(allow_null=True)
     version = serializers.IntegerField()
     pools = EntitledShape(many=True)
-
-
-class TeamsShape(serializers.Serializer[Any]):
-    """The whole tree is one page."""
-
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = TeamShape(many=True)
 
 
 class TeamPatch(StrictSerializer):
@@ -183,14 +177,6 @@ class MemberShape(serializers.Serializer[Any]):
     inherited = serializers.BooleanField()
 
 
-class MembersShape(serializers.Serializer[Any]):
-    """All members of a team are one page."""
-
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = MemberShape(many=True)
-
-
 class NewMember(StrictSerializer):
     """Whom to give which role."""
 
@@ -225,14 +211,6 @@ class GroupShape(serializers.Serializer[Any]):
     size = serializers.IntegerField()
     roles = GroupRoleShape(many=True)
     people = serializers.ListField(child=serializers.CharField(), required=False)
-
-
-class GroupsShape(serializers.Serializer[Any]):
-    """All groups are one page."""
-
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = GroupShape(many=True)
 
 
 class RolePatch(StrictSerializer):
@@ -503,14 +481,6 @@ class PoolShape(serializers.Serializer[Any]):
     slice_gpus = GpusField(help_text="What the slices count as, in GPUs.")
     guaranteed = GpusField()
     warning = serializers.CharField(allow_null=True)
-
-
-class PoolsShape(serializers.Serializer[Any]):
-    """All pools are one page."""
-
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-    results = PoolShape(many=True)
 
 
 class AuditShape(serializers.Serializer[Any]):

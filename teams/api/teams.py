@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chamber.api_document import in_query
 from chamber.rest import flag_of, require_version
 from teams import actions
 from teams.actions import ShareEdit, TeamEdit
@@ -34,7 +35,13 @@ from teams.picture import Picture
 from teams.tree import Tree
 from teams.values import ShareChanges, TeamChanges
 
-IF_MATCH = OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="The ETag you edited.")
+IF_MATCH = OpenApiParameter(
+    "If-Match",
+    {"type": "string", "minLength": 1},
+    OpenApiParameter.HEADER,
+    required=True,
+    description="The ETag of the version that you edited; `*` is any.",
+)
 
 
 def team_body(team: Team, picture: Picture, slugs: dict[UUID, str]) -> dict[str, Any]:
@@ -83,9 +90,8 @@ class Teams(APIView):
     """The tree."""
 
     @extend_schema(
-        operation_id="teams_list",
-        responses=shapes.TeamsShape,
-        parameters=[OpenApiParameter("archived", bool, description="With archived teams.")],
+        responses=shapes.TeamShape(many=True),
+        parameters=[in_query("archived", "With archived teams.", type="boolean")],
     )
     def get(self, request: Request) -> Response:
         """Return the teams you may see, parents before children; six queries whatever their number."""
@@ -171,7 +177,7 @@ class TeamEdits(APIView):
 
     token_scope = "manage"  # noqa: S105 - the scope that a token needs
 
-    @extend_schema(request=shapes.Draft, responses=shapes.TeamsShape)
+    @extend_schema(request=shapes.Draft, responses=shapes.TeamShape(many=True))
     def post(self, request: Request) -> Response:
         """Save all edits as one audited change, or none; each names the versions it was made on."""
         asked = values_of(request, shapes.Draft)["edits"]

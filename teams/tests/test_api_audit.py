@@ -29,6 +29,13 @@ def test_newest_first_where_the_role_reaches(trail: Acme, api: Api) -> None:
     assert _names(api, trail.admin) == ["NLP", "NLP"]
 
 
+@pytest.mark.parametrize("name", ["target_id", "since"])
+def test_a_filter_that_is_too_long_is_refused(trail: Acme, api: Api, name: str) -> None:
+    answer = api(trail.org_admin).get(URL, {name: "x" * 201})
+    assert answer.status_code == 422
+    assert answer.json()["errors"] == {name: f"{name} has 201 characters; at most 200 are allowed."}
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [

@@ -46,6 +46,7 @@ def submitted(place: Place, *, pods: int = 2) -> tuple[Attempt, Workload]:
         ("attempt=7", 404, "{slug} has no attempt 7 that had pods."),
         ("tail=100001", 422, "it must be a number from 0 to 100,000."),
         ("follow=perhaps", 422, "it must be true or false."),
+        ("after=no+place", 422, "after is 'no place'; it must be the id of an event."),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_a_sentence(
