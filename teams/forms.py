@@ -372,9 +372,9 @@ class PoolForm(Form):
         label="Queueing policy",
         help_text="What later workloads may do while the first has no place.",
         choices=[
-            (Queueing.BACKFILL, "Backfill: they start if they do not delay the first"),
-            (Queueing.BEST_EFFORT_FIFO, "Best-effort FIFO: they start if they fit"),
-            (Queueing.STRICT_FIFO, "Strict FIFO: they wait"),
+            (Queueing.BACKFILL, "Backfill: later workloads start if they do not delay the first"),
+            (Queueing.BEST_EFFORT_FIFO, "Best-effort FIFO: later workloads start if they fit"),
+            (Queueing.STRICT_FIFO, "Strict FIFO: later workloads wait"),
         ],
     )
     elastic_preemption = forms.ChoiceField(

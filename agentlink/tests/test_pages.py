@@ -297,7 +297,7 @@ def test_only_a_silent_cluster_may_be_declared_lost(client: Client, org: Team) -
 def test_the_policy_is_told_in_words(client: Client, org: Team) -> None:
     make_pool("Main", policy={"queueing": "strict-fifo", "min_runtime_seconds": 90})
     page = signed_in(client, org, Role.VIEWER).get("/pools/main/").content.decode()
-    assert "Strict FIFO: they wait" in page
+    assert "Strict FIFO: later workloads wait" in page
     assert "1 min 30 s" in page
 
 
