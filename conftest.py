@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
 from rig import answers, kubernetes, namespaces, servers, spreading
 from scheduling.explain import silence, submission
-from teams import sign_in
+from teams import sight, sign_in
 from workloads import known
 
 PARTS: dict[str, Callable[[], object]] = {
@@ -231,6 +232,13 @@ def _sessions_are_noted(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     """What is noted of a session once a minute, whatever its pages, is noted already, but in the tests of it."""
     if "notes_sessions" not in request.keywords:
         monkeypatch.setattr(sessions, "is_due", lambda _: False)
+
+
+@pytest.fixture(autouse=True)
+def _the_tree_is_known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process asks once for all who see the same teams is asked already, but in the tests of it."""
+    if "reads_tree" not in request.keywords:
+        monkeypatch.setattr(sight, "_teams", lru_cache(lambda _paths, _version: "known"))
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import json
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from chamber.sessions import held_back
 from chamber.standing import Standing
 from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
+from teams.sight import SIGHT_TOPIC, TOPIC, sight_of
 from workloads.models import Workload
 
 Answer = TypeVar("Answer")
@@ -36,7 +38,7 @@ SIGNED_OUT = 4401
 SLOW = 4408
 TOO_MANY = 4429
 
-SHARED_TOPICS = frozenset({"overview", "teams", "pools", "workloads", "silence"})
+SHARED_TOPICS = frozenset({"overview", "teams", "pools", "workloads", "silence", TOPIC})
 """Topics of what everybody who is signed in may ask for, each seeing a part of their own."""
 
 
@@ -44,6 +46,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     """One open page. Carries no data: the page fetches what changed over HTTP, where permission is checked.
 
     A topic that its reader may not watch is answered like one that there is not: with version 0, and nothing after.
+    `sight` is answered with a number of what its reader may see (`teams.sight`), and said again when that changes.
     Everything is said by one task, so that whoever does not read holds up nobody, and keeps the latest versions only.
     """
 
@@ -79,6 +82,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.session_key: str = (session and session.session_key) or ""
         self.standing = Standing(self.user.pk, session_key=self.session_key)
         self.asked: frozenset[str] = frozenset()
+        self.sight = 0
         self.heard_at: deque[float] = deque(maxlen=MAX_MESSAGES)
         self.reader = Reader(self.user.pk, {f"user:{self.user.pk}", live.session_topic(self.session_key)})
         self.hub.enter(self.reader)
@@ -107,7 +111,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.asked = topics
         allowed = await _allowed(self.user, topics)
         found = await self.hub.watch(self.reader, allowed)
-        self.reader.say(dict.fromkeys(topics - allowed, live.UNKNOWN) | found)
+        sight = {SIGHT_TOPIC: await self._sight()} if SIGHT_TOPIC in topics else {}
+        self.reader.say(dict.fromkeys(topics - allowed, live.UNKNOWN) | found | sight)
+
+    async def _sight(self) -> int:
+        """Return what the reader may see now, as a number; the last one where the database is away."""
+        with suppress(DatabaseError):  # the next look is soon enough
+            self.sight = await _in_thread(sight_of)(self.user)
+        return self.sight
 
     def _hurries(self) -> bool:
         now = asyncio.get_running_loop().time()
@@ -147,6 +158,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return True  # the next look is soon enough
         if allowed != reader.topics:
             await self.hub.watch(reader, allowed)
+        before = self.sight
+        if SIGHT_TOPIC in self.asked and await self._sight() != before:
+            reader.say({SIGHT_TOPIC: self.sight})
         return True
 
 

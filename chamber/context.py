@@ -22,6 +22,7 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
     roles = {role for given in roles_by_path(user).values() for role in given}
     return {
         "chamber_version": __version__,
+        "viewing": getattr(request, "viewing", None),
         "demo": settings.DEMO,
         # Asked for by whole pages only.
         "organisation": SimpleLazyObject(Team.objects.filter(depth=0).only("name").first),

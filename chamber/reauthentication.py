@@ -77,6 +77,7 @@ ACTS: Mapping[str, str] = {
         ),
         "change your second factors",
     ),
+    "POST chamber:view-as": "see the pages as somebody else does",
     **dict.fromkeys(
         (
             *("POST teams:delete", "POST teams:pool-delete", "POST agentlink:delete-cluster"),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 HELD_LINK = "account-link"
 """Of a session: the secret of the link for a password that was opened in it."""
+VIEWING = "viewing-as"
+"""Of a session: as whom it sees the pages (`chamber.viewing`), and until when."""
 SEEN_EVERY = timedelta(minutes=1)
 ENDED = "You were signed out meanwhile; nothing was done. Sign in again."
 
@@ -38,12 +40,14 @@ def held_back(user: "User") -> bool:
 
 def user_of(session_key: str) -> Any:
     """Return who is let in with the session (2 queries); None where it has ended, or its user may no longer, or may do
-    nothing yet.
+    nothing yet, or sees the pages as somebody else does, for which there are no streams.
     """
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = auth.get_user(request)
-    return user if user.is_authenticated and not held_back(user) else None
+    if not user.is_authenticated or VIEWING in request.session or held_back(user):
+        return None
+    return user
 
 
 def of(user: "User") -> list[UserSession]:

@@ -66,6 +66,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "chamber.requirement.HoldBackMiddleware",
     "chamber.sessions.SeenMiddleware",
+    "chamber.viewing.ViewingMiddleware",
     "chamber.reauthentication.ReauthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -2,7 +2,16 @@
 
 from django.urls import include, path, register_converter
 
-from chamber import health, views, views_again, views_policy, views_settings, views_sign_in, views_tokens
+from chamber import (
+    health,
+    views,
+    views_again,
+    views_policy,
+    views_settings,
+    views_sign_in,
+    views_tokens,
+    views_viewing,
+)
 from chamber.factors import sign_in as factors_sign_in
 from chamber.factors import views as factors
 from chamber.metrics.view import metrics
@@ -72,6 +81,8 @@ chamber_patterns = (
             people.unlink,
             name="person-unlink",
         ),
+        path("people/<str:username>/view-as/", views_viewing.begin, name="view-as"),
+        path("view-as/end/", views_viewing.end, name="view-as-end"),
         path("welcome/<str:secret>/", people.use_link, name="link"),
         path("tokens/", views_tokens.tokens, name="tokens"),
         path("tokens/<uuid:token_id>/revoke/", views_tokens.revoke_token, name="revoke-token"),

@@ -15,6 +15,7 @@ from scheduling.explain.queue import pool_for, queues_of, read_queue
 from scheduling.whatif import freed
 from scheduling.whatif.desk import TooMany
 from scheduling.whatif.preview import Preview, preview
+from teams import sight
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.rows import teams_of_table
@@ -31,9 +32,12 @@ WAIT_SECONDS = 1.5
 
 @require_safe
 def silence(request: HttpRequest) -> HttpResponse:
-    """What is not known now, of the scheduler and of clusters: the part of every page that says so."""
-    watched = Watched.now(silences.TOPIC)
-    context = {"silence": silences.told_to(request.user)}
+    """What is not known now, of the scheduler and of clusters: the part of every page that says so.
+
+    It says by a number, too, what its reader may see.
+    """
+    watched = Watched.now(silences.TOPIC, sight.TOPIC)
+    context = {"silence": silences.told_to(request.user), "sight": sight.sight_of(request.user)}
     return page(
         request, "scheduling/silence.html", context, fragment="scheduling/_silence.html", watched=watched
     )

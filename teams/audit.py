@@ -25,6 +25,7 @@ ACTIONS = frozenset({
     *("pool.created", "pool.deleted", "pool.edited"),
     *("team.archived", "team.created", "team.deleted", "team.edited", "team.moved", "team.renamed"),
     *("team.restored", "team.rules-changed", "team.share-changed"),
+    *("workload.cancelled", "workload.handed-over", "workload.held", "workload.released", "workload.requeued"),
 })  # fmt: skip
 """What is done, whichever app does it: what the trail may be searched for before it was done once."""
 

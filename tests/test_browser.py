@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Literal
@@ -16,6 +17,7 @@ from tests.waiting import PATIENCE_MS, until
 
 pytestmark = pytest.mark.chromium
 
+PHRASE = "rotor glade mosaic 41"
 LEFT_EARLY = "WebSocket is closed before the connection is established"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
@@ -126,6 +128,85 @@ def test_a_researcher_submits_by_form_and_watches_it_through_its_life(visit: Vis
     assert page.evaluate("window.untouched"), "the page was reloaded"
     for word in ("Pending", "Queued", "Starting", "Running"):
         expect(page.get_by_role("img", name=word).or_(page.get_by_text(word)).first).to_be_visible()
+
+
+@pytest.fixture
+def guest(demo: Demo) -> Iterator[str]:
+    """Somebody new who is a researcher of NLP and signs in as the others; disabled at the end."""
+    name = f"guest{time.monotonic_ns()}"
+    with demo.api("olga") as api:
+        made = api.post(
+            "people/", json={"username": name, "team": "nlp", "role": "researcher", "mail": False}
+        )
+        with httpx.Client(base_url=demo.url, follow_redirects=True, timeout=60) as browser:
+            page = browser.get(made.json()["url"])
+            token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
+            assert token
+            words = {"password1": PHRASE, "password2": PHRASE, "csrfmiddlewaretoken": token[1]}
+            assert browser.post(page.url, data=words).status_code == 200
+        demo.passwords[name] = PHRASE
+        yield name
+        api.post(f"people/{name}/disable/", json={"workloads": "leave"})
+
+
+def lose(api: httpx.Client, who: str, loss: str) -> None:
+    """Take from somebody what lets them see the workloads of NLP."""
+    if loss == "role lost":
+        rows = api.get("teams/nlp/members/").json()["results"]
+        (row,) = (row for row in rows if who in str(row))
+        answer = api.delete(f"teams/nlp/members/{row['id']}/")
+    elif loss == "session ended":
+        answer = api.delete(f"people/{who}/sessions/")
+    else:
+        answer = api.post(f"people/{who}/disable/", json={"workloads": "leave"})
+    assert answer.status_code in {200, 204}, answer.text
+
+
+WAYS = pytest.mark.parametrize("way", ["socket", "polling"])
+BOUNDS_MS = {"socket": 5_000, "polling": 20_000}
+
+
+def seen(visit: Visitor, who: str, path: str, text: str, way: str) -> Page:
+    """Have somebody look at a page that shows this, with a socket or without."""
+    page = visit(who, "/")
+    if way == "polling":
+        page.route_web_socket("**/ws/live/", lambda socket: socket.close())
+    page.goto(path)
+    expect(page.locator("main")).to_contain_text(text)
+    expect(page.locator("#live-status")).to_contain_text("Live" if way == "socket" else "Not live")
+    return page
+
+
+@WAYS
+@pytest.mark.parametrize("loss", ["role lost", "session ended", "account disabled"])
+def test_an_open_page_shows_nothing_of_what_may_no_longer_be_seen(
+    visit: Visitor, demo: Demo, guest: str, loss: str, way: str
+) -> None:
+    with demo.api("olga") as api:
+        slug = submit(api, name="secret", team="nlp", gpus=1, command=["sleep", "6543"])
+        page = seen(visit, guest, f"/workloads/{slug}/", "6543", way)
+        lose(api, guest, loss)
+        expect(page.locator("body")).not_to_contain_text("6543", timeout=BOUNDS_MS[way])
+    visit.complaints.clear()  # the browser tells of each answer that is a refusal
+
+
+def _moved(api: httpx.Client, slug: str, *, to: str) -> bool:
+    answer = api.post(f"teams/{slug}/move/", json={"parent": to}, headers={"If-Match": "*"})
+    return answer.status_code == 200
+
+
+@WAYS
+def test_an_open_page_of_a_team_that_moved_away_shows_nothing_of_it(
+    visit: Visitor, demo: Demo, guest: str, way: str
+) -> None:
+    with demo.api("olga") as api:
+        below = {"name": "Optics", "slug": f"optics-{way}", "parent": "nlp"}
+        assert api.post("teams/", json=below).status_code == 201
+        page = seen(visit, guest, f"/teams/optics-{way}/", "Optics", way)
+        assert _moved(api, f"optics-{way}", to="research")
+        expect(page.locator("body")).not_to_contain_text("Optics", timeout=BOUNDS_MS[way])
+        assert api.delete(f"teams/optics-{way}/").status_code == 204
+    visit.complaints.clear()
 
 
 def has_the_turn(demo: Demo, who: str, until: str) -> None:

@@ -20,6 +20,8 @@ HARMLESS = {
     *("POST chamber:end-session", "POST chamber:end-other-sessions", "POST chamber:person-end-sessions"),
     *("DELETE api-person-sessions", "DELETE api-person-session", "POST chamber:revoke-token"),
     *("DELETE api-token", "POST agentlink:revoke-token", "DELETE api-cluster-token"),
+    # Takes away only.
+    "POST chamber:view-as-end",
     # What can be changed back.
     *("POST teams:create", "POST teams:edit", "POST teams:edit-all", "POST teams:rename", "POST teams:move"),
     *("POST teams:rules", "POST teams:archive", "POST teams:unarchive", "POST teams:pool-new"),

@@ -15,7 +15,7 @@ from chamber.transactions import keep
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, may
-from workloads import lifecycle
+from workloads import auditing, lifecycle
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import lock
 from workloads.models import EventKind, Status, Workload
@@ -44,16 +44,7 @@ def is_controlled_by(user: "User | AnonymousUser", workload: Workload) -> bool:
         return True
     if not may(user, Permission.SUBMIT, workload.team):
         return False
-    return workload.owner_id == user.pk or (user.pk is not None and _named_owner(workload) == user.pk)
-
-
-def _named_owner(workload: Workload) -> UUID | None:
-    """Return whom a Job made with kubectl names as its owner, for nobody can sign in as the owner of its workload.
-
-    Reached by the name of the relation: the room that owns it lies above this one.
-    """
-    adopted = None if workload.owner.is_active else getattr(workload, "adopted_job", None)
-    return getattr(adopted, "named_owner_id", None)
+    return workload.owner_id == user.pk or (user.pk is not None and auditing.named_owner(workload) == user.pk)
 
 
 def _require_control(by: Actor, workload: Workload) -> None:
@@ -76,7 +67,7 @@ def cancel(*, by: Actor, workload: Workload) -> None:
     """End an open workload as Cancelled and have its pods stopped; a `Conflict` where it has already ended."""
     _require_control(by, workload)
     with logs.bind(workload=workload.slug), transaction.atomic():
-        if not lifecycle.cancel_many([workload.pk], by=by, at=timezone.now()):
+        if not _do("cancel", [workload.pk], by):
             raise _too_late(workload, "cancelled")
 
 
@@ -90,7 +81,7 @@ def requeue(*, by: Actor, workload: Workload) -> None:
     with logs.bind(workload=workload.slug), transaction.atomic():
         if not _of_active_teams([workload]):
             raise Conflict(f"{workload.team.name} was archived: nothing of it is run any more.")
-        if not lifecycle.requeue_many([workload.pk], by=by, at=timezone.now()):
+        if not _do("requeue", [workload.pk], by):
             raise _too_late(workload, "requeued")
 
 
@@ -98,7 +89,7 @@ def hold(*, by: Actor, workload: Workload) -> None:
     """Keep a Pending workload from starting until it is released; a `Conflict` where it is not waiting."""
     _require_control(by, workload)
     with logs.bind(workload=workload.slug), transaction.atomic():
-        if not _set_held([workload.pk], held=True, by=by, at=timezone.now()):
+        if not _do("hold", [workload.pk], by):
             raise _too_late(workload, "held")
 
 
@@ -106,7 +97,7 @@ def release(*, by: Actor, workload: Workload) -> None:
     """Let a held workload start again; a `Conflict` where it is not held."""
     _require_control(by, workload)
     with logs.bind(workload=workload.slug), transaction.atomic():
-        if not _set_held([workload.pk], held=False, by=by, at=timezone.now()):
+        if not _do("release", [workload.pk], by):
             raise _too_late(workload, "released")
 
 
@@ -125,6 +116,7 @@ def hand_over(*, by: Actor, ids: Collection[UUID], to: "User") -> set[UUID]:
                 "name somebody who may, or give them a role there first.",
                 field="to",
             )
+        auditing.record(by=by, act="hand-over", ids=[row.pk for row in rows], heir=to.get_username())
         owned = Workload.objects.filter(pk__in=[row.pk for row in rows])
         before = dict(owned.values_list("pk", "owner__username"))
         owned.update(owner=to, version=F("version") + 1)
@@ -207,10 +199,24 @@ BULK_ACTS = tuple(_BULK)
 def act_on_many(*, by: Actor, act: str, workloads: Sequence[Workload]) -> set[UUID]:
     """Do one of `BULK_ACTS` to those of the workloads that the actor controls and whose state allows it.
 
-    Returns the ids of those it was done to; the others are left as they are. A constant number of queries.
+    Returns the ids of those it was done to; the others are left as they are. A constant number of queries, and one for
+    each that is somebody else's.
     """
     theirs = [workload for workload in workloads if may_control(by, workload)]
     with transaction.atomic():
         if act == "requeue":
             theirs = [each for each in _of_active_teams(theirs) if not _is_over_for_good(each)]
-        return _BULK[act]({workload.pk for workload in theirs}, by, timezone.now())
+        return _do(act, {workload.pk for workload in theirs}, by)
+
+
+def cancel_all(*, by: Actor, ids: Collection[UUID]) -> set[UUID]:
+    """Cancel those of these workloads that are open; return which were. Who may cancel them, callers say."""
+    with transaction.atomic():
+        return _do("cancel", ids, by)
+
+
+def _do(act: str, ids: Collection[UUID], by: Actor) -> set[UUID]:
+    """Do it to those whose state allows it, with a row of the audit trail for each of somebody else's; return which."""
+    done = _BULK[act](ids, by, timezone.now())
+    auditing.record(by=by, act=act, ids=done)
+    return done

@@ -2,13 +2,10 @@
 
 from enum import StrEnum
 
-from django.utils import timezone
-
 from chamber.errors import Refusal
 from chamber.models import User
 from teams.actors import Actor
-from workloads import lifecycle
-from workloads.actions import hand_over
+from workloads.actions import cancel_all, hand_over
 from workloads.models import Workload
 from workloads.models.workload import OPEN
 
@@ -36,7 +33,7 @@ def settle(by: Actor, user: User, workloads: Leaving, heir: User | None) -> int:
         return owned.count()
     ids = list(owned.order_by("pk").values_list("pk", flat=True))
     if heir is None:
-        return len(lifecycle.cancel_many(ids, by=by, at=timezone.now()))
+        return len(cancel_all(by=by, ids=ids))
     if heir == user or not heir.is_active:
         raise Refusal(
             f"{heir.username} cannot take over workloads: name somebody else who can sign in.", field="to"

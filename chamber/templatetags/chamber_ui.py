@@ -17,11 +17,12 @@ from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from chamber import live
+from chamber.http import Watched
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
 from chamber.words import plural
 from scheduling.explain import silence
 from scheduling.explain.explanation import label as words_of
+from teams import sight
 
 register = template.Library()
 
@@ -180,10 +181,17 @@ def elapsed(since: datetime | Missing, until: datetime | Missing = None, empty: 
 
 @register.inclusion_tag("scheduling/_silence.html", takes_context=True)
 def silence_notice(context: Context) -> dict[str, object]:
-    """Say since when nothing is known, of the scheduler and of clusters (at most 2 queries, once a second)."""
-    version = live.stamp(silence.TOPIC)
+    """Say since when nothing is known, of the scheduler and of clusters (at most 2 queries, once a second), and by a
+    number what the reader may see (1 query, once for all who see the same).
+    """
+    watched = Watched.now(silence.TOPIC, sight.TOPIC)
     told = silence.told_to(context["user"])
-    return {"silence": told, "live_topics": silence.TOPIC, "live_version": version}
+    return {
+        "silence": told,
+        "sight": sight.sight_of(context["user"]),
+        "live_topics": " ".join(watched.topics),
+        "live_version": watched.stamp,
+    }
 
 
 # Statuses and icons

@@ -14,6 +14,8 @@ from chamber import consumers, live
 from chamber.live import hub
 from chamber.models import User
 from chamber.tests.sockets import PATIENCE_SECONDS, Socket
+from teams import actions
+from teams.actors import Actor
 from teams.models import Role
 from teams.tests.factories import make_org, make_pool, make_team, member
 from workloads.tests.factories import make_workload
@@ -135,6 +137,21 @@ async def test_what_one_may_no_longer_see_is_not_heard_any_more(
             await asyncio.sleep(0.05)
     await announce("queue:main")
     assert await socket.receive_nothing(timeout=0.3)
+    await socket.disconnect()
+
+
+async def test_what_one_may_see_is_told_as_a_number_again_once_it_changes(ada: User) -> None:
+    def lose() -> None:
+        actions.remove_member(by=Actor.system("test"), binding=ada.bindings.get())
+
+    socket = await opened(ada, await database_sync_to_async(session_of)(ada))
+    before = (await watch(socket, "sight"))["sight"]
+    await announce(f"user:{ada.pk}")
+    assert await socket.receive_nothing(timeout=0.5)
+    await database_sync_to_async(lose)()
+    told = await socket.receive_json_from()
+    assert told["topic"] == "sight"
+    assert told["version"] != before
     await socket.disconnect()
 
 

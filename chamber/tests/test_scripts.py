@@ -54,7 +54,7 @@ class Site:
     def open(self, content: str) -> Page:
         """Show a page of the real layout around `content`."""
         source = "{% extends 'base.html' %}{% block content %}" + content + "{% endblock %}"
-        user = SimpleNamespace(is_authenticated=True)
+        user = SimpleNamespace(is_authenticated=True, pk=None, _chamber_roles={})
         html = Template(source).render(Context({"user": user, "may_submit": True}))
         self.pages["/"] = lambda _: {"body": html}
         self.page.goto(f"{ORIGIN}/")
@@ -113,7 +113,7 @@ def test_a_newer_version_fetches_the_part_and_an_old_one_does_not(site: Site) ->
     site.pages["/part/"] = lambda _: {"body": part("new", version=2), "headers": {"ETag": '"2"'}}
     page = site.open(part("old"))
     expect(page.locator("#live-status")).to_have_text("Live")
-    assert site.heard == [{"watch": ["queue:main", "silence"]}]
+    assert site.heard == [{"watch": ["queue:main", "sight", "silence", "tree"]}]
     site.announce("queue:main", 1)
     site.announce("another", 5)
     page.wait_for_timeout(200)
@@ -272,6 +272,67 @@ def test_a_part_one_may_no_longer_see_says_so_and_is_left_alone(site: Site) -> N
     site.announce("queue:main", 3)
     page.wait_for_timeout(1200)
     assert len(site.fetched("/part/")) == 1
+
+
+def with_sight(site: Site, number: int) -> Page:
+    """Open a page with a secret, and another number than the layout's own."""
+    page = site.open("<p>the secret</p>" + part("old"))
+    own = page.locator("[data-sight]").get_attribute("data-sight") or ""
+    html = site.pages["/"](None)["body"]  # type: ignore[arg-type]
+    site.pages["/"] = lambda _: {"body": html.replace("the secret", "what is left").replace(own, str(number))}
+    expect(page.locator("#live-status")).to_have_text("Live")
+    return page
+
+
+def test_what_one_may_no_longer_see_of_a_page_goes_once_the_socket_tells(site: Site) -> None:
+    page = with_sight(site, 77)
+    own = int(page.locator("[data-sight]").get_attribute("data-sight") or 0)
+    page.evaluate("window.untouched = true")
+    site.announce("sight", own)
+    page.wait_for_timeout(300)
+    expect(page.locator("main")).to_contain_text("the secret")
+    site.announce("sight", 77)
+    expect(page.locator("main")).to_contain_text("what is left")
+    expect(page.locator("main")).not_to_contain_text("the secret")
+    assert page.evaluate("window.untouched"), "the page was loaded anew"
+    site.announce("sight", 77)
+    page.wait_for_timeout(300)
+    assert len(site.fetched("/")) == 2
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_page_that_one_may_no_longer_see_is_left(site: Site, status: int) -> None:
+    page = with_sight(site, 77)
+    site.pages["/"] = lambda _: {"status": status, "body": "<p>There is no such page.</p>"}
+    with page.expect_navigation():
+        site.announce("sight", 77)
+    expect(page.locator("body")).to_have_text("There is no such page.")
+
+
+def test_a_part_that_one_may_no_longer_see_takes_the_page_with_it(site: Site) -> None:
+    site.pages["/part/"] = lambda _: {"status": 404, "body": "no"}
+    page = with_sight(site, 77)
+    site.announce("queue:main", 2)
+    expect(page.locator("main")).to_contain_text("what is left")
+
+
+def test_without_a_socket_it_goes_with_the_next_poll(site: Site) -> None:
+    site.page.clock.install()
+    page = site.open("<p>the secret</p>")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    html = site.pages["/"](None)["body"]  # type: ignore[arg-type]
+    own = page.locator("[data-sight]").get_attribute("data-sight") or ""
+    changed = html.replace("the secret", "what is left").replace(own, "77")
+    site.pages["/"] = lambda _: {"body": changed}
+    site.pages["/scheduling/silence/"] = lambda _: {
+        "body": '<div id="silence" data-live="silence tree" data-sight="77"></div>'
+    }
+    page.route_web_socket("**/ws/live/", lambda socket: socket.close())
+    site.sockets[-1].close(code=1011)
+    expect(page.locator("#live-status")).to_contain_text("Not live")
+    page.clock.run_for(16_000)
+    expect(page.locator("main")).not_to_contain_text("the secret")
+    expect(page.locator("main")).to_contain_text("what is left")
 
 
 def test_a_session_that_ended_reloads_the_page(site: Site) -> None:

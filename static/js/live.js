@@ -2,6 +2,7 @@
 // again when the socket announces another version of a topic; without a socket, every 15 s. See docs/look.md.
 import { prepare, reloadSignedOut } from "./forms.js";
 import { morph } from "./morph.js";
+import { hasSight, lookAgain, sightIn, sightIs } from "./sight.js";
 import { freshen } from "./times.js";
 
 const FETCH_GAP_MS = 1000;
@@ -12,6 +13,7 @@ const FIRST_RETRY_MS = 1000;
 const LAST_RETRY_MS = 30000;
 const RETURN_MS = 5000; // after a restart of the server its viewers return over so long a time
 const SUMMARY_GAP_MS = 15000;
+const SIGHT = "sight"; // asked for as a topic: its version is what the reader may see
 const RESTARTING = 1012;
 const SIGNED_OUT = 4401;
 const SIGNED_OUT_MS = 1000; // another tab may just be given the cookie of a new session
@@ -39,6 +41,7 @@ function versionsIn(section) {
 }
 
 function heard({ topic, version }) {
+  if (topic === SIGHT) return sightIs(version);
   for (const section of sections()) {
     if (!topicsOf(section).includes(topic)) continue;
     const state = stateOf(section);
@@ -112,6 +115,7 @@ function swap(section, html) {
   prepare(section);
   window.htmx?.process(section);
   watch();
+  sightIn(section);
 }
 
 function retire(section, status) {
@@ -120,7 +124,8 @@ function retire(section, status) {
   note.textContent = status === 403 ? "You may no longer see this part." : "This is gone, or no longer visible to you.";
   section.removeAttribute("data-live");
   stateOf(section).announced.clear();
-  section.prepend(note);
+  section.replaceChildren(note);
+  lookAgain();
 }
 
 let tellTimer = 0, toldAt = -SUMMARY_GAP_MS;
@@ -136,7 +141,7 @@ function tell(section, state) {
 }
 
 function watch() {
-  const topics = [...new Set(sections().flatMap(topicsOf))].sort();
+  const topics = [...new Set([...sections().flatMap(topicsOf), ...(hasSight() ? [SIGHT] : [])])].sort();
   if (!isLive() || topics.join(" ") === watched) return;
   watched = topics.join(" ");
   socket.send(JSON.stringify({ watch: topics }));
@@ -197,6 +202,7 @@ if (document.body.dataset.liveSocket && sections().length) {
   setInterval(() => isLive() && !document.hidden && sections().forEach(want), SLOW_POLL_MS * (0.75 + Math.random() / 2));
   document.addEventListener("visibilitychange", catchUp);
   document.addEventListener("htmx:load", watch);
+  document.addEventListener("chamber:sight", watch);
   addEventListener("pagehide", () => socket?.close());
   addEventListener("pageshow", (event) => event.persisted && connect());
 }

@@ -14,6 +14,7 @@ from teams.actors import Actor
 from teams.models import Binding, Role, Team
 from teams.permissions import Permission, require
 from teams.picture import lock_tree
+from teams.sight import TOPIC
 from teams.values import MAX_DEPTH, MAX_SLUG, TeamChanges, slug_problem, team_problems
 
 
@@ -92,7 +93,7 @@ def _insert(by: Actor, parent: Team | None, values: TeamChanges, taken: Containe
         **values,
     )
     audit.record(by=by, action="team.created", target=team, after=_described(team))
-    live.announce("teams", "pools")
+    live.announce("teams", "pools", TOPIC)
     live.ring()
     return team
 

@@ -13,6 +13,7 @@ from teams.actors import Actor
 from teams.models import Binding, Pool, Share, Team
 from teams.permissions import Permission, require
 from teams.picture import Picture, lock_teams, lock_tree
+from teams.sight import TOPIC
 
 CHANGED = "Something came to hang on {name} meanwhile. Look again."
 
@@ -44,7 +45,7 @@ def delete_team(*, by: Actor, team: Team) -> None:
         # The trail keeps the place in the tree, where whoever may read about the team above finds it.
         audit.record(by=by, action="team.deleted", target=team, before=before, after={}, team=team)
         _delete(team)
-        live.announce("teams", "pools")
+        live.announce("teams", "pools", TOPIC)
         live.ring()
 
 

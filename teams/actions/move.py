@@ -15,6 +15,7 @@ from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, may, require
 from teams.picture import Picture, envelopes_exceeded, lock_teams
+from teams.sight import TOPIC
 from teams.values import MAX_DEPTH
 
 
@@ -39,7 +40,7 @@ def move_team(*, by: Actor, team: Team, parent: Team, version: int | None = None
         _write(team, parent)
         moved = Team.objects.get(pk=team.pk)
         audit.record(by=by, action="team.moved", target=moved, before=old, after={"parent": parent.slug})
-        live.announce("teams", "pools")
+        live.announce("teams", "pools", TOPIC)
         live.ring()
     return moved
 
@@ -72,7 +73,7 @@ def move_many(*, by: Actor, moves: Sequence[tuple[Team, Team]]) -> None:
         audit.record(
             by=by, action="team.moved", target=teams[team.pk], before=old, after={"parent": parent.slug}
         )
-    live.announce("teams", "pools")
+    live.announce("teams", "pools", TOPIC)
     live.ring()
 
 
