@@ -72,6 +72,18 @@ ACTS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
+            *("POST chamber:service-accounts", "POST chamber:service-account"),
+            *("POST chamber:service-account-tokens", "POST chamber:service-account-token-rotate"),
+            *("POST chamber:service-account-limits", "POST chamber:service-account-disable"),
+            *("POST chamber:service-account-enable", "POST api-service-accounts"),
+            *("PATCH api-service-account", "POST api-service-account-tokens"),
+            *("POST api-service-account-token-rotate", "POST api-service-account-disable"),
+            "POST api-service-account-enable",
+        ),
+        "change what programs get in",
+    ),
+    **dict.fromkeys(
+        (
             *("GET chamber:factor-app", "POST chamber:factor-app", "GET chamber:factor-passkey"),
             *("POST chamber:factor-passkey", "POST chamber:factor-codes", "POST chamber:factor-remove"),
         ),

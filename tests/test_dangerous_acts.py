@@ -21,7 +21,13 @@ HARMLESS = {
     *("DELETE api-person-sessions", "DELETE api-person-session", "POST chamber:revoke-token"),
     *("DELETE api-token", "POST agentlink:revoke-token", "DELETE api-cluster-token"),
     # Takes away only.
-    "POST chamber:view-as-end",
+    *(
+        "POST chamber:view-as-end",
+        "POST chamber:service-account-token-revoke",
+        "DELETE api-service-account-token",
+    ),
+    # Reads only, what pages show to the same session.
+    *("POST chamber:export-own", "POST chamber:person-export", "POST api-person-export"),
     # What can be changed back.
     *("POST teams:create", "POST teams:edit", "POST teams:edit-all", "POST teams:rename", "POST teams:move"),
     *("POST teams:rules", "POST teams:archive", "POST teams:unarchive", "POST teams:pool-new"),

@@ -32,7 +32,7 @@ OPEN_TO_ALL = {
 @pytest.mark.parametrize("door", ["session", "token"])
 def test_who_lacks_a_required_factor_reaches_nothing(world: World, door: str) -> None:
     user = world.users["org-admin"]
-    _, secret = create_token(user=user, name="x", scope=Scope.MANAGE, days=1)
+    _, secret = create_token(user=user, name="x", scope=Scope.ADMIN, days=1)
     actions.require_second_factor(by=Actor.system("test"), version=0, required=True, grace_days=0)
     client = Client(headers={"Authorization": f"Bearer {secret}"} if door == "token" else {})
     if door == "session":
