@@ -10,7 +10,6 @@ from operator import attrgetter
 
 from scheduling.engine import reasons
 from scheduling.engine.ask import Ask
-from scheduling.engine.books import admission_order
 from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
@@ -36,6 +35,7 @@ from scheduling.engine.model.plan import (
 )
 from scheduling.engine.model.snapshot import PodPlacement, Queueing, Slicing, Workload
 from scheduling.engine.obstacles import is_of_type
+from scheduling.engine.quota.charging import admission_order
 from scheduling.engine.room import pods_in
 from scheduling.engine.standing import Standing
 from scheduling.engine.state import State
