@@ -16,8 +16,8 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.capacity import Tally
 from scheduling.engine.court import Court
-from scheduling.engine.demand import Demand, divide_again
 from scheduling.engine.fleets import Fleets
+from scheduling.engine.kept_demand import KeptDemand, divide_again
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
 from scheduling.engine.model.plan import Allocation
@@ -72,7 +72,7 @@ class Books:
         figures = (self.accounts.usage.used, self.entitled, self.given)
         self.buckets: Buckets[Candidate] = Buckets(tree, self.ratio, figures)
         self.lines = Lines(self.pool.policy, self.is_limited, self.buckets.note)
-        self.demand = Demand(self.accounts, self.lines.rows)
+        self.demand = KeptDemand(self.accounts, self.lines.rows)
         self.standings: dict[str, Standing] = {}
         self.on_leaf: list[dict[str, Standing]] = [{} for _ in range(len(tree))]
         self.growing: dict[str, Candidate] = {}

@@ -14,7 +14,7 @@ from scheduling.engine.quota.tree import ROOT, Accounts
 from scheduling.engine.row import Row
 
 
-class Demand:
+class KeptDemand:
     """The demand D of every branch of one pool: allocated and waiting, each branch capped by its ceiling, never below
     its allocation.
 
@@ -159,7 +159,7 @@ class Demand:
 
 
 def divide_again(
-    accounts: Accounts, demand: Demand, capacity: int, entitled: list[int], stale: Iterable[int]
+    accounts: Accounts, demand: KeptDemand, capacity: int, entitled: list[int], stale: Iterable[int]
 ) -> None:
     """Bring E of every branch up to date: ``capacity`` divided top down, at each branch among its children.
 
@@ -183,7 +183,7 @@ def divide_again(
                     heappush(waiting, child)
 
 
-def _divided(accounts: Accounts, demand: Demand, branch: int, amount: int) -> Iterator[tuple[int, int]]:
+def _divided(accounts: Accounts, demand: KeptDemand, branch: int, amount: int) -> Iterator[tuple[int, int]]:
     """What each child gets of a branch's entitlement."""
     got = divide_among_children(accounts, demand, branch, amount)
     return ((child, got.get(child, 0)) for child in accounts.tree.children[branch])
