@@ -24,11 +24,11 @@ from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
+from scheduling.engine.preemption.policy import Rights
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.charging import Charges, Held
 from scheduling.engine.quota.tree import Accounts
-from scheduling.engine.rights import Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing, protected, protects
 

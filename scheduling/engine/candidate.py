@@ -8,8 +8,8 @@ from enum import IntEnum, auto
 from scheduling.engine.ask import Ask
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, PodPlacement, Workload
+from scheduling.engine.preemption.policy import Party
 from scheduling.engine.quota.charging import Ceiling
-from scheduling.engine.rights import Party
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""

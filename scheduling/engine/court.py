@@ -10,9 +10,9 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
+from scheduling.engine.preemption.policy import Party, Rights
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
 from scheduling.engine.yields import NOWHERE, Group

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.rights import Party, Rights
+from scheduling.engine.preemption.policy import Party, Rights
 from scheduling.engine.standing import Unit
 
 Sizes = dict[tuple[str, int], int]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.rights import Rights
+from scheduling.engine.preemption.policy import Rights
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import NOWHERE, Group, Need, Yields
 

@@ -15,9 +15,9 @@ from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
 from scheduling.engine.place import NOTHING_KEPT, might_hold
+from scheduling.engine.preemption.policy import Rights
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.rights import Rights
 from scheduling.engine.room import Room, pods_in
 from scheduling.engine.standing import Standing
 

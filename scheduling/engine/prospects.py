@@ -17,8 +17,8 @@ from scheduling.engine.leavings import Leavings, Register, TallyOf
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
 from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.preemption.policy import Party, Rights
 from scheduling.engine.reaches import Full, Reaches
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.yields import NOWHERE, Group, Need
 

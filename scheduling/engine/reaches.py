@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from scheduling.engine.leavings import Register
 from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import EVERYBODY, Group
 

@@ -18,8 +18,8 @@ from scheduling.engine.lawful import Lawful, Sizes
 from scheduling.engine.lineup import Lineup
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.preemption.policy import Step, fair_now
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.rights import Step, fair_now
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
 

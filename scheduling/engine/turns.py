@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.preemption.policy import Party, Rights
 from scheduling.engine.quota.tree import ROOT, Tree
-from scheduling.engine.rights import Party, Rights
 
 NO_BRANCH = -1
 
@@ -68,7 +68,7 @@ def in_turn(rights: Rights, newcomer: Party, leavers: Leavers, gone: Ints) -> In
 
 
 def _minus_above(used: Ints, entitled: Ints) -> NDArray[np.float64]:
-    """Minus U/E, as in :meth:`~scheduling.engine.rights.Rights.above`."""
+    """Minus U/E, as in :meth:`~scheduling.engine.preemption.policy.Rights.above`."""
     without = np.where(used > 0, -np.inf, 0.0)
     return np.where(entitled != 0, -used / np.where(entitled != 0, entitled, 1), without)
 

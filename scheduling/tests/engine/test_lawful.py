@@ -9,8 +9,8 @@ import pytest
 
 from scheduling.engine import Policy, Status, Team, schedule
 from scheduling.engine.lawful import Lawful
+from scheduling.engine.preemption.policy import Party, Rights
 from scheduling.engine.quota.tree import Accounts, Tree
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits

@@ -11,8 +11,8 @@ import pytest
 
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Status, schedule
 from scheduling.engine.capacity import Tally
+from scheduling.engine.preemption.policy import Party, fair_now
 from scheduling.engine.prospects import Prospects
-from scheduling.engine.rights import Party, fair_now
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
 from scheduling.tests.engine.build import NOW

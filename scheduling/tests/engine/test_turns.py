@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 
 from scheduling.engine import Policy, Team
+from scheduling.engine.preemption.policy import Party, Rights
 from scheduling.engine.quota.tree import ROOT, Accounts, Tree
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.turns import Leavers, in_turn
 
 TEAMS = [
