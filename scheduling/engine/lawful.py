@@ -79,7 +79,7 @@ class Lawful:
 
     def room(self, branch: int, sizes: Sizes) -> int:
         """Less than this may still be taken from a branch beside what is taken, if it is not to leave last."""
-        return self.rights.leeway(self.newcomer, branch, self.leaving) - _before_the_last(sizes)
+        return self.rights.surplus(self.newcomer, branch, self.leaving) - _before_the_last(sizes)
 
     def rooms(self, shared: Mapping[int, Sizes]) -> dict[int, int]:
         """That of the branches beside which all that is taken of the others may go in some order."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from scheduling.engine.model.plan import Rule
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import ElasticPreemption, Policy
 from scheduling.engine.quota.tree import ROOT, Accounts
 
-BY_ENTITLEMENT, BY_GUARANTEE = 1, 2
-"""By what the fair-share rule measures what is due to a branch; their sum: by whichever gives more."""
+BY_ENTITLEMENT, BY_GUARANTEE, BY_NEXT_ENTITLEMENT = 1, 2, 4
+"""By what the fair-share rule measures what is due to a branch, as bits."""
 ANY_DUE = BY_ENTITLEMENT | BY_GUARANTEE
+"""By either, whichever gives more."""
+NONE = -UNLIMITED
+"""The surplus of a branch that the fair-share rule takes nothing from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +27,6 @@ class Party:
     priority: int
     reserved: bool
     milli: int
-
-
-class Step(NamedTuple):
-    """One branch of a newcomer's own, at a depth of the tree: by how much it would be above what is due to it with him,
-    and by how much those beside it are that are above."""
-
-    mine: int
-    depth: int
-    excess: int
-    above: Sequence[tuple[int, int]]
-
-
-def fair_now(ways: Iterable[Iterable[Step]], leaving: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """The branches, with their depths, that the fair-share rule gives a newcomer when so much is leaving for him: as
-    far up each way as his own branches stay within what is due to them."""
-    for way in ways:
-        for step in way:
-            if leaving.get(step.mine, 0) < step.excess:
-                break
-            for other, excess in step.above:
-                if leaving.get(other, 0) < excess:
-                    yield other, step.depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +66,9 @@ class Rights:
             return Rule.PRIORITY
         if not self.by_shares(newcomer, victim):
             return None
-        before = leaving if before is None else before
-        dues = (self.entitled, self.accounts.quotas.guarantee)
-        return (
-            Rule.FAIR_SHARE
-            if any(self._fair(newcomer, victim, leaving, before, due) for due in dues)
-            else None
-        )
+        branch = self.branch_beside(newcomer.leaf, victim.leaf)
+        gone = (leaving if before is None else before).get(branch, 0)
+        return Rule.FAIR_SHARE if self.surplus(newcomer, branch, leaving) > gone else None
 
     def by_shares(self, newcomer: Party, victim: Party) -> bool:
         """Whether it is for the fair-share rule to say if the newcomer may preempt the victim."""
@@ -102,65 +79,83 @@ class Rights:
             mode is ElasticPreemption.PRIORITY and victim.priority == newcomer.priority
         )
 
-    def leeway(self, newcomer: Party, branch: int, leaving: Mapping[int, int]) -> int:
-        """By how much a branch beside the newcomer's way down is above what is due to it, by entitlements or by
-        guarantees: the more of those within which his own branches stay; zero, if neither."""
-        used, depth = self.accounts.usage.used, self.accounts.tree.parting(newcomer.leaf, branch)
-        mine = self.accounts.tree.paths[newcomer.leaf][depth:]
-        return max(
-            (
-                used[branch] - due[branch]
-                for due in (self.entitled, self.accounts.quotas.guarantee)
-                if all(used[each] + newcomer.milli - leaving.get(each, 0) <= due[each] for each in mine)
-            ),
-            default=0,
-        )
+    # --- The fair-share rule ---------------------------------------------------------------------------------
 
-    def _fair(
-        self,
-        newcomer: Party,
-        victim: Party,
-        leaving: Mapping[int, int],
-        before: Mapping[int, int],
-        due: Sequence[int],
-    ) -> bool:
-        """The fair-share rule, by what is ``due`` to each branch: its entitlement or its guarantee."""
-        parting = self.accounts.tree.parting(newcomer.leaf, victim.leaf)
-        mine = self.accounts.tree.paths[newcomer.leaf][parting:]
-        theirs = self.accounts.tree.paths[victim.leaf][parting]
-        used = self.accounts.usage.used
-        return used[theirs] - before.get(theirs, 0) > due[theirs] and all(
-            used[branch] + newcomer.milli - leaving.get(branch, 0) <= due[branch] for branch in mine
-        )
+    def surplus(self, newcomer: Party, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE) -> int:
+        """Milli-GPUs that a branch beside the newcomer's own uses beyond what is due to it; ``NONE``, if it is safe.
+
+        This is the fair-share rule. Due is the entitlement or the guarantee, whichever gives more, as far as it counts
+        for the newcomer: see :meth:`dues_by_depth`.
+        """
+        parting = self.accounts.tree.parting(newcomer.leaf, branch)
+        for depth, kept in self.dues_by_depth(newcomer, leaving, dues):
+            if depth == parting:
+                return self.excess(branch, kept)
+        return NONE
+
+    def dues_by_depth(
+        self, newcomer: Party, leaving: Mapping[int, int], dues: int = ANY_DUE
+    ) -> Iterator[tuple[int, int]]:
+        """The dues that count beside each branch of the newcomer's own, from its team upwards: the depth of the branch
+        and the dues.
+
+        A due counts only if the newcomer's own branches, from its team up to this one, stay within theirs once it has
+        started and ``leaving`` has left.
+        """
+        used, path = self.accounts.usage.used, self.accounts.tree.paths[newcomer.leaf]
+        for depth in range(len(path) - 1, -1, -1):
+            own = path[depth]
+            after = used[own] + newcomer.milli - leaving.get(own, 0)
+            if dues & BY_ENTITLEMENT and after > self.entitled[own]:
+                dues &= ~BY_ENTITLEMENT
+            if dues & BY_GUARANTEE and after > self.accounts.quotas.guarantee[own]:
+                dues &= ~BY_GUARANTEE
+            if dues & BY_NEXT_ENTITLEMENT and after > self.next_entitled[own]:
+                dues &= ~BY_NEXT_ENTITLEMENT
+            if not dues:
+                return
+            yield depth, dues
+
+    def fair_branches(
+        self, newcomer: Party, leaving: Mapping[int, int], above: Sequence[Sequence[int]] | None = None
+    ) -> list[list[int]]:
+        """The branches that the fair-share rule takes from when so much is leaving, by the depth of the newcomer's own
+        branch that they stand beside.
+
+        ``above`` are those of :meth:`above_beside`, if they are known: no others have a surplus.
+        """
+        above = self.above_beside(newcomer) if above is None else above
+        found: list[list[int]] = [[] for _ in above]
+        for depth, dues in self.dues_by_depth(newcomer, leaving):
+            found[depth] = [each for each in above[depth] if self.excess(each, dues) > leaving.get(each, 0)]
+        return found
+
+    def above_beside(self, newcomer: Party) -> list[list[int]]:
+        """The branches beside each of the newcomer's own that are above what is due to them, by any due."""
+        tree = self.accounts.tree
+        return [
+            [each for each in tree.children[tree.parents[own]] if each != own and self.is_above(each)]
+            for own in tree.paths[newcomer.leaf]
+        ]
+
+    def branch_beside(self, leaf: int, other: int) -> int:
+        """The branch of the other leaf where the two part: it stands beside one of the leaf's own."""
+        return self.accounts.tree.paths[other][self.accounts.tree.parting(leaf, other)]
 
     def excess(self, branch: int, by: int = ANY_DUE) -> int:
-        """By how much a branch is above its entitlement, or its guarantee, whichever of those asked for is less."""
-        guarantee = self.accounts.quotas.guarantee[branch]
-        due = guarantee if by == BY_GUARANTEE else self.entitled[branch]
-        if by == ANY_DUE and guarantee < due:
-            due = guarantee
+        """By how much a branch is above what is due to it, by whichever of these dues is least."""
+        if by == BY_NEXT_ENTITLEMENT:
+            due = self.next_entitled[branch]
+        else:
+            guarantee = self.accounts.quotas.guarantee[branch]
+            due = guarantee if by == BY_GUARANTEE else self.entitled[branch]
+            if by == ANY_DUE and guarantee < due:
+                due = guarantee
         return self.accounts.usage.used[branch] - due
 
     def is_above(self, branch: int) -> bool:
         """Whether a branch has more than its entitlement, or than its guarantee."""
         return self.excess(branch) > 0
-
-    def fair_steps(self, newcomer: Party) -> list[list[Step]]:
-        """The newcomer's way up from his leaf, by each due, while nobody has left for him."""
-        tree, used = self.accounts.tree, self.accounts.usage.used
-        path = tree.paths[newcomer.leaf]
-        ways = []
-        for due in (self.entitled, self.accounts.quotas.guarantee):
-            way = []
-            for depth in range(len(path) - 1, -1, -1):
-                mine = path[depth]
-                beside = [
-                    other for other in tree.children[path[depth - 1] if depth else ROOT] if other != mine
-                ]
-                above = [(other, used[other] - due[other]) for other in beside if used[other] > due[other]]
-                way.append(Step(mine, depth, used[mine] + newcomer.milli - due[mine], above))
-            ways.append(way)
-        return ways
 
     def returns(self, newcomer: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
         """Whether the victim, once the newcomer has its place, could lawfully take it back from him."""
@@ -171,11 +166,10 @@ class Rights:
             return True
         comparable = self.policy.elastic_preemption is ElasticPreemption.FAIR_SHARE
         comparable = comparable or victim.priority == newcomer.priority
-        return (
-            comparable
-            and victim.leaf != newcomer.leaf
-            and self._fair(victim, newcomer, after, after, self.next_entitled)
-        )
+        if not comparable or victim.leaf == newcomer.leaf:
+            return False
+        branch = self.branch_beside(victim.leaf, newcomer.leaf)
+        return self.surplus(victim, branch, after, BY_NEXT_ENTITLEMENT) > after[branch]
 
     def level(self, newcomer: Party, victim: Party) -> str | None:
         """The team where the two branches part; ``None`` for the nameless root."""

@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.engine import Policy, Status, Team, schedule
 from scheduling.engine.lawful import Lawful
-from scheduling.engine.preemption.policy import Party, Rights
+from scheduling.engine.preemption.policy import NONE, Party, Rights
 from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
@@ -70,7 +70,7 @@ def test_nobody_is_taken_beyond_that() -> None:
     assert (preempted(found), waits(found)) == (set(), {"w": "waiting-for-gpus"})
 
 
-def test_leeway_is_by_whichever_due_gives_more() -> None:
+def test_the_surplus_is_by_whichever_due_gives_more() -> None:
     """b asks 1 of 2 guaranteed; c holds 5, is guaranteed 2 and entitled to 4."""
     tree = Tree([Team("b", "b", None), Team("c", "c", None)])
     accounts = Accounts.of(tree, "main")
@@ -81,7 +81,7 @@ def test_leeway_is_by_whichever_due_gives_more() -> None:
     entitled[b], entitled[c] = 1000, 4000
     lawful = Lawful(Rights(Policy(), accounts, entitled, entitled), Party("w", b, 50, False, 1000), {})
     assert lawful.room(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
-    assert lawful.rights.leeway(Party("w", b, 50, False, 3000), c, {}) == 0
+    assert lawful.rights.surplus(Party("w", b, 50, False, 3000), c, {}) == NONE
 
 
 def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in_some_order() -> None:
