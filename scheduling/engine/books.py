@@ -24,7 +24,7 @@ from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
-from scheduling.engine.preemption.policy import Rights
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.charging import Charges, Held
@@ -66,7 +66,7 @@ class Books:
         self.charges = Charges(self.accounts)
         self.entitled = [0] * len(tree)
         self.next_entitled = [0] * len(tree)
-        self.rights = Rights(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
+        self.rights = PreemptionPolicy(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
         self.given = [0] * len(tree)
         self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
         figures = (self.accounts.usage.used, self.entitled, self.given)

@@ -10,7 +10,7 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
-from scheduling.engine.preemption.policy import Party, Rights
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges
 from scheduling.engine.roster import Roster
@@ -30,7 +30,7 @@ class Court:
 
     ledger: Ledger
     charges: Charges
-    rights: Rights
+    rights: PreemptionPolicy
     roster: Roster
     tallies: dict[Ask, Tally]
     bounds: Bounds

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.preemption.policy import Party, Rights
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.standing import Unit
 
 Sizes = dict[tuple[str, int], int]
@@ -20,9 +20,9 @@ WHOLE = -1
 
 @dataclass(frozen=True, slots=True)
 class Lawful:
-    """Whom one newcomer takes. ``leaving`` is what goes of each branch for him, as in :class:`Rights`."""
+    """Whom one newcomer takes. ``leaving`` is what goes of each branch for him, as in :class:`PreemptionPolicy`."""
 
-    rights: Rights
+    rights: PreemptionPolicy
     newcomer: Party
     leaving: Mapping[int, int]
     _branches: dict[int, int] = field(default_factory=dict)

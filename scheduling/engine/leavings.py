@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.preemption.policy import Rights
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import NOWHERE, Group, Need, Yields
 
@@ -178,7 +178,7 @@ class Leavings:
 class Register:
     """The leavings of all groups that somebody asked for."""
 
-    def __init__(self, ledger: Ledger, rights: Rights, roster: Roster) -> None:
+    def __init__(self, ledger: Ledger, rights: PreemptionPolicy, roster: Roster) -> None:
         self._ledger = ledger
         self._rights = rights
         self._roster = roster

@@ -15,7 +15,7 @@ from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
 from scheduling.engine.place import NOTHING_KEPT, might_hold
-from scheduling.engine.preemption.policy import Rights
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.room import Room, pods_in
@@ -46,7 +46,12 @@ class Gate:
     """Places the pods of one pool's candidates, in their turn, without keeping the head waiting."""
 
     def __init__(
-        self, policy: Policy, ledger: Ledger, rights: Rights, now: int, failed: Mapping[Ask, Failed] = NEVER
+        self,
+        policy: Policy,
+        ledger: Ledger,
+        rights: PreemptionPolicy,
+        now: int,
+        failed: Mapping[Ask, Failed] = NEVER,
     ) -> None:
         self._policy = policy
         self._strict = policy.queueing is Queueing.STRICT_FIFO

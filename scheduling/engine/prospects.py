@@ -17,7 +17,7 @@ from scheduling.engine.leavings import Leavings, Register, TallyOf
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
 from scheduling.engine.model.snapshot import ElasticPreemption
-from scheduling.engine.preemption.policy import Party, Rights
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.reaches import Full, Reaches
 from scheduling.engine.roster import Roster
 from scheduling.engine.yields import NOWHERE, Group, Need
@@ -47,7 +47,7 @@ class Prospects:
     :meth:`renew` is for whoever begins a cycle.
     """
 
-    def __init__(self, ledger: Ledger, rights: Rights, roster: Roster) -> None:
+    def __init__(self, ledger: Ledger, rights: PreemptionPolicy, roster: Roster) -> None:
         self._ledger = ledger
         self._policy = rights.policy
         self._roster = roster

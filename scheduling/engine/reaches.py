@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scheduling.engine.leavings import Register
 from scheduling.engine.model.snapshot import ElasticPreemption
-from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
+from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, Party, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import EVERYBODY, Group
@@ -53,7 +53,7 @@ class Reaches:
     more where that matters; a branch that has more room; somebody who joins the roster; something that is given back.
     """
 
-    def __init__(self, rights: Rights, roster: Roster, register: Register) -> None:
+    def __init__(self, rights: PreemptionPolicy, roster: Roster, register: Register) -> None:
         self._rights = rights
         self._roster = roster
         self._register = register

@@ -321,5 +321,5 @@ class Search:
             return False
         rights = self._court.rights
         return any(
-            unit.whole and rights.returns(self._newcomer, unit.party, self._leaving) for unit in self._chosen
+            unit.whole and rights.loops(self._newcomer, unit.party, self._leaving) for unit in self._chosen
         )

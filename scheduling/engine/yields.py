@@ -11,7 +11,7 @@ import numpy as np
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import GPU_MILLI
-from scheduling.engine.preemption.policy import Rights
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Tree
 from scheduling.engine.room import Picks
 from scheduling.engine.rooms import filled
@@ -139,7 +139,7 @@ class Yields:
     def __init__(
         self,
         ledger: Ledger,
-        rights: Rights,
+        rights: PreemptionPolicy,
         roster: Roster,
         group: Group,
         *,

@@ -1,4 +1,4 @@
-"""Who may preempt whom (section 7)."""
+"""Preemption policy: which placed workloads a preemptor may have as victims (section 7)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NONE = -UNLIMITED
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """A workload as far as the rules look at it. ``milli`` is what it takes with its minimum of pods."""
+    """A workload as the policy sees it. ``milli`` is what its minimum of pods takes."""
 
     id: str
     leaf: int
@@ -30,11 +30,11 @@ class Party:
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
-    """The rules of one pool, over what its branches use at the moment.
+class PreemptionPolicy:
+    """The policy of one pool, over what its branches use at the moment.
 
-    ``leaving`` is, by branch, what goes of it for the newcomer. ``next_entitled`` is what the next cycle will entitle
-    the branches to, as far as this one can tell: what starts in this cycle may shift it.
+    ``leaving`` is what the preemptor's victims give back, by branch. ``next_entitled`` are the entitlements of the next
+    cycle as far as this one can tell: what starts in this cycle may shift them.
     """
 
     policy: Policy
@@ -44,68 +44,68 @@ class Rights:
 
     def rule(
         self,
-        newcomer: Party,
+        preemptor: Party,
         victim: Party,
         leaving: Mapping[int, int],
         before: Mapping[int, int] | None = None,
     ) -> Rule | None:
-        """By which right the newcomer may preempt the victim; ``None`` if by none.
+        """The rule by which the preemptor may preempt the victim; ``None`` if there is none.
 
-        ``leaving`` are all victims of the newcomer, ``before`` those of them that go before this one (all, if not
-        given).
+        ``leaving`` counts all victims, ``before`` those that leave before this one (default: all).
         """
         if victim.reserved:
             return None
-        if newcomer.reserved:
+        if preemptor.reserved:
             return Rule.RESERVED
         mode = self.policy.elastic_preemption
         if mode is ElasticPreemption.NEVER:
             return None
-        same_team = newcomer.leaf == victim.leaf
-        if victim.priority < newcomer.priority and (mode is ElasticPreemption.PRIORITY or same_team):
+        same_team = preemptor.leaf == victim.leaf
+        if victim.priority < preemptor.priority and (mode is ElasticPreemption.PRIORITY or same_team):
             return Rule.PRIORITY
-        if not self.by_shares(newcomer, victim):
+        if not self.by_shares(preemptor, victim):
             return None
-        branch = self.branch_beside(newcomer.leaf, victim.leaf)
+        branch = self.branch_beside(preemptor.leaf, victim.leaf)
         gone = (leaving if before is None else before).get(branch, 0)
-        return Rule.FAIR_SHARE if self.surplus(newcomer, branch, leaving) > gone else None
+        return Rule.FAIR_SHARE if self.surplus(preemptor, branch, leaving) > gone else None
 
-    def by_shares(self, newcomer: Party, victim: Party) -> bool:
-        """Whether it is for the fair-share rule to say if the newcomer may preempt the victim."""
+    def by_shares(self, preemptor: Party, victim: Party) -> bool:
+        """Whether the fair-share rule decides between the two: of different teams and, under ``priority``, of equal
+        priority."""
         mode = self.policy.elastic_preemption
-        if newcomer.reserved or victim.reserved or newcomer.leaf == victim.leaf:
+        if preemptor.reserved or victim.reserved or preemptor.leaf == victim.leaf:
             return False
         return mode is ElasticPreemption.FAIR_SHARE or (
-            mode is ElasticPreemption.PRIORITY and victim.priority == newcomer.priority
+            mode is ElasticPreemption.PRIORITY and victim.priority == preemptor.priority
         )
 
     # --- The fair-share rule ---------------------------------------------------------------------------------
 
-    def surplus(self, newcomer: Party, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE) -> int:
-        """Milli-GPUs that a branch beside the newcomer's own uses beyond what is due to it; ``NONE``, if it is safe.
+    def surplus(self, preemptor: Party, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE) -> int:
+        """Milli-GPUs that a branch beside the preemptor's own uses beyond what is due to it; ``NONE``, if it is safe.
 
         This is the fair-share rule. Due is the entitlement or the guarantee, whichever gives more, as far as it counts
-        for the newcomer: see :meth:`dues_by_depth`.
+        for the preemptor: see :meth:`dues_by_depth`.
         """
-        parting = self.accounts.tree.parting(newcomer.leaf, branch)
-        for depth, kept in self.dues_by_depth(newcomer, leaving, dues):
+        parting = self.accounts.tree.parting(preemptor.leaf, branch)
+        for depth, kept in self.dues_by_depth(preemptor, leaving, dues):
             if depth == parting:
                 return self.excess(branch, kept)
         return NONE
 
     def dues_by_depth(
-        self, newcomer: Party, leaving: Mapping[int, int], dues: int = ANY_DUE
+        self, preemptor: Party, leaving: Mapping[int, int], dues: int = ANY_DUE
     ) -> Iterator[tuple[int, int]]:
-        """The dues that count beside each branch of the newcomer's own, from its team upwards: the depth of the branch
+        """The dues that count beside each branch of the preemptor's own, from its team upwards: the depth of the branch
         and the dues.
 
-        A due counts only if the newcomer's own branches, from its team up to this one, stay within theirs once it has
+        A due counts only if the preemptor's own branches, from its team up to this one, stay within theirs once it has
         started and ``leaving`` has left.
         """
-        used, path = self.accounts.usage.used, self.accounts.tree.paths[newcomer.leaf]
+        used, path = self.accounts.usage.used, self.accounts.tree.paths[preemptor.leaf]
         for depth in range(len(path) - 1, -1, -1):
             own = path[depth]
-            after = used[own] + newcomer.milli - leaving.get(own, 0)
+            after = used[own] + preemptor.milli - leaving.get(own, 0)
             if dues & BY_ENTITLEMENT and after > self.entitled[own]:
                 dues &= ~BY_ENTITLEMENT
             if dues & BY_GUARANTEE and after > self.accounts.quotas.guarantee[own]:
@@ -117,25 +117,25 @@ class Rights:
             yield depth, dues
 
     def fair_branches(
-        self, newcomer: Party, leaving: Mapping[int, int], above: Sequence[Sequence[int]] | None = None
+        self, preemptor: Party, leaving: Mapping[int, int], above: Sequence[Sequence[int]] | None = None
     ) -> list[list[int]]:
-        """The branches that the fair-share rule takes from when so much is leaving, by the depth of the newcomer's own
+        """The branches that the fair-share rule takes from when so much is leaving, by the depth of the preemptor's own
         branch that they stand beside.
 
         ``above`` are those of :meth:`above_beside`, if they are known: no others have a surplus.
         """
-        above = self.above_beside(newcomer) if above is None else above
+        above = self.above_beside(preemptor) if above is None else above
         found: list[list[int]] = [[] for _ in above]
-        for depth, dues in self.dues_by_depth(newcomer, leaving):
+        for depth, dues in self.dues_by_depth(preemptor, leaving):
             found[depth] = [each for each in above[depth] if self.excess(each, dues) > leaving.get(each, 0)]
         return found
 
-    def above_beside(self, newcomer: Party) -> list[list[int]]:
-        """The branches beside each of the newcomer's own that are above what is due to them, by any due."""
+    def above_beside(self, preemptor: Party) -> list[list[int]]:
+        """The branches beside each of the preemptor's own that are above what is due to them, by any due."""
         tree = self.accounts.tree
         return [
             [each for each in tree.children[tree.parents[own]] if each != own and self.is_above(each)]
-            for own in tree.paths[newcomer.leaf]
+            for own in tree.paths[preemptor.leaf]
         ]
 
     def branch_beside(self, leaf: int, other: int) -> int:
@@ -157,34 +157,34 @@ class Rights:
         """Whether a branch has more than its entitlement, or than its guarantee."""
         return self.excess(branch) > 0
 
-    def returns(self, newcomer: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
-        """Whether the victim, once the newcomer has its place, could lawfully take it back from him."""
+    def loops(self, preemptor: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
+        """Whether the victim could at once preempt the preemptor in turn: a preemption loop."""
         after = dict(leaving)
-        for branch in (ROOT, *self.accounts.tree.paths[newcomer.leaf]):
-            after[branch] = after.get(branch, 0) - newcomer.milli
-        if self.rule(victim, newcomer, after) is not None:
+        for branch in (ROOT, *self.accounts.tree.paths[preemptor.leaf]):
+            after[branch] = after.get(branch, 0) - preemptor.milli
+        if self.rule(victim, preemptor, after) is not None:
             return True
         comparable = self.policy.elastic_preemption is ElasticPreemption.FAIR_SHARE
-        comparable = comparable or victim.priority == newcomer.priority
-        if not comparable or victim.leaf == newcomer.leaf:
+        comparable = comparable or victim.priority == preemptor.priority
+        if not comparable or victim.leaf == preemptor.leaf:
             return False
-        branch = self.branch_beside(victim.leaf, newcomer.leaf)
+        branch = self.branch_beside(victim.leaf, preemptor.leaf)
         return self.surplus(victim, branch, after, BY_NEXT_ENTITLEMENT) > after[branch]
 
-    def level(self, newcomer: Party, victim: Party) -> str | None:
+    def level(self, preemptor: Party, victim: Party) -> str | None:
         """The team where the two branches part; ``None`` for the nameless root."""
-        parting = self.accounts.tree.parting(newcomer.leaf, victim.leaf)
+        parting = self.accounts.tree.parting(preemptor.leaf, victim.leaf)
         return (
             self.accounts.tree.team_id(self.accounts.tree.paths[victim.leaf][parting - 1])
             if parting
             else None
         )
 
-    def above(self, branch: int, newcomer: Party, leaving: Mapping[int, int]) -> float:
-        """How far a branch is above its entitlement, the newcomer counted in and his victims taken out: U/E."""
+    def above(self, branch: int, preemptor: Party, leaving: Mapping[int, int]) -> float:
+        """How far a branch is above its entitlement, with the preemptor and without its victims: U/E."""
         used = self.accounts.usage.used[branch] - leaving.get(branch, 0)
-        if branch in self.accounts.tree.paths[newcomer.leaf]:
-            used += newcomer.milli
+        if branch in self.accounts.tree.paths[preemptor.leaf]:
+            used += preemptor.milli
         entitled = self.entitled[branch]
         if entitled:
             return used / entitled

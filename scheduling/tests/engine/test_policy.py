@@ -6,7 +6,7 @@ from random import Random
 
 from scheduling.engine import ElasticPreemption, Policy
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, Party, Rights
+from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, Party, PreemptionPolicy
 from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import team
 
@@ -16,14 +16,14 @@ A, B, OTHER, TOP = (TREE.team_branch[name] for name in ("a", "b", "other", "top"
 ASKING = Party("w", A, 50, False, 1_000)
 
 
-def rights(used: dict[int, int], entitled: dict[int, int], guarantee: dict[int, int]) -> Rights:
+def rights(used: dict[int, int], entitled: dict[int, int], guarantee: dict[int, int]) -> PreemptionPolicy:
     """The policy over these figures, 0 elsewhere; the next cycle entitles to as much."""
     accounts = Accounts.of(TREE, "main")
     for branch in range(len(TREE)):
         accounts.usage.used[branch] = used.get(branch, 0)
         accounts.quotas.guarantee[branch] = guarantee.get(branch, 0)
     due = [entitled.get(branch, 0) for branch in range(len(TREE))]
-    return Rights(FAIR, accounts, due, due)
+    return PreemptionPolicy(FAIR, accounts, due, due)
 
 
 def test_a_due_counts_only_up_to_where_an_own_branch_would_pass_it() -> None:
