@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from scheduling.engine import Device, Node, Pool, Share, TypicalRequest, Workload
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.pod_request import Ask
 
 OVERLOAD = 1.3
 TIE = "score in steps of 0.02 GPU; then 2 x the node's free part + what a share leaves of its device; then id"

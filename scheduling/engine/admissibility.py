@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.intake import Intake, Out
 from scheduling.engine.model.repair import sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Team, Topology, Workload
+from scheduling.engine.placement.pod_request import Asks
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.tree import Tree
 

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.capacity import Tally
@@ -24,6 +23,7 @@ from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
+from scheduling.engine.placement.pod_request import Ask, Asks
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths

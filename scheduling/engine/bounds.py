@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import GPU_MILLI, Request
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing, Tier
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, PodPlacement, Workload
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.preemption.policy import Party
 from scheduling.engine.quota.charging import Ceiling
 

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.room import Room, empty_room, pods_in
+from scheduling.engine.placement.free import Room, empty_room, pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.standing import Unit
 
 MANY_NODES = 64

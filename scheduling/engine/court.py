@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.books import Books
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court
@@ -16,6 +15,7 @@ from scheduling.engine.model.snapshot import PodPlacement, Queueing
 from scheduling.engine.order import Queue
 from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import is_quiet
 from scheduling.engine.quota.tree import ROOT

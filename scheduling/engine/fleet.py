@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.fragmentation import Ints, Typical
 from scheduling.engine.model.snapshot import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Slicing, Taint
-from scheduling.engine.room import Room, empty_room, pods_in
+from scheduling.engine.placement.free import Room, empty_room, pods_in
+from scheduling.engine.placement.pod_request import Ask, DeviceProfile
 
 NODE_LEVEL = "node"
 LEVELS_KEPT = 512

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.ask import DeviceProfile, takes_slice
 from scheduling.engine.model.quantities import UNLIMITED, in_arrays, memory_share
 from scheduling.engine.model.snapshot import GPU_MILLI, Slicing, TypicalRequest
+from scheduling.engine.placement.pod_request import DeviceProfile, takes_slice
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Kind

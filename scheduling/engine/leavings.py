@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import NOWHERE, Group, Need, Yields

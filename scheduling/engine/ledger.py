@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.model.snapshot import DeviceShare, Node, Placement, PodPlacement, Status, Workload
 from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot, fewest_nodes
-from scheduling.engine.room import Picks, Room, empty_room
+from scheduling.engine.placement.free import Picks, Room, empty_room
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.space import Space
 
 STOPPING = Status.STOPPING

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from scheduling.engine import reasons
-from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind, Service
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.model.snapshot import GPU_MILLI, Device, Memory, Node, Pool, Share, Slicing, Workload
+from scheduling.engine.placement.free import Room, empty_room, pods_in
+from scheduling.engine.placement.pod_request import Ask, DeviceProfile
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
-from scheduling.engine.room import Room, empty_room, pods_in
 
 WHOLE_ONLY = "they give out whole GPUs only"
 """Said of nodes that share none."""

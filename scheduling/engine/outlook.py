@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.model.snapshot import GPU_MILLI, Placement
-from scheduling.engine.room import Room, pick_devices
+from scheduling.engine.placement.free import Room, pick_devices
 from scheduling.engine.shapes import Shapes, grown
 
 if TYPE_CHECKING:
-    from scheduling.engine.ask import Ask
     from scheduling.engine.grid import Grid
+    from scheduling.engine.placement.pod_request import Ask
     from scheduling.engine.space import Space
 
 NOWHERE = np.iinfo(np.int64).max
@@ -220,7 +220,7 @@ class Outlook:
         return pods
 
     def _after(self, gpu: Ints, costs: Ints) -> Ints:
-        """What the devices would have left, as :func:`~scheduling.engine.room.pick_devices` picks them."""
+        """What the devices would have left, as :func:`~scheduling.engine.placement.free.pick_devices` picks them."""
         if self._ask.bare:
             return gpu
         if self._whole:

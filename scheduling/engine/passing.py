@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
 from scheduling.engine.place import NOTHING_KEPT, might_hold
+from scheduling.engine.placement.free import Room, pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.room import Room, pods_in
 from scheduling.engine.standing import Standing
 
 Failed = tuple[int, int]

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Usable
 from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.model.snapshot import GPU_MILLI, Placement, Slicing
 from scheduling.engine.outlook import NOWHERE
-from scheduling.engine.room import Picks, Room, pick_devices, pods_in
+from scheduling.engine.placement.free import Picks, Room, pick_devices, pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.space import Space
 
 Spot = tuple[int, Picks]

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.placement.free import Room, pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.places import Hearing
-from scheduling.engine.room import Room, pods_in
 from scheduling.engine.search import Search, Victims
 from scheduling.engine.standing import Standing
 from scheduling.engine.sweep import Sweep, Sweeps

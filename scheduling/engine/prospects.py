@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.leavings import Leavings, Register, TallyOf
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
 from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.reaches import Full, Reaches
 from scheduling.engine.roster import Roster

@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Workload
-from scheduling.engine.room import Room, pick_devices, pods_in
+from scheduling.engine.placement.free import Room, pick_devices, pods_in
+from scheduling.engine.placement.pod_request import Ask
 
 End = tuple[int, Workload, Sequence[PodPlacement]]
 """When a workload leaves its pods' places."""

@@ -9,7 +9,6 @@ from heapq import merge
 from operator import attrgetter
 
 from scheduling.engine import reasons
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
@@ -35,8 +34,9 @@ from scheduling.engine.model.plan import (
 )
 from scheduling.engine.model.snapshot import PodPlacement, Queueing, Slicing, Workload
 from scheduling.engine.obstacles import is_of_type
+from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.quota.charging import admission_order
-from scheduling.engine.room import pods_in
 from scheduling.engine.standing import Standing
 from scheduling.engine.state import State
 

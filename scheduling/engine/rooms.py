@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.model.quantities import MOST_IN_ARRAYS, in_arrays
+from scheduling.engine.placement.pod_request import Ask
 
 
 @dataclass(frozen=True, slots=True)

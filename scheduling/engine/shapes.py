@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.model.quantities import in_arrays
-from scheduling.engine.room import Room
+from scheduling.engine.placement.free import Room
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Fleet

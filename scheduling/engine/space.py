@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.grid import Grid
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.outlook import Outlook
-from scheduling.engine.room import Picks, Room
+from scheduling.engine.placement.free import Picks, Room
+from scheduling.engine.placement.pod_request import Ask
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Fleet

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 from weakref import ref
 
-from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleets import Fleets
@@ -15,6 +14,7 @@ from scheduling.engine.lines import Rows
 from scheduling.engine.model.changes import Changes, check
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Status, Topology, Workload
+from scheduling.engine.placement.pod_request import Asks
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.tree import Tree
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Ints
-from scheduling.engine.room import Room, pods_in
+from scheduling.engine.placement.free import Room, pods_in
 from scheduling.engine.rooms import Rooms, filled
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
 from scheduling.engine.takeable import NEVER, Ground, Locals

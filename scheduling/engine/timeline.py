@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heapreplace
 from typing import NamedTuple
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet, Where
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import Node
-from scheduling.engine.room import Picks, Room
+from scheduling.engine.placement.free import Picks, Room
+from scheduling.engine.placement.pod_request import Ask
 
 
 class Stock:

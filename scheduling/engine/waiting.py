@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, ValuesView
 from operator import attrgetter
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.order import Level
 from scheduling.engine.passing import Gate
 from scheduling.engine.place import NOTHING_KEPT
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.stretch import Stretch
 
 WaitKind = tuple[Cause, Ask, int, tuple[int, bool] | None]

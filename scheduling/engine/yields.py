@@ -11,9 +11,9 @@ import numpy as np
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.placement.free import Picks
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Tree
-from scheduling.engine.room import Picks
 from scheduling.engine.rooms import filled
 from scheduling.engine.roster import Cell, Roster
 from scheduling.engine.standing import Standing

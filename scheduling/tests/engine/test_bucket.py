@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from scheduling.engine import Policy
-from scheduling.engine.ask import Ask
 from scheduling.engine.bucket import Bucket
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.lines import Lines
 from scheduling.engine.order import Buckets, Queue, level_of
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.quota.tree import Tree
 from scheduling.tests.engine.build import team, waiting
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import MANY_NODES, Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.tests.engine.build import node, pool, waiting
 
 NODES = [node(f"n{at:03d}", 4, cpu_milli=16000, cluster=f"c{at % 3}") for at in range(2 * MANY_NODES)]

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Device, Memory, Node, Placement, Pool, Request, Share, Slicing, TypicalRequest
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.place import might_hold
-from scheduling.engine.room import Room, pods_in
+from scheduling.engine.placement.free import Room, pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.space import Space
 from scheduling.tests.engine.build import node, pool, waiting
 

@@ -20,11 +20,11 @@ from scheduling.engine import (
     Toleration,
     Topology,
 )
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.place import by_tightness
-from scheduling.engine.room import pods_in
+from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]

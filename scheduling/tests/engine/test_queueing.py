@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import ElasticPreemption, Plan, Queueing, Status, Workload
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.queueing import reserve_start
-from scheduling.engine.room import pods_in
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]

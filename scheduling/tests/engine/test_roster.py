@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import PLACED, Share, Snapshot, Status, Workload
-from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.placement.pod_request import Ask, Asks
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing

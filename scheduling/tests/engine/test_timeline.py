@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Topology
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.pod_request import Ask
 from scheduling.engine.timeline import End, Timeline
 from scheduling.tests.engine.build import MINUTE, NOW, node, pool, waiting
 

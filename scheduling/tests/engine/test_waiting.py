@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Footprint
+from scheduling.engine.placement.pod_request import Asks
 from scheduling.engine.waiting import Waiting
 from scheduling.tests.engine.build import waiting
 

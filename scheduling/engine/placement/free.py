@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import GPU_MILLI, Node
+from scheduling.engine.placement.pod_request import Ask
 
 Picks = Sequence[tuple[int, int]]
 """(position of a device on its node, milli-GPUs) pairs."""
