@@ -23,7 +23,7 @@ from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
-from scheduling.engine.placement.pod_request import Ask, Asks
+from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths
@@ -52,7 +52,7 @@ class Books:
         self,
         fleets: Fleets,
         paths: Paths,
-        asks: Asks,
+        asks: PodRequests,
         placed: Iterable[Workload],
     ) -> None:
         self.fleets = fleets
@@ -81,9 +81,9 @@ class Books:
         self.ends: list[tuple[int, str]] = []
         self.not_running: dict[str, Standing] = {}
         self._courts: dict[bool, Court] = {}
-        self._tallies: dict[Ask, Tally] = {}
+        self._tallies: dict[PodRequest, Tally] = {}
         self._protected: dict[str, Standing] = {}
-        self.failed: Mapping[Ask, Failed] = NEVER
+        self.failed: Mapping[PodRequest, Failed] = NEVER
         self._uncharged: set[int] = set()
         self._beyond: set[int] = set()
         """Leaves whose reserved ones were charged beyond their own part, when last looked at."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from scheduling.engine.fragmentation import Ints, Typical
 from scheduling.engine.model.snapshot import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Slicing, Taint
-from scheduling.engine.placement.free import Room, empty_room, pods_in
-from scheduling.engine.placement.pod_request import Ask, DeviceProfile
+from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
+from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 
 NODE_LEVEL = "node"
 LEVELS_KEPT = 512
@@ -57,11 +57,11 @@ class Kind(NamedTuple):
     devices: tuple[DeviceProfile, ...]
     shared_by: tuple[str | None, ...] = ()
 
-    def admits(self, ask: Ask) -> bool:
+    def admits(self, ask: PodRequest) -> bool:
         """Whether partition, sharing, labels and taints let the ask in."""
         return self.gives(ask) and self.admits_whole(ask)
 
-    def admits_whole(self, ask: Ask) -> bool:
+    def admits_whole(self, ask: PodRequest) -> bool:
         """Whether partition, labels and taints let the ask in, as they would if it asked for whole GPUs."""
         return (
             self.partition == ask.partition
@@ -69,12 +69,12 @@ class Kind(NamedTuple):
             and all(ask.tolerates(taint) for taint in self.taints)
         )
 
-    def has_labels(self, ask: Ask) -> bool:
+    def has_labels(self, ask: PodRequest) -> bool:
         """Whether it has the labels that the ask selects nodes by."""
         labels = dict(self.labels)
         return all(labels.get(key) == value for key, value in ask.node_selector)
 
-    def gives(self, ask: Ask) -> bool:
+    def gives(self, ask: PodRequest) -> bool:
         """Whether sharing lets the ask in: a replica is taken whole, whether or not other devices may be shared."""
         if ask.whole or self.sharing:
             return True
@@ -85,7 +85,7 @@ class Kind(NamedTuple):
         """Whether some of the devices are slices."""
         return any(device.slicing is not Slicing.WHOLE for device in self.devices)
 
-    def costs(self, ask: Ask) -> tuple[int, ...]:
+    def costs(self, ask: PodRequest) -> tuple[int, ...]:
         """The ask's cost on each device."""
         if ask.whole or self.sharing:
             return tuple([ask.cost_on(device) for device in self.devices])
@@ -93,7 +93,7 @@ class Kind(NamedTuple):
             [0 if device.slicing is Slicing.WHOLE else ask.cost_on(device) for device in self.devices]
         )
 
-    def of_one_sort(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
+    def of_one_sort(self, ask: PodRequest, costs: tuple[int, ...]) -> tuple[int, ...]:
         """The costs on GPUs only, or on slices only, where a node has both and an ask lies on one of these: on what it
         names first."""
         if not ask.one_sort:
@@ -114,7 +114,7 @@ class Kind(NamedTuple):
         pairs = zip(costs, self.devices, strict=True)
         return next((each.slicing is not Slicing.WHOLE for cost, each in pairs if cost), False)
 
-    def open_to(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
+    def open_to(self, ask: PodRequest, costs: tuple[int, ...]) -> tuple[int, ...]:
         """The costs, 0 for devices of which others share parts than those that the ask may share with."""
         if ask.whole or not self.shared_by:
             return costs
@@ -179,12 +179,12 @@ class Fleet:
         self._fine: dict[int, int] = {}
         """The finer kinds, each with the kind it is a part of."""
         self._empty: list[Counter[Empty]] = []
-        self._usable: dict[tuple[Ask, bool, bool], tuple[Usable, ...]] = {}
-        self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
-        self._most: dict[Ask, int] = {}
-        self._pod_milli: dict[Ask, int] = {}
-        self._in_empty: dict[Ask, dict[tuple[Empty, tuple[int, ...]], int]] = {}
-        self._costs: dict[Ask, dict[int, tuple[int, ...]]] = {}
+        self._usable: dict[tuple[PodRequest, bool, bool], tuple[Usable, ...]] = {}
+        self._domains: dict[PodRequest, tuple[tuple[Domain, ...], ...]] = {}
+        self._most: dict[PodRequest, int] = {}
+        self._pod_milli: dict[PodRequest, int] = {}
+        self._in_empty: dict[PodRequest, dict[tuple[Empty, tuple[int, ...]], int]] = {}
+        self._costs: dict[PodRequest, dict[int, tuple[int, ...]]] = {}
         self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
         self._typical: tuple[Pool, Typical] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
@@ -198,7 +198,7 @@ class Fleet:
             kinds: tuple[int, ...] = ()
             is_up, counts = node.ready and not node.cordoned, service.counts(node)
             if is_up or counts:
-                room = empty_room(node)
+                room = free_when_empty(node)
                 if is_up:
                     self.capacity_milli += sum(room.gpu)
                 if counts:
@@ -270,7 +270,7 @@ class Fleet:
         """The kinds, whatever the domains."""
         return [self.kinds[number] for number in self._coarse]
 
-    def usable(self, ask: Ask, *, fine: bool = False, closed_too: bool = False) -> tuple[Usable, ...]:
+    def usable(self, ask: PodRequest, *, fine: bool = False, closed_too: bool = False) -> tuple[Usable, ...]:
         """The kinds an ask may use, with its cost on their devices; ``fine``: divided by the pool's domains.
         ``closed_too``: also on devices that are closed to it as long as others share them."""
         found = self._usable.get((ask, fine, closed_too))
@@ -299,7 +299,7 @@ class Fleet:
             self._usable[ask, fine, closed_too] = found
         return found
 
-    def domains(self, ask: Ask) -> tuple[tuple[Domain, ...], ...]:
+    def domains(self, ask: PodRequest) -> tuple[tuple[Domain, ...], ...]:
         """Where the pods may lie together: alternatives in order of preference, each the domains of one level.
 
         Without a topology that is the clusters for several pods, and the pool as a whole for one.
@@ -309,7 +309,7 @@ class Fleet:
             found = self._domains[ask] = tuple(self._level(ask, depth) for depth in self._depths(ask))
         return found
 
-    def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
+    def _level(self, ask: PodRequest, depth: int) -> tuple[Domain, ...]:
         """The domains of one level: one object for all asks that may use the same."""
         key = (depth, self._inside(ask, depth), self.usable(ask), ask.one_sort)
         found = self._levels.get(key)
@@ -317,7 +317,7 @@ class Fleet:
             found = self._levels[key] = self._divided(ask, depth)
         return found
 
-    def _inside(self, ask: Ask, depth: int) -> tuple[str, ...]:
+    def _inside(self, ask: PodRequest, depth: int) -> tuple[str, ...]:
         """The labels that each node of a level must have so that it lies in a domain of the level that is required: the
         path of an inner level has those of the outer ones, a node may lack them."""
         levels = self.pool.topology
@@ -325,7 +325,7 @@ class Fleet:
             return ()
         return levels[: levels.index(ask.topology.required) + 1]
 
-    def _depths(self, ask: Ask) -> list[int]:
+    def _depths(self, ask: PodRequest) -> list[int]:
         """Which levels to try: -1 is the pool, 0 the clusters, n the n-th level of the topology."""
         levels = (*self.pool.topology, NODE_LEVEL)
         required, preferred = ask.topology.required, ask.topology.preferred
@@ -338,7 +338,7 @@ class Fleet:
             return [*range(levels.index(preferred) + 1, max(outermost, 0), -1), outermost]
         return [outermost]
 
-    def _divided(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
+    def _divided(self, ask: PodRequest, depth: int) -> tuple[Domain, ...]:
         """The domains of one level, by key; nodes without the level's labels are in none, but are nodes all the
         same, unless a level is required that they lie in no domain of."""
         if depth < 0:
@@ -419,7 +419,7 @@ class Fleet:
         self._where[id(level)] = (level, found)
         return found
 
-    def costs_on(self, ask: Ask, rank: int) -> tuple[int, ...] | None:
+    def costs_on(self, ask: PodRequest, rank: int) -> tuple[int, ...] | None:
         """The ask's cost on a node's devices, ``None`` where it may not run."""
         costs = self._costs.get(ask)
         if costs is None:
@@ -446,7 +446,7 @@ class Fleet:
             labels.get(key) for key in self.pool.topology[: len(values)]
         ]
 
-    def pod_milli(self, ask: Ask) -> int:
+    def pod_milli(self, ask: PodRequest) -> int:
         """Milli-GPUs of one pod, where it takes most, of the devices that others leave, or, where they leave none,
         share now; where none of the pool can take it, what it asks for, and 0 for memory."""
         asked = ask.request.milli if isinstance(ask.request, Share) else 0
@@ -473,12 +473,12 @@ class Fleet:
         ]
         return max(left, default=0)
 
-    def holds(self, ask: Ask, rank: int, room: Room) -> bool:
+    def holds(self, ask: PodRequest, rank: int, room: NodeFree) -> bool:
         """Whether a node with so much room could take a pod of the ask."""
         costs = self.costs_on(ask, rank)
         return costs is not None and pods_in(room, costs, ask) > 0
 
-    def most_pods(self, ask: Ask, usable: Iterable[Usable]) -> int:
+    def most_pods(self, ask: PodRequest, usable: Iterable[Usable]) -> int:
         """How many pods these kinds would hold if nothing of ours ran."""
         known = self._in_empty.setdefault(ask, {})
         total = 0
@@ -487,12 +487,12 @@ class Fleet:
                 pods = known.get((empty, each.costs))
                 if pods is None:
                     gpu, cpu, memory = empty
-                    room = Room(list(gpu), cpu, memory)
+                    room = NodeFree(list(gpu), cpu, memory)
                     pods = known[empty, each.costs] = pods_in(room, each.costs, ask)
                 total += count * pods
         return total
 
-    def most_together(self, ask: Ask) -> int:
+    def most_together(self, ask: PodRequest) -> int:
         """How many pods could ever lie where the ask allows them to, in the best domain of its widest level."""
         most = self._most.get(ask)
         if most is None:
@@ -502,7 +502,7 @@ class Fleet:
             )
         return most
 
-    def takers(self, ask: Ask, min_pods: int) -> list[Node]:
+    def takers(self, ask: PodRequest, min_pods: int) -> list[Node]:
         """The nodes that could hold a pod when empty, in domains that could hold the minimum of pods; by rank."""
         levels = self.domains(ask)
         enough = [each for each in (levels[-1] if levels else ()) if self._most_in(ask, each) >= min_pods]
@@ -510,13 +510,13 @@ class Fleet:
             rank
             for domain in enough
             for rank, costs in self.ranks(domain)
-            if pods_in(empty_room(self.nodes[rank]), costs, ask)
+            if pods_in(free_when_empty(self.nodes[rank]), costs, ask)
         }
         return [self.nodes[rank] for rank in sorted(found)]
 
-    def _most_in(self, ask: Ask, domain: Domain) -> int:
+    def _most_in(self, ask: PodRequest, domain: Domain) -> int:
         if domain.rank is not None:
-            return pods_in(empty_room(self.nodes[domain.rank]), domain.usable[0].costs, ask)
+            return pods_in(free_when_empty(self.nodes[domain.rank]), domain.usable[0].costs, ask)
         return self.most_pods(ask, domain.usable)
 
 
