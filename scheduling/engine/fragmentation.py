@@ -31,7 +31,7 @@ from scheduling.engine.model.snapshot import GPU_MILLI, Slicing, TypicalRequest
 from scheduling.engine.placement.pod_request import DeviceProfile, takes_slice
 
 if TYPE_CHECKING:
-    from scheduling.engine.fleet import Kind
+    from scheduling.engine.placement.node_eligibility import Kind
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from scheduling.engine import reasons
-from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind, Service
+from scheduling.engine.fleet import NODE_LEVEL, Fleet
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.model.snapshot import GPU_MILLI, Device, Memory, Node, Pool, Share, Slicing, Workload
 from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
+from scheduling.engine.placement.node_eligibility import Kind, Service
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from scheduling.engine.fleet import Domain, Usable
+from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.model.snapshot import GPU_MILLI, Placement, Slicing
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.placement.free import NodeFree, Picks, pick_devices, pods_in
+from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.space import Space
 

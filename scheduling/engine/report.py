@@ -13,7 +13,6 @@ from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
-from scheduling.engine.fleet import Usable
 from scheduling.engine.model.plan import (
     Allocation,
     Eta,
@@ -35,6 +34,7 @@ from scheduling.engine.model.plan import (
 from scheduling.engine.model.snapshot import PodPlacement, Queueing, Slicing, Workload
 from scheduling.engine.obstacles import is_of_type
 from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.quota.charging import admission_order
 from scheduling.engine.standing import Standing
