@@ -15,7 +15,7 @@ import numpy as np
 from scheduling.engine.fragmentation import Ints, Typical
 from scheduling.engine.model.snapshot import GPU_MILLI, Node, Pool, Share, Sharing
 from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
-from scheduling.engine.placement.node_eligibility import Kind, Service, Usable
+from scheduling.engine.placement.node_eligibility import NodeClass, Service, Usable
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 
 NODE_LEVEL = "node"
@@ -61,13 +61,13 @@ class Fleet:
         self.nodes = sorted(nodes, key=lambda node: node.id)
         self.rank = {node.id: rank for rank, node in enumerate(self.nodes)}
         self.capacity_milli = 0
-        self.kinds: list[Kind] = []
+        self.kinds: list[NodeClass] = []
         self.kinds_of: list[tuple[int, ...]] = []
         self.members: list[list[int]] = []
         self._selected = frozenset(keys)
         self._topological = topological
         self._unshared: Fleet | None = None
-        self._numbers: dict[tuple[bool, Kind], int] = {}
+        self._numbers: dict[tuple[bool, NodeClass], int] = {}
         self._coarse: list[int] = []
         self._fine: dict[int, int] = {}
         """The finer kinds, each with the kind it is a part of."""
@@ -86,7 +86,7 @@ class Fleet:
         self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
         selected = self._selected
         levels = selected | {*pool.topology} if topological else selected
-        known: dict[Kind, tuple[int, ...]] = {}
+        known: dict[NodeClass, tuple[int, ...]] = {}
         for rank, node in enumerate(self.nodes):
             kinds: tuple[int, ...] = ()
             is_up, counts = node.ready and not node.cordoned, service.counts(node)
@@ -108,10 +108,10 @@ class Fleet:
         self.kind_of = [kinds[0] if kinds else -1 for kinds in self.kinds_of]
         self.has_slices = any(kind.has_slices for kind in self.kinds)
 
-    def _kind(self, node: Node, keys: frozenset[str]) -> Kind:
+    def _kind(self, node: Node, keys: frozenset[str]) -> NodeClass:
         taints = node.taints
         parts = self.pool.policy.sharing is not Sharing.NONE
-        return Kind(
+        return NodeClass(
             node.cluster,
             tuple([label for label in node.labels if label[0] in keys]) if keys else (),
             tuple(sorted(taints, key=lambda taint: (taint.key, taint.value, taint.effect))) if taints else (),
@@ -127,14 +127,14 @@ class Fleet:
             tuple([each.shared_by for each in node.devices]) if _is_shared(node) else (),
         )
 
-    def _numbered(self, finest: Kind, selected: frozenset[str], *, divided: bool) -> tuple[int, ...]:
+    def _numbered(self, finest: NodeClass, selected: frozenset[str], *, divided: bool) -> tuple[int, ...]:
         """The numbers of a kind without the labels that only domains are told apart by and, if it is ``divided``, of
         its part."""
         kind = finest._replace(labels=tuple([label for label in finest.labels if label[0] in selected]))
         number = self._number(kind)
         return (number, self._number(finest, part_of=number)) if divided else (number,)
 
-    def _number(self, kind: Kind, part_of: int | None = None) -> int:
+    def _number(self, kind: NodeClass, part_of: int | None = None) -> int:
         """The number of a kind, a new one if it has none yet."""
         number = self._numbers.setdefault((part_of is not None, kind), len(self.kinds))
         if number == len(self.kinds):
@@ -159,7 +159,7 @@ class Fleet:
                 )
         return self._unshared
 
-    def undivided(self) -> list[Kind]:
+    def undivided(self) -> list[NodeClass]:
         """The kinds, whatever the domains."""
         return [self.kinds[number] for number in self._coarse]
 

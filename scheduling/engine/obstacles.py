@@ -13,7 +13,7 @@ from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.model.snapshot import GPU_MILLI, Device, Memory, Node, Pool, Share, Slicing, Workload
 from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
-from scheduling.engine.placement.node_eligibility import Kind, Service
+from scheduling.engine.placement.node_eligibility import NodeClass, Service
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
@@ -108,7 +108,7 @@ def _of_fleet(fleet: Fleet, ask: PodRequest, min_pods: int) -> Reason | None:
     return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
-def _has_type(kind: Kind, ask: PodRequest) -> bool:
+def _has_type(kind: NodeClass, ask: PodRequest) -> bool:
     """Whether a kind has a device of a type that it asks for; where it names none, whether it has others than slices
     that go by name only."""
     if not ask.gpu_types and (ask.bare or not kind.has_slices):
@@ -116,20 +116,20 @@ def _has_type(kind: Kind, ask: PodRequest) -> bool:
     return any(is_of_type(device, ask) for device in kind.devices)
 
 
-def _is_left_with_slices(kinds: Iterable[Kind], ask: PodRequest) -> bool:
+def _is_left_with_slices(kinds: Iterable[NodeClass], ask: PodRequest) -> bool:
     """Whether it names no type, and all devices that there are are slices that go by name only."""
     devices = [device for kind in kinds for device in kind.devices]
     by_name = not (ask.gpu_types or ask.bare)
     return by_name and bool(devices) and not any(is_of_type(device, ask) for device in devices)
 
 
-def _slices_that_take(kinds: Iterable[Kind], ask: PodRequest) -> list[str]:
+def _slices_that_take(kinds: Iterable[NodeClass], ask: PodRequest) -> list[str]:
     """The types of slices on nodes whose labels, partition and taints let an ask in that names none."""
     devices = {device for kind in kinds if kind.admits(ask) for device in kind.devices}
     return sorted({each.gpu_type for each in devices if each.slicing is not Slicing.WHOLE} - {""})
 
 
-def _what_keeps_out(kinds: Iterable[Kind], ask: PodRequest) -> list[str]:
+def _what_keeps_out(kinds: Iterable[NodeClass], ask: PodRequest) -> list[str]:
     """Which of its demands the nodes do not meet: those that no node meets if there are such, else their
     combination."""
     kinds = list(kinds)
@@ -150,7 +150,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: PodRequest) -> list[str]:
     return found or [_what_keeps_out_together(kinds, ask)]
 
 
-def _what_keeps_out_together(kinds: Iterable[Kind], ask: PodRequest) -> str:
+def _what_keeps_out_together(kinds: Iterable[NodeClass], ask: PodRequest) -> str:
     """Why no node lets the ask in, though each of its demands is met by some: the taint of those that have its labels
     and are of its partition, if it is that."""
     meet = [kind for kind in kinds if kind.partition == ask.partition and kind.has_labels(ask)]
@@ -161,7 +161,7 @@ def _what_keeps_out_together(kinds: Iterable[Kind], ask: PodRequest) -> str:
     return "no one node meets its labels, partition, taints and sharing together"
 
 
-def _taints(kinds: Collection[Kind], ask: PodRequest) -> str:
+def _taints(kinds: Collection[NodeClass], ask: PodRequest) -> str:
     """The taints that keep the ask out of all of these, in words; "" where they do not."""
     if any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
         return ""
@@ -214,7 +214,7 @@ def _too_large_a_pod(fleet: Fleet, ask: PodRequest) -> Reason:
     return reasons.larger_than_any_node(pool, text, asked, None)
 
 
-def _has_gpus(node: Node, kind: Kind, ask: PodRequest) -> bool:
+def _has_gpus(node: Node, kind: NodeClass, ask: PodRequest) -> bool:
     """Whether the GPUs of an empty node are enough for a pod, whatever CPU and memory it has."""
     room = NodeFree(free_when_empty(node).gpu, UNLIMITED, UNLIMITED)
     return ask.bare or pods_in(room, kind.costs(ask), ask) > 0
@@ -227,7 +227,7 @@ def is_of_type(device: Device | DeviceProfile, ask: PodRequest) -> bool:
     return device.slicing is Slicing.WHOLE or (device.slicing is Slicing.REPLICAS and not ask.whole)
 
 
-def _is_given(device: Device, kind: Kind, ask: PodRequest) -> bool:
+def _is_given(device: Device, kind: NodeClass, ask: PodRequest) -> bool:
     """Whether sharing lets the ask use the device of a node that lets it in."""
     return bool(ask.whole or ask.bare or kind.sharing) or device.slicing is not Slicing.WHOLE
 

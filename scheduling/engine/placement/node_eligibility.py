@@ -24,8 +24,8 @@ class Service(Enum):
         return node.ready and not node.cordoned and (node.cluster_online or self is Service.CONNECTED)
 
 
-class Kind(NamedTuple):
-    """What nodes of one kind have in common: where they belong, whom they admit, which devices they have.
+class NodeClass(NamedTuple):
+    """What nodes of one class have in common: where they belong, which requests they admit, which devices they have.
 
     ``parts``: the pool gives parts of GPUs; ``sharing``: and Chamber may have several pods share one of these.
     """
@@ -39,26 +39,26 @@ class Kind(NamedTuple):
     devices: tuple[DeviceProfile, ...]
     shared_by: tuple[str | None, ...] = ()
 
-    def admits(self, ask: PodRequest) -> bool:
-        """Whether partition, sharing, labels and taints let the ask in."""
-        return self.gives(ask) and self.admits_whole(ask)
+    def admits(self, request: PodRequest) -> bool:
+        """Whether partition, sharing, labels and taints admit the request."""
+        return self.gives(request) and self.admits_whole(request)
 
-    def admits_whole(self, ask: PodRequest) -> bool:
-        """Whether partition, labels and taints let the ask in, as they would if it asked for whole GPUs."""
+    def admits_whole(self, request: PodRequest) -> bool:
+        """Whether partition, labels and taints admit the request, as they would if it asked for whole GPUs."""
         return (
-            self.partition == ask.partition
-            and self.has_labels(ask)
-            and all(ask.tolerates(taint) for taint in self.taints)
+            self.partition == request.partition
+            and self.has_labels(request)
+            and all(request.tolerates(taint) for taint in self.taints)
         )
 
-    def has_labels(self, ask: PodRequest) -> bool:
-        """Whether it has the labels that the ask selects nodes by."""
+    def has_labels(self, request: PodRequest) -> bool:
+        """Whether it has the labels that the request selects nodes by."""
         labels = dict(self.labels)
-        return all(labels.get(key) == value for key, value in ask.node_selector)
+        return all(labels.get(key) == value for key, value in request.node_selector)
 
-    def gives(self, ask: PodRequest) -> bool:
-        """Whether sharing lets the ask in: a replica is taken whole, whether or not other devices may be shared."""
-        if ask.whole or self.sharing:
+    def gives(self, request: PodRequest) -> bool:
+        """Whether sharing admits the request: a replica is taken whole, whether or not other devices may be shared."""
+        if request.whole or self.sharing:
             return True
         return self.parts and self.has_slices
 
@@ -67,21 +67,21 @@ class Kind(NamedTuple):
         """Whether some of the devices are slices."""
         return any(device.slicing is not Slicing.WHOLE for device in self.devices)
 
-    def costs(self, ask: PodRequest) -> tuple[int, ...]:
-        """The ask's cost on each device."""
-        if ask.whole or self.sharing:
-            return tuple([ask.cost_on(device) for device in self.devices])
+    def costs(self, request: PodRequest) -> tuple[int, ...]:
+        """The request's cost on each device."""
+        if request.whole or self.sharing:
+            return tuple([request.cost_on(device) for device in self.devices])
         return tuple(
-            [0 if device.slicing is Slicing.WHOLE else ask.cost_on(device) for device in self.devices]
+            [0 if device.slicing is Slicing.WHOLE else request.cost_on(device) for device in self.devices]
         )
 
-    def of_one_sort(self, ask: PodRequest, costs: tuple[int, ...]) -> tuple[int, ...]:
-        """The costs on GPUs only, or on slices only, where a node has both and an ask lies on one of these: on what it
-        names first."""
-        if not ask.one_sort:
+    def of_one_sort(self, request: PodRequest, costs: tuple[int, ...]) -> tuple[int, ...]:
+        """The costs on GPUs only, or on slices only, where a node has both and a request may use one of these: the one
+        that it names first."""
+        if not request.one_sort:
             return costs
         found = [
-            (ask.gpu_types.index(device.gpu_type), device.slicing is not Slicing.WHOLE)
+            (request.gpu_types.index(device.gpu_type), device.slicing is not Slicing.WHOLE)
             for device, cost in zip(self.devices, costs, strict=True)
             if cost
         ]
@@ -96,19 +96,19 @@ class Kind(NamedTuple):
         pairs = zip(costs, self.devices, strict=True)
         return next((each.slicing is not Slicing.WHOLE for cost, each in pairs if cost), False)
 
-    def open_to(self, ask: PodRequest, costs: tuple[int, ...]) -> tuple[int, ...]:
-        """The costs, 0 for devices of which others share parts than those that the ask may share with."""
-        if ask.whole or not self.shared_by:
+    def open_to(self, request: PodRequest, costs: tuple[int, ...]) -> tuple[int, ...]:
+        """The costs, 0 for devices that are shared by workloads with which the request may not share."""
+        if request.whole or not self.shared_by:
             return costs
         pairs = zip(costs, self.shared_by, strict=True)
-        return tuple([cost if by is None or by in ask.shares_with else 0 for cost, by in pairs])
+        return tuple([cost if by is None or by in request.shares_with else 0 for cost, by in pairs])
 
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """What an ask may use of a kind: milli-GPUs per device position, 0 where it cannot use the device.
+    """What a request may use of a node class: milli-GPUs per device position, 0 where it cannot use the device.
 
-    ``uniform``: all devices cost the same and none is a slice, so that the kind's index answers for them.
+    ``uniform``: all devices cost the same and none is a slice, so that the class's index answers for them.
     """
 
     kind: int
