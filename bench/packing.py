@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from scheduling.engine import Device, Node, Pool, Share, TypicalRequest, Workload
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.pod_request import PodRequest
 
 OVERLOAD = 1.3
 TIE = "score in steps of 0.02 GPU; then 2 x the node's free part + what a share leaves of its device; then id"
@@ -47,10 +47,10 @@ class Request:
     memory_mib: int
     gpu_types: tuple[str, ...]
 
-    def ask(self) -> Ask:
+    def ask(self) -> PodRequest:
         """Return it as the engine takes it."""
         workload = Workload("pod", "pod", "team", Share(self.milli), gpu_types=self.gpu_types)
-        return Ask.of(replace(workload, cpu_milli=self.cpu_milli, memory_mib=self.memory_mib))
+        return PodRequest.of(replace(workload, cpu_milli=self.cpu_milli, memory_mib=self.memory_mib))
 
 
 def read_nodes(path: Path) -> list[Node]:
@@ -108,7 +108,7 @@ def fill(nodes: Sequence[Node], requests: Sequence[Request], seed: int, window: 
     pool = Pool("pool", "pool", recent=() if window is not None else typical(requests))
     fleet = Fleet(pool, nodes, ())
     ledger = Ledger(fleet, ())
-    asks: dict[Request, Ask] = {}
+    asks: dict[Request, PodRequest] = {}
     goal = OVERLOAD * fleet.capacity_milli
     allocated, seen, seconds = 0, list[Request](), list[float]()
     for request in arrivals(requests, goal, seed):

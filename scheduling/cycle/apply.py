@@ -1,7 +1,7 @@
 """Writing a plan's decisions into the tables: all that still stand in one transaction, or nothing.
 
 The transaction begins with the fence: raising the clock from the number the picture was taken at. Whoever
-comes second has lost his turn. The number of queries does not depend on the number of decisions, but for the
+comes second has lost its turn. The number of queries does not depend on the number of decisions, but for the
 batches in which a database takes rows, and a few for each gang that grows or shrinks.
 """
 
@@ -51,7 +51,7 @@ class Applied:
 
 
 def fence(cycle: int) -> int:
-    """Take the turn after `cycle` and return its number; raise `LostTurn` where somebody else took it."""
+    """Take the turn after `cycle` and return its number; raise `LostTurn` if another process took it."""
     if Clock.objects.filter(pk=1, cycle=cycle).update(cycle=F("cycle") + 1) == 0:
         raise LostTurn(f"Somebody else has applied a plan since cycle {cycle}.")
     return cycle + 1
@@ -74,7 +74,7 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
             decided, number, standing.decisions - undone, standing.left_out + undone, tally=writing.tally
         )
         if applied.decisions or standing.left_out:
-            # A next cycle may do more: the preempted join the queue, who changed meanwhile is looked at again.
+            # A next cycle may do more: victims join the queue, and what changed meanwhile is looked at again.
             live.ring()
     return applied
 
@@ -121,12 +121,12 @@ class _Writing:
         self.tally = Tally()
 
     def unchanged(self, *, piecemeal: bool) -> Callable[[str], bool]:
-        """Lock the rows that the plan is about, those who yield and their clusters among them; return which of those
+        """Lock the rows that the plan is about, victims and their clusters among them; return which of those
         that it changes are still as the picture has them (at most 4 queries).
 
-        All of each kind at once, in the order in which everybody locks (ADR 5). Where workloads only start, and all
-        together, their clusters are left to `assign_many`: what agents report waits for that lock. Whom a preemption
-        is about is read once more, as a whole; he who starts by it is one row, whose events are counted on.
+        All of each kind at once, in the order in which all locks are taken (ADR 5). Where workloads only start, and all
+        together, their clusters are left to `assign_many`: what agents report waits for that lock. The victims of a
+        preemption are read once more, as a whole; the preemptor is one row, whose events are counted on.
         """
         plan, rows = self.plan, self.picture.rows
         changing = {decision.workload for decision in decisions_of(plan)}
@@ -187,7 +187,7 @@ class _Writing:
             self._shrink(shrink)
 
     def starts(self, starts: Sequence[engine.Start]) -> list[engine.Start]:
-        """Admit who starts, and send where their pods lie to the clusters; return those for whom it could be done."""
+        """Admit what starts, and send the placement of its pods to the clusters; return those where that was done."""
         if not starts:
             return []
         admissions = [self._admission(start) for start in starts]

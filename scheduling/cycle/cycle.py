@@ -1,6 +1,6 @@
 """One cycle: snapshot, decide, apply, tell; one at a time in a process, and one winner among processes.
 
-Who rings while a cycle runs has it run once more. Without a ring, a cycle that finds nothing changed ends after a few
+A ring while a cycle runs makes it run once more. Without a ring, a cycle that finds nothing changed ends after a few
 sums; one that decides nothing and has nothing new to tell is stored at most once a minute.
 """
 
@@ -68,7 +68,7 @@ class _EngineFailed(Exception):  # noqa: N818 - an outcome of a cycle
 
 @dataclass(frozen=True, slots=True)
 class _Untold:
-    """A cycle whose decisions are written, None where it has none, and of which nobody was told yet."""
+    """A cycle whose decisions are written, None where it has none, and which is not told yet."""
 
     decided: Decided
     applied: Applied | None
@@ -85,7 +85,7 @@ def run_cycle() -> CycleResult | None:
     """Run cycles until all rings are answered; return what the last one that wrote something did.
 
     Where a cycle is under way in this process, it is asked to run once more, and None is returned at once; where it
-    is another process's turn, too. Whoever rings without end has the next message answer him: after five seconds.
+    is another process's turn, too. Rings without end are left to the next message after five seconds.
     """
     began = time.monotonic()
     result = None
@@ -116,7 +116,7 @@ def rest() -> None:
 
 
 def _answer() -> CycleResult | None:
-    """Run one cycle; have another one follow where somebody rang meanwhile, or another process came first."""
+    """Run one cycle; have another one follow after a ring meanwhile, or if another process came first."""
     global _seen  # noqa: PLW0603 - one per process
     rung = wake_ups.hear()
     try:
@@ -159,7 +159,7 @@ def _one_cycle(rung: int) -> _Untold | None:
     now = timezone.now()
     mark: tuple[Any, ...] | None = None
     if _seen is None or _seen.rings == rung:
-        # Nobody rang: whether there is anything to look at, only the tables can tell.
+        # There was no ring: only the tables can tell whether anything has changed.
         mark = pending_changes.fingerprint()
         if _seen is not None and _seen.mark == mark and now < _seen.until:
             return None

@@ -29,7 +29,7 @@ def me() -> str:
 
 
 def take() -> bool:
-    """Return whether this process may run cycles: it has the turn, or nobody else has one that still lasts.
+    """Return whether this process may run cycles: it has the turn, or no other process has one that still lasts.
 
     No query within a lease that this process knows of.
     """

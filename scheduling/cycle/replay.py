@@ -26,7 +26,7 @@ FIGURES = {
     "pools": "figures of a pool",
     "teams": "figures of a team",
 }
-"""What a plan tells beside who waits, and how it is named in a difference."""
+"""What a plan tells beside the workloads that wait, and how it is named in a difference."""
 
 Decisions = Mapping[str, str]
 """What became of each workload that a cycle changed: start, preempt, grow, shrink."""
@@ -38,7 +38,7 @@ class Replay:
 
     `engine_then` is empty where it was not recorded. `whole` says that whole plans were compared, byte for byte; else
     what the plan tells people, and the decisions that were applied. `error_then` and `error_now` are what the engine
-    failed with. `violations` is None where nobody asked for the check.
+    failed with. `violations` is None where the check was not asked for.
     """
 
     cycle: int
@@ -204,7 +204,7 @@ def _of_decisions(then: Decisions, now: Decisions, *, partly: bool) -> Iterator[
 
 
 def _of_told(then: stored_plan.Json, now: stored_plan.Json) -> Iterator[str]:
-    """Yield what people would be told otherwise: who waits where and why, what is kept for whom, figures."""
+    """Yield what people would be told otherwise: which workloads wait where and why, start reservations, figures."""
     waits, waited = stored_plan.Waits.of(now), stored_plan.Waits.of(then)
     for workload in sorted(waits.places.keys() | waited.places.keys()):
         was, does = _wait(waited.get(workload)), _wait(waits.get(workload))

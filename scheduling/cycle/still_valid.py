@@ -1,8 +1,8 @@
 """Which decisions of a plan still stand when it is to be applied, and what else follows from it. Pure.
 
-Between the snapshot and now a workload may have been cancelled, held, have completed or failed. What nobody
-depends on is simply left out. Where somebody who was to yield has changed, or somebody for whom others were to
-yield, the rest of that pool's plan was made for another state: it waits for the next cycle, which is rung at once.
+Between the snapshot and now a workload may have been cancelled, held, have completed or failed. A decision
+on which no other depends is simply left out. Where a victim has changed, or a workload that was to start with
+victims, the rest of that pool's plan was made for another state: it waits for the next cycle, which is rung at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +56,7 @@ def decisions_of(plan: engine.Plan) -> list[Decision]:
 
 
 def is_disputed(plan: engine.Plan) -> bool:
-    """Return whether somebody yields, who may want to know why."""
+    """Return whether there are victims, whose owners may ask why."""
     return bool(plan.preemptions or plan.shrinks)
 
 
@@ -81,7 +81,7 @@ def settle(plan: engine.Plan, unchanged: Callable[[str], bool]) -> Standing:
 def parts(standing: Standing) -> list[Standing]:
     """Return what stands in parts of which none depends on another.
 
-    A pool in which somebody yields is one part; elsewhere each start and each growth is.
+    A pool with victims is one part; elsewhere each start and each growth is.
     """
     yields: list[Decision] = [*standing.shrinks, *standing.preemptions]
     yielding = {decision.pool for decision in yields}
@@ -102,7 +102,7 @@ def _of_pool(standing: Standing, pool: str) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What a plan changes without deciding anything: reason codes and charges that differ, and who is given up."""
+    """What a plan changes without deciding anything: reason codes and charges that differ, what is given up."""
 
     reasons: dict[UUID, str]
     charges: dict[UUID, list[dict[str, Any]]]

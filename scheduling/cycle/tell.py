@@ -1,7 +1,7 @@
-"""What a cycle tells once its decisions are written: who waits why, what is charged to whom, how full the pools are.
+"""What a cycle tells once its decisions are written: why workloads wait, what teams are charged, how full pools are.
 
-Where many wait this takes longer than deciding, and nobody's start waits for it. Of cycles that follow each other at
-once only some tell, at a pace; where somebody yields, each does.
+Where many wait this takes longer than deciding, and no start waits for it. Of cycles that follow each other at
+once only some tell, at a pace; where there are victims, each does.
 """
 
 import time
@@ -37,7 +37,7 @@ RESTS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What people see of a plan: who waits where and why, by pool, and the figures of teams."""
+    """What people see of a plan: which workloads wait where and why, by pool, and the figures of teams."""
 
     queues: dict[str | None, list[tuple[Any, ...]]]
     teams: tuple[engine.TeamFigures, ...]
@@ -58,8 +58,8 @@ _due = 0.0
 
 
 def may_wait(plan: engine.Plan) -> bool:
-    """Return whether the telling may be left to a cycle that follows at once: nobody yields, and people were told a
-    moment ago.
+    """Return whether the telling may be left to a cycle that follows at once: there are no victims, and people were
+    told a moment ago.
     """
     return not is_disputed(plan) and time.monotonic() < _due
 
@@ -99,7 +99,7 @@ def _before() -> _Last | None:
 
 
 def _is_new(decided: Decided, shown: _Shown, before: _Last) -> bool:
-    """Return whether those who wait are told something else than before, or it is a minute ago."""
+    """Return whether something else than before is told of waiting workloads, or it is a minute ago."""
     return shown != before.shown or decided.picture.taken_at - before.began_at >= IDLE_STORED_EVERY
 
 
@@ -115,11 +115,11 @@ def _shown_by(plan: engine.Plan) -> _Shown:
 
 
 def _write(decided: Decided, applied: Applied | None, changes: Upkeep) -> int:
-    """Store charges and reasons that differ, end who is given up, and keep what the plan tells for those who ask why;
+    """Store charges and reasons that differ, end what is given up, and keep what the plan tells for those who ask why;
     return the cycle's number.
     """
     picture, plan = decided.picture, decided.plan
-    # Before the transaction: nobody waits for the compression, and this process does something else meanwhile.
+    # Before the transaction: nothing waits for the compression, and this process does something else meanwhile.
     with ThreadPoolExecutor(max_workers=1) as beside:
         encoded = beside.submit(encode_snapshot, picture.snapshot) if _keeps_snapshot(decided) else None
         vouchers = signature(plan) if encoded else {}
@@ -144,7 +144,7 @@ def _write(decided: Decided, applied: Applied | None, changes: Upkeep) -> int:
 
 
 def _hold_turn(cycle: int) -> None:
-    """Keep others from deciding until this is written; raise `LostTurn` where somebody has."""
+    """Keep others from deciding until this is written; raise `LostTurn` if one has."""
     clock = Clock.objects.select_for_update(no_key=True).filter(pk=1, cycle=cycle)
     if clock.values_list("cycle", flat=True).first() is None:
         raise LostTurn(f"Somebody else has applied a plan since cycle {cycle}.")
@@ -153,8 +153,8 @@ def _hold_turn(cycle: int) -> None:
 def _keeps_snapshot(decided: Decided) -> bool:
     """Return whether the snapshot is stored, with what vouches for a replay of it.
 
-    A snapshot is large, and what it explains is in the events: it is kept to replay what somebody may dispute, where
-    somebody yields, and now and then.
+    A snapshot is large, and what it explains is in the events: it is kept to replay what may be disputed, where
+    there are victims, and now and then.
     """
     at = decided.picture.taken_at
     recent = Cycle.objects.filter(began_at__gt=at - SNAPSHOT_STORED_EVERY, began_at__lte=at)
@@ -186,7 +186,7 @@ def _announce(before: _Shown | None, after: _Shown, *, moved: bool) -> None:
     """Announce what is new: the figures of teams and pools, and the queues that read differently."""
     queues, queues_before = after.queues, before.queues if before else {}
     differing = {pool for pool in {*queues, *queues_before} if queues.get(pool) != queues_before.get(pool)}
-    # Who is in no pool's queue stands below each of them.
+    # A workload in no pool's queue stands below each of them.
     everywhere = None in differing
     slugs = dict(Pool.objects.values_list("id", "slug"))
     concerned = sorted(slug for key, slug in slugs.items() if everywhere or str(key) in differing)

@@ -1,4 +1,4 @@
-"""What a cycle did, summed up: waits that ended, who yielded to whom, work that was lost, promises kept or broken.
+"""What a cycle did, summed up: waits that ended, preemptions, work that was lost, promises kept or broken.
 
 Each cycle stores its sums with its figures. Cycles are numbered without gaps by the fence, so whoever adds up their
 tallies by number counts everything exactly once (`chamber.metrics.totals`), however long cycles are kept.
@@ -109,7 +109,7 @@ class Promises:
         return None if promised is None else ((milliseconds(at) or 0) - promised) / 1000
 
     def told(self, waits: Iterable[engine.Wait]) -> None:
-        """Remember what is told to those who wait after this plan, and forget everybody else."""
+        """Remember what is told of the workloads that wait after this plan, and forget all others."""
         before = self._latest
         self._latest = {
             wait.workload: before.get(wait.workload, wait.eta.latest)

@@ -31,7 +31,7 @@ def sample(now: datetime) -> int:
     """Record what each team's own workloads hold in this minute; return the number of new rows.
 
     A minute that was sampled already stays as it is, so two processes that sample do no harm.
-    Who holds nothing gets no row.
+    A team that holds nothing gets no row.
     """
     minute = now.replace(second=0, microsecond=0)
     held: dict[tuple[UUID, UUID], dict[str, int]] = defaultdict(
@@ -73,7 +73,7 @@ def roll_up(now: datetime) -> int:
 
 @transaction.atomic
 def _roll_up_hour(hour: datetime) -> bool:
-    """Put the mean of an hour's samples in their place; False where somebody else was quicker."""
+    """Put the mean of an hour's samples in their place; False where another process was quicker."""
     sampled = UsageSample.objects.filter(minutes=1, minute__gte=hour, minute__lt=hour + timedelta(hours=1))
     sums = sampled.order_by().values("pool_id", "team_id")
     groups = list(sums.annotate(n=Count("pk"), reserved=Sum("reserved_milli"), elastic=Sum("elastic_milli")))

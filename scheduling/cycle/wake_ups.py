@@ -1,6 +1,6 @@
 """How every process asks for a cycle: a version in the database that a ring raises, and one message on its way.
 
-A caller only sets a flag. A thread of his process passes it on: however many rings there were meanwhile, the version
+A caller only sets a flag. A thread of its process passes it on: however many rings there were meanwhile, the version
 rises once and one message is sent, unless one is on its way already. A message may be lost, and one too many does no
 harm: a cycle runs until it has answered the version, and the beat rings each second besides.
 """
@@ -25,7 +25,7 @@ TASK = "scheduling.tasks.run_cycle"
 GATHERED_SECONDS = 0.02
 """How long rings are gathered after one was passed on."""
 MESSAGE_SECONDS = 5
-"""After which a message that nobody took is not on its way any more: the next ring sends another."""
+"""After which a message that no process took is not on its way any more: the next ring sends another."""
 PAUSE_SECONDS = 1.0
 """After a ring that could not be passed on."""
 COMPLAINED_EVERY_SECONDS = 60.0
@@ -35,7 +35,7 @@ RAISE = (
     "INSERT INTO scheduling_bell (id, rings) VALUES (1, 1) "
     "ON CONFLICT (id) DO UPDATE SET rings = scheduling_bell.rings + 1"
 )
-# Nobody waits for the disk: a ring that PostgreSQL forgets with its machine is one that the beat makes good.
+# Nothing waits for the disk: a ring that PostgreSQL forgets with its machine is one that the beat makes good.
 RAISE_ON_POSTGRESQL = (
     "WITH hurried AS (SELECT set_config('synchronous_commit', 'off', true)) "
     "INSERT INTO scheduling_bell (id, rings) SELECT 1, 1 FROM hurried "

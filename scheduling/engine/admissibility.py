@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.intake import Intake, Out
 from scheduling.engine.model.repair import sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Team, Topology, Workload
+from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.tree import Tree
 
@@ -35,7 +35,7 @@ class Admissibility:
         of_pool: dict[str, list[Node]] = {}
         for node in nodes:
             of_pool.setdefault(node.pool, []).append(node)
-        asks, paths = Asks(), Paths(self._tree)
+        asks, paths = PodRequests(), Paths(self._tree)
         books = {}
         for pool in pools:
             fleets = Fleets(

@@ -11,24 +11,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.capacity import Tally
 from scheduling.engine.court import Court
-from scheduling.engine.demand import Demand, divide_again
 from scheduling.engine.fleets import Fleets
+from scheduling.engine.kept_demand import KeptDemand, divide_again
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
+from scheduling.engine.placement.pod_request import PodRequest, PodRequests
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quiet import Paths
-from scheduling.engine.quota.charging import Charges
+from scheduling.engine.quota.charging import Charges, Held
 from scheduling.engine.quota.tree import Accounts
-from scheduling.engine.rights import Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing, protected, protects
 
@@ -52,7 +52,7 @@ class Books:
         self,
         fleets: Fleets,
         paths: Paths,
-        asks: Asks,
+        asks: PodRequests,
         placed: Iterable[Workload],
     ) -> None:
         self.fleets = fleets
@@ -66,13 +66,13 @@ class Books:
         self.charges = Charges(self.accounts)
         self.entitled = [0] * len(tree)
         self.next_entitled = [0] * len(tree)
-        self.rights = Rights(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
+        self.rights = PreemptionPolicy(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
         self.given = [0] * len(tree)
         self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
         figures = (self.accounts.usage.used, self.entitled, self.given)
         self.buckets: Buckets[Candidate] = Buckets(tree, self.ratio, figures)
         self.lines = Lines(self.pool.policy, self.is_limited, self.buckets.note)
-        self.demand = Demand(self.accounts, self.lines.rows)
+        self.demand = KeptDemand(self.accounts, self.lines.rows)
         self.standings: dict[str, Standing] = {}
         self.on_leaf: list[dict[str, Standing]] = [{} for _ in range(len(tree))]
         self.growing: dict[str, Candidate] = {}
@@ -81,9 +81,9 @@ class Books:
         self.ends: list[tuple[int, str]] = []
         self.not_running: dict[str, Standing] = {}
         self._courts: dict[bool, Court] = {}
-        self._tallies: dict[Ask, Tally] = {}
+        self._tallies: dict[PodRequest, Tally] = {}
         self._protected: dict[str, Standing] = {}
-        self.failed: Mapping[Ask, Failed] = NEVER
+        self.failed: Mapping[PodRequest, Failed] = NEVER
         self._uncharged: set[int] = set()
         self._beyond: set[int] = set()
         """Leaves whose reserved ones were charged beyond their own part, when last looked at."""
@@ -289,12 +289,10 @@ class Books:
         divide_again(self.accounts, self.demand, self.fleet.capacity_milli, self.entitled, stale)
 
     def _charge_alone(self, leaf: int) -> bool:
-        """Charge the reserved ones of a leaf to its own part, if that concerns nobody else: its team has no teams below
-        it and holds no more than that, nor did before. Then the order makes no difference."""
-        milli, own = self.accounts.usage.reserved[leaf], self.accounts.quotas.own[leaf]
-        if self.tree.own[leaf] or milli > own or leaf in self._beyond:
+        """Charge the reserved ones of a leaf to its own part, if that concerns nobody else: they hold no more than
+        that, nor did before."""
+        if leaf in self._beyond or not self.charges.charge_own(leaf):
             return False
-        self.charges.left[leaf] = own - milli
         team = self.tree.team_id(leaf)
         alike: dict[int, list[Allocation]] = {}
         for id_, standing in self.on_leaf[leaf].items():
@@ -309,11 +307,9 @@ class Books:
 
     def _charge_below(self, top: int) -> None:
         """Charge all reserved ones below a top team anew, those together in order of admission whom it concerns."""
-        rest: list[Standing] = []
+        rest: list[Held] = []
         for branch in self._branches_below(top):
-            self.charges.left[branch] = self.accounts.quotas.own[branch]
-            if self.accounts.usage.above[branch]:
-                self.accounts.usage.above[branch] = 0
+            if self.charges.clear(branch):
                 self.demand.touch(branch)
         for branch in self._branches_below(top):
             self._beyond.discard(branch)
@@ -321,10 +317,10 @@ class Books:
                 continue
             if not self._charge_alone(branch):
                 self._beyond.add(branch)
-                rest.extend(each for each in self.on_leaf[branch].values() if each.reserved)
-        for standing in sorted(rest, key=lambda standing: admission_order(standing.workload)):
-            self.allocations[standing.workload.id] = list(self.charges.charge(standing.leaf, standing.milli))
-            self.demand.touch(standing.leaf)
+                reserved = [each for each in self.on_leaf[branch].values() if each.reserved]
+                rest.extend(Held(each.workload, branch, each.milli) for each in reserved)
+                self.demand.touch(branch)
+        self.allocations.update(self.charges.charge_all(rest))
 
     def _branches_below(self, top: int) -> Iterator[int]:
         """A branch and all below it; they are numbered one after the other."""
@@ -340,9 +336,3 @@ def shares_a_device(standing: Standing) -> bool:
     if standing.milli % GPU_MILLI or len(standing.pods) == 1:
         return standing.milli % GPU_MILLI > 0
     return any(pod.milli % GPU_MILLI for pod in standing.pods)
-
-
-def admission_order(workload: Workload) -> tuple[bool, int, int, str]:
-    """The order in which placed workloads were admitted, as far as a snapshot tells."""
-    started = workload.started_at
-    return (started is None, started or 0, workload.submitted_at, workload.id)

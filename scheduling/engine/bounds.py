@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import GPU_MILLI, Request
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing, Tier
 
@@ -34,7 +34,7 @@ class Bounds:
         return self._later.changed, self._roster.changed
 
     def by_cost(
-        self, ask: Ask, highest_victim: int | None, among: Iterable[int] | None = None
+        self, ask: PodRequest, highest_victim: int | None, among: Iterable[int] | None = None
     ) -> Sequence[tuple[Bound, int]]:
         """The nodes (or those ``among`` some) with devices for a pod if all it may take went, the least bound first;
         whether the node lets it in does not count."""
@@ -66,7 +66,7 @@ class Bounds:
 class _Table:
     """The nodes by their bounds, for one sort of newcomers."""
 
-    def __init__(self, bounds: Bounds, ask: Ask, highest_victim: int | None) -> None:
+    def __init__(self, bounds: Bounds, ask: PodRequest, highest_victim: int | None) -> None:
         self._bounds = bounds
         self._ask = ask
         self._highest = highest_victim

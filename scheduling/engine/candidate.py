@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, PodPlacement, Workload
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.preemption.policy import Party
 from scheduling.engine.quota.charging import Ceiling
-from scheduling.engine.rights import Party
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
-Kind = tuple[Ask, int, int | None]
+Kind = tuple[PodRequest, int, int | None]
 """What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
 
 
@@ -27,7 +27,7 @@ class Footprint:
     """
 
     pool: str
-    ask: Ask
+    ask: PodRequest
     pod_milli: int
     pods: int
     wanted_pods: int

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.room import Room, empty_room, pods_in
+from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.standing import Unit
 
 MANY_NODES = 64
@@ -27,7 +27,7 @@ class Tally:
     """
 
     def __init__(
-        self, ledger: Ledger, ask: Ask, domains: Sequence[Domain], *, whole_level: bool = False
+        self, ledger: Ledger, ask: PodRequest, domains: Sequence[Domain], *, whole_level: bool = False
     ) -> None:
         self.domains = tuple(domains)
         self.where: Where = (
@@ -54,7 +54,7 @@ class Tally:
                 self._count(rank)
 
     @classmethod
-    def of_level(cls, ledger: Ledger, ask: Ask, level: tuple[Domain, ...]) -> Tally:
+    def of_level(cls, ledger: Ledger, ask: PodRequest, level: tuple[Domain, ...]) -> Tally:
         """That of a level of domains, on all devices of their nodes."""
         return cls(ledger, ask, level, whole_level=True)
 
@@ -70,7 +70,7 @@ class Tally:
         """How many pods each node would hold if it ran nothing of ours."""
         nodes = self._later.fleet.nodes
         rows = self.where.items()
-        return {rank: pods_in(empty_room(nodes[rank]), costs, self._ask) for rank, (_, costs) in rows}
+        return {rank: pods_in(free_when_empty(nodes[rank]), costs, self._ask) for rank, (_, costs) in rows}
 
     def refresh(self) -> Tally:
         """Bring it up to date, and return it."""
@@ -114,13 +114,15 @@ class Capacity:
     Nodes that are ``closed`` do not count.
     """
 
-    def __init__(self, ledger: Ledger, ask: Ask, pods: int, tally: Tally, closed: frozenset[int]) -> None:
+    def __init__(
+        self, ledger: Ledger, ask: PodRequest, pods: int, tally: Tally, closed: frozenset[int]
+    ) -> None:
         self._later = ledger.later.rooms
         self._ask = ask
         self._wanted = pods
         self._where: Where = tally.where
         self._closed = closed
-        self._rooms: dict[int, Room] = {}
+        self._rooms: dict[int, NodeFree] = {}
         self._pods = tally.pods
         self._now: dict[int, int] = {}
         self._totals = list(tally.totals)
@@ -158,7 +160,7 @@ class Capacity:
                 room.change(picks, workload.cpu_milli, workload.memory_mib, sign)
                 self._count(rank, room)
 
-    def _count(self, rank: int, room: Room) -> None:
+    def _count(self, rank: int, room: NodeFree) -> None:
         number, costs = self._where[rank]
         pods = pods_in(room, costs, self._ask)
         before = self._now.get(rank)

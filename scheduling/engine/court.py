@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Standing
 from scheduling.engine.yields import NOWHERE, Group
@@ -30,13 +30,13 @@ class Court:
 
     ledger: Ledger
     charges: Charges
-    rights: Rights
+    rights: PreemptionPolicy
     roster: Roster
-    tallies: dict[Ask, Tally]
+    tallies: dict[PodRequest, Tally]
     bounds: Bounds
     prospects: Prospects
 
-    def tally(self, ask: Ask) -> Tally | None:
+    def tally(self, ask: PodRequest) -> Tally | None:
         """How many pods of the ask the domains of its widest level hold; ``None`` if it has no domain."""
         found = self.tallies.get(ask)
         if found is None:
@@ -47,7 +47,7 @@ class Court:
         return found.refresh()
 
     def might_take(
-        self, party: Party, ask: Ask, pods: int, closed: Callable[[], frozenset[int]] = nowhere
+        self, party: Party, ask: PodRequest, pods: int, closed: Callable[[], frozenset[int]] = nowhere
     ) -> bool:
         """Whether a newcomer who may take somebody might find victims enough, on nodes that are not ``closed``, as
         things stand; false only if he certainly finds none."""
@@ -66,7 +66,7 @@ class Court:
             plea.party, plea.ask, plea.pods, lambda: plea.closed
         )
 
-    def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
+    def group_might_do(self, group: Group, ask: PodRequest, pods: int) -> bool:
         """Whether a group might make room, if all of it went; false only if it certainly does not."""
         return self.prospects.group_might_do(group, ask, pods, self.tally)
 
@@ -86,7 +86,7 @@ class Plea:
     it, and up to which priority it may have victims at all (``None``: any)."""
 
     party: Party
-    ask: Ask
+    ask: PodRequest
     pods: int
     closed: frozenset[int]
     highest_victim: int | None

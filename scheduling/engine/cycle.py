@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.books import Books
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court
@@ -16,6 +15,7 @@ from scheduling.engine.model.snapshot import PodPlacement, Queueing
 from scheduling.engine.order import Queue
 from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import is_quiet
 from scheduling.engine.quota.tree import ROOT
@@ -73,7 +73,7 @@ class PoolCycle:
         self._look_after = 0
         self._grown: list[tuple[Standing, PodPlacement]] = []
         self._recharged: dict[str, list[Allocation]] = {}
-        self._estimates: dict[tuple[Ask, int, bool], Kept] = {}
+        self._estimates: dict[tuple[PodRequest, int, bool], Kept] = {}
         self.other_ends: list[tuple[int, str]] | None = None
         """When those end who do not run yet or whose time is over, once somebody asked; not whom the cycle starts."""
         self._heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
@@ -360,7 +360,7 @@ class PoolCycle:
         """Whether a candidate might find victims as things stand; false only if he certainly finds none."""
         return self._taking.might_preempt(candidate)
 
-    def group_might_do(self, group: Group, ask: Ask, pods: int) -> bool:
+    def group_might_do(self, group: Group, ask: PodRequest, pods: int) -> bool:
         """Whether a group of elastic ones might make room, if all of it went; false only if it certainly does not."""
         return self.court(reserved=False).group_might_do(group, ask, pods)
 

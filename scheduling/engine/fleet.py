@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.engine.ask import Ask, DeviceProfile
 from scheduling.engine.fragmentation import Ints, Typical
-from scheduling.engine.model.snapshot import GPU_MILLI, Labels, Node, Pool, Share, Sharing, Slicing, Taint
-from scheduling.engine.room import Room, empty_room, pods_in
+from scheduling.engine.model.snapshot import GPU_MILLI, Node, Pool, Share, Sharing
+from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
+from scheduling.engine.placement.node_eligibility import NodeClass, Service, Usable
+from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 
 NODE_LEVEL = "node"
 LEVELS_KEPT = 512
@@ -26,112 +25,6 @@ Where = Mapping[int, tuple[int, tuple[int, ...]]]
 """By node: the number of its domain, and an ask's cost on its devices."""
 Empty = tuple[tuple[int, ...], int, int]
 """The devices, the CPU and the memory of a node that runs nothing of ours."""
-
-
-class Service(Enum):
-    """Which nodes of a pool count: those that take new pods now, also those of disconnected clusters, or all."""
-
-    NOW = "now"
-    CONNECTED = "connected"
-    ALL = "all"
-
-    def counts(self, node: Node) -> bool:
-        """Whether it counts a node in."""
-        if self is Service.ALL:
-            return True
-        return node.ready and not node.cordoned and (node.cluster_online or self is Service.CONNECTED)
-
-
-class Kind(NamedTuple):
-    """What nodes of one kind have in common: where they belong, whom they admit, which devices they have.
-
-    ``parts``: the pool gives parts of GPUs; ``sharing``: and Chamber may have several pods share one of these.
-    """
-
-    cluster: str
-    labels: Labels
-    taints: tuple[Taint, ...]
-    partition: str | None
-    parts: bool
-    sharing: bool
-    devices: tuple[DeviceProfile, ...]
-    shared_by: tuple[str | None, ...] = ()
-
-    def admits(self, ask: Ask) -> bool:
-        """Whether partition, sharing, labels and taints let the ask in."""
-        return self.gives(ask) and self.admits_whole(ask)
-
-    def admits_whole(self, ask: Ask) -> bool:
-        """Whether partition, labels and taints let the ask in, as they would if it asked for whole GPUs."""
-        return (
-            self.partition == ask.partition
-            and self.has_labels(ask)
-            and all(ask.tolerates(taint) for taint in self.taints)
-        )
-
-    def has_labels(self, ask: Ask) -> bool:
-        """Whether it has the labels that the ask selects nodes by."""
-        labels = dict(self.labels)
-        return all(labels.get(key) == value for key, value in ask.node_selector)
-
-    def gives(self, ask: Ask) -> bool:
-        """Whether sharing lets the ask in: a replica is taken whole, whether or not other devices may be shared."""
-        if ask.whole or self.sharing:
-            return True
-        return self.parts and self.has_slices
-
-    @property
-    def has_slices(self) -> bool:
-        """Whether some of the devices are slices."""
-        return any(device.slicing is not Slicing.WHOLE for device in self.devices)
-
-    def costs(self, ask: Ask) -> tuple[int, ...]:
-        """The ask's cost on each device."""
-        if ask.whole or self.sharing:
-            return tuple([ask.cost_on(device) for device in self.devices])
-        return tuple(
-            [0 if device.slicing is Slicing.WHOLE else ask.cost_on(device) for device in self.devices]
-        )
-
-    def of_one_sort(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
-        """The costs on GPUs only, or on slices only, where a node has both and an ask lies on one of these: on what it
-        names first."""
-        if not ask.one_sort:
-            return costs
-        found = [
-            (ask.gpu_types.index(device.gpu_type), device.slicing is not Slicing.WHOLE)
-            for device, cost in zip(self.devices, costs, strict=True)
-            if cost
-        ]
-        if len({is_slice for _, is_slice in found}) < 2:
-            return costs
-        _, sliced = min(found)
-        pairs = zip(costs, self.devices, strict=True)
-        return tuple([cost if (each.slicing is not Slicing.WHOLE) == sliced else 0 for cost, each in pairs])
-
-    def is_sliced(self, costs: tuple[int, ...]) -> bool:
-        """Whether the first device with a cost is a slice."""
-        pairs = zip(costs, self.devices, strict=True)
-        return next((each.slicing is not Slicing.WHOLE for cost, each in pairs if cost), False)
-
-    def open_to(self, ask: Ask, costs: tuple[int, ...]) -> tuple[int, ...]:
-        """The costs, 0 for devices of which others share parts than those that the ask may share with."""
-        if ask.whole or not self.shared_by:
-            return costs
-        pairs = zip(costs, self.shared_by, strict=True)
-        return tuple([cost if by is None or by in ask.shares_with else 0 for cost, by in pairs])
-
-
-@dataclass(frozen=True, slots=True)
-class Usable:
-    """What an ask may use of a kind: milli-GPUs per device position, 0 where it cannot use the device.
-
-    ``uniform``: all devices cost the same and none is a slice, so that the kind's index answers for them.
-    """
-
-    kind: int
-    costs: tuple[int, ...]
-    uniform: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,23 +61,23 @@ class Fleet:
         self.nodes = sorted(nodes, key=lambda node: node.id)
         self.rank = {node.id: rank for rank, node in enumerate(self.nodes)}
         self.capacity_milli = 0
-        self.kinds: list[Kind] = []
+        self.kinds: list[NodeClass] = []
         self.kinds_of: list[tuple[int, ...]] = []
         self.members: list[list[int]] = []
         self._selected = frozenset(keys)
         self._topological = topological
         self._unshared: Fleet | None = None
-        self._numbers: dict[tuple[bool, Kind], int] = {}
+        self._numbers: dict[tuple[bool, NodeClass], int] = {}
         self._coarse: list[int] = []
         self._fine: dict[int, int] = {}
         """The finer kinds, each with the kind it is a part of."""
         self._empty: list[Counter[Empty]] = []
-        self._usable: dict[tuple[Ask, bool, bool], tuple[Usable, ...]] = {}
-        self._domains: dict[Ask, tuple[tuple[Domain, ...], ...]] = {}
-        self._most: dict[Ask, int] = {}
-        self._pod_milli: dict[Ask, int] = {}
-        self._in_empty: dict[Ask, dict[tuple[Empty, tuple[int, ...]], int]] = {}
-        self._costs: dict[Ask, dict[int, tuple[int, ...]]] = {}
+        self._usable: dict[tuple[PodRequest, bool, bool], tuple[Usable, ...]] = {}
+        self._domains: dict[PodRequest, tuple[tuple[Domain, ...], ...]] = {}
+        self._most: dict[PodRequest, int] = {}
+        self._pod_milli: dict[PodRequest, int] = {}
+        self._in_empty: dict[PodRequest, dict[tuple[Empty, tuple[int, ...]], int]] = {}
+        self._costs: dict[PodRequest, dict[int, tuple[int, ...]]] = {}
         self._keys: dict[tuple[int, int], tuple[tuple[str, ...] | None]] = {}
         self._typical: tuple[Pool, Typical] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
@@ -193,12 +86,12 @@ class Fleet:
         self._where: dict[int, tuple[tuple[Domain, ...], Where]] = {}
         selected = self._selected
         levels = selected | {*pool.topology} if topological else selected
-        known: dict[Kind, tuple[int, ...]] = {}
+        known: dict[NodeClass, tuple[int, ...]] = {}
         for rank, node in enumerate(self.nodes):
             kinds: tuple[int, ...] = ()
             is_up, counts = node.ready and not node.cordoned, service.counts(node)
             if is_up or counts:
-                room = empty_room(node)
+                room = free_when_empty(node)
                 if is_up:
                     self.capacity_milli += sum(room.gpu)
                 if counts:
@@ -215,10 +108,10 @@ class Fleet:
         self.kind_of = [kinds[0] if kinds else -1 for kinds in self.kinds_of]
         self.has_slices = any(kind.has_slices for kind in self.kinds)
 
-    def _kind(self, node: Node, keys: frozenset[str]) -> Kind:
+    def _kind(self, node: Node, keys: frozenset[str]) -> NodeClass:
         taints = node.taints
         parts = self.pool.policy.sharing is not Sharing.NONE
-        return Kind(
+        return NodeClass(
             node.cluster,
             tuple([label for label in node.labels if label[0] in keys]) if keys else (),
             tuple(sorted(taints, key=lambda taint: (taint.key, taint.value, taint.effect))) if taints else (),
@@ -234,14 +127,14 @@ class Fleet:
             tuple([each.shared_by for each in node.devices]) if _is_shared(node) else (),
         )
 
-    def _numbered(self, finest: Kind, selected: frozenset[str], *, divided: bool) -> tuple[int, ...]:
+    def _numbered(self, finest: NodeClass, selected: frozenset[str], *, divided: bool) -> tuple[int, ...]:
         """The numbers of a kind without the labels that only domains are told apart by and, if it is ``divided``, of
         its part."""
         kind = finest._replace(labels=tuple([label for label in finest.labels if label[0] in selected]))
         number = self._number(kind)
         return (number, self._number(finest, part_of=number)) if divided else (number,)
 
-    def _number(self, kind: Kind, part_of: int | None = None) -> int:
+    def _number(self, kind: NodeClass, part_of: int | None = None) -> int:
         """The number of a kind, a new one if it has none yet."""
         number = self._numbers.setdefault((part_of is not None, kind), len(self.kinds))
         if number == len(self.kinds):
@@ -266,11 +159,11 @@ class Fleet:
                 )
         return self._unshared
 
-    def undivided(self) -> list[Kind]:
+    def undivided(self) -> list[NodeClass]:
         """The kinds, whatever the domains."""
         return [self.kinds[number] for number in self._coarse]
 
-    def usable(self, ask: Ask, *, fine: bool = False, closed_too: bool = False) -> tuple[Usable, ...]:
+    def usable(self, ask: PodRequest, *, fine: bool = False, closed_too: bool = False) -> tuple[Usable, ...]:
         """The kinds an ask may use, with its cost on their devices; ``fine``: divided by the pool's domains.
         ``closed_too``: also on devices that are closed to it as long as others share them."""
         found = self._usable.get((ask, fine, closed_too))
@@ -299,7 +192,7 @@ class Fleet:
             self._usable[ask, fine, closed_too] = found
         return found
 
-    def domains(self, ask: Ask) -> tuple[tuple[Domain, ...], ...]:
+    def domains(self, ask: PodRequest) -> tuple[tuple[Domain, ...], ...]:
         """Where the pods may lie together: alternatives in order of preference, each the domains of one level.
 
         Without a topology that is the clusters for several pods, and the pool as a whole for one.
@@ -309,7 +202,7 @@ class Fleet:
             found = self._domains[ask] = tuple(self._level(ask, depth) for depth in self._depths(ask))
         return found
 
-    def _level(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
+    def _level(self, ask: PodRequest, depth: int) -> tuple[Domain, ...]:
         """The domains of one level: one object for all asks that may use the same."""
         key = (depth, self._inside(ask, depth), self.usable(ask), ask.one_sort)
         found = self._levels.get(key)
@@ -317,7 +210,7 @@ class Fleet:
             found = self._levels[key] = self._divided(ask, depth)
         return found
 
-    def _inside(self, ask: Ask, depth: int) -> tuple[str, ...]:
+    def _inside(self, ask: PodRequest, depth: int) -> tuple[str, ...]:
         """The labels that each node of a level must have so that it lies in a domain of the level that is required: the
         path of an inner level has those of the outer ones, a node may lack them."""
         levels = self.pool.topology
@@ -325,7 +218,7 @@ class Fleet:
             return ()
         return levels[: levels.index(ask.topology.required) + 1]
 
-    def _depths(self, ask: Ask) -> list[int]:
+    def _depths(self, ask: PodRequest) -> list[int]:
         """Which levels to try: -1 is the pool, 0 the clusters, n the n-th level of the topology."""
         levels = (*self.pool.topology, NODE_LEVEL)
         required, preferred = ask.topology.required, ask.topology.preferred
@@ -338,7 +231,7 @@ class Fleet:
             return [*range(levels.index(preferred) + 1, max(outermost, 0), -1), outermost]
         return [outermost]
 
-    def _divided(self, ask: Ask, depth: int) -> tuple[Domain, ...]:
+    def _divided(self, ask: PodRequest, depth: int) -> tuple[Domain, ...]:
         """The domains of one level, by key; nodes without the level's labels are in none, but are nodes all the
         same, unless a level is required that they lie in no domain of."""
         if depth < 0:
@@ -419,7 +312,7 @@ class Fleet:
         self._where[id(level)] = (level, found)
         return found
 
-    def costs_on(self, ask: Ask, rank: int) -> tuple[int, ...] | None:
+    def costs_on(self, ask: PodRequest, rank: int) -> tuple[int, ...] | None:
         """The ask's cost on a node's devices, ``None`` where it may not run."""
         costs = self._costs.get(ask)
         if costs is None:
@@ -446,7 +339,7 @@ class Fleet:
             labels.get(key) for key in self.pool.topology[: len(values)]
         ]
 
-    def pod_milli(self, ask: Ask) -> int:
+    def pod_milli(self, ask: PodRequest) -> int:
         """Milli-GPUs of one pod, where it takes most, of the devices that others leave, or, where they leave none,
         share now; where none of the pool can take it, what it asks for, and 0 for memory."""
         asked = ask.request.milli if isinstance(ask.request, Share) else 0
@@ -473,12 +366,12 @@ class Fleet:
         ]
         return max(left, default=0)
 
-    def holds(self, ask: Ask, rank: int, room: Room) -> bool:
+    def holds(self, ask: PodRequest, rank: int, room: NodeFree) -> bool:
         """Whether a node with so much room could take a pod of the ask."""
         costs = self.costs_on(ask, rank)
         return costs is not None and pods_in(room, costs, ask) > 0
 
-    def most_pods(self, ask: Ask, usable: Iterable[Usable]) -> int:
+    def most_pods(self, ask: PodRequest, usable: Iterable[Usable]) -> int:
         """How many pods these kinds would hold if nothing of ours ran."""
         known = self._in_empty.setdefault(ask, {})
         total = 0
@@ -487,12 +380,12 @@ class Fleet:
                 pods = known.get((empty, each.costs))
                 if pods is None:
                     gpu, cpu, memory = empty
-                    room = Room(list(gpu), cpu, memory)
+                    room = NodeFree(list(gpu), cpu, memory)
                     pods = known[empty, each.costs] = pods_in(room, each.costs, ask)
                 total += count * pods
         return total
 
-    def most_together(self, ask: Ask) -> int:
+    def most_together(self, ask: PodRequest) -> int:
         """How many pods could ever lie where the ask allows them to, in the best domain of its widest level."""
         most = self._most.get(ask)
         if most is None:
@@ -502,7 +395,7 @@ class Fleet:
             )
         return most
 
-    def takers(self, ask: Ask, min_pods: int) -> list[Node]:
+    def takers(self, ask: PodRequest, min_pods: int) -> list[Node]:
         """The nodes that could hold a pod when empty, in domains that could hold the minimum of pods; by rank."""
         levels = self.domains(ask)
         enough = [each for each in (levels[-1] if levels else ()) if self._most_in(ask, each) >= min_pods]
@@ -510,13 +403,13 @@ class Fleet:
             rank
             for domain in enough
             for rank, costs in self.ranks(domain)
-            if pods_in(empty_room(self.nodes[rank]), costs, ask)
+            if pods_in(free_when_empty(self.nodes[rank]), costs, ask)
         }
         return [self.nodes[rank] for rank in sorted(found)]
 
-    def _most_in(self, ask: Ask, domain: Domain) -> int:
+    def _most_in(self, ask: PodRequest, domain: Domain) -> int:
         if domain.rank is not None:
-            return pods_in(empty_room(self.nodes[domain.rank]), domain.usable[0].costs, ask)
+            return pods_in(free_when_empty(self.nodes[domain.rank]), domain.usable[0].costs, ask)
         return self.most_pods(ask, domain.usable)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scheduling.engine.fleet import Fleet, Service
+from scheduling.engine.fleet import Fleet
 from scheduling.engine.model.snapshot import Node, Pool
+from scheduling.engine.placement.node_eligibility import Service
 
 
 class Fleets:

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.ask import DeviceProfile, takes_slice
 from scheduling.engine.model.quantities import UNLIMITED, in_arrays, memory_share
 from scheduling.engine.model.snapshot import GPU_MILLI, Slicing, TypicalRequest
+from scheduling.engine.placement.pod_request import DeviceProfile, takes_slice
 
 if TYPE_CHECKING:
-    from scheduling.engine.fleet import Kind
+    from scheduling.engine.placement.node_eligibility import NodeClass
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -64,7 +64,7 @@ class Typical:
     and memory.
     """
 
-    def __init__(self, recent: Iterable[TypicalRequest], kinds: Sequence[Kind]) -> None:
+    def __init__(self, recent: Iterable[TypicalRequest], kinds: Sequence[NodeClass]) -> None:
         counted: dict[tuple[Size, int, int], float] = {}
         for request in sorted(recent, key=lambda each: (each.milli, each.weight)):
             if 0 < request.weight < math.inf and (request.milli > 0 or request.gpu_memory_mib > 0):
@@ -125,7 +125,7 @@ class Typical:
         return int(fallen // (self.total * STEP_MILLI))
 
 
-def _needs(sizes: Sequence[Size], kinds: Sequence[Kind]) -> Ints:
+def _needs(sizes: Sequence[Size], kinds: Sequence[NodeClass]) -> Ints:
     """By size, device and kind, the milli-GPUs that such a request needs of it; :data:`NEVER` if it may not use it."""
     width = max((len(kind.devices) for kind in kinds), default=0)
     needs = np.full((len(sizes), width, len(kinds)), NEVER, np.int64)

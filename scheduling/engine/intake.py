@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scheduling.engine import reasons
-from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.books import Books
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.lines import Rows
 from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.snapshot import GPU_MILLI, RESERVED_PRIORITY, Dependency, Pool, Share, Workload
 from scheduling.engine.obstacles import Obstacle, of_nodes, of_quota
+from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.row import Row
@@ -89,7 +89,7 @@ class _Fit:
 class Intake:
     """Tells those who stand in a queue from those who cannot start."""
 
-    def __init__(self, books: Mapping[str, Books], tree: Tree, asks: Asks) -> None:
+    def __init__(self, books: Mapping[str, Books], tree: Tree, asks: PodRequests) -> None:
         self._books = books
         self._tree = tree
         self._asks = asks
@@ -136,7 +136,7 @@ class Intake:
         fits = self._fits[_what_it_asks(workload)] = tuple(self._fit(each, ask, workload) for each in books)
         return fits
 
-    def _fit(self, books: Books, ask: Ask, workload: Workload) -> _Fit:
+    def _fit(self, books: Books, ask: PodRequest, workload: Workload) -> _Fit:
         """What pause and nodes of a pool say to it."""
         pool, fleet, pods = books.pool, books.fleet, workload.min_pods
         paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None

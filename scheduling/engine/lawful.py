@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.rights import Party, Rights
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.standing import Unit
 
 Sizes = dict[tuple[str, int], int]
@@ -20,9 +20,9 @@ WHOLE = -1
 
 @dataclass(frozen=True, slots=True)
 class Lawful:
-    """Whom one newcomer takes. ``leaving`` is what goes of each branch for him, as in :class:`Rights`."""
+    """Whom one newcomer takes. ``leaving`` is what goes of each branch for him, as in :class:`PreemptionPolicy`."""
 
-    rights: Rights
+    rights: PreemptionPolicy
     newcomer: Party
     leaving: Mapping[int, int]
     _branches: dict[int, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Lawful:
 
     def room(self, branch: int, sizes: Sizes) -> int:
         """Less than this may still be taken from a branch beside what is taken, if it is not to leave last."""
-        return self.rights.leeway(self.newcomer, branch, self.leaving) - _before_the_last(sizes)
+        return self.rights.surplus(self.newcomer, branch, self.leaving) - _before_the_last(sizes)
 
     def rooms(self, shared: Mapping[int, Sizes]) -> dict[int, int]:
         """That of the branches beside which all that is taken of the others may go in some order."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.rights import Rights
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import NOWHERE, Group, Need, Yields
 
-TallyOf = Callable[[Ask], Tally | None]
+TallyOf = Callable[[PodRequest], Tally | None]
 """What the domains of an ask's widest level hold as things stand."""
 MOST_NEWCOMERS = 256
 """When so many have joined the roster since the last look, it is quicker to look at everybody anew."""
@@ -84,10 +84,10 @@ class Leavings:
         self._version = 0
         self._together = together
         self._is_complete = False
-        self._counts: dict[Ask, _Count] = {}
+        self._counts: dict[PodRequest, _Count] = {}
         self._vain: dict[Need, frozenset[int]] = {}
         """What none of the parts meets outside these nodes."""
-        self._too_many: dict[Ask, tuple[int, int]] = {}
+        self._too_many: dict[PodRequest, tuple[int, int]] = {}
         """How many pods no domain held, when so many nodes had been given something back."""
         for part in parts:
             part.heirs.append(self)
@@ -113,7 +113,9 @@ class Leavings:
             for count in self._counts.values():
                 count.rise(rank, before, part.most[rank])
 
-    def hold(self, ask: Ask, need: Need, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE) -> bool:
+    def hold(
+        self, ask: PodRequest, need: Need, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
+    ) -> bool:
         """Whether so many pods might find a place; one alone, on a node that is not ``closed``. For several, the
         ``tally`` says what the domains hold as things stand."""
         self._refresh()
@@ -128,7 +130,7 @@ class Leavings:
         self._too_many[ask] = (freed, pods)
         return False
 
-    def _hold_gang(self, ask: Ask, need: Need, pods: int, tally: TallyOf) -> bool:
+    def _hold_gang(self, ask: PodRequest, need: Need, pods: int, tally: TallyOf) -> bool:
         """Whether a domain holds so many pods."""
         widest = tally(ask)
         if widest is None:
@@ -149,7 +151,7 @@ class Leavings:
         self._vain[need] = closed
         return False
 
-    def most_pods(self, ask: Ask, need: Need, tally: Tally) -> list[int]:
+    def most_pods(self, ask: PodRequest, need: Need, tally: Tally) -> list[int]:
         """How many pods of an ask the domains would hold at most."""
         self._refresh()
         count = self._counts.get(ask)
@@ -178,7 +180,7 @@ class Leavings:
 class Register:
     """The leavings of all groups that somebody asked for."""
 
-    def __init__(self, ledger: Ledger, rights: Rights, roster: Roster) -> None:
+    def __init__(self, ledger: Ledger, rights: PreemptionPolicy, roster: Roster) -> None:
         self._ledger = ledger
         self._rights = rights
         self._roster = roster

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.model.snapshot import DeviceShare, Node, Placement, PodPlacement, Status, Workload
 from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot, fewest_nodes
-from scheduling.engine.room import Picks, Room, empty_room
+from scheduling.engine.placement.free import NodeFree, Picks, free_when_empty
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.space import Space
 
 STOPPING = Status.STOPPING
@@ -33,7 +33,7 @@ class Ledger:
     def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
         self.fleet = fleet
         self.freed: list[int] = []
-        rooms = [empty_room(node) for node in fleet.nodes]
+        rooms = [free_when_empty(node) for node in fleet.nodes]
         self.positions = _positions(fleet.nodes)
         self.held: list[int] = []
         self.lost: list[Workload] = []
@@ -151,7 +151,7 @@ class Ledger:
                 held[rank, tuple(picks), cpu, memory] -= sign
         self.freed.extend(rank for (rank, *_), times in held.items() if times > 0)
 
-    def _try(self, space: Space, spot: Spot, of: Workload | Ask, sign: int) -> None:
+    def _try(self, space: Space, spot: Spot, of: Workload | PodRequest, sign: int) -> None:
         """Change a space, and remember it."""
         space.change(*spot, of.cpu_milli, of.memory_mib, sign)
         if self._tried is not None:
@@ -166,7 +166,7 @@ class Ledger:
         return rank, [(at[share.index], share.milli) for share in pod.devices if share.index in at]
 
     def _change(
-        self, of: Workload | Ask, pods: Iterable[PodPlacement], sign: int, *, now: bool = True
+        self, of: Workload | PodRequest, pods: Iterable[PodPlacement], sign: int, *, now: bool = True
     ) -> None:
         """Give back or take what these pods hold; ``now`` false: nothing of it is free before they are gone."""
         for pod in pods:
@@ -174,7 +174,7 @@ class Ledger:
             if spot is not None:
                 self._change_at(spot, of, sign, now=now)
 
-    def _change_at(self, spot: Spot, of: Workload | Ask, sign: int, *, now: bool = True) -> None:
+    def _change_at(self, spot: Spot, of: Workload | PodRequest, sign: int, *, now: bool = True) -> None:
         """Give back or take what one pod holds there."""
         self._try(self.later, spot, of, sign)
         if now and self.emptying:
@@ -194,11 +194,11 @@ class Ledger:
 
     def place(
         self,
-        ask: Ask,
+        ask: PodRequest,
         pod_indexes: Iterable[int],
         *,
         domains: Iterable[Iterable[Domain]] | None = None,
-        kept: Mapping[int, Room] = NOTHING_KEPT,
+        kept: Mapping[int, NodeFree] = NOTHING_KEPT,
         emptying: bool = True,
     ) -> tuple[PodPlacement, ...] | None:
         """Place pods with these indexes and hold what they take, or ``None`` and nothing has changed.
@@ -223,12 +223,12 @@ class Ledger:
 
     def _place_in(
         self,
-        ask: Ask,
+        ask: PodRequest,
         indexes: tuple[int, ...],
         *,
         domain: Domain,
         spaces: tuple[Space, ...],
-        kept: Mapping[int, Room],
+        kept: Mapping[int, NodeFree],
     ) -> tuple[PodPlacement, ...] | None:
         """Place all pods inside one domain, each in the first of the spaces that has room for it; of those who name a
         level, as many on one node as it holds."""
@@ -254,7 +254,7 @@ class Ledger:
         return self.fleet.pool.policy.placement is Placement.BINPACK
 
     def _in_order(
-        self, ask: Ask, domain: Domain, pods: int, space: Space, kept: Mapping[int, Room]
+        self, ask: PodRequest, domain: Domain, pods: int, space: Space, kept: Mapping[int, NodeFree]
     ) -> Iterator[Domain]:
         """The node of each pod, where as few nodes as can be take them."""
         kind_of, usable = self.fleet.kinds_of, {each.kind: each for each in domain.usable}
@@ -263,7 +263,7 @@ class Ledger:
             yield from [Domain((), (of_node,), rank)] * count
 
     def _next_spot(
-        self, ask: Ask, domain: Domain, spaces: tuple[Space, ...], kept: Mapping[int, Room]
+        self, ask: PodRequest, domain: Domain, spaces: tuple[Space, ...], kept: Mapping[int, NodeFree]
     ) -> Spot | None:
         for space in spaces:
             spot = choose_spot(space, domain, ask, kept)
@@ -276,11 +276,11 @@ class Ledger:
         shares = tuple(DeviceShare(node.devices[at].index, milli) for at, milli in picks)
         return PodPlacement(index, node.id, shares)
 
-    def undo(self, ask: Ask, pods: Iterable[PodPlacement]) -> None:
+    def undo(self, ask: PodRequest, pods: Iterable[PodPlacement]) -> None:
         """Take back what :meth:`place` has held in this cycle."""
         self._change(ask, pods, 1)
 
-    def hold(self, ask: Ask, pods: Iterable[PodPlacement]) -> None:
+    def hold(self, ask: PodRequest, pods: Iterable[PodPlacement]) -> None:
         """Hold once more what was taken back."""
         self._change(ask, pods, -1)
 

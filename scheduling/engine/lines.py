@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Kind
 from scheduling.engine.model.snapshot import Policy, Workload
 from scheduling.engine.order import Level, level_at, level_of
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.row import Row, Takes
 
 Rows = Mapping[tuple[int, int], Row]
@@ -25,7 +25,7 @@ class Sort(NamedTuple):
     """What candidates of one leaf have in common who find the same victims: ``pods`` of an ask take ``milli``."""
 
     priority: int
-    ask: Ask
+    ask: PodRequest
     pods: int
     milli: int
 
@@ -44,7 +44,7 @@ class Line:
         self._leaves: dict[int, list[Candidate]] | None = None
         self._least: dict[int, int] = {}
         self._needs: tuple[Ints, Ints] | None = None
-        self._fewest: dict[Ask, int] = {}
+        self._fewest: dict[PodRequest, int] = {}
         self._sorts: dict[int, tuple[Sort, ...]] = {}
         self._sorts_known: set[int] = set()
         """The leaves whose sorts are still those."""
@@ -123,7 +123,7 @@ class Line:
             )
         return self._needs
 
-    def fewest(self) -> Mapping[Ask, int]:
+    def fewest(self) -> Mapping[PodRequest, int]:
         """By ask the fewest pods of a kind."""
         if not self._fewest:
             for ask, pods, _ in self.kinds:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from scheduling.engine import reasons
-from scheduling.engine.ask import Ask, DeviceProfile
-from scheduling.engine.fleet import NODE_LEVEL, Fleet, Kind, Service
+from scheduling.engine.fleet import NODE_LEVEL, Fleet
 from scheduling.engine.fleets import Fleets
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.model.snapshot import GPU_MILLI, Device, Memory, Node, Pool, Share, Slicing, Workload
+from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
+from scheduling.engine.placement.node_eligibility import NodeClass, Service
+from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
-from scheduling.engine.room import Room, empty_room, pods_in
 
 WHOLE_ONLY = "they give out whole GPUs only"
 """Said of nodes that share none."""
@@ -44,7 +45,7 @@ class Obstacle:
         return self.back_milli is not None or self.reason.kind is not ReasonKind.CHANGE
 
 
-def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Obstacle | None:
+def of_nodes(fleets: Fleets, ask: PodRequest, min_pods: int) -> Obstacle | None:
     """What keeps this many pods of an ask out of the empty pool.
 
     What would be so even with all nodes in service is told with all counted in: else a number would be named that is
@@ -66,7 +67,9 @@ def of_nodes(fleets: Fleets, ask: Ask, min_pods: int) -> Obstacle | None:
     return Obstacle(reason, min_pods * everything.pod_milli(ask), examples)
 
 
-def _in_smaller_pods(fleet: Fleet, ask: Ask, min_pods: int, found: Reason) -> tuple[Example, ...] | None:
+def _in_smaller_pods(
+    fleet: Fleet, ask: PodRequest, min_pods: int, found: Reason
+) -> tuple[Example, ...] | None:
     """As many GPUs in smaller pods that fit into the empty pool, the largest first; ``None`` where a pod does not ask
     for more GPUs than the largest nodes have."""
     asked, most = found.asked_milli or 0, found.limit_milli or 0
@@ -81,7 +84,7 @@ def _in_smaller_pods(fleet: Fleet, ask: Ask, min_pods: int, found: Reason) -> tu
     return tuple(fitting)
 
 
-def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
+def _of_fleet(fleet: Fleet, ask: PodRequest, min_pods: int) -> Reason | None:
     pool, kinds = fleet.pool, fleet.undivided()
     if not kinds:
         return reasons.no_node(pool, ask.gpu_types)
@@ -105,7 +108,7 @@ def _of_fleet(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
     return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
 
 
-def _has_type(kind: Kind, ask: Ask) -> bool:
+def _has_type(kind: NodeClass, ask: PodRequest) -> bool:
     """Whether a kind has a device of a type that it asks for; where it names none, whether it has others than slices
     that go by name only."""
     if not ask.gpu_types and (ask.bare or not kind.has_slices):
@@ -113,20 +116,20 @@ def _has_type(kind: Kind, ask: Ask) -> bool:
     return any(is_of_type(device, ask) for device in kind.devices)
 
 
-def _is_left_with_slices(kinds: Iterable[Kind], ask: Ask) -> bool:
+def _is_left_with_slices(kinds: Iterable[NodeClass], ask: PodRequest) -> bool:
     """Whether it names no type, and all devices that there are are slices that go by name only."""
     devices = [device for kind in kinds for device in kind.devices]
     by_name = not (ask.gpu_types or ask.bare)
     return by_name and bool(devices) and not any(is_of_type(device, ask) for device in devices)
 
 
-def _slices_that_take(kinds: Iterable[Kind], ask: Ask) -> list[str]:
+def _slices_that_take(kinds: Iterable[NodeClass], ask: PodRequest) -> list[str]:
     """The types of slices on nodes whose labels, partition and taints let an ask in that names none."""
     devices = {device for kind in kinds if kind.admits(ask) for device in kind.devices}
     return sorted({each.gpu_type for each in devices if each.slicing is not Slicing.WHOLE} - {""})
 
 
-def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
+def _what_keeps_out(kinds: Iterable[NodeClass], ask: PodRequest) -> list[str]:
     """Which of its demands the nodes do not meet: those that no node meets if there are such, else their
     combination."""
     kinds = list(kinds)
@@ -147,7 +150,7 @@ def _what_keeps_out(kinds: Iterable[Kind], ask: Ask) -> list[str]:
     return found or [_what_keeps_out_together(kinds, ask)]
 
 
-def _what_keeps_out_together(kinds: Iterable[Kind], ask: Ask) -> str:
+def _what_keeps_out_together(kinds: Iterable[NodeClass], ask: PodRequest) -> str:
     """Why no node lets the ask in, though each of its demands is met by some: the taint of those that have its labels
     and are of its partition, if it is that."""
     meet = [kind for kind in kinds if kind.partition == ask.partition and kind.has_labels(ask)]
@@ -158,7 +161,7 @@ def _what_keeps_out_together(kinds: Iterable[Kind], ask: Ask) -> str:
     return "no one node meets its labels, partition, taints and sharing together"
 
 
-def _taints(kinds: Collection[Kind], ask: Ask) -> str:
+def _taints(kinds: Collection[NodeClass], ask: PodRequest) -> str:
     """The taints that keep the ask out of all of these, in words; "" where they do not."""
     if any(all(ask.tolerates(taint) for taint in kind.taints) for kind in kinds):
         return ""
@@ -167,7 +170,7 @@ def _taints(kinds: Collection[Kind], ask: Ask) -> str:
     return " or ".join(names)
 
 
-def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
+def _too_large_a_pod(fleet: Fleet, ask: PodRequest) -> Reason:
     """One pod fits on no empty node: say what there is too little of.
 
     The numbers are given where it is GPUs, or their memory, as parts of the GPU that has most.
@@ -196,7 +199,7 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
         return reasons.larger_than_any_node(pool, text, asked, most)
-    rooms = [empty_room(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
+    rooms = [free_when_empty(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
     if cpu < ask.cpu_milli:
@@ -211,20 +214,20 @@ def _too_large_a_pod(fleet: Fleet, ask: Ask) -> Reason:
     return reasons.larger_than_any_node(pool, text, asked, None)
 
 
-def _has_gpus(node: Node, kind: Kind, ask: Ask) -> bool:
+def _has_gpus(node: Node, kind: NodeClass, ask: PodRequest) -> bool:
     """Whether the GPUs of an empty node are enough for a pod, whatever CPU and memory it has."""
-    room = Room(empty_room(node).gpu, UNLIMITED, UNLIMITED)
+    room = NodeFree(free_when_empty(node).gpu, UNLIMITED, UNLIMITED)
     return ask.bare or pods_in(room, kind.costs(ask), ask) > 0
 
 
-def is_of_type(device: Device | DeviceProfile, ask: Ask) -> bool:
+def is_of_type(device: Device | DeviceProfile, ask: PodRequest) -> bool:
     """Whether it is of a type that is asked for; where none is named, a GPU, or for a part of one also a replica."""
     if ask.gpu_types:
         return device.gpu_type in ask.gpu_types
     return device.slicing is Slicing.WHOLE or (device.slicing is Slicing.REPLICAS and not ask.whole)
 
 
-def _is_given(device: Device, kind: Kind, ask: Ask) -> bool:
+def _is_given(device: Device, kind: NodeClass, ask: PodRequest) -> bool:
     """Whether sharing lets the ask use the device of a node that lets it in."""
     return bool(ask.whole or ask.bare or kind.sharing) or device.slicing is not Slicing.WHOLE
 
@@ -234,7 +237,7 @@ def _in_whole_gpus(devices: Iterable[Device]) -> int:
     return GPU_MILLI * sum(device.slicing is Slicing.WHOLE for device in devices)
 
 
-def _more_than_a_slice(fleet: Fleet, ask: Ask, most: int) -> Reason | None:
+def _more_than_a_slice(fleet: Fleet, ask: PodRequest, most: int) -> Reason | None:
     """A pod asks for more than one slice, or for more of a GPU than the largest one is."""
     if ask.whole > 1:
         text = f"A pod asks for {ask.whole} of {' or '.join(ask.gpu_types)}, but takes one slice of a GPU at most."
@@ -250,7 +253,7 @@ def _more_than_a_slice(fleet: Fleet, ask: Ask, most: int) -> Reason | None:
     return reasons.larger_than_any_node(fleet.pool, text, asked, most, next_step=step)
 
 
-def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
+def _no_gpu(fleet: Fleet, ask: PodRequest, taken: Sequence[Device]) -> Reason:
     """The nodes that let the ask in have no GPUs, or only such (``taken``) as others use."""
     asked = _part_of_largest(ask.request.mib, taken) if isinstance(ask.request, Memory) else ask.request.milli
     if isinstance(ask.request, Memory) and asked is not None and asked > GPU_MILLI:
@@ -274,7 +277,7 @@ def _no_gpu(fleet: Fleet, ask: Ask, taken: Sequence[Device]) -> Reason:
     return reasons.larger_than_any_node(fleet.pool, text, asked, 0, next_step=f"{step}.")
 
 
-def _are_whole_only(fleet: Fleet, ask: Ask) -> bool:
+def _are_whole_only(fleet: Fleet, ask: PodRequest) -> bool:
     """Whether there are GPUs that it could use if it asked for whole ones."""
     return any(
         is_of_type(device, ask) and not device.foreign and not _is_given(device, fleet.kinds[kind], ask)
@@ -284,7 +287,7 @@ def _are_whole_only(fleet: Fleet, ask: Ask) -> bool:
     )
 
 
-def _in_words(fleet: Fleet, ask: Ask) -> str:
+def _in_words(fleet: Fleet, ask: PodRequest) -> str:
     """What a pod asks for of GPUs."""
     request = ask.request
     if ask.whole == 1 and fleet.pod_milli(ask) < GPU_MILLI:
@@ -316,7 +319,7 @@ def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
     return memory_share(mib, known) if known else None
 
 
-def _too_many_pods(fleet: Fleet, ask: Ask, min_pods: int) -> Reason | None:
+def _too_many_pods(fleet: Fleet, ask: PodRequest, min_pods: int) -> Reason | None:
     """All pods together are too many for the pool, for each cluster, or for each domain they require."""
     pool, what, pod = fleet.pool, _in_words(fleet, ask), fleet.pod_milli(ask)
     held: dict[tuple[str, bool], int] = {}

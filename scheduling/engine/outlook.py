@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.model.snapshot import GPU_MILLI, Placement
-from scheduling.engine.room import Room, pick_devices
+from scheduling.engine.placement.free import NodeFree, pick_devices
 from scheduling.engine.shapes import Shapes, grown
 
 if TYPE_CHECKING:
-    from scheduling.engine.ask import Ask
     from scheduling.engine.grid import Grid
+    from scheduling.engine.placement.pod_request import PodRequest
     from scheduling.engine.space import Space
 
 NOWHERE = np.iinfo(np.int64).max
@@ -47,7 +47,7 @@ class Outlook:
     worked out once for all nodes of one shape.
     """
 
-    def __init__(self, space: Space, grid: Grid, ask: Ask) -> None:
+    def __init__(self, space: Space, grid: Grid, ask: PodRequest) -> None:
         fleet = space.fleet
         usable = fleet.usable(ask)
         self._space = space
@@ -133,7 +133,7 @@ class Outlook:
                 key = known[left] = self._key(kind, room)
             keys[rank] = key
 
-    def _key(self, kind: int, room: Room) -> int:
+    def _key(self, kind: int, room: NodeFree) -> int:
         """The key of a node of this kind with so much left, and CPU and memory enough."""
         picks = pick_devices(room, self._costs_of[kind], self._ask)
         if picks is None:
@@ -220,7 +220,7 @@ class Outlook:
         return pods
 
     def _after(self, gpu: Ints, costs: Ints) -> Ints:
-        """What the devices would have left, as :func:`~scheduling.engine.room.pick_devices` picks them."""
+        """What the devices would have left, as :func:`~scheduling.engine.placement.free.pick_devices` picks them."""
         if self._ask.bare:
             return gpu
         if self._whole:

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
 from scheduling.engine.place import NOTHING_KEPT, might_hold
+from scheduling.engine.placement.free import NodeFree, pods_in
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.rights import Rights
-from scheduling.engine.room import Room, pods_in
 from scheduling.engine.standing import Standing
 
 Failed = tuple[int, int]
 """How many pods found no place, and how many nodes had been freed by then."""
-NEVER: Mapping[Ask, Failed] = {}
+NEVER: Mapping[PodRequest, Failed] = {}
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Head:
     candidate: Candidate
     kept: Kept
     nodes: frozenset[int] = field(init=False)
-    held_back: dict[Ask, None] = field(default_factory=dict)
+    held_back: dict[PodRequest, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.nodes = frozenset(self.kept.spare)
@@ -46,7 +46,12 @@ class Gate:
     """Places the pods of one pool's candidates, in their turn, without keeping the head waiting."""
 
     def __init__(
-        self, policy: Policy, ledger: Ledger, rights: Rights, now: int, failed: Mapping[Ask, Failed] = NEVER
+        self,
+        policy: Policy,
+        ledger: Ledger,
+        rights: PreemptionPolicy,
+        now: int,
+        failed: Mapping[PodRequest, Failed] = NEVER,
     ) -> None:
         self._policy = policy
         self._strict = policy.queueing is Queueing.STRICT_FIFO
@@ -54,15 +59,17 @@ class Gate:
         self._rights = rights
         self._now = now
         self.head: Head | None = None
-        self._no_place: dict[tuple[Ask, bool], Failed] = {(ask, False): each for ask, each in failed.items()}
-        self._too_near: set[tuple[Ask, int]] = set()
+        self._no_place: dict[tuple[PodRequest, bool], Failed] = {
+            (ask, False): each for ask, each in failed.items()
+        }
+        self._too_near: set[tuple[PodRequest, int]] = set()
         """Who found a place, and was not let past: nobody is who asks the same, as the one before could use it."""
         self._too_near_at = 0
-        self._found_there: dict[Ask, int] = {}
+        self._found_there: dict[PodRequest, int] = {}
         """The node where one pod found a place, and was not let past."""
 
     @property
-    def failed(self) -> dict[Ask, Failed]:
+    def failed(self) -> dict[PodRequest, Failed]:
         """What has found no place at all, for the next cycle on the same ledger."""
         return {ask: failed for (ask, masked), failed in self._no_place.items() if not masked}
 
@@ -137,11 +144,11 @@ class Gate:
         behind = self.fails_again(ask, pods, masked=True) and self._is_held_back_again(ask, pods)
         return Cause.BEHIND if behind else None
 
-    def might_fit(self, ask: Ask, pods: int) -> bool:
+    def might_fit(self, ask: PodRequest, pods: int) -> bool:
         """Whether so many pods of the ask might find a place, whoever it is for."""
         return self._is_too_near(ask, pods) or not self._fails(ask, pods, masked=False)
 
-    def might_start(self, ask: Ask, pods: int, limit_ms: int | None) -> bool:
+    def might_start(self, ask: PodRequest, pods: int, limit_ms: int | None) -> bool:
         """Whether somebody with this ask, so many pods and this time limit might find a place that is for him; false
         only if he certainly does not."""
         if self.fails_again(ask, pods, masked=False):
@@ -156,18 +163,18 @@ class Gate:
         self._ledger.undo(ask, placed)
         return passes or not self._fails(ask, pods, masked=True) or not self._wanted(ask, placed, held=False)
 
-    def _is_too_near(self, ask: Ask, pods: int) -> bool:
+    def _is_too_near(self, ask: PodRequest, pods: int) -> bool:
         """Whether so many pods of the ask found a place, were not let past, and nothing has changed since."""
         if self._too_near_at != len(self._ledger.freed):
             self._too_near_at = len(self._ledger.freed)
             self._too_near.clear()
         return (ask, pods) in self._too_near
 
-    def _is_held_back_again(self, ask: Ask, pods: int) -> bool:
+    def _is_held_back_again(self, ask: PodRequest, pods: int) -> bool:
         """Whether such pods, who find no place but on the nodes of the head, certainly are not let past there."""
         return self._is_too_near(ask, pods) or self._finds_place_again(ask, pods)
 
-    def _finds_place_again(self, ask: Ask, pods: int) -> bool:
+    def _finds_place_again(self, ask: PodRequest, pods: int) -> bool:
         """Whether one pod still has a place where the one before found his, and was not let past. Then it is not let
         past either, wherever it finds one: as long as the head is the same, who was held back could use it."""
         if pods > 1 or ask not in self._found_there:
@@ -175,7 +182,7 @@ class Gate:
         rank = self._found_there[ask]
         return self._ledger.fleet.holds(ask, rank, self._ledger.later.rooms[rank])
 
-    def _fails(self, ask: Ask, pods: int, *, masked: bool) -> bool:
+    def _fails(self, ask: PodRequest, pods: int, *, masked: bool) -> bool:
         """Whether so many pods of the ask find no place as things stand."""
         if self.fails_again(ask, pods, masked=masked):
             return True
@@ -187,7 +194,7 @@ class Gate:
         self._ledger.undo(ask, placed)
         return False
 
-    def fails_again(self, ask: Ask, pods: int, *, masked: bool) -> bool:
+    def fails_again(self, ask: PodRequest, pods: int, *, masked: bool) -> bool:
         """Whether so many pods of the ask found no place before, and no node that could hold one has come free since.
 
         ``masked``: outside what is kept for the head.
@@ -205,7 +212,7 @@ class Gate:
         self._no_place[ask, masked] = (failed[0], len(freed))
         return True
 
-    def _remember(self, ask: Ask, pods: int, *, masked: bool, use: bool) -> None:
+    def _remember(self, ask: PodRequest, pods: int, *, masked: bool, use: bool) -> None:
         if use:
             self._no_place[ask, masked] = (pods, len(self._ledger.freed))
 
@@ -247,11 +254,11 @@ class Gate:
         counted = dict.fromkeys(path, -candidate.next_milli)
         return self._rights.rule(head.party(), candidate.party(), counted) is not None
 
-    def _wanted(self, taker: Ask, placed: Iterable[PodPlacement], *, held: bool) -> bool:
+    def _wanted(self, taker: PodRequest, placed: Iterable[PodPlacement], *, held: bool) -> bool:
         """Whether somebody who was held back could use what such pods take there (``held``: hold already)."""
         if self.head is None or not self.head.held_back:
             return False
-        rooms: dict[int, Room] = {}
+        rooms: dict[int, NodeFree] = {}
         for pod in placed:
             spot = self._ledger.spot(pod)
             if spot is not None:

@@ -6,21 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
-from scheduling.engine.fleet import Domain, Usable
+from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.model.snapshot import GPU_MILLI, Placement, Slicing
 from scheduling.engine.outlook import NOWHERE
-from scheduling.engine.room import Picks, Room, pick_devices, pods_in
+from scheduling.engine.placement.free import NodeFree, Picks, pick_devices, pods_in
+from scheduling.engine.placement.node_eligibility import Usable
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.space import Space
 
 Spot = tuple[int, Picks]
 """A node's rank and the devices of it."""
 
-NOTHING_KEPT: Mapping[int, Room] = {}
+NOTHING_KEPT: Mapping[int, NodeFree] = {}
 
 
-def choose_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+def choose_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
     """Where the next pod goes, ``None`` if it fits nowhere in the domain.
 
     Binpack takes the node by expected fragmentation (:mod:`scheduling.engine.outlook`), and where the pool has no
@@ -33,7 +34,7 @@ def choose_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]
 
 
 def fewest_nodes(
-    space: Space, domain: Domain, ask: Ask, pods: int, kept: Mapping[int, Room]
+    space: Space, domain: Domain, ask: PodRequest, pods: int, kept: Mapping[int, NodeFree]
 ) -> Iterator[tuple[int, int]]:
     """The nodes of a domain, as few as hold so many pods or all that have room, and how many pods each takes.
 
@@ -55,7 +56,7 @@ def fewest_nodes(
         pods -= int(held[rank])
 
 
-def _first_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+def _first_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
     """The best place outside the kept nodes."""
     if domain.rank is not None:
         rank, costs = domain.rank, domain.usable[0].costs
@@ -69,12 +70,12 @@ def _first_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]
     return _tightest_spot(space, domain, ask, kept)
 
 
-def might_hold(space: Space, ask: Ask) -> bool:
+def might_hold(space: Space, ask: PodRequest) -> bool:
     """Whether some node might hold a pod, as far as the index of the devices tells; false only if none does."""
     return ask.bare or any(_devices_suffice(space, usable, ask) for usable in space.fleet.usable(ask))
 
 
-def _devices_suffice(space: Space, usable: Usable, ask: Ask) -> bool:
+def _devices_suffice(space: Space, usable: Usable, ask: PodRequest) -> bool:
     """Whether some node of a kind could have the devices, as far as the index tells."""
     if not usable.uniform:
         return True
@@ -84,7 +85,7 @@ def _devices_suffice(space: Space, usable: Usable, ask: Ask) -> bool:
     return bool(whole) or any(left >= usable.costs[0] for left in space.partly[usable.kind])
 
 
-def _best_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+def _best_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
     """The place on the node with the lowest key."""
     keys, ranks = space.outlook(ask).keys, space.fleet.ranks_of(domain.usable)
     if kept:
@@ -103,7 +104,9 @@ def _best_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room])
     return None if picks is None else (rank, picks)
 
 
-def _tightest_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+def _tightest_spot(
+    space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]
+) -> Spot | None:
     """The tightest place, from the index of the kinds."""
     best: tuple[int, int, Sequence[int]] | None = None
     for usable in domain.usable:
@@ -120,7 +123,7 @@ def _tightest_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Ro
     return None if picks is None else (best[1], picks)
 
 
-def _indexed(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]]:
+def _indexed(space: Space, usable: Usable, ask: PodRequest) -> Iterable[tuple[int, int]]:
     """(key, rank) of the nodes of a kind whose devices suffice, tightest first, from the index."""
     whole, partly = space.whole[usable.kind], space.partly[usable.kind]
     counts = [count for count in whole if count >= max(ask.whole, 1)]
@@ -131,7 +134,7 @@ def _indexed(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]
     )
 
 
-def _scanned(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]]:
+def _scanned(space: Space, usable: Usable, ask: PodRequest) -> Iterable[tuple[int, int]]:
     """(key, rank) of the nodes of a kind with several sorts of device, or with slices, tightest first, by looking at
     each. Of nodes with a slice for the pod that with the fewest others comes first."""
     found = []
@@ -151,7 +154,7 @@ def _scanned(space: Space, usable: Usable, ask: Ask) -> Iterable[tuple[int, int]
     return sorted(found)
 
 
-def _spare_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]) -> Spot | None:
+def _spare_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
     """A place on the kept nodes that leaves them what they are kept for."""
     costs = {usable.kind: usable.costs for usable in domain.usable}
     for rank in sorted(kept) if domain.rank is None else kept.keys() & {domain.rank}:
@@ -163,7 +166,7 @@ def _spare_spot(space: Space, domain: Domain, ask: Ask, kept: Mapping[int, Room]
     return None
 
 
-def by_tightness(space: Space, ask: Ask, pods: int, level: tuple[Domain, ...]) -> Iterator[Domain]:
+def by_tightness(space: Space, ask: PodRequest, pods: int, level: tuple[Domain, ...]) -> Iterator[Domain]:
     """The domains of a level that hold so many pods: the one with least free first, then the one where they need the
     fewest nodes, then by key.
     """

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from scheduling.engine.bounds import FREE, Bound
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.fleet import Domain, Usable
+from scheduling.engine.fleet import Domain
+from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.standing import Standing
 

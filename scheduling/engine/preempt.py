@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.placement.free import NodeFree, pods_in
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.places import Hearing
-from scheduling.engine.room import Room, pods_in
 from scheduling.engine.search import Search, Victims
 from scheduling.engine.standing import Standing
 from scheduling.engine.sweep import Sweep, Sweeps
@@ -104,7 +104,7 @@ def _spared_elsewhere(court: Court, plea: Plea, widest: Tally, victims: Victims)
     return Search(court, plea, widest, court.among(victims.standings)).run(victims.units) or victims
 
 
-def _all_of(costs: Sequence[int], ask: Ask) -> list[int]:
+def _all_of(costs: Sequence[int], ask: PodRequest) -> list[int]:
     """At least what devices have on which a pod costs so much: who takes whole ones, or a slice, pays for all of it."""
     return list(costs) if ask.whole else [GPU_MILLI] * len(costs)
 
@@ -113,7 +113,7 @@ def _anybody_alone(court: Court, plea: Plea, widest: Tally) -> bool:
     """Whether the departure of one workload could make room for all pods."""
     missing = plea.pods - max(widest.totals)
     most = max(
-        pods_in(Room(_all_of(costs, plea.ask), UNLIMITED, UNLIMITED), costs, plea.ask)
+        pods_in(NodeFree(_all_of(costs, plea.ask), UNLIMITED, UNLIMITED), costs, plea.ask)
         for costs in {tuple(costs) for _, costs in widest.where.values()}
     )
     holdings = court.roster.holdings

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.leavings import Leavings, Register, TallyOf
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
 from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.reaches import Full, Reaches
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.roster import Roster
 from scheduling.engine.yields import NOWHERE, Group, Need
 
-Kind = tuple[int, int, int, Ask | Need, int]
+Kind = tuple[int, int, int, PodRequest | Need, int]
 """A newcomer's leaf, priority and size, what each of his pods asks, and how many there are. One pod alone may lie on
 any node that has the devices it needs, whatever else it asks."""
 
@@ -37,7 +37,7 @@ class _Hopeless:
     sorts: Sequence[Sort]
     full: Sequence[Full]
     leavings: Sequence[tuple[Leavings, int]]
-    gangs: Sequence[tuple[Leavings, Ask, int]]
+    gangs: Sequence[tuple[Leavings, PodRequest, int]]
     freed: int
 
 
@@ -47,14 +47,14 @@ class Prospects:
     :meth:`renew` is for whoever begins a cycle.
     """
 
-    def __init__(self, ledger: Ledger, rights: Rights, roster: Roster) -> None:
+    def __init__(self, ledger: Ledger, rights: PreemptionPolicy, roster: Roster) -> None:
         self._ledger = ledger
         self._policy = rights.policy
         self._roster = roster
         self._register = Register(ledger, rights, roster)
         self._reaches = Reaches(rights, roster, self._register)
         self._hopeless: dict[tuple[int, int], _Hopeless] = {}
-        self._needs: dict[Ask, Need] = {}
+        self._needs: dict[PodRequest, Need] = {}
         self._same_needs: dict[tuple[object, ...], Need] = {}
         self._gains = 0
         self._changes = (0, 0, 0, 0)
@@ -76,7 +76,9 @@ class Prospects:
         self._alone[party.leaf, party.priority] = party.milli
         return False
 
-    def in_vain(self, leaf: int, priority: int, milli: int, ask: Ask, pods: int) -> frozenset[int] | None:
+    def in_vain(
+        self, leaf: int, priority: int, milli: int, ask: PodRequest, pods: int
+    ) -> frozenset[int] | None:
         """The nodes outside which it is known that such newcomers find nobody (none: they find nobody anywhere);
         ``None`` where nothing is known.
 
@@ -90,7 +92,7 @@ class Prospects:
         return self._vain.get((leaf, priority, milli, self._need(ask) if pods == 1 else ask, pods))
 
     def might_take(
-        self, party: Party, ask: Ask, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
+        self, party: Party, ask: PodRequest, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
     ) -> bool:
         """Whether so many pods might find a place, on nodes that are not ``closed``, if all went whom the newcomer
         could ever take. Who is told no is told so again, on fewer nodes too, as long as nothing could give anybody
@@ -126,7 +128,7 @@ class Prospects:
             self._changes = changes
             self._found.clear()
 
-    def group_might_do(self, group: Group, ask: Ask, pods: int, tally: TallyOf) -> bool:
+    def group_might_do(self, group: Group, ask: PodRequest, pods: int, tally: TallyOf) -> bool:
         """Whether so many pods might find a place if all of a group went."""
         self._reaches.catch_up()
         return self._register.of(group).hold(ask, self._need(ask), pods, tally)
@@ -142,7 +144,7 @@ class Prospects:
         priorities = (*self._roster.lower(branch, party.priority), party.priority)
         return sum([self._roster.milli(branch, each) for each in priorities])
 
-    def most_pods(self, party: Party, ask: Ask, tally: Tally) -> list[int]:
+    def most_pods(self, party: Party, ask: PodRequest, tally: Tally) -> list[int]:
         """How many pods each domain of a tally might hold at most if all went whom the newcomer could ever take."""
         return self._register.of(self._reaches.of(party).group).most_pods(ask, self._need(ask), tally)
 
@@ -181,7 +183,7 @@ class Prospects:
         leavings: dict[Leavings, int] = {}
         full: dict[Full, None] = {}
         freed = len(self._ledger.freed)
-        gangs: list[tuple[Leavings, Ask, int]] = []
+        gangs: list[tuple[Leavings, PodRequest, int]] = []
         seen: set[tuple[int, int, Need]] = set()
         for sort in sorts:
             need = self._need(sort.ask)
@@ -200,7 +202,7 @@ class Prospects:
                 gangs.append((there, sort.ask, sort.pods))
         return _Hopeless(self._reaches.time, sorts, _emptiest(full), tuple(leavings.items()), gangs, freed)
 
-    def _need(self, ask: Ask) -> Need:
+    def _need(self, ask: PodRequest) -> Need:
         found = self._needs.get(ask)
         if found is None:
             usable = [(each.kind, each.costs) for each in self._ledger.fleet.usable(ask)]

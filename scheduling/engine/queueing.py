@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Workload
-from scheduling.engine.room import Room, pick_devices, pods_in
+from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
+from scheduling.engine.placement.pod_request import PodRequest
 
 End = tuple[int, Workload, Sequence[PodPlacement]]
 """When a workload leaves its pods' places."""
@@ -26,9 +26,9 @@ class Kept:
     """
 
     at: int | None
-    spare: dict[int, Room]
+    spare: dict[int, NodeFree]
 
-    def take(self, ledger: Ledger, ask: Ask, pods: Iterable[PodPlacement]) -> None:
+    def take(self, ledger: Ledger, ask: PodRequest, pods: Iterable[PodPlacement]) -> None:
         """Count what somebody who passes takes of the spare room."""
         for pod in pods:
             spot = ledger.spot(pod)
@@ -38,7 +38,7 @@ class Kept:
 
 def reserve_start(
     ledger: Ledger,
-    ask: Ask,
+    ask: PodRequest,
     pods: int,
     ends: Iterable[End],
     yielding: Iterable[tuple[Workload, Sequence[PodPlacement]]],
@@ -88,7 +88,7 @@ def _held_in(domain: int, tally: Tally, held: dict[int, int]) -> dict[int, int]:
 
 
 def _free(
-    ledger: Ledger, rooms: list[Room], leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]
+    ledger: Ledger, rooms: list[NodeFree], leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]
 ) -> set[int]:
     """Give back in ``rooms`` what these workloads hold, and return their nodes. Rooms are replaced, not changed: they
     are the ledger's."""
@@ -104,11 +104,17 @@ def _free(
 
 
 def _spare_then(
-    ledger: Ledger, ask: Ask, pods: int, *, where: Where, rooms: Sequence[Room], counts: dict[int, int]
-) -> dict[int, Room]:
+    ledger: Ledger,
+    ask: PodRequest,
+    pods: int,
+    *,
+    where: Where,
+    rooms: Sequence[NodeFree],
+    counts: dict[int, int],
+) -> dict[int, NodeFree]:
     """What the chosen nodes have left then beside the workload: the fewest nodes, its pods on devices busy until
     then."""
-    spare: dict[int, Room] = {}
+    spare: dict[int, NodeFree] = {}
     order = sorted(counts, key=lambda rank: (-min(counts[rank], pods), sum(ledger.now.rooms[rank].gpu), rank))
     for rank in order:
         if pods <= 0 or counts[rank] == 0:
@@ -120,7 +126,7 @@ def _spare_then(
     return spare
 
 
-def _take_busy_first(room: Room, now: Room, costs: Sequence[int], ask: Ask) -> None:
+def _take_busy_first(room: NodeFree, now: NodeFree, costs: Sequence[int], ask: PodRequest) -> None:
     """Take one pod's devices, those first that are in use now, so that others can use the idle ones until then."""
     if ask.whole:
         free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
@@ -131,8 +137,8 @@ def _take_busy_first(room: Room, now: Room, costs: Sequence[int], ask: Ask) -> N
 
 
 def _spare_where_least_is_missing(
-    ledger: Ledger, ask: Ask, pods: int, tally: Tally, rooms: Sequence[Room]
-) -> dict[int, Room]:
+    ledger: Ledger, ask: PodRequest, pods: int, tally: Tally, rooms: Sequence[NodeFree]
+) -> dict[int, NodeFree]:
     """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
     best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
     costs: dict[int, Sequence[int]] = {}
@@ -142,7 +148,7 @@ def _spare_where_least_is_missing(
         if found is not None and (best is None or (found[0], domain.key) < best[:2]):
             best = (found[0], domain.key, found[1])
             costs = dict(ledger.fleet.ranks(domain))
-    spare: dict[int, Room] = {}
+    spare: dict[int, NodeFree] = {}
     for rank, count in (best[2] if best else {}).items():
         room = spare[rank] = rooms[rank].copy()
         for _ in range(count):
@@ -154,12 +160,12 @@ class _Lacks(dict[tuple[tuple[int, ...], Sequence[int], int, int], int]):
     """What rooms lack for a first pod of an ask, worked out once for all that have as much left: where many wait, most
     have nothing. ``empties`` says how many of its pods each node would hold at most."""
 
-    def __init__(self, ask: Ask, empties: Mapping[int, int]) -> None:
+    def __init__(self, ask: PodRequest, empties: Mapping[int, int]) -> None:
         super().__init__()
         self.ask = ask
         self.empties = empties
 
-    def of(self, room: Room, costs: Sequence[int]) -> int:
+    def of(self, room: NodeFree, costs: Sequence[int]) -> int:
         """What a room lacks."""
         left = (tuple(room.gpu), costs, room.cpu, room.memory)
         found = self.get(left)
@@ -172,7 +178,7 @@ def _least_missing(
     ledger: Ledger,
     pods: int,
     domain: Domain,
-    rooms: Sequence[Room],
+    rooms: Sequence[NodeFree],
     lacks: _Lacks,
 ) -> tuple[int, dict[int, int]] | None:
     """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small."""
@@ -195,7 +201,7 @@ def _least_missing(
     return None if pods else (total, chosen)
 
 
-def _missing(room: Room, costs: Sequence[int], ask: Ask, number: int) -> int:
+def _missing(room: NodeFree, costs: Sequence[int], ask: PodRequest, number: int) -> int:
     """Milli-GPUs a node lacks for its ``number``-th pod; 1 where it is not GPUs that it lacks."""
     if pods_in(room, costs, ask) >= number:
         return 0
@@ -207,7 +213,7 @@ def _missing(room: Room, costs: Sequence[int], ask: Ask, number: int) -> int:
     return max(1, max(costs) * min(ask.whole, number * ask.whole - free))
 
 
-def _take_what_is_free(room: Room, costs: Sequence[int], ask: Ask) -> None:
+def _take_what_is_free(room: NodeFree, costs: Sequence[int], ask: PodRequest) -> None:
     """Take what a pod could use of a room, even where that is not all it needs."""
     if ask.whole:
         free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]

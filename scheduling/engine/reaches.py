@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from scheduling.engine.leavings import Register
 from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, Party, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.rights import BY_ENTITLEMENT, BY_GUARANTEE, Party, Rights
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import EVERYBODY, Group
 
@@ -53,7 +53,7 @@ class Reaches:
     more where that matters; a branch that has more room; somebody who joins the roster; something that is given back.
     """
 
-    def __init__(self, rights: Rights, roster: Roster, register: Register) -> None:
+    def __init__(self, rights: PreemptionPolicy, roster: Roster, register: Register) -> None:
         self._rights = rights
         self._roster = roster
         self._register = register
@@ -209,15 +209,13 @@ class Reaches:
     def _fair(self, party: Party, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
         """The branches that the fair-share rule gives him when so much has left of those on his way down: where each
         parts from his, and by which dues."""
-        used, path = self._usage.used, self._tree.paths[party.leaf]
+        path = self._tree.paths[party.leaf]
+        leaving = dict(zip(path, relief, strict=True))
         found: dict[int, tuple[int, int]] = {}
-        for by, due in self._dues.items():
-            for depth in range(len(path) - 1, -1, -1):
-                mine = path[depth]
-                if used[mine] + party.milli - relief[depth] > due[mine]:
-                    break
-                for branch in self._children_above(self._tree.parents[mine], by):
-                    if branch != mine:
+        for depth, dues in self._rights.dues_by_depth(party, leaving):
+            for by in (BY_ENTITLEMENT, BY_GUARANTEE):
+                for branch in self._children_above(self._tree.parents[path[depth]], by) if by & dues else ():
+                    if branch != path[depth]:
                         found[branch] = (depth, by | found[branch][1] if branch in found else by)
         return found
 

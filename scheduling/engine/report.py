@@ -9,13 +9,10 @@ from heapq import merge
 from operator import attrgetter
 
 from scheduling.engine import reasons
-from scheduling.engine.ask import Ask
-from scheduling.engine.books import admission_order
 from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
-from scheduling.engine.fleet import Usable
 from scheduling.engine.model.plan import (
     Allocation,
     Eta,
@@ -36,7 +33,10 @@ from scheduling.engine.model.plan import (
 )
 from scheduling.engine.model.snapshot import PodPlacement, Queueing, Slicing, Workload
 from scheduling.engine.obstacles import is_of_type
-from scheduling.engine.room import pods_in
+from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.node_eligibility import Usable
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.quota.charging import admission_order
 from scheduling.engine.standing import Standing
 from scheduling.engine.state import State
 
@@ -261,19 +261,19 @@ class _Free:
         self._fleets = cycle.books.fleets
         self._by_kind = cycle.ledger.free_by_kind()
         self._rooms = cycle.ledger.now.rooms
-        self._known: dict[Ask, int] = {}
-        self._shared: dict[Ask, int] = {}
+        self._known: dict[PodRequest, int] = {}
+        self._shared: dict[PodRequest, int] = {}
         self._in_sight: dict[tuple[tuple[str, ...], bool], int] = {}
-        self._closed: dict[tuple[Ask, int], tuple[int, ...]] = {}
+        self._closed: dict[tuple[PodRequest, int], tuple[int, ...]] = {}
 
-    def of(self, ask: Ask) -> int:
+    def of(self, ask: PodRequest) -> int:
         """What is free of the devices that its pods may use, whether or not they fit there."""
         found = self._known.get(ask)
         if found is None:
             found = self._known[ask] = self._on(self._fleet.usable(ask))
         return found
 
-    def shared(self, ask: Ask) -> int:
+    def shared(self, ask: PodRequest) -> int:
         """What is free of devices that its pods could use if others did not share them."""
         if ask.whole:
             return 0
@@ -291,7 +291,7 @@ class _Free:
             if cost
         )
 
-    def besides(self, ask: Ask) -> int:
+    def besides(self, ask: PodRequest) -> int:
         """What is free of GPUs, whether or not the ask may use them; of slices only those of types that it takes."""
         key = (ask.gpu_types, bool(ask.whole))
         found = self._in_sight.get(key)
@@ -311,7 +311,7 @@ class _Free:
         counts = self._fleet.service.counts
         return [rank for rank, node in enumerate(self._fleet.nodes) if not counts(node)]
 
-    def closed(self, ask: Ask, pods: int) -> tuple[int, ...]:
+    def closed(self, ask: PodRequest, pods: int) -> tuple[int, ...]:
         """The nodes out of service, by rank, that would take a pod now, where so many would start with them."""
         if not self._out_of_service:
             return ()
@@ -320,7 +320,7 @@ class _Free:
             found = self._closed[ask, pods] = self._closed_to(ask, pods)
         return found
 
-    def _closed_to(self, ask: Ask, pods: int) -> tuple[int, ...]:
+    def _closed_to(self, ask: PodRequest, pods: int) -> tuple[int, ...]:
         everything, rooms = self._fleets.everything, self._rooms
         takers = {rank for rank in self._out_of_service if everything.holds(ask, rank, rooms[rank])}
         levels = everything.domains(ask) if takers else ()

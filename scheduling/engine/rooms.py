@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.model.quantities import MOST_IN_ARRAYS, in_arrays
+from scheduling.engine.placement.pod_request import PodRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Rooms:
     """Per node what is left of each device, of CPU and of memory, and the cost of a pod of the ask on each device (0:
     it cannot use it)."""
 
-    ask: Ask
+    ask: PodRequest
     costs: Ints
     gpu: Ints
     cpu: Ints

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from scheduling.engine.holdings import Holdings
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import Status
+from scheduling.engine.placement.free import Picks
 from scheduling.engine.quota.tree import ROOT, Tree
-from scheduling.engine.room import Picks
 from scheduling.engine.shelf import Shelf
 from scheduling.engine.standing import Standing, Tier
 

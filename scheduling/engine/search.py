@@ -19,7 +19,6 @@ from scheduling.engine.lineup import Lineup
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import ElasticPreemption
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.rights import Step, fair_now
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
 
@@ -70,7 +69,7 @@ class Search:
         self._gone: set[str] = set()
         self._depths: dict[int, int] = {}
         self._above_by: dict[int, float] = {}
-        self._ways: list[list[Step]] | None = None
+        self._above_beside: list[list[int]] | None = None
         self._fair: list[list[int]] | None = None
         self._under_ceilings = False
         self._under_ceilings = self._passed() is None
@@ -155,21 +154,14 @@ class Search:
         if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
             return self._descend(lineup, ROOT)
         if self._fair is None:
-            if self._ways is None:
-                self._ways = self._court.rights.fair_steps(newcomer)
-            self._fair = self._by_depth(fair_now(self._ways, self._leaving))
+            rights = self._court.rights
+            if self._above_beside is None:
+                self._above_beside = rights.above_beside(newcomer)
+            self._fair = rights.fair_branches(newcomer, self._leaving, self._above_beside)
         if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority:
             *above, own = self._fair
             return self._first_of(lineup, [*above, [*own, newcomer.leaf]])
         return self._first_of(lineup, self._fair)
-
-    def _by_depth(self, branches: Iterable[tuple[int, int]]) -> list[list[int]]:
-        """Branches beside the newcomer's way down, by the depth at which they part from it."""
-        found: list[list[int]] = [[] for _ in self._tree.paths[self._newcomer.leaf]]
-        for branch, depth in branches:
-            if branch not in found[depth]:
-                found[depth].append(branch)
-        return found
 
     def _first_of(self, lineup: Lineup, lawful: Sequence[Sequence[int]]) -> Unit | None:
         """The first unit of that one of these branches which is most above its entitlement, level by level. They are
@@ -229,7 +221,9 @@ class Search:
     def _next_in_another_order(self) -> Unit | None:
         """Where nobody is lawful any more: the first who would be if he left before some who were chosen."""
         rooms = self._lawful.rooms(self._shared)
-        lawful = self._by_depth((branch, len(self._tree.paths[branch]) - 1) for branch in rooms)
+        lawful: list[list[int]] = [[] for _ in self._tree.paths[self._newcomer.leaf]]
+        for branch in rooms:
+            lawful[len(self._tree.paths[branch]) - 1].append(branch)
         for tier in self._tiers if rooms else ():
             first = partial(self._first_in_another_order, rooms)
             unit = self._first_of(Lineup(self._tree, self._roster.shelf(tier), first), lawful)
@@ -327,5 +321,5 @@ class Search:
             return False
         rights = self._court.rights
         return any(
-            unit.whole and rights.returns(self._newcomer, unit.party, self._leaving) for unit in self._chosen
+            unit.whole and rights.loops(self._newcomer, unit.party, self._leaving) for unit in self._chosen
         )

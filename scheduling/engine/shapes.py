@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.model.quantities import in_arrays
-from scheduling.engine.room import Room
+from scheduling.engine.placement.free import NodeFree
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Fleet
@@ -48,7 +48,7 @@ class Shapes:
         """What is so much of each device on a node of a kind."""
         return kind, tuple(sorted(gpu) if self._is_even[kind] else gpu)
 
-    def numbers(self, nodes: Iterable[tuple[int, Room]]) -> list[int]:
+    def numbers(self, nodes: Iterable[tuple[int, NodeFree]]) -> list[int]:
         """The numbers of the shapes of nodes, given their kinds and rooms."""
         is_even, known, numbers = self._is_even, self._numbers, []
         new: list[Shape] = []
@@ -74,7 +74,7 @@ class Shapes:
         self.free[at] = self.gpu[:, at].sum(0)
         self.usable[:, at] = self._fleet.typical.usable(self.kinds[at], self.gpu[:, at])
 
-    def fragments(self, kind: int, room: Room) -> float:
+    def fragments(self, kind: int, room: NodeFree) -> float:
         """What is left of one node that the typical requests could not use, by their measure; measured once for all
         that is alike to them."""
         typical, shape = self._fleet.typical, self.shape(kind, room.gpu)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.grid import Grid
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.outlook import Outlook
-from scheduling.engine.room import Picks, Room
+from scheduling.engine.placement.free import NodeFree, Picks
+from scheduling.engine.placement.pod_request import PodRequest
 
 if TYPE_CHECKING:
     from scheduling.engine.fleet import Fleet
@@ -28,7 +28,7 @@ class Space:
     ``changed`` are the nodes that have been changed, in order, for those who keep figures of their own.
     """
 
-    def __init__(self, fleet: Fleet, rooms: list[Room]) -> None:
+    def __init__(self, fleet: Fleet, rooms: list[NodeFree]) -> None:
         self.fleet = fleet
         self.rooms = rooms
         self._own: set[int] | None = None
@@ -38,7 +38,7 @@ class Space:
         self._indexed = 0
         self.changed: list[int] = []
         self._grid: Grid | None = None
-        self._outlooks: dict[Ask, Outlook] = {}
+        self._outlooks: dict[PodRequest, Outlook] = {}
         self._standing: list[tuple[int, frozenset[int]]] = [(0, frozenset())] * len(fleet.nodes)
         for rank in range(len(rooms)):
             self._index(rank)
@@ -75,7 +75,7 @@ class Space:
             self._outlooks.clear()
         return self._grid
 
-    def outlook(self, ask: Ask) -> Outlook:
+    def outlook(self, ask: PodRequest) -> Outlook:
         """How many pods of the ask each node holds, and how good it is for them."""
         grid = self.grid
         found = self._outlooks.get(ask)

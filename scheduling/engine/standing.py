@@ -15,7 +15,7 @@ from scheduling.engine.model.snapshot import (
     Workload,
 )
 from scheduling.engine.place import Spot
-from scheduling.engine.rights import Party
+from scheduling.engine.preemption.policy import Party
 
 COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
 WITHOUT_PODS = (Status.PENDING, Status.QUEUED)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 from weakref import ref
 
-from scheduling.engine.ask import Asks
 from scheduling.engine.books import Books
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.fleets import Fleets
@@ -15,6 +14,7 @@ from scheduling.engine.lines import Rows
 from scheduling.engine.model.changes import Changes, check
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Status, Topology, Workload
+from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.tree import Tree
 
@@ -214,7 +214,7 @@ class State:
         self.tree = Tree(teams)
         self.oddities = Oddities(self.teams, teams, [pool.id for pool in self.pools])
         self._paths = Paths(self.tree)
-        self.asks = Asks()
+        self.asks = PodRequests()
         self._keys = _selects_by(self._workloads.values())
         self._topological = _topological(self._workloads.values())
         nodes: dict[str, list[Node]] = {pool.id: [] for pool in self.pools}

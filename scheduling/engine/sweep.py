@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Ints
-from scheduling.engine.room import Room, pods_in
+from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.rooms import Rooms, filled
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
 from scheduling.engine.takeable import NEVER, Ground, Locals
@@ -117,7 +117,7 @@ class Sweep:
         self.place = sweeps.places[at]
         self._more = int(sweeps.pods[sweeps.ground.place == at].sum()) - sweeps.plea.pods
         self._mine = np.flatnonzero(sweeps.going & (self._locals.place == at))
-        self._rooms: dict[int, Room] = {}
+        self._rooms: dict[int, NodeFree] = {}
         self._come_back: set[int] = set()
 
     @property
@@ -232,7 +232,7 @@ class Sweep:
             room = self._rooms.get(node)
             if room is None:
                 gpu = left.gpu[node].tolist()
-                room = self._rooms[node] = Room(gpu, int(left.cpu[node]), int(left.memory[node]))
+                room = self._rooms[node] = NodeFree(gpu, int(left.cpu[node]), int(left.memory[node]))
             costs = self._costs(node)
             before = pods_in(room, costs, ask)
             room.change(picks, cpu, memory, sign)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.holdings import Holdings
 from scheduling.engine.model.snapshot import GPU_MILLI
-from scheduling.engine.room import Picks
+from scheduling.engine.placement.free import Picks
 from scheduling.engine.rooms import Rooms
 from scheduling.engine.standing import Tier
 

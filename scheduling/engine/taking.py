@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.demand import divide_again
+from scheduling.engine.kept_demand import divide_again
 from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement
 from scheduling.engine.preempt import find_victims
 from scheduling.engine.queueing import Kept

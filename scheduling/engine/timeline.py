@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heapreplace
 from typing import NamedTuple
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet, Where
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import Node
-from scheduling.engine.room import Picks, Room
+from scheduling.engine.placement.free import NodeFree, Picks
+from scheduling.engine.placement.pod_request import PodRequest
 
 
 class Stock:
@@ -79,7 +79,7 @@ class _Machine:
 
     __slots__ = ("_sizes", "_whole", "cpu", "devices", "memory")
 
-    def __init__(self, node: Node, room: Room, now: int) -> None:
+    def __init__(self, node: Node, room: NodeFree, now: int) -> None:
         self._sizes = [device.share_milli for device in node.devices]
         self.devices = [Stock(now, left) for left in room.gpu]
         self.cpu = Stock(now, room.cpu)
@@ -93,7 +93,7 @@ class _Machine:
         self.cpu.comes(at, cpu)
         self.memory.comes(at, memory)
 
-    def pods(self, ask: Ask, costs: Sequence[int], most: int) -> list[int]:
+    def pods(self, ask: PodRequest, costs: Sequence[int], most: int) -> list[int]:
         """When the first, the second, ... pod of an ask fits here beside those before it, ``most`` at most."""
         if ask.whole:
             whole = [at for at, number in self._whole_devices() if costs[number]]
@@ -109,7 +109,7 @@ class _Machine:
                 times[index] = max(times[index], at)
         return times
 
-    def not_before(self, ask: Ask) -> int | None:
+    def not_before(self, ask: PodRequest) -> int | None:
         """A time before which no pod of an ask fits here; ``None`` if none ever does, as far as anybody can tell."""
         if ask.whole:
             whole = self._whole_devices()
@@ -133,7 +133,7 @@ class _Machine:
                     break
                 yield at
 
-    def take(self, ask: Ask, costs: Sequence[int], at: int, until: int | None) -> None:
+    def take(self, ask: PodRequest, costs: Sequence[int], at: int, until: int | None) -> None:
         """Give one pod its place from then on: of the devices free by then those that are so last, else those that
         are so first."""
         self._whole = None
@@ -170,7 +170,7 @@ class Timeline:
     def __init__(
         self,
         fleet: Fleet,
-        rooms: Sequence[Room],
+        rooms: Sequence[NodeFree],
         now: int,
         ends: Mapping[int, Sequence[End]],
         *,
@@ -184,9 +184,9 @@ class Timeline:
         self._machines: dict[int, _Machine] = {}
         self._soonest = [self._first_end(rank) for rank in range(len(rooms))]
         """When something of each node comes free first, before anybody is given a place there."""
-        self._firsts: dict[Ask, list[tuple[int, int]]] = {}
+        self._firsts: dict[PodRequest, list[tuple[int, int]]] = {}
         self._given: dict[int, None] = {}
-        self._of_given: dict[Ask, dict[int, int | None]] = {}
+        self._of_given: dict[PodRequest, dict[int, int | None]] = {}
 
     def _end(self, end: End) -> int | None:
         """When what a pod holds comes free."""
@@ -199,7 +199,7 @@ class Timeline:
         ends = [self._end(end) for end in self._ends.get(rank, ())]
         return min([at for at in ends if at is not None], default=None)
 
-    def only(self, rank: int, room: Room, now: int) -> None:
+    def only(self, rank: int, room: NodeFree, now: int) -> None:
         """Nothing of a node comes free for others but this."""
         self._machines[rank] = _Machine(self._fleet.nodes[rank], room, now)
         self._changed(rank)
@@ -221,7 +221,9 @@ class Timeline:
                     machine.comes(at, end.picks, end.cpu, end.memory)
         return machine
 
-    def when(self, ask: Ask, pods: int, among: Collection[int] | None = None) -> tuple[int, list[int]] | None:
+    def when(
+        self, ask: PodRequest, pods: int, among: Collection[int] | None = None
+    ) -> tuple[int, list[int]] | None:
         """The earliest time at which so many pods fit together (on these nodes only), and the node of each; ``None``
         if nobody can tell."""
         if pods == 1 and among is None:
@@ -234,7 +236,7 @@ class Timeline:
                 best = found
         return best
 
-    def take(self, ask: Ask, ranks: Iterable[int], at: int, until: int | None) -> None:
+    def take(self, ask: PodRequest, ranks: Iterable[int], at: int, until: int | None) -> None:
         """Give a pod its place on each of these nodes (as often as it is named), from then until then."""
         where = self._where(ask)
         for rank in ranks:
@@ -242,7 +244,7 @@ class Timeline:
             self._changed(rank)
             self._machine(rank).take(ask, where[rank][1], at, until)
 
-    def given(self, ask: Ask, at: int) -> int | None:
+    def given(self, ask: PodRequest, at: int) -> int | None:
         """Of the nodes where somebody was given a place the one that has room for a pod by then, and has it last;
         ``None`` if none has."""
         where, times = self._where(ask), self._of_given.setdefault(ask, {})
@@ -252,12 +254,12 @@ class Timeline:
         there = ((when, rank) for rank, when in times.items() if when is not None and when <= at)
         return max(there, default=(0, None))[1]
 
-    def _where(self, ask: Ask) -> Where:
+    def _where(self, ask: PodRequest) -> Where:
         """The nodes that an ask allows."""
         levels = self._fleet.domains(ask)
         return self._fleet.where(levels[-1]) if levels else {}
 
-    def _first(self, ask: Ask) -> tuple[int, list[int]] | None:
+    def _first(self, ask: PodRequest) -> tuple[int, list[int]] | None:
         """That of one pod. The nodes of an ask are kept as a heap, by a time that is not too late: the first whose
         time is true has it, and others are put back."""
         where = self._where(ask)
@@ -275,7 +277,7 @@ class Timeline:
                 heappop(heap)
         return None
 
-    def _by_bound(self, ask: Ask, ranks: Iterable[int]) -> list[tuple[int, int]]:
+    def _by_bound(self, ask: PodRequest, ranks: Iterable[int]) -> list[tuple[int, int]]:
         """The nodes where a pod of an ask could fit and the time before which none does, sorted."""
         machines, soonest = self._machines, self._soonest
         bounds = [
@@ -284,7 +286,7 @@ class Timeline:
         return sorted([(at, rank) for at, rank in bounds if at is not None])
 
     def _together(
-        self, ask: Ask, pods: int, domain: Domain, among: Collection[int] | None, latest: int
+        self, ask: PodRequest, pods: int, domain: Domain, among: Collection[int] | None, latest: int
     ) -> tuple[int, list[int]] | None:
         """That of several pods in one domain: each where it fits soonest, at equal times on the first node by id;
         ``None`` too if that is after the latest."""

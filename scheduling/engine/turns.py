@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Tree
-from scheduling.engine.rights import Party, Rights
 
 NO_BRANCH = -1
 
@@ -42,7 +42,7 @@ def paths_of(tree: Tree, leaf: Ints) -> Ints:
     return rows[number[leaf]]
 
 
-def in_turn(rights: Rights, newcomer: Party, leavers: Leavers, gone: Ints) -> Ints:
+def in_turn(rights: PreemptionPolicy, newcomer: Party, leavers: Leavers, gone: Ints) -> Ints:
     """The rows in the order in which they leave, place after place. ``gone`` is what has left before, by place and
     branch."""
     tree = rights.accounts.tree
@@ -68,7 +68,7 @@ def in_turn(rights: Rights, newcomer: Party, leavers: Leavers, gone: Ints) -> In
 
 
 def _minus_above(used: Ints, entitled: Ints) -> NDArray[np.float64]:
-    """Minus U/E, as in :meth:`~scheduling.engine.rights.Rights.above`."""
+    """Minus U/E, as in :meth:`~scheduling.engine.preemption.policy.PreemptionPolicy.above`."""
     without = np.where(used > 0, -np.inf, 0.0)
     return np.where(entitled != 0, -used / np.where(entitled != 0, entitled, 1), without)
 

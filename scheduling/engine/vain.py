@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Candidate, Cause, Footprint, Kind
 from scheduling.engine.order import Level
+from scheduling.engine.placement.pod_request import PodRequest
 
-Sort = tuple[int, int, Ask, int, bool]
+Sort = tuple[int, int, PodRequest, int, bool]
 """What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
 start, whether some nodes are not for them."""
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, ValuesView
 from operator import attrgetter
 
-from scheduling.engine.ask import Ask
 from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.order import Level
 from scheduling.engine.passing import Gate
 from scheduling.engine.place import NOTHING_KEPT
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.stretch import Stretch
 
-WaitKind = tuple[Cause, Ask, int, tuple[int, bool] | None]
+WaitKind = tuple[Cause, PodRequest, int, tuple[int, bool] | None]
 """What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, and, if a
 guarantee or a ceiling might stop them too, their leaf and class."""
 by_number = attrgetter("number")
@@ -128,7 +128,7 @@ class Waiting:
         kinds = dict.fromkeys([kind[:3] for kind in self._by_kind()])
         return any(self._might_start(*kind) for kind in kinds)
 
-    def _might_start(self, cause: Cause, ask: Ask, pods: int) -> bool:
+    def _might_start(self, cause: Cause, ask: PodRequest, pods: int) -> bool:
         """Whether what stops those of a kind may be gone now that something was given back."""
         if cause in (Cause.RESERVATION, Cause.CEILING):
             return cause is Cause.CEILING

@@ -11,15 +11,15 @@ import numpy as np
 from scheduling.engine.fragmentation import Ints
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.placement.free import Picks
+from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Tree
-from scheduling.engine.rights import Rights
-from scheduling.engine.room import Picks
 from scheduling.engine.rooms import filled
 from scheduling.engine.roster import Cell, Roster
 from scheduling.engine.standing import Standing
 
 Fair = tuple[int, int]
-"""A branch that the fair-share rule takes from, and by which due (:data:`~scheduling.engine.rights.ANY_DUE`: both)."""
+"""A branch that the fair-share rule takes from, and by which dues (bits of the preemption policy)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Yields:
     def __init__(
         self,
         ledger: Ledger,
-        rights: Rights,
+        rights: PreemptionPolicy,
         roster: Roster,
         group: Group,
         *,

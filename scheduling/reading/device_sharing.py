@@ -17,7 +17,7 @@ from scheduling.reading import translate
 from scheduling.reading.rows import ids
 
 SEVERAL = "several namespaces"
-"""Who shares a device that pods of more than one namespace hold, as from before one was bound."""
+"""The sharer named for a device that pods of more than one namespace hold, as from before one was bound."""
 
 Bound = Mapping[str, frozenset[str]]
 """By cluster, the teams that have a namespace of their own there."""
@@ -48,7 +48,7 @@ def _engine_id(workload: str, number: int, ended_at: datetime | None) -> str:
 def marked(
     nodes: Sequence[engine.Node], workloads: Sequence[engine.Workload], bound: Bound, older: frozenset[str]
 ) -> tuple[tuple[engine.Node, ...], tuple[engine.Workload, ...]]:
-    """Return nodes and workloads with who shares their devices, and with whom they may share one."""
+    """Return nodes with the namespaces on their devices, and workloads with those that they may share one with."""
     shared = {node.id: node.cluster for node in nodes if node.sharing and node.cluster in bound}
     if not shared:
         return tuple(nodes), tuple(workloads)
@@ -103,7 +103,7 @@ def to_wait(plan: engine.Plan, snapshot: engine.Snapshot) -> frozenset[str]:
     """Return the workloads whose start or growth waits for the next plan: it would share a device with pods of another
     namespace that this plan starts there.
 
-    Those for whom others yield come first. Of two such the agent refuses one.
+    Those with victims come first. Of two such the agent refuses one.
     """
     shares_with = {each.id: each.shares_with for each in snapshot.workloads if each.shares_with}
     if not shares_with:

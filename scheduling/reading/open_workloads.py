@@ -180,7 +180,7 @@ def _by_attempt(lying: Lines, wanted: Set[str]) -> Lying:
 
 
 def _places(nodes: Fleet, lie: Lying) -> Mapping[str, At]:
-    """Return where all devices are that somebody lies on (1 query where one is of no node that is there)."""
+    """Return where all devices are that pods hold (1 query where one is of no node that is there)."""
     elsewhere = cluster_nodes.places_of({row[1] for rows in lie.values() for row in rows} - nodes.at.keys())
     return {**nodes.at, **elsewhere} if elsewhere else nodes.at
 

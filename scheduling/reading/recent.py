@@ -13,7 +13,7 @@ _kept: Picture | None = None
 
 
 def picture(*, at_most: timedelta) -> Picture:
-    """Return a picture that is not older than `at_most`; who asks while one is taken gets that one."""
+    """Return a picture that is not older than `at_most`; a question while one is taken gets that one."""
     global _kept  # noqa: PLW0603 - one per process
     with _lock:
         now = timezone.now()

@@ -1,7 +1,7 @@
 """From rows of the tables to what the engine takes. Pure: no queries, no clock.
 
 Engine ids are the rows' UUIDs as text. Workloads carry their id as their name too, so that no sentence of the
-engine names one to somebody who may not see it: `scheduling.explain.workload` puts in names that a reader may know.
+engine names one to a user who may not see it: `scheduling.explain.workload` puts in names that a reader may know.
 """
 
 from collections import defaultdict
@@ -53,7 +53,7 @@ def pools(
 ) -> tuple[engine.Pool, ...]:
     """Return the pools in the organisation's order, with what they are often asked for.
 
-    A pool whose rules cannot be read is paused: it starts nothing by rules that nobody made.
+    A pool whose rules cannot be read is paused: it starts nothing by rules that were not set.
     """
     return tuple(_pool(row, rules[row.pk], typical) for row in rows)
 

@@ -18,7 +18,7 @@ SHAPES = 64
 """Of so many different requests per pool, the most frequent ones."""
 EVERY = timedelta(minutes=10)
 SETTLED = timedelta(minutes=1)
-"""Who submitted longer ago than this is in the tables, or never will be."""
+"""Workloads submitted longer ago than this are in the tables, or never will be."""
 ASKED = ("gpu_milli", "gpu_memory_mib", "cpu_milli", "memory_mib", "gpu_types", "pods", "pool_choice")
 
 Shape = tuple[int, int, int, int, tuple[str, ...]]

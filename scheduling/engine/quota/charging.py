@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.model.snapshot import Workload
 from scheduling.engine.quota.tree import Accounts
 
 NOTHING_LEAVES: Mapping[int, int] = {}
+
+
+class Held(NamedTuple):
+    """What a placed reserved workload holds, and in which leaf."""
+
+    workload: Workload
+    leaf: int
+    milli: int
+
+
+def admission_order(workload: Workload) -> tuple[bool, int, int, str]:
+    """The order in which placed workloads were admitted, as far as a snapshot tells."""
+    started = workload.started_at
+    return (started is None, started or 0, workload.submitted_at, workload.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,30 @@ class Charges:
         if milli > 0:
             allocation.append(Allocation(None, milli))
         return tuple(allocation)
+
+    def charge_all(self, held: Iterable[Held]) -> dict[str, list[Allocation]]:
+        """Charge placed reserved workloads one after the other, in the order of their admission; by id."""
+        ordered = sorted(held, key=lambda each: admission_order(each.workload))
+        return {each.workload.id: list(self.charge(each.leaf, each.milli)) for each in ordered}
+
+    def charge_own(self, leaf: int) -> bool:
+        """Charge all reserved workloads of a leaf to its own part; returns whether that is large enough.
+
+        Then the order of their admission makes no difference, if the team has no teams below it: only they are
+        charged to that part.
+        """
+        milli, own = self._usage.reserved[leaf], self._quotas.own[leaf]
+        if self._tree.own[leaf] or milli > own:
+            return False
+        self.left[leaf] = own - milli
+        return True
+
+    def clear(self, branch: int) -> bool:
+        """Charge nothing to a branch any more; returns whether something was charged above it."""
+        self.left[branch] = self._quotas.own[branch]
+        had = self._usage.above[branch] > 0
+        self._usage.above[branch] = 0
+        return had
 
     def _count_above(self, leaf: int, charged: int, milli: int) -> None:
         """Note in the branches between the leaf and the charged one that this part does not burst there."""

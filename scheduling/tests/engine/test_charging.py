@@ -7,11 +7,13 @@ lab (16: 8 of its own)
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduling.engine import Plan
 from scheduling.engine.obstacles import of_quota
-from scheduling.engine.quota.charging import Charges
+from scheduling.engine.quota.charging import Charges, Held
 from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import node, placed, plan, pool, started, team, waiting, waits
 
@@ -104,3 +106,38 @@ def test_the_most_that_a_team_could_ever_start_is_the_last_that_no_rule_keeps_ou
     row = waiting("w", name, priority=100 if reserved else 50)
     assert of_quota(tree, charges, leaf, row, most, pool=pool()) is None
     assert of_quota(tree, charges, leaf, row, most + 1, pool=pool()) is not None
+
+
+def test_workloads_admitted_earlier_are_charged_to_the_nearer_part() -> None:
+    tree = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
+    charges, leaf = Charges(Accounts.of(tree, "main")), tree.leaf_of["a"]
+    rows = [
+        replace(placed(name, "a", 2, on="n00:0", priority=100, submitted=1), started_at=at)
+        for name, at in (("later", 9), ("starting", None), ("earlier", 5))
+    ]
+    found = charges.charge_all(Held(row, leaf, 2_000) for row in rows)
+    assert {id_: [(each.team, each.milli) for each in parts] for id_, parts in found.items()} == {
+        "earlier": [("a", 2_000)],
+        "later": [("top", 2_000)],
+        "starting": [(None, 2_000)],
+    }
+
+
+@pytest.mark.parametrize(("held", "fits"), [(2_000, True), (2_001, False)])
+def test_a_leaf_that_needs_no_more_than_its_own_part_is_charged_in_one(held: int, fits: bool) -> None:
+    tree = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
+    accounts, leaf = Accounts.of(tree, "main"), tree.leaf_of["a"]
+    accounts.usage.add(leaf, held, reserved=True)
+    charges = Charges(accounts)
+    assert charges.charge_own(leaf) is fits
+    assert charges.left[leaf] == (0 if fits else 2_000)
+
+
+def test_what_was_charged_above_a_branch_is_told_when_it_is_cleared() -> None:
+    tree = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
+    accounts, leaf = Accounts.of(tree, "main"), tree.leaf_of["a"]
+    charges = Charges(accounts)
+    charges.charge(leaf, 3_000)
+    assert charges.clear(leaf)
+    assert (charges.left[leaf], accounts.usage.above[leaf]) == (2_000, 0)
+    assert not charges.clear(leaf)

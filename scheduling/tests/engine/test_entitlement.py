@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Changes, ElasticPreemption, Node, Plan, State, TeamShare, Workload, decide
-from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Footprint
-from scheduling.engine.demand import Demand, divide_again
+from scheduling.engine.kept_demand import KeptDemand, divide_again
+from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 
@@ -285,8 +285,8 @@ def test_entitlements_are_within_a_unit_of_exact_division(
         team(f"t{i}", weight=weight, reserved=reserved) for i, (reserved, weight, _) in enumerate(rows)
     )
     accounts = Accounts.of(tree, "main")
-    asks = Asks()
-    demand = Demand(accounts)
+    asks = PodRequests()
+    demand = KeptDemand(accounts)
     for i, (_, _, wants) in enumerate(rows):
         workload = waiting(f"w{i}", f"t{i}", submitted=9 - i)
         if wants:

@@ -9,8 +9,8 @@ import pytest
 
 from scheduling.engine import Policy, Status, Team, schedule
 from scheduling.engine.lawful import Lawful
+from scheduling.engine.preemption.policy import NONE, Party, PreemptionPolicy
 from scheduling.engine.quota.tree import Accounts, Tree
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
@@ -70,7 +70,7 @@ def test_nobody_is_taken_beyond_that() -> None:
     assert (preempted(found), waits(found)) == (set(), {"w": "waiting-for-gpus"})
 
 
-def test_leeway_is_by_whichever_due_gives_more() -> None:
+def test_the_surplus_is_by_whichever_due_gives_more() -> None:
     """b asks 1 of 2 guaranteed; c holds 5, is guaranteed 2 and entitled to 4."""
     tree = Tree([Team("b", "b", None), Team("c", "c", None)])
     accounts = Accounts.of(tree, "main")
@@ -79,9 +79,11 @@ def test_leeway_is_by_whichever_due_gives_more() -> None:
     accounts.usage.used[c] = 5000
     entitled = [0] * len(tree)
     entitled[b], entitled[c] = 1000, 4000
-    lawful = Lawful(Rights(Policy(), accounts, entitled, entitled), Party("w", b, 50, False, 1000), {})
+    lawful = Lawful(
+        PreemptionPolicy(Policy(), accounts, entitled, entitled), Party("w", b, 50, False, 1000), {}
+    )
     assert lawful.room(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
-    assert lawful.rights.leeway(Party("w", b, 50, False, 3000), c, {}) == 0
+    assert lawful.rights.surplus(Party("w", b, 50, False, 3000), c, {}) == NONE
 
 
 def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in_some_order() -> None:
@@ -92,7 +94,7 @@ def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in
     for branch, guarantee, used in ((b, 2000, 0), (c, 2000, 5000), (d, 2000, 5000)):
         accounts.quotas.guarantee[branch], accounts.usage.used[branch] = guarantee, used
     none = [0] * len(tree)
-    lawful = Lawful(Rights(Policy(), accounts, none, none), Party("w", b, 50, False, 1000), {})
+    lawful = Lawful(PreemptionPolicy(Policy(), accounts, none, none), Party("w", b, 50, False, 1000), {})
     one, all_ = {("x", 0): 1000, ("y", 0): 1000}, {("x", 0): 3000, ("y", 0): 3000}
     assert lawful.rooms({c: one, d: one}) == {c: 2000, d: 2000}
     assert lawful.rooms({c: one, d: all_}) == {d: 0}

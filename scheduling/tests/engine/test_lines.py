@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Policy
-from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.lines import Line, Lines
+from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.row import Row
 from scheduling.tests.engine.build import waiting
 
@@ -23,7 +23,7 @@ class Pair:
 
     def __init__(self, policy: Policy, chance: Random) -> None:
         self.chance = chance
-        self.asks = Asks()
+        self.asks = PodRequests()
         self.footprints: dict[tuple[int, int], Footprint] = {}
         self.count = 0
         self.late = Lines(policy, self.is_limited, lambda *_: None)
@@ -117,7 +117,7 @@ def test_a_line_keeps_its_lists_as_others_come_and_go() -> None:
 def test_what_a_row_takes_is_known_without_its_candidates() -> None:
     row = Row(0, reserved=False)
     workload = waiting("w", "a", priority=RESERVED_PRIORITY - 1)
-    footprint = Footprint("main", Asks().of(workload), 1000, 1, 1, None)
+    footprint = Footprint("main", PodRequests().of(workload), 1000, 1, 1, None)
     row.join(workload, footprint)
     assert row._candidates == []
     assert (row.takes, len(row), row.several) == ({footprint: 1}, 1, 0)

@@ -11,8 +11,8 @@ import pytest
 
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Status, schedule
 from scheduling.engine.capacity import Tally
+from scheduling.engine.preemption.policy import Party
 from scheduling.engine.prospects import Prospects
-from scheduling.engine.rights import Party, fair_now
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
 from scheduling.tests.engine.build import NOW
@@ -56,7 +56,7 @@ def _next_of(search: Search, tier: Tier) -> Unit | None:
     mode = rights.policy.elastic_preemption
     if me.reserved or (mode is ElasticPreemption.PRIORITY and tier[2] < me.priority):
         return _down(search, units, units)
-    lawful = {branch for branch, _ in fair_now(rights.fair_steps(me), search._leaving)}
+    lawful = {branch for level in rights.fair_branches(me, search._leaving) for branch in level}
     if mode is ElasticPreemption.FAIR_SHARE and tier[2] < me.priority:
         lawful.add(me.leaf)
     return _down(search, units, [leaf for leaf in units if lawful & set(tree.paths[leaf])])

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Device, Memory, Node, Placement, Pool, Request, Share, Slicing, TypicalRequest
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.place import might_hold
-from scheduling.engine.room import Room, pods_in
+from scheduling.engine.placement.free import NodeFree, pods_in
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.space import Space
 from scheduling.tests.engine.build import node, pool, waiting
 
@@ -48,8 +48,10 @@ REQUESTS: list[Request] = [Share(250), Share(810), Share(1000), Share(2000), Mem
 
 
 @cache
-def ask(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> Ask:
-    return Ask.of(waiting("w", "a", request=request, cpu_milli=cpu, memory_mib=cpu // 100, gpu_types=types))
+def ask(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> PodRequest:
+    return PodRequest.of(
+        waiting("w", "a", request=request, cpu_milli=cpu, memory_mib=cpu // 100, gpu_types=types)
+    )
 
 
 def made(policy: Pool, nodes: list[Node] = NODES) -> Ledger:
@@ -67,7 +69,9 @@ asks = st.builds(
 
 @given(policies, st.lists(asks, min_size=1, max_size=14), st.integers())
 @settings(deadline=None)
-def test_it_follows_every_change_and_is_the_one_made_anew(policy: Pool, wanted: list[Ask], seed: int) -> None:
+def test_it_follows_every_change_and_is_the_one_made_anew(
+    policy: Pool, wanted: list[PodRequest], seed: int
+) -> None:
     ledger, chance = made(policy), random.Random(seed)
     held = []
     for each in wanted:
@@ -86,7 +90,9 @@ def test_it_follows_every_change_and_is_the_one_made_anew(policy: Pool, wanted: 
 
 @given(policies, st.lists(asks, max_size=9), st.lists(asks, max_size=5))
 @settings(deadline=None)
-def test_a_copy_is_a_space_of_its_own(policy: Pool, before: list[Ask], after: list[Ask]) -> None:
+def test_a_copy_is_a_space_of_its_own(
+    policy: Pool, before: list[PodRequest], after: list[PodRequest]
+) -> None:
     ledger, looked = made(policy), ask(Share(500), 3000)
     for each in before:
         ledger.place(each, (0,))
@@ -109,7 +115,7 @@ def crowded(policy: Pool, chance: random.Random) -> Space:
     kinds = [node("n", 4), replace(node("n"), devices=small), replace(node("n"), devices=MIXED)]
     nodes = [replace(chance.choice(kinds), id=f"n{at:03}", name=f"n{at:03}") for at in range(150)]
     rooms = [
-        Room(
+        NodeFree(
             [chance.choice((-250, 0, 500, 1000)) for _ in each.devices],
             chance.randrange(0, 9000, 500),
             chance.randrange(0, 130, 16),
@@ -122,7 +128,7 @@ def crowded(policy: Pool, chance: random.Random) -> Space:
 @given(policies, asks, st.integers())
 @settings(deadline=None)
 def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
-    policy: Pool, looked: Ask, seed: int
+    policy: Pool, looked: PodRequest, seed: int
 ) -> None:
     chance = random.Random(seed)
     space = crowded(policy, chance)
@@ -137,7 +143,7 @@ def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
 
 @given(asks, st.integers())
 @settings(deadline=None)
-def test_where_no_node_might_hold_a_pod_none_does(looked: Ask, seed: int) -> None:
+def test_where_no_node_might_hold_a_pod_none_does(looked: PodRequest, seed: int) -> None:
     space = crowded(pool(), random.Random(seed))
     for rank, room in enumerate(space.rooms):
         space.change(rank, list(enumerate(room.gpu)), 0, 0, -1)
@@ -166,7 +172,7 @@ def test_shapes_of_the_past_are_forgotten() -> None:
 
 @given(st.lists(asks, max_size=14), asks)
 @settings(deadline=None)
-def test_it_counts_the_pods_that_a_room_holds(wanted: list[Ask], looked: Ask) -> None:
+def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: PodRequest) -> None:
     if looked.bare:
         return
     ledger = made(pool())

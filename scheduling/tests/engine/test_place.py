@@ -20,11 +20,11 @@ from scheduling.engine import (
     Toleration,
     Topology,
 )
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.place import by_tightness
-from scheduling.engine.room import pods_in
+from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]
@@ -195,7 +195,7 @@ def test_a_preferred_level_is_given_up_before_the_gang_waits() -> None:
 # --- The tightest domain, found by looking at each ---------------------------------------------------------------
 
 
-def looked_for(ledger: Ledger, ask: Ask, pods: int, level: tuple[Domain, ...]) -> list[Domain]:
+def looked_for(ledger: Ledger, ask: PodRequest, pods: int, level: tuple[Domain, ...]) -> list[Domain]:
     """The domains that hold so many pods: by what is free, then the fewest nodes, then as they come."""
     found = []
     for number, domain in enumerate(level):
@@ -223,7 +223,7 @@ def racks(draw: st.DrawFn) -> list[tuple[Node, int]]:
 def test_the_domains_that_hold_so_many_pods_are_those_found_by_looking_at_each(
     nodes: list[tuple[Node, int]], required: str, gpus: float
 ) -> None:
-    ask = Ask.of(waiting("w", "a", gpus, pods=2, topology=Topology(required=required)))
+    ask = PodRequest.of(waiting("w", "a", gpus, pods=2, topology=Topology(required=required)))
     fleet = Fleet(pool(topology=["rack"]), [each for each, _ in nodes], (), topological=True)
     busy = [
         placed(f"{each.id}:{at}", "a", on=f"{each.id}:{at}") for each, used in nodes for at in range(used)

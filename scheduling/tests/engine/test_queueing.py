@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import ElasticPreemption, Plan, Queueing, Status, Workload
-from scheduling.engine.ask import Ask
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queueing import reserve_start
-from scheduling.engine.room import pods_in
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]
@@ -148,7 +148,9 @@ def test_nodes_reserved_for_reserved_work_are_reckoned_without_the_elastic_on_th
     assert (started(found), found.reservations[0].at) == (set(), NOW + 30 * MINUTE)
 
 
-def held_after(ledger: Ledger, ask: Ask, over: list[Workload]) -> dict[tuple[str, ...], dict[int, int]]:
+def held_after(
+    ledger: Ledger, ask: PodRequest, over: list[Workload]
+) -> dict[tuple[str, ...], dict[int, int]]:
     """By domain how many pods each node holds when these are over, found by looking at all of them."""
     rooms = [room.copy() for room in ledger.later.rooms]
     for workload in over:
@@ -173,7 +175,7 @@ def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
     nodes = [node(f"n{at}", 2, cluster="east" if at < 2 else "west") for at in range(4)]
     rows = [(end, placed(f"w{at}", "a", on=f"n{at // 2}:{at % 2}")) for at, end in enumerate(ends) if end]
     rows.sort(key=lambda row: (row[0], row[1].id))
-    fleet, ask = Fleet(pool(), nodes, ()), Ask.of(waiting("head", "a", gpus, pods=pods))
+    fleet, ask = Fleet(pool(), nodes, ()), PodRequest.of(waiting("head", "a", gpus, pods=pods))
     ledger = Ledger(fleet, [row for _, row in rows])
     tally = Tally.of_level(ledger, ask, fleet.domains(ask)[-1])
     leaving = [(end, row, row.placements) for end, row in rows]

@@ -7,8 +7,8 @@ from random import Random
 
 from scheduling.engine import GPU_MILLI, ElasticPreemption, Snapshot, State, decide
 from scheduling.engine.books import Books
+from scheduling.engine.preemption.policy import Party
 from scheduling.engine.prospects import Prospects
-from scheduling.engine.rights import Party
 from scheduling.engine.standing import Standing
 from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
 

@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import PLACED, Share, Snapshot, Status, Workload
-from scheduling.engine.ask import Ask, Asks
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.roster import Roster
 from scheduling.engine.standing import Clock, Standing
 from scheduling.tests.engine.build import NOW, waiting
 from scheduling.tests.engine.worlds import worlds
 
-WHOLE, HALF = Ask.of(waiting("whole", "left-a", 1)), Ask.of(waiting("half", "left-a", 0.5))
+WHOLE, HALF = PodRequest.of(waiting("whole", "left-a", 1)), PodRequest.of(waiting("half", "left-a", 0.5))
 
 
 class Searching:
@@ -123,5 +123,5 @@ def test_the_arrays_say_of_each_since_when_its_work_would_be_lost(world: Snapsho
 
 def test_workloads_that_ask_the_same_share_one_ask() -> None:
     rows = [waiting(name, "left-a", cpu_milli=500) for name in ("a", "b")]
-    asks = Asks()
+    asks = PodRequests()
     assert asks.of(rows[0]) is asks.of(replace(rows[1], request=Share(1000)))

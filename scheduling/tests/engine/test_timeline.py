@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Topology
-from scheduling.engine.ask import Ask
 from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.timeline import End, Timeline
 from scheduling.tests.engine.build import MINUTE, NOW, node, pool, waiting
 
 NODES, RACKS = 7, 3
-GANG = Ask.of(waiting("gang", "a", pods=3, topology=Topology(required="rack")))
+GANG = PodRequest.of(waiting("gang", "a", pods=3, topology=Topology(required="rack")))
 nodes = st.lists(
     st.lists(st.sampled_from([None, 0, 10, 20, 30]), min_size=2, max_size=2), min_size=NODES, max_size=NODES
 )
@@ -37,7 +37,7 @@ def test_a_gang_is_told_of_the_domain_where_it_fits_first(ends: list[list[int | 
 
 def test_at_equal_times_a_gang_is_told_of_the_first_nodes() -> None:
     """Two pods of a GPU fit on n2 after 5 minutes, and on n0 or on n1 after 10, where half a GPU is free before."""
-    gang = Ask.of(waiting("gang", "a", pods=2))
+    gang = PodRequest.of(waiting("gang", "a", pods=2))
     fleet = Fleet(pool(), [node(f"n{rank}", 1) for rank in range(3)], (), topological=False)
     ledger = Ledger(fleet, ())
     ends = {0: [(10, 1000)], 1: [(1, 500), (10, 500)], 2: [(5, 1000)]}

@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 
 from scheduling.engine import Policy, Team
+from scheduling.engine.preemption.policy import Party, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Accounts, Tree
-from scheduling.engine.rights import Party, Rights
 from scheduling.engine.turns import Leavers, in_turn
 
 TEAMS = [
@@ -19,7 +19,7 @@ TEAMS = [
 PLACES = 2
 
 
-def drawn(chance: Random) -> tuple[Rights, Party, Leavers]:
+def drawn(chance: Random) -> tuple[PreemptionPolicy, Party, Leavers]:
     """Workloads of all teams, in two places, who have about what is due to them."""
     tree = Tree(TEAMS)
     accounts = Accounts.of(tree, "main")
@@ -31,11 +31,11 @@ def drawn(chance: Random) -> tuple[Rights, Party, Leavers]:
     entitled = [chance.choice((0, 1000, 2000, 4000)) for _ in range(len(tree))]
     keys = np.array(chance.sample(range(100), 30), np.int64)
     newcomer = Party("new", chance.choice(leaves), 100, True, chance.choice((1000, 3000)))
-    rights = Rights(Policy(), accounts, entitled, entitled)
+    rights = PreemptionPolicy(Policy(), accounts, entitled, entitled)
     return rights, newcomer, Leavers(place, leaf, milli, keys)
 
 
-def one_by_one(rights: Rights, newcomer: Party, leavers: Leavers, place: int) -> list[int]:
+def one_by_one(rights: PreemptionPolicy, newcomer: Party, leavers: Leavers, place: int) -> list[int]:
     """The turns of a place: from the root down into the branch most above its entitlement, of equal ones the one with
     the lowest key, as one leaves after the other."""
     tree, turns = rights.accounts.tree, []

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from scheduling.engine import Snapshot, schedule
-from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Candidate, Cause, Footprint
 from scheduling.engine.cycle import PoolCycle
+from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.vain import Vain
 from scheduling.tests.engine.build import (
     MINUTE,
@@ -23,7 +23,7 @@ from scheduling.tests.engine.build import (
 )
 from scheduling.tests.engine.worlds import worlds
 
-ASKS = Asks()
+ASKS = PodRequests()
 
 
 def candidate(name: str = "w", gpus: float = 1, *, leaf: int = 1, limit: int = 60) -> Candidate:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from scheduling.engine.ask import Asks
 from scheduling.engine.candidate import Blocked, Candidate, Cause, Footprint
+from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.waiting import Waiting
 from scheduling.tests.engine.build import waiting
 
-ASKS = Asks()
+ASKS = PodRequests()
 
 
 class Full:

@@ -65,7 +65,7 @@ PLACES = (
             placed("r", "a", on="n:0"),
             waiting("w", "b", pods=3, min_pods=1, gpu_types=("H100", "mig")),
         ),
-        wrong("fleet.Kind.is_sliced", lambda *_: False),
+        wrong("placement.node_eligibility.NodeClass.is_sliced", lambda *_: False),
     ),
     Fault(
         "a part lies on a GPU that others share",
@@ -75,7 +75,7 @@ PLACES = (
             node("n", 1),
             replace(waiting("w", "b", 0.5), shares_with=("y",)),
         ),
-        wrong("fleet.Kind.open_to", lambda _self, _ask, costs: costs),
+        wrong("placement.node_eligibility.NodeClass.open_to", lambda _self, _ask, costs: costs),
     ),
     Fault(
         "a required topology is ignored",
@@ -105,7 +105,7 @@ PLACES = (
         "a whole GPU without a type lands on a slice",
         BrokenRule.GPU_TYPE,
         CUT,
-        wrong("ask.takes_slice", lambda *_, **__: True),
+        wrong("placement.pod_request.takes_slice", lambda *_, **__: True),
     ),
     Fault(
         "a slice counts as a whole GPU",
@@ -173,7 +173,7 @@ PLACES = (
         "memory is rounded down",
         BrokenRule.POD_SIZE,
         world(node("n", 1, gpu_memory_mib=30), waiting("w", "a", request=Memory(10))),
-        wrong("ask.memory_share", lambda mib, device_mib: mib * 1000 // device_mib),
+        wrong("placement.pod_request.memory_share", lambda mib, device_mib: mib * 1000 // device_mib),
     ),
     Fault(
         "others' devices are taken",
@@ -256,6 +256,6 @@ PLACES = (
         "every taint is tolerated",
         BrokenRule.NODE_REFUSES,
         world(node("n", 1, taints=(Taint("keep-out"),)), waiting("w", "a")),
-        wrong("ask.Ask.tolerates", lambda *_: True),
+        wrong("placement.pod_request.PodRequest.tolerates", lambda *_: True),
     ),
 )

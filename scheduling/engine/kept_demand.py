@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from scheduling.engine.candidate import Candidate, Footprint, OwnKey
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.quota.demand import NOTHING, ReservedDemand, Want, capped, reserved_demand
 from scheduling.engine.quota.entitlement import divide_among_children
-from scheduling.engine.quota.tree import ROOT, Accounts, Tree
+from scheduling.engine.quota.tree import ROOT, Accounts
 from scheduling.engine.row import Row
 
 
-@dataclass(frozen=True, slots=True)
-class _Want:
-    """What is wanted in a leaf beyond what is allocated: how much, whether all in whole GPUs, by whom first."""
-
-    milli: int = 0
-    whole: bool = True
-    next_key: OwnKey | None = None
-
-    def and_also(self, other: _Want) -> _Want:
-        """Both together."""
-        keys = [key for key in (self.next_key, other.next_key) if key is not None]
-        return _Want(self.milli + other.milli, self.whole and other.whole, min(keys, default=None))
-
-
-NOTHING = _Want()
-
-
-class Demand:
+class KeptDemand:
     """The demand D of every branch of one pool: allocated and waiting, each branch capped by its ceiling, never below
     its allocation.
 
@@ -53,9 +36,9 @@ class Demand:
         self.next_key: list[OwnKey | None] = [None] * size
         self._growing: dict[int, dict[str, Candidate]] = {}
         self._sharing = [0] * size
-        self._elastic: dict[int, _Want] = {}
+        self._elastic: dict[int, Want] = {}
         self._least_reserved: dict[int, int] = {}
-        self._reserved: dict[int, _Want] = {}
+        self._reserved: dict[int, Want] = {}
         self._above: dict[int, int] = {}
         self._recount: set[int] = set()
         self._touched: set[int] = set()
@@ -95,9 +78,7 @@ class Demand:
     def work_out(self, left: list[int]) -> set[int]:
         """Bring it up to date; returns the branches that were summed up again.
 
-        ``left`` is what the placed reserved workloads leave of every own part. Waiting reserved workloads are charged
-        one after the other, by priority, submission, id; beyond what is left they do not count. What is charged above
-        a branch does not count against its burst limit, as in an admission.
+        ``left`` is what the placed reserved workloads leave of every own part.
         """
         tree = self._accounts.tree
         for leaf in self._recount:
@@ -135,7 +116,7 @@ class Demand:
                 milli += sum([count * each.wanted_milli for each, count in takes.items()])
                 wanted.update(takes)
         whole = not any(each.pod_milli % GPU_MILLI for each in wanted)
-        self._elastic[leaf] = _Want(milli, whole, self._next_key(leaf) if wanted else None)
+        self._elastic[leaf] = Want(milli, whole, self._next_key(leaf) if wanted else None)
 
     def _next_key(self, leaf: int) -> OwnKey | None:
         """The rank of the next elastic one of a leaf. Levels after the first with somebody who counts are not looked
@@ -145,29 +126,22 @@ class Demand:
         growing = [each.key for each in self._growing.get(leaf, {}).values() if not each.reserved]
         return min([*islice(keys, 1), *growing], default=None)
 
-    def _charge_waiting(self, left: list[int]) -> tuple[dict[int, _Want], dict[int, int]]:
-        """What the waiting reserved ones of each leaf may count, and what of it is charged above each branch."""
+    def _charge_waiting(self, left: list[int]) -> ReservedDemand:
+        """What the waiting reserved ones count: of leaves whose guarantees have enough for one of them."""
         tree = self._accounts.tree
         some = [
             leaf
             for leaf, least in self._least_reserved.items()
             if least <= sum([left[branch] for branch in tree.chains[leaf]])
         ]
-        wants: dict[int, _Want] = {}
-        above: dict[int, int] = {}
-        left = list(left) if some else left
+        if not some:
+            return ReservedDemand({}, {})
         rows = [row for leaf in some for row in self._rows(leaf) if row.reserved]
         entries = [entry for row in rows for entry in row.candidates() if entry.footprint.counts]
-        for entry in sorted(entries, key=lambda entry: entry.key):
-            milli = _charged(tree, left, above, entry)
-            if milli:
-                want = _Want(milli, not entry.footprint.pod_milli % GPU_MILLI, entry.key)
-                wants[entry.leaf] = wants.get(entry.leaf, NOTHING).and_also(want)
-        return wants, above
+        return reserved_demand(tree, left, [(entry.key, entry.leaf, entry.footprint) for entry in entries])
 
     def _sum_up(self, branch: int) -> None:
         """Sum up a branch whose children are done, and cap it."""
-        quotas, usage = self._accounts.quotas, self._accounts.usage
         children = self._accounts.tree.children[branch]
         if children:
             milli = sum([self.milli[child] for child in children])
@@ -177,37 +151,15 @@ class Demand:
         else:
             want = self._elastic.get(branch, NOTHING)
             if branch in self._reserved:
-                want = want.and_also(self._reserved[branch])
-            milli = usage.used[branch] + want.milli
+                want += self._reserved[branch]
+            milli = self._accounts.usage.used[branch] + want.milli
             self.whole[branch] = want.whole and not self._sharing[branch]
             self.next_key[branch] = want.next_key
-        above = usage.above[branch] + self._above.get(branch, 0)
-        ceiling = min(quotas.maximum[branch], quotas.burst[branch] + above)
-        self.milli[branch] = max(usage.used[branch], min(milli, ceiling))
-
-
-def _charged(tree: Tree, left: list[int], above: dict[int, int], entry: Candidate) -> int:
-    """Charge as many pods of a waiting reserved workload as its guarantees have left; 0 if not even its minimum."""
-    footprint = entry.footprint
-    if not footprint.pod_milli:
-        return 0
-    chain = tree.chains[entry.leaf]
-    pods = min(footprint.wanted_pods, sum(left[branch] for branch in chain) // footprint.pod_milli)
-    if pods * footprint.pod_milli < footprint.next_milli:
-        return 0
-    rest = milli = pods * footprint.pod_milli
-    for branch in chain:
-        part = min(rest, left[branch])
-        left[branch] -= part
-        rest -= part
-        for lower in tree.paths[entry.leaf]:
-            if part and len(tree.paths[lower]) > len(tree.paths[branch]):
-                above[lower] = above.get(lower, 0) + part
-    return milli
+        self.milli[branch] = capped(self._accounts, branch, milli, self._above.get(branch, 0))
 
 
 def divide_again(
-    accounts: Accounts, demand: Demand, capacity: int, entitled: list[int], stale: Iterable[int]
+    accounts: Accounts, demand: KeptDemand, capacity: int, entitled: list[int], stale: Iterable[int]
 ) -> None:
     """Bring E of every branch up to date: ``capacity`` divided top down, at each branch among its children.
 
@@ -231,7 +183,7 @@ def divide_again(
                     heappush(waiting, child)
 
 
-def _divided(accounts: Accounts, demand: Demand, branch: int, amount: int) -> Iterator[tuple[int, int]]:
+def _divided(accounts: Accounts, demand: KeptDemand, branch: int, amount: int) -> Iterator[tuple[int, int]]:
     """What each child gets of a branch's entitlement."""
     got = divide_among_children(accounts, demand, branch, amount)
     return ((child, got.get(child, 0)) for child in accounts.tree.children[branch])

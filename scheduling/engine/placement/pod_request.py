@@ -1,4 +1,4 @@
-"""What a pod asks of the device and the node it lands on (section 5)."""
+"""What a pod requests of the device and the node it is placed on (section 5)."""
 
 from __future__ import annotations
 
@@ -43,16 +43,17 @@ def takes_slice(device: DeviceProfile, named: bool, whole: int, *, part_milli: i
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask:
-    """Everything about a workload that decides where one of its pods may lie.
+class PodRequest:
+    """Everything about a workload that decides where one of its pods may be placed.
 
-    Asks are keys of many tables, and each is equal to itself only: :class:`Asks` hands out one for all who ask alike.
+    Requests are keys of many tables, and each is equal to itself only: :class:`PodRequests` returns one object for all
+    workloads with an equal request.
 
-    ``together``: there are several pods, which must lie in one cluster; ``close``: and they would like, or have, to
-    lie inside a level. ``whole`` is how many whole devices a pod takes, 0 if it shares one. ``bare``: it takes none at
-    all, only CPU and memory; nobody submits that, but traces have it. ``one_sort``: its pods lie all on GPUs or all on
-    slices, whichever of them it names. ``by_preference``: where it names several GPU
-    types, the best first, the same with one of them each.
+    ``together``: there are several pods, which must be in one cluster; ``close``: they also prefer, or require, one
+    domain of a level. ``whole`` is how many whole devices a pod takes, 0 if it shares one. ``bare``: it takes none,
+    only CPU and memory; nobody submits that, but traces have it. ``one_sort``: its pods are all on GPUs or all on
+    slices, whichever of them it names. ``by_preference``: where it names several GPU types, the best first, the same
+    request with one of them each.
     """
 
     request: Request
@@ -66,7 +67,7 @@ class Ask:
     together: bool
     whole: int
     shares_with: tuple[str, ...]
-    by_preference: tuple[Ask, ...] = field(init=False, repr=False)
+    by_preference: tuple[PodRequest, ...] = field(init=False, repr=False)
     bare: bool = field(init=False, repr=False)
     one_sort: bool = field(init=False, repr=False)
     close: bool = field(init=False, repr=False)
@@ -81,8 +82,8 @@ class Ask:
         object.__setattr__(self, "by_preference", narrower)
 
     @classmethod
-    def of(cls, workload: Workload) -> Ask:
-        """The ask of the workload's pods."""
+    def of(cls, workload: Workload) -> PodRequest:
+        """The request of the workload's pods."""
         request = workload.request
         return cls(
             request,
@@ -99,7 +100,7 @@ class Ask:
         )
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether the taint lets this ask in."""
+        """Whether the taint admits this request."""
         return taint.effect not in KEEPS_OUT or any(
             each.key == taint.key and each.value in (None, taint.value) for each in self.tolerations
         )
@@ -107,7 +108,7 @@ class Ask:
     def cost_on(self, device: DeviceProfile) -> int:
         """Milli-GPUs a pod takes of each such device it lands on; 0 if it cannot use it.
 
-        Who takes a slice takes all of it, and no other device besides.
+        A pod that takes a slice takes all of it, and no other device besides.
         """
         if self.gpu_types and device.gpu_type not in self.gpu_types:
             return 0
@@ -125,19 +126,19 @@ class Ask:
         return min(self.request.milli, GPU_MILLI)
 
 
-class Asks:
-    """The asks of many workloads, one object for equal ones."""
+class PodRequests:
+    """The requests of many workloads' pods, one object for equal ones."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Hashable, ...], Ask] = {}
-        self._same: dict[tuple[Hashable, ...], Ask] = {}
+        self._known: dict[tuple[Hashable, ...], PodRequest] = {}
+        self._same: dict[tuple[Hashable, ...], PodRequest] = {}
 
     def __len__(self) -> int:
         """How many there have been."""
         return len(self._known)
 
-    def of(self, workload: Workload) -> Ask:
-        """The ask of the workload's pods."""
+    def of(self, workload: Workload) -> PodRequest:
+        """The request of the workload's pods."""
         key = (
             workload.request,
             workload.cpu_milli,
@@ -152,7 +153,7 @@ class Asks:
         )
         found = self._known.get(key)
         if found is None:
-            ask = Ask.of(workload)
-            parts = (*key[:6], ask.gpu_types, ask.node_selector, ask.partition, ask.tolerations)
-            found = self._known[key] = self._same.setdefault(parts, ask)
+            new = PodRequest.of(workload)
+            parts = (*key[:6], new.gpu_types, new.node_selector, new.partition, new.tolerations)
+            found = self._known[key] = self._same.setdefault(parts, new)
         return found

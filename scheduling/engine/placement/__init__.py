@@ -1,0 +1,1 @@
+"""Placement: what pods request, and what is free on nodes for them (section 5)."""

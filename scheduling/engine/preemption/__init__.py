@@ -1,0 +1,1 @@
+"""Preemption: which placed workloads a preemptor may have as victims (section 7)."""

@@ -1,0 +1,191 @@
+"""Preemption policy: which placed workloads a preemptor may have as victims (section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduling.engine.model.plan import Rule
+from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.model.snapshot import ElasticPreemption, Policy
+from scheduling.engine.quota.tree import ROOT, Accounts
+
+BY_ENTITLEMENT, BY_GUARANTEE, BY_NEXT_ENTITLEMENT = 1, 2, 4
+"""By what the fair-share rule measures what is due to a branch, as bits."""
+ANY_DUE = BY_ENTITLEMENT | BY_GUARANTEE
+"""By either, whichever gives more."""
+NONE = -UNLIMITED
+"""The surplus of a branch that the fair-share rule takes nothing from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A workload as the policy sees it. ``milli`` is what its minimum of pods takes."""
+
+    id: str
+    leaf: int
+    priority: int
+    reserved: bool
+    milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionPolicy:
+    """The policy of one pool, over what its branches use at the moment.
+
+    ``leaving`` is what the preemptor's victims give back, by branch. ``next_entitled`` are the entitlements of the next
+    cycle as far as this one can tell: what starts in this cycle may shift them.
+    """
+
+    policy: Policy
+    accounts: Accounts
+    entitled: Sequence[int]
+    next_entitled: Sequence[int]
+
+    def rule(
+        self,
+        preemptor: Party,
+        victim: Party,
+        leaving: Mapping[int, int],
+        before: Mapping[int, int] | None = None,
+    ) -> Rule | None:
+        """The rule by which the preemptor may preempt the victim; ``None`` if there is none.
+
+        ``leaving`` counts all victims, ``before`` those that leave before this one (default: all).
+        """
+        if victim.reserved:
+            return None
+        if preemptor.reserved:
+            return Rule.RESERVED
+        mode = self.policy.elastic_preemption
+        if mode is ElasticPreemption.NEVER:
+            return None
+        same_team = preemptor.leaf == victim.leaf
+        if victim.priority < preemptor.priority and (mode is ElasticPreemption.PRIORITY or same_team):
+            return Rule.PRIORITY
+        if not self.by_shares(preemptor, victim):
+            return None
+        branch = self.branch_beside(preemptor.leaf, victim.leaf)
+        gone = (leaving if before is None else before).get(branch, 0)
+        return Rule.FAIR_SHARE if self.surplus(preemptor, branch, leaving) > gone else None
+
+    def by_shares(self, preemptor: Party, victim: Party) -> bool:
+        """Whether the fair-share rule decides between the two: of different teams and, under ``priority``, of equal
+        priority."""
+        mode = self.policy.elastic_preemption
+        if preemptor.reserved or victim.reserved or preemptor.leaf == victim.leaf:
+            return False
+        return mode is ElasticPreemption.FAIR_SHARE or (
+            mode is ElasticPreemption.PRIORITY and victim.priority == preemptor.priority
+        )
+
+    # --- The fair-share rule ---------------------------------------------------------------------------------
+
+    def surplus(self, preemptor: Party, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE) -> int:
+        """Milli-GPUs that a branch beside the preemptor's own uses beyond what is due to it; ``NONE``, if it is safe.
+
+        This is the fair-share rule. Due is the entitlement or the guarantee, whichever gives more, as far as it counts
+        for the preemptor: see :meth:`dues_by_depth`.
+        """
+        parting = self.accounts.tree.parting(preemptor.leaf, branch)
+        for depth, kept in self.dues_by_depth(preemptor, leaving, dues):
+            if depth == parting:
+                return self.excess(branch, kept)
+        return NONE
+
+    def dues_by_depth(
+        self, preemptor: Party, leaving: Mapping[int, int], dues: int = ANY_DUE
+    ) -> Iterator[tuple[int, int]]:
+        """The dues that count beside each branch of the preemptor's own, from its team upwards: the depth of the branch
+        and the dues.
+
+        A due counts only if the preemptor's own branches, from its team up to this one, stay within theirs once it has
+        started and ``leaving`` has left.
+        """
+        used, path = self.accounts.usage.used, self.accounts.tree.paths[preemptor.leaf]
+        for depth in range(len(path) - 1, -1, -1):
+            own = path[depth]
+            after = used[own] + preemptor.milli - leaving.get(own, 0)
+            if dues & BY_ENTITLEMENT and after > self.entitled[own]:
+                dues &= ~BY_ENTITLEMENT
+            if dues & BY_GUARANTEE and after > self.accounts.quotas.guarantee[own]:
+                dues &= ~BY_GUARANTEE
+            if dues & BY_NEXT_ENTITLEMENT and after > self.next_entitled[own]:
+                dues &= ~BY_NEXT_ENTITLEMENT
+            if not dues:
+                return
+            yield depth, dues
+
+    def fair_branches(
+        self, preemptor: Party, leaving: Mapping[int, int], above: Sequence[Sequence[int]] | None = None
+    ) -> list[list[int]]:
+        """The branches that the fair-share rule takes from when so much is leaving, by the depth of the preemptor's own
+        branch that they stand beside.
+
+        ``above`` are those of :meth:`above_beside`, if they are known: no others have a surplus.
+        """
+        above = self.above_beside(preemptor) if above is None else above
+        found: list[list[int]] = [[] for _ in above]
+        for depth, dues in self.dues_by_depth(preemptor, leaving):
+            found[depth] = [each for each in above[depth] if self.excess(each, dues) > leaving.get(each, 0)]
+        return found
+
+    def above_beside(self, preemptor: Party) -> list[list[int]]:
+        """The branches beside each of the preemptor's own that are above what is due to them, by any due."""
+        tree = self.accounts.tree
+        return [
+            [each for each in tree.children[tree.parents[own]] if each != own and self.is_above(each)]
+            for own in tree.paths[preemptor.leaf]
+        ]
+
+    def branch_beside(self, leaf: int, other: int) -> int:
+        """The branch of the other leaf where the two part: it stands beside one of the leaf's own."""
+        return self.accounts.tree.paths[other][self.accounts.tree.parting(leaf, other)]
+
+    def excess(self, branch: int, by: int = ANY_DUE) -> int:
+        """By how much a branch is above what is due to it, by whichever of these dues is least."""
+        if by == BY_NEXT_ENTITLEMENT:
+            due = self.next_entitled[branch]
+        else:
+            guarantee = self.accounts.quotas.guarantee[branch]
+            due = guarantee if by == BY_GUARANTEE else self.entitled[branch]
+            if by == ANY_DUE and guarantee < due:
+                due = guarantee
+        return self.accounts.usage.used[branch] - due
+
+    def is_above(self, branch: int) -> bool:
+        """Whether a branch has more than its entitlement, or than its guarantee."""
+        return self.excess(branch) > 0
+
+    def loops(self, preemptor: Party, victim: Party, leaving: Mapping[int, int]) -> bool:
+        """Whether the victim could at once preempt the preemptor in turn: a preemption loop."""
+        after = dict(leaving)
+        for branch in (ROOT, *self.accounts.tree.paths[preemptor.leaf]):
+            after[branch] = after.get(branch, 0) - preemptor.milli
+        if self.rule(victim, preemptor, after) is not None:
+            return True
+        comparable = self.policy.elastic_preemption is ElasticPreemption.FAIR_SHARE
+        comparable = comparable or victim.priority == preemptor.priority
+        if not comparable or victim.leaf == preemptor.leaf:
+            return False
+        branch = self.branch_beside(victim.leaf, preemptor.leaf)
+        return self.surplus(victim, branch, after, BY_NEXT_ENTITLEMENT) > after[branch]
+
+    def level(self, preemptor: Party, victim: Party) -> str | None:
+        """The team where the two branches part; ``None`` for the nameless root."""
+        parting = self.accounts.tree.parting(preemptor.leaf, victim.leaf)
+        return (
+            self.accounts.tree.team_id(self.accounts.tree.paths[victim.leaf][parting - 1])
+            if parting
+            else None
+        )
+
+    def above(self, branch: int, preemptor: Party, leaving: Mapping[int, int]) -> float:
+        """How far a branch is above its entitlement, with the preemptor and without its victims: U/E."""
+        used = self.accounts.usage.used[branch] - leaving.get(branch, 0)
+        if branch in self.accounts.tree.paths[preemptor.leaf]:
+            used += preemptor.milli
+        entitled = self.entitled[branch]
+        if entitled:
+            return used / entitled
+        return float("inf") if used > 0 else 0.0
