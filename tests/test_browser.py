@@ -97,7 +97,7 @@ class Visitor:
         page.goto("/sign-in/")
         page.get_by_label("User name").fill(username)
         page.get_by_label("Password").fill(self.demo.passwords.get(username, "chamber-demo"))
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("button", name="Sign in", exact=True).click()
         page.wait_for_url(self.demo.url + "/")
 
     def _hear(self, message: ConsoleMessage) -> None:

@@ -200,7 +200,7 @@ def visited(ports: tuple[int, int]) -> Iterator[Callable[[str], Page]]:
             page.goto("/sign-in/")
             page.get_by_label("User name").fill(username)
             page.get_by_label("Password").fill(PASSWORD)
-            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("button", name="Sign in", exact=True).click()
             expect(page.locator("#live-status")).to_have_text("Live")
             return page
 

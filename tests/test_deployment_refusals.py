@@ -65,7 +65,7 @@ def look(team: Deployment, database: str, said: str, threads: ThreadPoolExecutor
 
         asked_at_once = (
             asked("/readyz"),
-            asked("/api/v1/me/", Authorization="Bearer x"),
+            asked("/api/v1/me/", Authorization="Bearer chb_x"),
             asked("/", Cookie="sessionid=" + "x" * 32),
         )
         ready, answer, page = (one.result() for one in asked_at_once)
@@ -141,13 +141,13 @@ def test_migrations_that_are_missing_are_503_until_they_are_applied(team: Deploy
         ready = httpx.get(f"{web.url}/readyz", timeout=60)
         assert ready.status_code == 503
         assert "migrat" in ready.text
-        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=60)
+        answer = httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer chb_x"}, timeout=60)
         assert answer.status_code == 503
         assert says(web, "migrations are not applied")
         assert chamber("migrate", CHAMBER_DATABASE=empty).returncode == 0
         web.wait_for("/readyz")
         assert (
-            httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer x"}, timeout=60).status_code
+            httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer chb_x"}, timeout=60).status_code
             == 401
         )
 
