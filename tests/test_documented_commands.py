@@ -77,7 +77,7 @@ WITH_A_SERVER = [
     f"{CLI}: chamber submit --team nlp --image registry.example/train:3 --gpus 1 --pods 2"
     " -- python train.py --epochs 3",
     f"{CLI}: chamber submit -f workloads.yaml --priority high",
-    f"{CLI}: chamber list --status pending -o name | xargs --no-run-if-empty chamber cancel",
+    f"{CLI}: chamber list --status pending --all -o name | xargs --no-run-if-empty chamber cancel",
     f'{PEOPLE}: chamber people add ada --name "Ada Lovelace" --team nlp --role researcher --no-mail',
     f'{PEOPLE}: curl -s $URL/api/v1/people/ -H "Authorization: Bearer $TOKEN"'
     " -H 'Content-Type: application/json' \\\n"
