@@ -41,6 +41,7 @@ SETTINGS: Json = {
     "hstsSeconds": 0,
     "hstsSubdomains": False,
     "sessionIdleHours": 12,
+    "sessionLongestHours": 24,
     "reauthenticationMinutes": 15,
     "origins": ["https://a.example.org", "https://b.example.org"],
     "limitPerson": 2400,
