@@ -105,7 +105,7 @@ class Login(GenericAPIView[Any]):
     permission_classes = [AllowAny]
     serializer_class = LoginSerializer
 
-    @extend_schema(responses={201: SecretSerializer}, auth=[])
+    @extend_schema(responses={201: SecretSerializer, 403: None}, auth=[])
     def post(self, request: Request) -> Response:
         """Make the token; 401 where name and password do not go together, 429 after too many tries.
 

@@ -97,7 +97,7 @@ def test_errors_follow_from_what_an_operation_takes() -> None:
     assert errors_of("team_edits") == always | body | {"404", "409", "412"}
     assert errors_of("workloads_create") == always | body | {"404", "409"}
     assert errors_of("workloads_watch_get") == always | {"404", "410"}
-    assert errors_of("login") == always - {"403"} | body | {"404", "409"}
+    assert errors_of("login") == always | body | {"404", "409"}
 
 
 def test_answers_of_one_version_have_its_etag() -> None:

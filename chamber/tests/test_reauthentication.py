@@ -188,7 +188,7 @@ def test_the_api_asks_a_session_for_it_and_no_token(page: Client, ada: User) -> 
     answer = page.post("/api/v1/tokens/", body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (403, "reauthentication-required")
     assert answer.headers["Content-Type"] == "application/problem+json"
-    _, secret = create_token(user=ada, name="x", scope=Scope.MANAGE, days=1)
+    _, secret = create_token(user=ada, name="x", scope=Scope.ADMIN, days=1)
     bearer = {"Authorization": f"Bearer {secret}"}
     made = page.post("/api/v1/tokens/", body, content_type="application/json", headers=bearer)
     assert made.status_code == 201

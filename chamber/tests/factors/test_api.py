@@ -21,7 +21,7 @@ def login(client: Client, **more: Any) -> Any:
 
 
 def as_admin(user: User) -> Client:
-    _, secret = create_token(user=user, name="test", scope=Scope.MANAGE, days=1)
+    _, secret = create_token(user=user, name="test", scope=Scope.ADMIN, days=1)
     return Client(headers={"Authorization": f"Bearer {secret}"})
 
 

@@ -68,7 +68,7 @@ def test_a_view_that_breaks_is_counted_as_a_fault(client: Client, monkeypatch: p
     def broken(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("chamber.views.figures.pool_bars", broken)
+    monkeypatch.setattr("chamber.views.allocations.pool_bars", broken)
     assert client.get("/").status_code == 500
     assert told()["requests_total", "/", "GET", "500"] == 1
 
