@@ -149,6 +149,7 @@ def _sensible(case: Case[Any], body: dict[str, Any], random: Random) -> Case[Any
     return case
 
 
+@pytest.mark.sqlite_only  # what is asked does not depend on the database, and takes a minute
 @pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators:Warning")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_operation_answers_each_role_as_its_document_says(world: World, part: int) -> None:
