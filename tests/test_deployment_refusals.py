@@ -147,7 +147,9 @@ def test_migrations_that_are_missing_are_503_until_they_are_applied(team: Deploy
         assert chamber("migrate", CHAMBER_DATABASE=empty).returncode == 0
         web.wait_for("/readyz")
         assert (
-            httpx.get(f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer chb_x"}, timeout=60).status_code
+            httpx.get(
+                f"{web.url}/api/v1/me/", headers={"Authorization": "Bearer chb_x"}, timeout=60
+            ).status_code
             == 401
         )
 
