@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from scheduling.engine import Device, Node, Pool, Share, TypicalRequest, Workload
-from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 
 OVERLOAD = 1.3
@@ -106,7 +106,7 @@ def typical(requests: Sequence[Request]) -> tuple[TypicalRequest, ...]:
 def fill(nodes: Sequence[Node], requests: Sequence[Request], seed: int, window: int | None) -> dict[str, Any]:
     """Return how much is allocated when all have arrived, and how long placing took."""
     pool = Pool("pool", "pool", recent=() if window is not None else typical(requests))
-    fleet = Fleet(pool, nodes, ())
+    fleet = Nodes(pool, nodes, ())
     ledger = Ledger(fleet, ())
     asks: dict[Request, PodRequest] = {}
     goal = OVERLOAD * fleet.capacity_milli

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from scheduling.engine.books import Books
-from scheduling.engine.fleets import Fleets
 from scheduling.engine.intake import Intake, Out
 from scheduling.engine.model.repair import sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Team, Topology, Workload
+from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.tree import Tree
@@ -38,10 +38,10 @@ class Admissibility:
         asks, paths = PodRequests(), Paths(self._tree)
         books = {}
         for pool in pools:
-            fleets = Fleets(
+            pool_nodes = PoolNodes(
                 pool, of_pool.get(pool.id, NO_NODES), sorted(self._keys), topological=self._topological
             )
-            books[pool.id] = Books(fleets, paths, asks, [])
+            books[pool.id] = Books(pool_nodes, paths, asks, [])
         self._intake = Intake(books, self._tree, asks)
 
     def knows(self, workload: Workload) -> bool:

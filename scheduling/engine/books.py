@@ -15,7 +15,6 @@ from scheduling.engine.bounds import Bounds
 from scheduling.engine.candidate import Candidate, Footprint
 from scheduling.engine.capacity import Tally
 from scheduling.engine.court import Court
-from scheduling.engine.fleets import Fleets
 from scheduling.engine.kept_demand import KeptDemand, divide_again
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
@@ -23,6 +22,7 @@ from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
 from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
+from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.prospects import Prospects
@@ -42,7 +42,7 @@ MOST_JOINED = 100_000
 class Books:
     """One pool: its nodes, who lies there, who waits, what every branch may have and has.
 
-    ``fleet`` are the nodes that take new pods, ``fleets`` also others of the pool. ``standings`` are
+    ``nodes`` are the nodes that take new pods, ``pool_nodes`` also others of the pool. ``standings`` are
     those who are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
     pods. ``allocations`` says of the reserved ones whose guarantees they are charged to. ``given`` is what a cycle
     gives each branch.
@@ -50,14 +50,14 @@ class Books:
 
     def __init__(
         self,
-        fleets: Fleets,
+        pool_nodes: PoolNodes,
         paths: Paths,
         asks: PodRequests,
         placed: Iterable[Workload],
     ) -> None:
-        self.fleets = fleets
-        self.fleet = fleet = fleets.in_service
-        self.pool = fleet.pool
+        self.pool_nodes = pool_nodes
+        self.nodes = nodes = pool_nodes.in_service
+        self.pool = nodes.pool
         self.paths = paths
         self.tree = tree = paths.tree
         self.asks = asks
@@ -88,7 +88,7 @@ class Books:
         self._beyond: set[int] = set()
         """Leaves whose reserved ones were charged beyond their own part, when last looked at."""
         rows = list(placed)
-        self.ledger = Ledger(fleet, rows)
+        self.ledger = Ledger(nodes, rows)
         self._settle_all(rows)
 
     # --- Who is placed ---------------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ class Books:
         """Note that a workload wants the pods it has not grown."""
         workload = standing.workload
         ask = self.asks.of(workload)
-        pod_milli = self.fleet.pod_milli(ask)
-        wanted = min(workload.pods, self.fleet.most_together(ask)) - len(standing.pods)
+        pod_milli = self.nodes.pod_milli(ask)
+        wanted = min(workload.pods, self.nodes.most_together(ask)) - len(standing.pods)
         if pod_milli:
             limit = workload.time_limit_ms
             footprint = Footprint(self.pool.id, ask, pod_milli, 1, max(0, wanted), limit)
@@ -286,7 +286,7 @@ class Books:
             self._charge_below(top)
         self._uncharged.clear()
         stale = self.demand.work_out(self.charges.left)
-        divide_again(self.accounts, self.demand, self.fleet.capacity_milli, self.entitled, stale)
+        divide_again(self.accounts, self.demand, self.nodes.capacity_milli, self.entitled, stale)
 
     def _charge_alone(self, leaf: int) -> bool:
         """Charge the reserved ones of a leaf to its own part, if that concerns nobody else: they hold no more than

@@ -23,7 +23,7 @@ class Bounds:
     """For each node what a place for one pod costs at least; kept up to date while victims go."""
 
     def __init__(self, ledger: Ledger, roster: Roster) -> None:
-        self.fleet = ledger.fleet
+        self.nodes = ledger.nodes
         self._later = ledger.later
         self._roster = roster
         self._tables: dict[Sort, _Table] = {}
@@ -70,7 +70,7 @@ class _Table:
         self._bounds = bounds
         self._ask = ask
         self._highest = highest_victim
-        self._costs = [kind.costs(ask) for kind in bounds.fleet.kinds]
+        self._costs = [kind.costs(ask) for kind in bounds.nodes.classes]
         self._of: dict[int, Bound | None] = {}
         self._sorted: list[tuple[Bound, int]] | None = None
         self._seen = tuple(len(changes) for changes in bounds.changes)
@@ -79,7 +79,7 @@ class _Table:
         """All of them, after another look at the nodes that have changed."""
         self._refresh()
         if self._sorted is None:
-            self._sorted = sorted(self._known(range(len(self._bounds.fleet.nodes))))
+            self._sorted = sorted(self._known(range(len(self._bounds.nodes.rows))))
         return self._sorted
 
     def refreshed_among(self, ranks: Iterable[int]) -> Sequence[tuple[Bound, int]]:
@@ -118,7 +118,7 @@ class _Table:
 
     def _bound(self, rank: int) -> Bound | None:
         """That of the cheapest devices which are enough for one pod."""
-        kind = self._bounds.fleet.kind_of[rank]
+        kind = self._bounds.nodes.class_of[rank]
         if kind < 0:
             return None
         devices = self._bounds.of_devices(rank, self._costs[kind], self._may_go)

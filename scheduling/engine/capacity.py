@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
+from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.standing import Unit
 
@@ -31,12 +32,12 @@ class Tally:
     ) -> None:
         self.domains = tuple(domains)
         self.where: Where = (
-            ledger.fleet.where(self.domains)
+            ledger.nodes.where(self.domains)
             if whole_level
             else {
                 rank: (number, costs)
                 for number, domain in enumerate(domains)
-                for rank, costs in ledger.fleet.ranks(domain)
+                for rank, costs in ledger.nodes.ranks(domain)
             }
         )
         self.pods: Counter[int] = Counter()
@@ -60,7 +61,7 @@ class Tally:
 
     def _count_all(self, level: tuple[Domain, ...]) -> None:
         """Count on all nodes at once."""
-        numbers, pods = self._later.fleet.numbers_in(level), self._later.outlook(self._ask).pods
+        numbers, pods = self._later.arrays.numbers_in(level), self._later.outlook(self._ask).pods
         inside = np.flatnonzero((numbers >= 0) & (pods > 0))
         self.pods.update(dict(zip(inside.tolist(), pods[inside].tolist(), strict=True)))
         self.totals = np.bincount(numbers[inside], pods[inside], len(level)).astype(np.int64).tolist()
@@ -68,7 +69,7 @@ class Tally:
     @cached_property
     def empties(self) -> dict[int, int]:
         """How many pods each node would hold if it ran nothing of ours."""
-        nodes = self._later.fleet.nodes
+        nodes = self._later.nodes.rows
         rows = self.where.items()
         return {rank: pods_in(free_when_empty(nodes[rank]), costs, self._ask) for rank, (_, costs) in rows}
 

@@ -40,7 +40,7 @@ class Court:
         """How many pods of the ask the domains of its widest level hold; ``None`` if it has no domain."""
         found = self.tallies.get(ask)
         if found is None:
-            levels = self.ledger.fleet.domains(ask)
+            levels = self.ledger.nodes.domains(ask)
             if not levels:
                 return None
             found = self.tallies[ask] = Tally.of_level(self.ledger, ask, levels[-1])

@@ -48,7 +48,7 @@ class PoolCycle:
     def __init__(self, books: Books, now: int) -> None:
         self.books = books
         self.pool = books.pool
-        self.fleet = books.fleet
+        self.nodes = books.nodes
         self.tree = books.tree
         self.asks = books.asks
         self.now = now

@@ -129,7 +129,7 @@ class _Future:
         """The devices and when they come free."""
         cycle = self._cycle
         rooms = cycle.ledger.later.rooms
-        return Timeline(cycle.fleet, rooms, cycle.now, self._pods, without_elastic=without_elastic)
+        return Timeline(cycle.nodes, rooms, cycle.now, self._pods, without_elastic=without_elastic)
 
     def _pods_by_node(self) -> dict[int, list[End]]:
         """The pods on each node, and when they end."""

@@ -13,7 +13,7 @@ from scheduling.engine.quota.tree import ROOT
 
 def pool_figures(cycle: PoolCycle) -> PoolFigures:
     """The pool after the plan."""
-    capacity = cycle.fleet.capacity_milli
+    capacity = cycle.nodes.capacity_milli
     return PoolFigures(
         pool=cycle.pool.id,
         capacity_milli=capacity,
@@ -43,7 +43,7 @@ def team_figures(cycle: PoolCycle) -> Iterable[TeamFigures]:
 def findings(cycle: PoolCycle) -> Iterable[Finding]:
     """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types; and
     devices on which too much lies."""
-    pool, capacity = cycle.pool, cycle.fleet.capacity_milli
+    pool, capacity = cycle.pool, cycle.nodes.capacity_milli
     guaranteed = cycle.accounts.quotas.guarantee[ROOT]
     if guaranteed > capacity:
         text = f"The pool {pool.name} guarantees {gpus(guaranteed)}, but has {in_gpus(capacity)}."
@@ -56,7 +56,7 @@ def findings(cycle: PoolCycle) -> Iterable[Finding]:
             text = f"{name} has {gpus(used)} in the pool {pool.name}, but may have {in_gpus(limit)}."
             yield Finding(FindingCode.ABOVE_CEILING, pool.id, team, text)
     types = sorted(
-        {device.gpu_type for node in cycle.fleet.nodes for device in node.devices if device.gpu_type}
+        {device.gpu_type for node in cycle.nodes.rows for device in node.devices if device.gpu_type}
     )
     if guaranteed and len(types) > 1:
         text = f"The pool {pool.name} has {', '.join(types)}; a guarantee is a number of any of them."

@@ -59,7 +59,7 @@ def size_of(request: TypicalRequest) -> Size:
 class Typical:
     """A pool's typical requests, ready to measure many nodes at once.
 
-    ``kinds`` are those of the pool's fleet: nodes are given by the number of their kind. Requests that differ by
+    ``kinds`` are those of the pool's nodes: nodes are given by the number of their class. Requests that differ by
     nothing but CPU and memory have one *size* in common; ``_weights`` has a row per size and a column per amount of CPU
     and memory.
     """

@@ -26,18 +26,17 @@ class Grid:
     ``alike`` is the number of what is left of its devices among the ``shapes``, ``free`` how much that is.
     :attr:`gpu` is that device by device, :attr:`fragments` what of it the pool's typical requests could not use, by
     their measure. ``stamp`` says how many of the space's changes had been made when a row was read last (-1: it never
-    was). It is of no use any more when the fleet's pool is another one.
+    was). It is of no use any more when the nodes' pool is another one.
     """
 
     def __init__(self, space: Space) -> None:
-        fleet = space.fleet
-        self.pool = fleet.pool
-        self.typical = fleet.typical
-        self.shapes = Shapes(fleet)
+        self.pool = space.nodes.pool
+        self.typical = space.arrays.typical
+        self.shapes = Shapes(space.nodes, self.typical)
         self._space = space
         self._seen = len(space.changed)
         self._measured = self._laid_out = -1
-        nodes = len(fleet.nodes)
+        nodes = len(space.nodes.rows)
         self._fragments: Floats = np.zeros(nodes)
         self._gpu: Ints = np.zeros((nodes, self.shapes.width), np.int64)
         self.alike: Ints = np.zeros(nodes, np.int64)
@@ -66,13 +65,13 @@ class Grid:
             self._read(ranks)
             nodes = len(self._space.rooms)
             if len(self.shapes) > FORGOTTEN * nodes + FORGOTTEN:
-                self.shapes = Shapes(self._space.fleet)
+                self.shapes = Shapes(self._space.nodes, self.typical)
                 self._read(range(nodes))
         return self
 
     def _read(self, ranks: Iterable[int]) -> None:
         """Take over what is left on these nodes."""
-        rooms, kind_of, shapes = self._space.rooms, self._space.fleet.kind_of, self.shapes
+        rooms, kind_of, shapes = self._space.rooms, self._space.nodes.class_of, self.shapes
         of_kinds = [rank for rank in ranks if kind_of[rank] >= 0]
         if not of_kinds:
             return

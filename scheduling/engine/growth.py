@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.fleet import Domain
 from scheduling.engine.model.snapshot import Node, PodPlacement, Slicing
 from scheduling.engine.order import Buckets, Queue, lined_up
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.standing import Standing
 
 
@@ -74,14 +74,14 @@ def _next_pod(cycle: PoolCycle, entry: Growing) -> PodPlacement | None:
 def _domains(cycle: PoolCycle, entry: Growing) -> list[Domain]:
     """The domains, of the widest level the ask allows, where the pods lie that it has, whatever has become of their
     nodes."""
-    levels, fleet, pods = cycle.fleet.domains(entry.ask), cycle.fleet, entry.standing.pods
-    ranks = {fleet.rank.get(pod.node) for pod in pods}
-    nodes = [fleet.nodes[rank] for rank in ranks if rank is not None]
-    sliced = _lie_on_slices(nodes, pods) if entry.ask.one_sort else False
+    levels, nodes, pods = cycle.nodes.domains(entry.ask), cycle.nodes, entry.standing.pods
+    ranks = {nodes.rank.get(pod.node) for pod in pods}
+    rows = [nodes.rows[rank] for rank in ranks if rank is not None]
+    sliced = _lie_on_slices(rows, pods) if entry.ask.one_sort else False
     return [
         domain
-        for domain in (levels[-1] if nodes and levels else ())
-        if domain.sliced == sliced and all(fleet.is_in(node, domain) for node in nodes)
+        for domain in (levels[-1] if rows and levels else ())
+        if domain.sliced == sliced and all(nodes.is_in(node, domain) for node in rows)
     ]
 
 

@@ -154,7 +154,7 @@ class Holdings:
     def _read_pods(self, first: int, standings: Sequence[Standing], counts: Ints) -> None:
         """Take over where workloads lie that are numbered from ``first`` on, as far as nodes and devices are there;
         ``counts`` says how many pods each has."""
-        ranks, positions = self._ledger.fleet.rank, [*self._ledger.positions, NO_DEVICES]
+        ranks, positions = self._ledger.nodes.rank, [*self._ledger.positions, NO_DEVICES]
         pods = [pod for standing in standings for pod in standing.pods]
         on = [ranks.get(pod.node, NOT_THERE) for pod in pods]
         held = [pod.devices for pod in pods]

@@ -138,11 +138,11 @@ class Intake:
 
     def _fit(self, books: Books, ask: PodRequest, workload: Workload) -> _Fit:
         """What pause and nodes of a pool say to it."""
-        pool, fleet, pods = books.pool, books.fleet, workload.min_pods
+        pool, nodes, pods = books.pool, books.nodes, workload.min_pods
         paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
-        of_its_nodes = of_nodes(books.fleets, ask, pods)
-        pod = fleet.pod_milli(ask)
-        wanted = min(workload.pods, fleet.most_together(ask))
+        of_its_nodes = of_nodes(books.pool_nodes, ask, pods)
+        pod = nodes.pod_milli(ask)
+        wanted = min(workload.pods, nodes.most_together(ask))
         first = Footprint(pool.id, ask, pod, pods, wanted, None)
         later = replace(first, counts=False)
         return _Fit(

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.model.snapshot import DeviceShare, Node, Placement, PodPlacement, Status, Workload
 from scheduling.engine.place import NOTHING_KEPT, Spot, by_tightness, choose_spot, fewest_nodes
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, Picks, free_when_empty
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.space import Space
 
@@ -30,16 +31,16 @@ class Ledger:
     whose nodes somebody of this one lies, both by id.
     """
 
-    def __init__(self, fleet: Fleet, workloads: Iterable[Workload]) -> None:
-        self.fleet = fleet
+    def __init__(self, nodes: Nodes, workloads: Iterable[Workload]) -> None:
+        self.nodes = nodes
         self.freed: list[int] = []
-        rooms = [free_when_empty(node) for node in fleet.nodes]
-        self.positions = _positions(fleet.nodes)
+        rooms = [free_when_empty(node) for node in nodes.rows]
+        self.positions = _positions(nodes.rows)
         self.held: list[int] = []
         self.lost: list[Workload] = []
         self.guests: dict[str, Workload] = {}
         self.hosts: dict[str, list[Ledger]] = {}
-        ranks, positions = fleet.rank, self.positions
+        ranks, positions = nodes.rank, self.positions
         stopping = []
         for workload in workloads:
             there, held = True, 0
@@ -68,7 +69,7 @@ class Ledger:
             self.held.append(held)
             if not there:
                 self.lost.append(workload)
-        self.now = self.later = Space(fleet, rooms)
+        self.now = self.later = Space(nodes, rooms)
         self._stopping = 0
         self._tried: list[tuple[Space, int, Picks, int, int, int]] | None = None
         for workload in stopping:
@@ -80,7 +81,7 @@ class Ledger:
         """The nodes of its pods that are not there, or have not all of its devices."""
         missing = set()
         for pod in workload.placements:
-            rank = self.fleet.rank.get(pod.node)
+            rank = self.nodes.rank.get(pod.node)
             if rank is None or any(share.index not in self.positions[rank] for share in pod.devices):
                 missing.add(pod.node)
         return frozenset(missing)
@@ -159,7 +160,7 @@ class Ledger:
 
     def spot(self, pod: PodPlacement) -> Spot | None:
         """Rank and device positions of a pod; ``None`` if its node is not there any more."""
-        rank = self.fleet.rank.get(pod.node)
+        rank = self.nodes.rank.get(pod.node)
         if rank is None:
             return None
         at = self.positions[rank]
@@ -190,7 +191,7 @@ class Ledger:
 
     def note_freed(self, pods: Iterable[PodPlacement]) -> None:
         """Note that something was given back on these nodes."""
-        self.freed.extend(rank for pod in pods if (rank := self.fleet.rank.get(pod.node)) is not None)
+        self.freed.extend(rank for pod in pods if (rank := self.nodes.rank.get(pod.node)) is not None)
 
     def place(
         self,
@@ -209,7 +210,7 @@ class Ledger:
         """
         indexes = tuple(pod_indexes)
         if domains is None:
-            alternatives = [(each, self.fleet.domains(each)) for each in (*ask.by_preference, ask)]
+            alternatives = [(each, self.nodes.domains(each)) for each in (*ask.by_preference, ask)]
         else:
             alternatives = [(ask, tuple(tuple(level) for level in domains))]
         for spaces in ((self.now,), (self.now, self.later)) if self.emptying and emptying else ((self.now,),):
@@ -251,13 +252,13 @@ class Ledger:
 
     @property
     def _packs(self) -> bool:
-        return self.fleet.pool.policy.placement is Placement.BINPACK
+        return self.nodes.pool.policy.placement is Placement.BINPACK
 
     def _in_order(
         self, ask: PodRequest, domain: Domain, pods: int, space: Space, kept: Mapping[int, NodeFree]
     ) -> Iterator[Domain]:
         """The node of each pod, where as few nodes as can be take them."""
-        kind_of, usable = self.fleet.kinds_of, {each.kind: each for each in domain.usable}
+        kind_of, usable = self.nodes.classes_of, {each.number: each for each in domain.usable}
         for rank, count in tuple(fewest_nodes(space, domain, ask, pods, kept)):
             of_node = next(usable[kind] for kind in kind_of[rank] if kind in usable)
             yield from [Domain((), (of_node,), rank)] * count
@@ -272,7 +273,7 @@ class Ledger:
         return None
 
     def _pod(self, index: int, rank: int, picks: Picks) -> PodPlacement:
-        node = self.fleet.nodes[rank]
+        node = self.nodes.rows[rank]
         shares = tuple(DeviceShare(node.devices[at].index, milli) for at, milli in picks)
         return PodPlacement(index, node.id, shares)
 
@@ -307,8 +308,8 @@ class Ledger:
     def free_by_kind(self) -> list[list[int]]:
         """What is neither held nor promised, by kind of node and position of the device: of nodes that take new pods,
         and all that are of a kind together."""
-        found = [[0] * len(kind.devices) for kind in self.fleet.kinds]
-        for kind, room in zip(self.fleet.kind_of, self.now.rooms, strict=True):
+        found = [[0] * len(kind.devices) for kind in self.nodes.classes]
+        for kind, room in zip(self.nodes.class_of, self.now.rooms, strict=True):
             if kind >= 0:
                 of_kind = found[kind]
                 for at, left in enumerate(room.gpu):
@@ -318,7 +319,7 @@ class Ledger:
 
     def free_milli(self) -> int:
         """What is neither held nor promised, on nodes that count as capacity."""
-        rooms = zip(self.fleet.nodes, self.now.rooms, strict=True)
+        rooms = zip(self.nodes.rows, self.now.rooms, strict=True)
         counting = [room.gpu for node, room in rooms if node.ready and not node.cordoned]
         return sum([left for gpu in counting for left in gpu if left > 0])
 

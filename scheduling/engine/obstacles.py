@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from scheduling.engine import reasons
-from scheduling.engine.fleet import NODE_LEVEL, Fleet
-from scheduling.engine.fleets import Fleets
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.model.snapshot import GPU_MILLI, Device, Memory, Node, Pool, Share, Slicing, Workload
+from scheduling.engine.placement.domains import NODE_LEVEL
 from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
 from scheduling.engine.placement.node_eligibility import NodeClass, Service
+from scheduling.engine.placement.nodes import Nodes, PoolNodes
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
@@ -45,30 +45,30 @@ class Obstacle:
         return self.back_milli is not None or self.reason.kind is not ReasonKind.CHANGE
 
 
-def of_nodes(fleets: Fleets, ask: PodRequest, min_pods: int) -> Obstacle | None:
+def of_nodes(pool_nodes: PoolNodes, ask: PodRequest, min_pods: int) -> Obstacle | None:
     """What keeps this many pods of an ask out of the empty pool.
 
     What would be so even with all nodes in service is told with all counted in: else a number would be named that is
     not so. Else the cause is that some are not.
     """
-    fleet, everything = fleets.in_service, fleets.everything
-    found = _of_fleet(fleet, ask, min_pods)
-    if found is None or fleet is everything:
-        return None if found is None else Obstacle(found, None, _in_smaller_pods(fleet, ask, min_pods, found))
-    never = _of_fleet(everything, ask, min_pods)
+    nodes, everything = pool_nodes.in_service, pool_nodes.everything
+    found = _of_these(nodes, ask, min_pods)
+    if found is None or nodes is everything:
+        return None if found is None else Obstacle(found, None, _in_smaller_pods(nodes, ask, min_pods, found))
+    never = _of_these(everything, ask, min_pods)
     if never is not None:
         return Obstacle(never, None, _in_smaller_pods(everything, ask, min_pods, never))
-    if _of_fleet(fleets.connected, ask, min_pods) is None:
-        milli = min_pods * fleets.connected.pod_milli(ask)
-        return Obstacle(reasons.cluster_offline(fleet.pool, milli or None), milli)
-    missed = [node for node in everything.unshared.takers(ask, min_pods) if not fleet.service.counts(node)]
-    reason = reasons.out_of_service(found, missed, none_left=not fleet.kinds)
-    examples = _in_smaller_pods(fleet, ask, min_pods, found)
+    if _of_these(pool_nodes.connected, ask, min_pods) is None:
+        milli = min_pods * pool_nodes.connected.pod_milli(ask)
+        return Obstacle(reasons.cluster_offline(nodes.pool, milli or None), milli)
+    missed = [node for node in everything.unshared.takers(ask, min_pods) if not nodes.service.counts(node)]
+    reason = reasons.out_of_service(found, missed, none_left=not nodes.classes)
+    examples = _in_smaller_pods(nodes, ask, min_pods, found)
     return Obstacle(reason, min_pods * everything.pod_milli(ask), examples)
 
 
 def _in_smaller_pods(
-    fleet: Fleet, ask: PodRequest, min_pods: int, found: Reason
+    nodes: Nodes, ask: PodRequest, min_pods: int, found: Reason
 ) -> tuple[Example, ...] | None:
     """As many GPUs in smaller pods that fit into the empty pool, the largest first; ``None`` where a pod does not ask
     for more GPUs than the largest nodes have."""
@@ -79,22 +79,22 @@ def _in_smaller_pods(
     for size in range(most // GPU_MILLI, 0, -1):
         pods = min_pods * -(-ask.whole // size)
         smaller = replace(ask, request=Share(size * GPU_MILLI), whole=size, together=pods > 1)
-        if _of_fleet(fleet, smaller, pods) is None:
+        if _of_these(nodes, smaller, pods) is None:
             fitting.append(Example(pods, size))
     return tuple(fitting)
 
 
-def _of_fleet(fleet: Fleet, ask: PodRequest, min_pods: int) -> Reason | None:
-    pool, kinds = fleet.pool, fleet.undivided()
+def _of_these(nodes: Nodes, ask: PodRequest, min_pods: int) -> Reason | None:
+    pool, kinds = nodes.pool, nodes.undivided()
     if not kinds:
         return reasons.no_node(pool, ask.gpu_types)
     typed = [kind for kind in kinds if _has_type(kind, ask)]
     if not typed or _is_left_with_slices(kinds, ask):
         types = {device.gpu_type for kind in kinds for device in kind.devices}
         if not ask.gpu_types:
-            return reasons.slices_only(pool, _in_words(fleet, ask), sorted(types - {""}))
+            return reasons.slices_only(pool, _in_words(nodes, ask), sorted(types - {""}))
         offered = sorted(gpu_type or "GPUs of unknown type" for gpu_type in types)
-        of_all = fleet.service is Service.ALL
+        of_all = nodes.service is Service.ALL
         return reasons.no_matching_gpu_type(pool, ask.gpu_types, offered, of_all=of_all)
     if not any(kind.admits(ask) for kind in typed):
         slices = () if ask.gpu_types or len(typed) == len(kinds) else _slices_that_take(kinds, ask)
@@ -104,8 +104,8 @@ def _of_fleet(fleet: Fleet, ask: PodRequest, min_pods: int) -> Reason | None:
             pool, keeps_out, ask.gpu_types, unnamed=len(typed) < len(kinds), slices=slices, step=step
         )
     # What others share now is closed to it only as long as they run.
-    fits_none = fleet.most_pods(ask, fleet.usable(ask, closed_too=True)) == 0
-    return _too_large_a_pod(fleet, ask) if fits_none else _too_many_pods(fleet, ask, min_pods)
+    fits_none = nodes.most_pods(ask, nodes.usable(ask, closed_too=True)) == 0
+    return _too_large_a_pod(nodes, ask) if fits_none else _too_many_pods(nodes, ask, min_pods)
 
 
 def _has_type(kind: NodeClass, ask: PodRequest) -> bool:
@@ -170,36 +170,38 @@ def _taints(kinds: Collection[NodeClass], ask: PodRequest) -> str:
     return " or ".join(names)
 
 
-def _too_large_a_pod(fleet: Fleet, ask: PodRequest) -> Reason:
+def _too_large_a_pod(nodes: Nodes, ask: PodRequest) -> Reason:
     """One pod fits on no empty node: say what there is too little of.
 
     The numbers are given where it is GPUs, or their memory, as parts of the GPU that has most.
     """
-    pool = fleet.pool
-    admitted = {number for number, kind in enumerate(fleet.kinds) if kind.admits(ask)}
-    nodes = [(node, kind) for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True) if kind in admitted]
+    pool = nodes.pool
+    admitted = {number for number, kind in enumerate(nodes.classes) if kind.admits(ask)}
+    admitting = [
+        (node, kind) for node, kind in zip(nodes.rows, nodes.class_of, strict=True) if kind in admitted
+    ]
     typed = [
-        [each for each in node.devices if is_of_type(each, ask) and _is_given(each, fleet.kinds[kind], ask)]
-        for node, kind in nodes
+        [each for each in node.devices if is_of_type(each, ask) and _is_given(each, nodes.classes[kind], ask)]
+        for node, kind in admitting
     ]
     left = [[device for device in devices if not device.foreign] for devices in typed]
     if not any(left):
-        return _no_gpu(fleet, ask, [device for devices in typed for device in devices])
+        return _no_gpu(nodes, ask, [device for devices in typed for device in devices])
     if isinstance(ask.request, Memory):
         found = _too_much_memory(pool, ask.request.mib, [device for devices in left for device in devices])
         if found is not None:
             return found
     if all(device.slicing is not Slicing.WHOLE for devices in left for device in devices):
-        found = _more_than_a_slice(fleet, ask, max(each.share_milli for devices in left for each in devices))
+        found = _more_than_a_slice(nodes, ask, max(each.share_milli for devices in left for each in devices))
         if found is not None:
             return found
-    asked, most = fleet.pod_milli(ask), max(map(_in_whole_gpus, left))
+    asked, most = nodes.pod_milli(ask), max(map(_in_whole_gpus, left))
     if asked > max(most, *(device.share_milli for devices in left for device in devices)):
         largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
         return reasons.larger_than_any_node(pool, text, asked, most)
-    rooms = [free_when_empty(node) for node, kind in nodes if _has_gpus(node, fleet.kinds[kind], ask)]
+    rooms = [free_when_empty(node) for node, kind in admitting if _has_gpus(node, nodes.classes[kind], ask)]
     cpu = max((room.cpu for room in rooms), default=0)
     memory = max((room.memory for room in rooms), default=0)
     if cpu < ask.cpu_milli:
@@ -237,12 +239,12 @@ def _in_whole_gpus(devices: Iterable[Device]) -> int:
     return GPU_MILLI * sum(device.slicing is Slicing.WHOLE for device in devices)
 
 
-def _more_than_a_slice(fleet: Fleet, ask: PodRequest, most: int) -> Reason | None:
+def _more_than_a_slice(nodes: Nodes, ask: PodRequest, most: int) -> Reason | None:
     """A pod asks for more than one slice, or for more of a GPU than the largest one is."""
     if ask.whole > 1:
         text = f"A pod asks for {ask.whole} of {' or '.join(ask.gpu_types)}, but takes one slice of a GPU at most."
         step = "Ask for 1 GPU per pod, and for more pods if need be."
-        return reasons.larger_than_any_node(fleet.pool, text, ask.whole * most, most, next_step=step)
+        return reasons.larger_than_any_node(nodes.pool, text, ask.whole * most, most, next_step=step)
     if not isinstance(ask.request, Share) or ask.whole or ask.request.milli <= most:
         return None
     asked = ask.request.milli
@@ -250,47 +252,47 @@ def _more_than_a_slice(fleet: Fleet, ask: PodRequest, most: int) -> Reason | Non
         f"A pod asks for {gpus(asked)}, but the largest slice of a GPU it may use is {in_gpus(most)} of one."
     )
     step = "Ask for a smaller part, for a whole GPU, or name a larger slice."
-    return reasons.larger_than_any_node(fleet.pool, text, asked, most, next_step=step)
+    return reasons.larger_than_any_node(nodes.pool, text, asked, most, next_step=step)
 
 
-def _no_gpu(fleet: Fleet, ask: PodRequest, taken: Sequence[Device]) -> Reason:
+def _no_gpu(nodes: Nodes, ask: PodRequest, taken: Sequence[Device]) -> Reason:
     """The nodes that let the ask in have no GPUs, or only such (``taken``) as others use."""
     asked = _part_of_largest(ask.request.mib, taken) if isinstance(ask.request, Memory) else ask.request.milli
     if isinstance(ask.request, Memory) and asked is not None and asked > GPU_MILLI:
         asked = None
     others = any(
         not device.foreign
-        for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
+        for node, kind in zip(nodes.rows, nodes.class_of, strict=True)
         for device in (node.devices if kind >= 0 else ())
     )
-    what = _in_words(fleet, ask)
-    if not taken and _are_whole_only(fleet, ask):
+    what = _in_words(nodes, ask)
+    if not taken and _are_whole_only(nodes, ask):
         text = f"A pod asks for {what}, but the nodes it may use give out whole GPUs only."
-        step = reasons.ask_for_whole(fleet.pool)
-        return reasons.larger_than_any_node(fleet.pool, text, None, None, next_step=step)
+        step = reasons.ask_for_whole(nodes.pool)
+        return reasons.larger_than_any_node(nodes.pool, text, None, None, next_step=step)
     step = "Change what it asks of the node, or choose another pool" if others else "Choose another pool"
     if taken:
         text = f"A pod asks for {what}, but all GPUs it may use are used without Chamber."
         step += ", or ask an admin to free GPUs of this one"
     else:
         text = f"A pod asks for {what}, but the nodes it may use have no GPUs."
-    return reasons.larger_than_any_node(fleet.pool, text, asked, 0, next_step=f"{step}.")
+    return reasons.larger_than_any_node(nodes.pool, text, asked, 0, next_step=f"{step}.")
 
 
-def _are_whole_only(fleet: Fleet, ask: PodRequest) -> bool:
+def _are_whole_only(nodes: Nodes, ask: PodRequest) -> bool:
     """Whether there are GPUs that it could use if it asked for whole ones."""
     return any(
-        is_of_type(device, ask) and not device.foreign and not _is_given(device, fleet.kinds[kind], ask)
-        for node, kind in zip(fleet.nodes, fleet.kind_of, strict=True)
-        if kind >= 0 and fleet.kinds[kind].admits_whole(ask)
+        is_of_type(device, ask) and not device.foreign and not _is_given(device, nodes.classes[kind], ask)
+        for node, kind in zip(nodes.rows, nodes.class_of, strict=True)
+        if kind >= 0 and nodes.classes[kind].admits_whole(ask)
         for device in node.devices
     )
 
 
-def _in_words(fleet: Fleet, ask: PodRequest) -> str:
+def _in_words(nodes: Nodes, ask: PodRequest) -> str:
     """What a pod asks for of GPUs."""
     request = ask.request
-    if ask.whole == 1 and fleet.pod_milli(ask) < GPU_MILLI:
+    if ask.whole == 1 and nodes.pod_milli(ask) < GPU_MILLI:
         return f"one {' or '.join(ask.gpu_types)}"
     return f"{request.mib} MiB of GPU memory" if isinstance(request, Memory) else gpus(request.milli)
 
@@ -319,19 +321,19 @@ def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
     return memory_share(mib, known) if known else None
 
 
-def _too_many_pods(fleet: Fleet, ask: PodRequest, min_pods: int) -> Reason | None:
+def _too_many_pods(nodes: Nodes, ask: PodRequest, min_pods: int) -> Reason | None:
     """All pods together are too many for the pool, for each cluster, or for each domain they require."""
-    pool, what, pod = fleet.pool, _in_words(fleet, ask), fleet.pod_milli(ask)
+    pool, what, pod = nodes.pool, _in_words(nodes, ask), nodes.pod_milli(ask)
     held: dict[tuple[str, bool], int] = {}
-    for usable in fleet.usable(ask, closed_too=True):
-        kind = fleet.kinds[usable.kind]
+    for usable in nodes.usable(ask, closed_too=True):
+        kind = nodes.classes[usable.number]
         where = (kind.cluster, ask.one_sort and kind.is_sliced(usable.costs))
-        held[where] = held.get(where, 0) + fleet.most_pods(ask, [usable])
+        held[where] = held.get(where, 0) + nodes.most_pods(ask, [usable])
     most, clusters = max(held.values()), {cluster for cluster, _ in held}
     level, levels = ask.topology.required, (*pool.topology, NODE_LEVEL)
     if min_pods > most:
         both = len({sliced for _, sliced in held}) > 1
-        inside = None if level not in levels else (level, fleet.unshared.most_together(ask))
+        inside = None if level not in levels else (level, nodes.unshared.most_together(ask))
         return reasons.larger_than_pool(
             pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both, inside=inside
         )
@@ -339,9 +341,9 @@ def _too_many_pods(fleet: Fleet, ask: PodRequest, min_pods: int) -> Reason | Non
         return None
     if level not in levels:
         return reasons.no_such_level(pool, level, min_pods * pod, levels)
-    if min_pods <= fleet.most_together(ask):
+    if min_pods <= nodes.most_together(ask):
         return None
-    most = fleet.unshared.most_together(ask)
+    most = nodes.unshared.most_together(ask)
     if min_pods <= most:
         return None
     return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)

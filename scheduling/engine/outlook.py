@@ -48,23 +48,23 @@ class Outlook:
     """
 
     def __init__(self, space: Space, grid: Grid, ask: PodRequest) -> None:
-        fleet = space.fleet
-        usable = fleet.usable(ask)
+        nodes = space.nodes
+        usable = nodes.usable(ask)
         self._space = space
         self._ask = ask
         self._cpu, self._memory = in_arrays(ask.cpu_milli), in_arrays(ask.memory_mib)
         self._whole = in_arrays(ask.whole)
         self._grid = grid
-        self._placement = fleet.pool.policy.placement
-        self._costs_of = {each.kind: each.costs for each in usable}
-        self._costs: Ints = np.zeros((len(grid.shapes.gpu), len(fleet.kinds)), np.int64)
+        self._placement = nodes.pool.policy.placement
+        self._costs_of = {each.number: each.costs for each in usable}
+        self._costs: Ints = np.zeros((len(grid.shapes.gpu), len(nodes.classes)), np.int64)
         for each in usable:
-            self._costs[: len(each.costs), each.kind] = each.costs
-        self._ranks = fleet.ranks_of(usable)
+            self._costs[: len(each.costs), each.number] = each.costs
+        self._ranks = space.arrays.ranks_of(usable)
         self._shapes: Shapes | None = None
         self._by_shape: Ints = np.zeros((0, 0), np.int64)
-        self._pods: Ints = np.zeros(len(fleet.nodes), np.int64)
-        self._keys: Ints = np.full(len(fleet.nodes), NOWHERE, np.int64)
+        self._pods: Ints = np.zeros(len(nodes.rows), np.int64)
+        self._keys: Ints = np.full(len(nodes.rows), NOWHERE, np.int64)
         self._known: dict[Hashable, int] = {}
         self._counted = self._rated = -1
 
@@ -111,7 +111,7 @@ class Outlook:
         Devices that nothing tells apart may stand in any order, and of CPU and memory only that decides for how many
         of the typical requests they suffice, before and after.
         """
-        rooms, kind_of, keys, known = self._space.rooms, self._space.fleet.kind_of, self._keys, self._known
+        rooms, kind_of, keys, known = self._space.rooms, self._space.nodes.class_of, self._keys, self._known
         cpu, memory = self._ask.cpu_milli, self._ask.memory_mib
         shape_of, enough = self._grid.shapes.shape, self._grid.typical.enough
         for rank in ranks:

@@ -14,13 +14,13 @@ from scheduling.engine.model.snapshot import GPU_MILLI, Status
 
 def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
     """A finding for each device that is held, or promised, beyond what it has, by node and index."""
-    fleet, ledger = cycle.fleet, cycle.ledger
+    nodes, ledger = cycle.nodes, cycle.ledger
     short = [rank for rank, room in enumerate(ledger.now.rooms) if room.gpu and min(room.gpu) < 0]
     if not short:
         return
     promised = _promised(cycle)
     for rank in short:
-        node = fleet.nodes[rank]
+        node = nodes.rows[rank]
         for at, device in enumerate(node.devices):
             most = 0 if device.foreign else device.share_milli
             held = most - ledger.now.rooms[rank].gpu[at] - promised[rank, at]

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduling.engine.candidate import Candidate, Cause
-from scheduling.engine.fleet import Domain
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
 from scheduling.engine.place import NOTHING_KEPT, might_hold
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy
@@ -127,7 +127,7 @@ class Gate:
         if remembered and not ask.bare:
             self._too_near.add((ask, len(indexes)))
             if len(placed) == 1:
-                self._found_there[ask] = self._ledger.fleet.rank[placed[0].node]
+                self._found_there[ask] = self._ledger.nodes.rank[placed[0].node]
         head.held_back[ask] = None
         return Cause.BEHIND
 
@@ -180,7 +180,7 @@ class Gate:
         if pods > 1 or ask not in self._found_there:
             return False
         rank = self._found_there[ask]
-        return self._ledger.fleet.holds(ask, rank, self._ledger.later.rooms[rank])
+        return self._ledger.nodes.holds(ask, rank, self._ledger.later.rooms[rank])
 
     def _fails(self, ask: PodRequest, pods: int, *, masked: bool) -> bool:
         """Whether so many pods of the ask find no place as things stand."""
@@ -206,7 +206,7 @@ class Gate:
         if failed[1] == len(freed):
             return True
         for rank in freed[failed[1] :] if might_hold(later, ask) else ():
-            if self._ledger.fleet.holds(ask, rank, later.rooms[rank]):
+            if self._ledger.nodes.holds(ask, rank, later.rooms[rank]):
                 del self._no_place[ask, masked]
                 return False
         self._no_place[ask, masked] = (failed[0], len(freed))
@@ -265,10 +265,10 @@ class Gate:
                 room = rooms.setdefault(spot[0], self._ledger.later.rooms[spot[0]].copy())
                 if held:
                     room.change(spot[1], taker.cpu_milli, taker.memory_mib, 1)
-        kind_of = self._ledger.fleet.kind_of
+        kind_of = self._ledger.nodes.class_of
         return any(
-            kind_of[rank] == usable.kind and pods_in(room, usable.costs, ask)
+            kind_of[rank] == usable.number and pods_in(room, usable.costs, ask)
             for ask in self.head.held_back
-            for usable in self._ledger.fleet.usable(ask)
+            for usable in self._ledger.nodes.usable(ask)
             for rank, room in rooms.items()
         )

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Floats, Ints
 from scheduling.engine.model.snapshot import GPU_MILLI, Placement, Slicing
 from scheduling.engine.outlook import NOWHERE
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, Picks, pick_devices, pods_in
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.pod_request import PodRequest
@@ -42,7 +42,7 @@ def fewest_nodes(
     among those that hold the rest. None that is ``kept`` for somebody else.
     """
     held, keys = space.outlook(ask).pods, space.outlook(ask).keys
-    ranks = space.fleet.ranks_of(domain.usable)
+    ranks = space.arrays.ranks_of(domain.usable)
     ranks = ranks[held[ranks] > 0]
     ranks = ranks[np.lexsort((ranks, keys[ranks], -held[ranks]))]
     if kept:
@@ -62,32 +62,32 @@ def _first_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int
         rank, costs = domain.rank, domain.usable[0].costs
         picks = None if rank in kept else pick_devices(space.rooms[rank], costs, ask)
         return None if picks is None else (rank, picks)
-    fleet = space.fleet
+    nodes = space.nodes
     if not (ask.bare or any(_devices_suffice(space, usable, ask) for usable in domain.usable)):
         return None
-    if ask.bare or fleet.typical or fleet.pool.policy.placement is Placement.SPREAD:
+    if ask.bare or space.arrays.typical or nodes.pool.policy.placement is Placement.SPREAD:
         return _best_spot(space, domain, ask, kept)
     return _tightest_spot(space, domain, ask, kept)
 
 
 def might_hold(space: Space, ask: PodRequest) -> bool:
     """Whether some node might hold a pod, as far as the index of the devices tells; false only if none does."""
-    return ask.bare or any(_devices_suffice(space, usable, ask) for usable in space.fleet.usable(ask))
+    return ask.bare or any(_devices_suffice(space, usable, ask) for usable in space.nodes.usable(ask))
 
 
 def _devices_suffice(space: Space, usable: Usable, ask: PodRequest) -> bool:
     """Whether some node of a kind could have the devices, as far as the index tells."""
     if not usable.uniform:
         return True
-    whole = space.whole[usable.kind]
+    whole = space.whole[usable.number]
     if ask.whole:
         return any(count >= ask.whole for count in whole)
-    return bool(whole) or any(left >= usable.costs[0] for left in space.partly[usable.kind])
+    return bool(whole) or any(left >= usable.costs[0] for left in space.partly[usable.number])
 
 
 def _best_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
     """The place on the node with the lowest key."""
-    keys, ranks = space.outlook(ask).keys, space.fleet.ranks_of(domain.usable)
+    keys, ranks = space.outlook(ask).keys, space.arrays.ranks_of(domain.usable)
     if kept:
         keys = keys.copy()
         keys[list(kept)] = NOWHERE
@@ -99,7 +99,7 @@ def _best_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int,
     if keys[at] == NOWHERE:
         return None
     rank = int(ranks[at])
-    costs = space.fleet.costs_on(ask, rank)
+    costs = space.nodes.costs_on(ask, rank)
     picks = None if costs is None else pick_devices(space.rooms[rank], costs, ask)
     return None if picks is None else (rank, picks)
 
@@ -125,7 +125,7 @@ def _tightest_spot(
 
 def _indexed(space: Space, usable: Usable, ask: PodRequest) -> Iterable[tuple[int, int]]:
     """(key, rank) of the nodes of a kind whose devices suffice, tightest first, from the index."""
-    whole, partly = space.whole[usable.kind], space.partly[usable.kind]
+    whole, partly = space.whole[usable.number], space.partly[usable.number]
     counts = [count for count in whole if count >= max(ask.whole, 1)]
     lefts = [] if ask.whole else [left for left in partly if left >= usable.costs[0]]
     yield from ((left - usable.costs[0], rank) for left in sorted(lefts) for rank in partly[left])
@@ -138,8 +138,8 @@ def _scanned(space: Space, usable: Usable, ask: PodRequest) -> Iterable[tuple[in
     """(key, rank) of the nodes of a kind with several sorts of device, or with slices, tightest first, by looking at
     each. Of nodes with a slice for the pod that with the fewest others comes first."""
     found = []
-    is_slice = [device.slicing is not Slicing.WHOLE for device in space.fleet.kinds[usable.kind].devices]
-    for rank in space.fleet.members[usable.kind]:
+    is_slice = [device.slicing is not Slicing.WHOLE for device in space.nodes.classes[usable.number].devices]
+    for rank in space.nodes.members[usable.number]:
         room = space.rooms[rank]
         picks = pick_devices(room, usable.costs, ask)
         if picks is None:
@@ -156,9 +156,9 @@ def _scanned(space: Space, usable: Usable, ask: PodRequest) -> Iterable[tuple[in
 
 def _spare_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
     """A place on the kept nodes that leaves them what they are kept for."""
-    costs = {usable.kind: usable.costs for usable in domain.usable}
+    costs = {usable.number: usable.costs for usable in domain.usable}
     for rank in sorted(kept) if domain.rank is None else kept.keys() & {domain.rank}:
-        kind = next((kind for kind in space.fleet.kinds_of[rank] if kind in costs), None)
+        kind = next((kind for kind in space.nodes.classes_of[rank] if kind in costs), None)
         if kind is not None and pods_in(space.rooms[rank], costs[kind], ask):
             picks = pick_devices(space.rooms[rank].within(kept[rank]), costs[kind], ask)
             if picks is not None:
@@ -173,7 +173,7 @@ def by_tightness(space: Space, ask: PodRequest, pods: int, level: tuple[Domain, 
     if len(level) <= 1:
         yield from level
         return
-    numbers, held = space.fleet.numbers_in(level), space.outlook(ask).pods.copy()
+    numbers, held = space.arrays.numbers_in(level), space.outlook(ask).pods.copy()
     if held.sum() < pods:
         return
     fitting = np.flatnonzero(_by_domain(numbers, held, len(level)) >= pods)

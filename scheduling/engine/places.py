@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from scheduling.engine.bounds import FREE, Bound
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.fleet import Domain
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.standing import Standing
@@ -118,7 +118,7 @@ def _domains(hearing: Hearing, widest: Tally) -> Iterator[Place]:
     for place in widest.domains if len(widest.domains) > 1 else ():
         there = {
             pods[0][0].workload.id: pods[0][0]
-            for rank, _ in court.ledger.fleet.ranks(place)
+            for rank, _ in court.ledger.nodes.ranks(place)
             for pods in court.roster.on(rank)
             if plea.may_take(pods[0][0])
         }
@@ -168,8 +168,8 @@ def _single_places(
     bounds = court.bounds.of_devices(rank, costs, nearby.__contains__)
     if sum(bound is not None for bound in bounds) < max(ask.whole, 1):
         return
-    key = (*domain.key, court.ledger.fleet.nodes[rank].id)
-    kind = court.ledger.fleet.kind_of[rank]
+    key = (*domain.key, court.ledger.nodes.rows[rank].id)
+    kind = court.ledger.nodes.class_of[rank]
     if ask.whole > 1 or ask.cpu_milli or ask.memory_mib:
         yield Domain(key, (Usable(kind, tuple(costs), uniform=False),), rank)
     if ask.whole <= 1:

@@ -8,10 +8,10 @@ import numpy as np
 
 from scheduling.engine.capacity import Capacity, Tally
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.fleet import Domain
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.places import Hearing
@@ -62,7 +62,7 @@ def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
     if _anybody_alone(court, plea, widest):
         return None
     most = court.prospects.most_pods(plea.party, plea.ask, widest)
-    ranks = court.ledger.fleet.ranks
+    ranks = court.ledger.nodes.ranks
     places = [
         place
         for place, pods in zip(widest.domains, most, strict=True)
@@ -91,7 +91,7 @@ def _would_do_elsewhere(
     if any(len(standing.pods) > standing.workload.min_pods for standing in few):
         return True
     capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
-    rank_of, where = court.ledger.fleet.rank, widest.where
+    rank_of, where = court.ledger.nodes.rank, widest.where
     for standing in few:
         lying = [where[rank][0] for pod in standing.pods if (rank := rank_of.get(pod.node, -1)) in where]
         if any(widest.domains[number] is not place for number in lying):

@@ -205,7 +205,7 @@ class Prospects:
     def _need(self, ask: PodRequest) -> Need:
         found = self._needs.get(ask)
         if found is None:
-            usable = [(each.kind, each.costs) for each in self._ledger.fleet.usable(ask)]
+            usable = [(each.number, each.costs) for each in self._ledger.nodes.usable(ask)]
             key = (ask.whole, *usable)
             found = self._needs[ask] = self._same_needs.setdefault(key, Need(ask.whole, dict(usable)))
         return found

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.capacity import Tally
-from scheduling.engine.fleet import Domain, Where
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Workload
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
+from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 
 End = tuple[int, Workload, Sequence[PodPlacement]]
@@ -147,7 +148,7 @@ def _spare_where_least_is_missing(
         found = _least_missing(ledger, pods, domain, rooms, lacks)
         if found is not None and (best is None or (found[0], domain.key) < best[:2]):
             best = (found[0], domain.key, found[1])
-            costs = dict(ledger.fleet.ranks(domain))
+            costs = dict(ledger.nodes.ranks(domain))
     spare: dict[int, NodeFree] = {}
     for rank, count in (best[2] if best else {}).items():
         room = spare[rank] = rooms[rank].copy()
@@ -182,7 +183,7 @@ def _least_missing(
     lacks: _Lacks,
 ) -> tuple[int, dict[int, int]] | None:
     """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small."""
-    costs = dict(ledger.fleet.ranks(domain))
+    costs = dict(ledger.nodes.ranks(domain))
     heap = [
         (lacks.of(rooms[rank], each), rank, 1, most)
         for rank, each in costs.items()

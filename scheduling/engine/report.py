@@ -257,8 +257,8 @@ class _Free:
     """What is free in a pool after the plan, for an ask."""
 
     def __init__(self, cycle: PoolCycle) -> None:
-        self._fleet = cycle.fleet
-        self._fleets = cycle.books.fleets
+        self._nodes = cycle.nodes
+        self._pool_nodes = cycle.books.pool_nodes
         self._by_kind = cycle.ledger.free_by_kind()
         self._rooms = cycle.ledger.now.rooms
         self._known: dict[PodRequest, int] = {}
@@ -270,7 +270,7 @@ class _Free:
         """What is free of the devices that its pods may use, whether or not they fit there."""
         found = self._known.get(ask)
         if found is None:
-            found = self._known[ask] = self._on(self._fleet.usable(ask))
+            found = self._known[ask] = self._on(self._nodes.usable(ask))
         return found
 
     def shared(self, ask: PodRequest) -> int:
@@ -279,7 +279,7 @@ class _Free:
             return 0
         found = self._shared.get(ask)
         if found is None:
-            usable = self._fleet.usable(ask, closed_too=True)
+            usable = self._nodes.usable(ask, closed_too=True)
             found = self._shared[ask] = self._on(usable) - self.of(ask)
         return found
 
@@ -287,7 +287,7 @@ class _Free:
         return sum(
             left
             for usable in devices
-            for left, cost in zip(self._by_kind[usable.kind], usable.costs, strict=True)
+            for left, cost in zip(self._by_kind[usable.number], usable.costs, strict=True)
             if cost
         )
 
@@ -298,7 +298,7 @@ class _Free:
         if found is None:
             found = self._in_sight[key] = sum(
                 left
-                for kind, free in zip(self._fleet.kinds, self._by_kind, strict=True)
+                for kind, free in zip(self._nodes.classes, self._by_kind, strict=True)
                 for device, left in zip(kind.devices, free, strict=True)
                 if device.slicing is Slicing.WHOLE or is_of_type(device, ask)
             )
@@ -306,10 +306,10 @@ class _Free:
 
     @cached_property
     def _out_of_service(self) -> list[int]:
-        if self._fleets.everything is self._fleet:
+        if self._pool_nodes.everything is self._nodes:
             return []
-        counts = self._fleet.service.counts
-        return [rank for rank, node in enumerate(self._fleet.nodes) if not counts(node)]
+        counts = self._nodes.service.counts
+        return [rank for rank, node in enumerate(self._nodes.rows) if not counts(node)]
 
     def closed(self, ask: PodRequest, pods: int) -> tuple[int, ...]:
         """The nodes out of service, by rank, that would take a pod now, where so many would start with them."""
@@ -321,7 +321,7 @@ class _Free:
         return found
 
     def _closed_to(self, ask: PodRequest, pods: int) -> tuple[int, ...]:
-        everything, rooms = self._fleets.everything, self._rooms
+        everything, rooms = self._pool_nodes.everything, self._rooms
         takers = {rank for rank in self._out_of_service if everything.holds(ask, rank, rooms[rank])}
         levels = everything.domains(ask) if takers else ()
         found: set[int] = set()
@@ -373,7 +373,7 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
         available, strict = free.of(candidate.ask), cycle.gate.shut
         return reasons.behind_reservation(asked, available, blocked.ahead, strict=strict, timed=timed)
     ask, level = candidate.ask, candidate.ask.topology.required
-    closed = [cycle.fleet.nodes[rank] for rank in free.closed(ask, candidate.pods)]
+    closed = [cycle.nodes.rows[rank] for rank in free.closed(ask, candidate.pods)]
     return reasons.waiting_for_place(
         cycle.pool,
         asked,
@@ -402,5 +402,5 @@ def _reservation(cycle: PoolCycle) -> StartReservation:
     head = cycle.head
     if head is None:
         raise ValueError("no start reservation")
-    nodes = tuple(cycle.fleet.nodes[rank].id for rank in sorted(head.kept.spare))
+    nodes = tuple(cycle.nodes.rows[rank].id for rank in sorted(head.kept.spare))
     return StartReservation(head.candidate.id, cycle.pool.id, nodes, head.kept.at)

@@ -254,7 +254,7 @@ class Roster:
             for id_, standing in self._standings.items():
                 for pod in standing.pods:
                     by_node[pod.node][id_] = standing
-            ranks = self._ledger.fleet.rank
+            ranks = self._ledger.nodes.rank
             self._by_rank = {ranks[node]: there for node, there in by_node.items() if node in ranks}
         return self._by_rank
 

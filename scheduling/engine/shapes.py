@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduling.engine.fragmentation import Ints
+from scheduling.engine.fragmentation import Ints, Typical
 from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.placement.free import NodeFree
 
 if TYPE_CHECKING:
-    from scheduling.engine.fleet import Fleet
+    from scheduling.engine.placement.nodes import Nodes
 
 MOST_MEASURED = 16_384
 """So many fragments are remembered."""
@@ -21,7 +21,7 @@ Shape = tuple[int, tuple[int, ...]]
 
 
 class Shapes:
-    """The shapes that nodes of a fleet have had so far, a number and a column each.
+    """The shapes that nodes of a pool have had so far, a number and a column each.
 
     ``kinds`` and ``gpu`` say what they are (0 beyond a node's last device and where less than nothing is left),
     ``devices`` counts the devices, ``free`` adds up what is left of them, ``usable`` is how much of it a typical
@@ -29,17 +29,19 @@ class Shapes:
     a node has at most.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._is_even = [len(set(kind.devices)) < 2 and len(set(kind.shared_by)) < 2 for kind in fleet.kinds]
-        self.width = max((len(kind.devices) for kind in fleet.kinds), default=0)
+    def __init__(self, nodes: Nodes, typical: Typical) -> None:
+        self._typical = typical
+        self._is_even = [
+            len(set(kind.devices)) < 2 and len(set(kind.shared_by)) < 2 for kind in nodes.classes
+        ]
+        self.width = max((len(kind.devices) for kind in nodes.classes), default=0)
         self._numbers: dict[Shape, int] = {}
         self._fragments: dict[tuple[Shape, tuple[int, int]], float] = {}
         self.kinds: Ints = np.zeros(0, np.int64)
         self.gpu: Ints = np.zeros((self.width, 0), np.int64)
         self.devices: Ints = np.zeros(0, np.int64)
         self.free: Ints = np.zeros(0, np.int64)
-        self.usable: Ints = np.zeros((fleet.typical.sizes, 0), np.int64)
+        self.usable: Ints = np.zeros((typical.sizes, 0), np.int64)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -72,12 +74,12 @@ class Shapes:
         self.gpu[:, at] = self._columns(new)
         self.devices[at] = [len(gpu) for _, gpu in new]
         self.free[at] = self.gpu[:, at].sum(0)
-        self.usable[:, at] = self._fleet.typical.usable(self.kinds[at], self.gpu[:, at])
+        self.usable[:, at] = self._typical.usable(self.kinds[at], self.gpu[:, at])
 
     def fragments(self, kind: int, room: NodeFree) -> float:
         """What is left of one node that the typical requests could not use, by their measure; measured once for all
         that is alike to them."""
-        typical, shape = self._fleet.typical, self.shape(kind, room.gpu)
+        typical, shape = self._typical, self.shape(kind, room.gpu)
         key = (shape, typical.enough(room.cpu, room.memory))
         found = self._fragments.get(key)
         if found is None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from scheduling.engine.grid import Grid
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.node_arrays import NodeArrays
 from scheduling.engine.outlook import Outlook
 from scheduling.engine.placement.free import NodeFree, Picks
 from scheduling.engine.placement.pod_request import PodRequest
 
 if TYPE_CHECKING:
-    from scheduling.engine.fleet import Fleet
+    from scheduling.engine.placement.nodes import Nodes
 
 Buckets = dict[int, list[int]]
 
@@ -28,24 +29,25 @@ class Space:
     ``changed`` are the nodes that have been changed, in order, for those who keep figures of their own.
     """
 
-    def __init__(self, fleet: Fleet, rooms: list[NodeFree]) -> None:
-        self.fleet = fleet
+    def __init__(self, nodes: Nodes, rooms: list[NodeFree], arrays: NodeArrays | None = None) -> None:
+        self.nodes = nodes
+        self.arrays = NodeArrays(nodes) if arrays is None else arrays
         self.rooms = rooms
         self._own: set[int] | None = None
         """The nodes whose rooms are no other space's, once some are."""
-        self._whole: list[Buckets] = [{} for _ in fleet.kinds]
-        self._partly: list[Buckets] = [{} for _ in fleet.kinds]
+        self._whole: list[Buckets] = [{} for _ in nodes.classes]
+        self._partly: list[Buckets] = [{} for _ in nodes.classes]
         self._indexed = 0
         self.changed: list[int] = []
         self._grid: Grid | None = None
         self._outlooks: dict[PodRequest, Outlook] = {}
-        self._standing: list[tuple[int, frozenset[int]]] = [(0, frozenset())] * len(fleet.nodes)
+        self._standing: list[tuple[int, frozenset[int]]] = [(0, frozenset())] * len(nodes.rows)
         for rank in range(len(rooms)):
             self._index(rank)
 
     def copy(self) -> Space:
         """A space that can be changed without changing this one."""
-        twin = Space(self.fleet, [])
+        twin = Space(self.nodes, [], self.arrays)
         twin.rooms = list(self.rooms)
         self._own, twin._own = set(), set()
         twin._whole = [{count: list(ranks) for count, ranks in found.items()} for found in self.whole]
@@ -70,7 +72,7 @@ class Space:
     @property
     def grid(self) -> Grid:
         """The rooms as arrays; to be refreshed before use."""
-        if self._grid is None or self._grid.pool is not self.fleet.pool:
+        if self._grid is None or self._grid.pool is not self.nodes.pool:
             self._grid = Grid(self)
             self._outlooks.clear()
         return self._grid
@@ -87,7 +89,7 @@ class Space:
 
     def fragmentation(self) -> float:
         """The part (0 to 1) of what is free on nodes that take new pods that typical requests could not use."""
-        return self.grid.refresh().fragmentation() if self.fleet.typical else 0.0
+        return self.grid.refresh().fragmentation() if self.arrays.typical else 0.0
 
     def change(self, rank: int, picks: Picks, cpu: int, memory: int, sign: int) -> None:
         """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""
@@ -107,7 +109,7 @@ class Space:
 
     def _index(self, rank: int) -> None:
         """Put a node where its room says it belongs, among all nodes of its kinds."""
-        kinds = self.fleet.kinds_of[rank]
+        kinds = self.nodes.classes_of[rank]
         if not kinds:
             return
         gpu = self.rooms[rank].gpu

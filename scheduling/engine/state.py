@@ -8,12 +8,12 @@ from weakref import ref
 
 from scheduling.engine.books import Books
 from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.fleets import Fleets
 from scheduling.engine.intake import Candidacies, Entries, Intake, Out
 from scheduling.engine.lines import Rows
 from scheduling.engine.model.changes import Changes, check
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
 from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Status, Topology, Workload
+from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.tree import Tree
@@ -247,8 +247,8 @@ class State:
         self._first_asks = len(self.asks)
 
     def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:
-        fleets = Fleets(pool, nodes, sorted(self._keys), topological=self._topological)
-        return Books(fleets, self._paths, self.asks, placed)
+        pool_nodes = PoolNodes(pool, nodes, sorted(self._keys), topological=self._topological)
+        return Books(pool_nodes, self._paths, self.asks, placed)
 
 
 def _selects_by(workloads: Iterable[Workload]) -> set[str]:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.court import Court, Plea
-from scheduling.engine.fleet import Domain
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.rooms import Rooms, filled
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
@@ -254,12 +254,12 @@ class Sweep:
 
 def _ground(court: Court, plea: Plea, places: Sequence[Domain]) -> Ground:
     """The nodes of the places that are not closed, as they are left when all who stop are gone."""
-    fleet, grid = court.ledger.fleet, court.ledger.later.grid.refresh()
+    nodes, grid = court.ledger.nodes, court.ledger.later.grid.refresh()
     ranks: list[int] = []
     kinds = [(number, usable) for number, place in enumerate(places) for usable in place.usable]
     counts = []
     for number, usable in kinds:
-        open_ = [rank for rank in fleet.members_in(places[number], usable) if rank not in plea.closed]
+        open_ = [rank for rank in nodes.members_in(places[number], usable) if rank not in plea.closed]
         counts.append(len(open_))
         ranks.extend(open_)
     costs = filled([usable.costs for _, usable in kinds], grid.shapes.width)

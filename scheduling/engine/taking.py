@@ -83,7 +83,7 @@ class Taking:
         cycle = self._cycle
         moved = {branch for leaf in self._moved for branch in cycle.tree.paths[leaf]}
         self._moved.clear()
-        capacity = cycle.fleet.capacity_milli
+        capacity = cycle.nodes.capacity_milli
         divide_again(cycle.accounts, cycle.demand, capacity, cycle.books.next_entitled, moved)
 
     def _plea(self, candidate: Candidate, closed: frozenset[int]) -> Plea:
@@ -128,7 +128,7 @@ class Taking:
     def _place_freed(self, candidate: Candidate) -> tuple[PodPlacement, ...]:
         """Place a newcomer whose victims have left: outside what is kept for the head, if possible."""
         ledger, head = self._cycle.ledger, self._cycle.gate.head
-        domains = self._cycle.fleet.domains(candidate.ask)
+        domains = self._cycle.nodes.domains(candidate.ask)
         indexes = range(candidate.pods)
         kept = head.kept if head is not None else Kept(None, {})
         ask = candidate.ask

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heapreplace
 from typing import NamedTuple
 
-from scheduling.engine.fleet import Domain, Fleet, Where
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import Node
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, Picks
+from scheduling.engine.placement.nodes import Nodes, Where
 from scheduling.engine.placement.pod_request import PodRequest
 
 
@@ -169,14 +170,14 @@ class Timeline:
 
     def __init__(
         self,
-        fleet: Fleet,
+        nodes: Nodes,
         rooms: Sequence[NodeFree],
         now: int,
         ends: Mapping[int, Sequence[End]],
         *,
         without_elastic: bool,
     ) -> None:
-        self._fleet = fleet
+        self._nodes = nodes
         self._rooms = rooms
         self._now = now
         self._ends = ends
@@ -201,7 +202,7 @@ class Timeline:
 
     def only(self, rank: int, room: NodeFree, now: int) -> None:
         """Nothing of a node comes free for others but this."""
-        self._machines[rank] = _Machine(self._fleet.nodes[rank], room, now)
+        self._machines[rank] = _Machine(self._nodes.rows[rank], room, now)
         self._changed(rank)
 
     def _changed(self, rank: int) -> None:
@@ -213,7 +214,7 @@ class Timeline:
         """A node, made when it is first looked at closely."""
         machine = self._machines.get(rank)
         if machine is None:
-            machine = _Machine(self._fleet.nodes[rank], self._rooms[rank], self._now)
+            machine = _Machine(self._nodes.rows[rank], self._rooms[rank], self._now)
             self._machines[rank] = machine
             for end in self._ends.get(rank, ()):
                 at = self._end(end)
@@ -228,7 +229,7 @@ class Timeline:
         if nobody can tell."""
         if pods == 1 and among is None:
             return self._first(ask)
-        levels = self._fleet.domains(ask)
+        levels = self._nodes.domains(ask)
         best: tuple[int, list[int]] | None = None
         for domain in levels[-1] if levels else ():
             found = self._together(ask, pods, domain, among, best[0] if best else UNLIMITED)
@@ -256,8 +257,8 @@ class Timeline:
 
     def _where(self, ask: PodRequest) -> Where:
         """The nodes that an ask allows."""
-        levels = self._fleet.domains(ask)
-        return self._fleet.where(levels[-1]) if levels else {}
+        levels = self._nodes.domains(ask)
+        return self._nodes.where(levels[-1]) if levels else {}
 
     def _first(self, ask: PodRequest) -> tuple[int, list[int]] | None:
         """That of one pod. The nodes of an ask are kept as a heap, by a time that is not too late: the first whose
@@ -290,7 +291,7 @@ class Timeline:
     ) -> tuple[int, list[int]] | None:
         """That of several pods in one domain: each where it fits soonest, at equal times on the first node by id;
         ``None`` too if that is after the latest."""
-        costs = {rank: each for rank, each in self._fleet.ranks(domain) if among is None or rank in among}
+        costs = {rank: each for rank, each in self._nodes.ranks(domain) if among is None or rank in among}
         chosen: list[tuple[int, int]] = []
         for bound, rank in self._by_bound(ask, costs):
             if bound > latest or (len(chosen) == pods and bound > chosen[-1][0]):

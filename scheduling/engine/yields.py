@@ -151,7 +151,7 @@ class Yields:
         self._roster = roster
         self._tree = rights.accounts.tree
         self.group = group
-        self.kind_of = ledger.fleet.kind_of
+        self.kind_of = ledger.nodes.class_of
         self.heirs: list[Heir] = []
         self._among = None if among is None else frozenset(among)
         self._by = dict(group.fair)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from scheduling.engine.model.snapshot import Labels, Node, Slicing, Taint
+from scheduling.engine.model.snapshot import Labels, Node, Sharing, Slicing, Taint
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 
 
@@ -108,9 +109,125 @@ class NodeClass(NamedTuple):
 class Usable:
     """What a request may use of a node class: milli-GPUs per device position, 0 where it cannot use the device.
 
-    ``uniform``: all devices cost the same and none is a slice, so that the class's index answers for them.
+    ``number`` is that of the class. ``uniform``: all devices cost the same and none is a slice, so that the class's
+    index answers for them.
     """
 
-    kind: int
+    number: int
     costs: tuple[int, ...]
     uniform: bool
+
+
+def class_of(node: Node, labels: Collection[str], sharing: Sharing) -> NodeClass:
+    """The class of a node in a pool with this sharing, among classes that only these labels tell apart."""
+    parts = sharing is not Sharing.NONE
+    taints = node.taints
+    return NodeClass(
+        node.cluster,
+        tuple([label for label in node.labels if label[0] in labels]) if labels else (),
+        tuple(sorted(taints, key=lambda taint: (taint.key, taint.value, taint.effect))) if taints else (),
+        node.partition,
+        parts,
+        node.sharing and parts,
+        tuple(
+            [
+                DeviceProfile(device.gpu_type, device.memory_mib, device.slicing, device.share_milli)
+                for device in node.devices
+            ]
+        ),
+        tuple([each.shared_by for each in node.devices]) if is_shared(node) else (),
+    )
+
+
+def is_shared(node: Node) -> bool:
+    """Whether parts of one of the node's devices are open to some workloads only."""
+    return any(device.shared_by is not None for device in node.devices)
+
+
+class NodeClasses:
+    """The classes of a pool's nodes, by number, and what requests may use of them.
+
+    Classes are told apart by the ``selected`` labels. Where the pool's ``topology`` is given, each class is divided
+    once more, by these labels: ``of_node`` has the number of each node's class and, where that is divided, of its part;
+    nothing for nodes that are not counted.
+    """
+
+    def __init__(self, sharing: Sharing, selected: Collection[str], topology: Collection[str] = ()) -> None:
+        self.classes: list[NodeClass] = []
+        self.members: list[list[int]] = []
+        self.of_node: list[tuple[int, ...]] = []
+        self._sharing = sharing
+        self._selected = frozenset(selected)
+        self._labels = self._selected | {*topology}
+        self._numbers: dict[tuple[bool, NodeClass], int] = {}
+        self._known: dict[NodeClass, tuple[int, ...]] = {}
+        self._undivided: list[int] = []
+        self._part_of: dict[int, int] = {}
+        self._usable: dict[tuple[PodRequest, bool, bool], tuple[Usable, ...]] = {}
+
+    def add(self, node: Node, *, counts: bool) -> tuple[int, ...]:
+        """Add the next node by rank; returns the numbers of its classes, none unless it ``counts``."""
+        numbers: tuple[int, ...] = ()
+        if counts:
+            finest = class_of(node, self._labels, self._sharing)
+            numbers = self._known.get(finest, ())
+            if not numbers:
+                numbers = self._known[finest] = self._numbered(finest)
+            for number in numbers:
+                self.members[number].append(len(self.of_node))
+        self.of_node.append(numbers)
+        return numbers
+
+    def _numbered(self, finest: NodeClass) -> tuple[int, ...]:
+        """The number of a class without the labels of the topology and, where these divide it, of the part."""
+        labels = tuple([label for label in finest.labels if label[0] in self._selected])
+        number = self._number(finest._replace(labels=labels))
+        return (number,) if self._labels == self._selected else (number, self._number(finest, part_of=number))
+
+    def _number(self, node_class: NodeClass, part_of: int | None = None) -> int:
+        """The number of a class, a new one if it has none yet."""
+        number = self._numbers.setdefault((part_of is not None, node_class), len(self.classes))
+        if number == len(self.classes):
+            self.classes.append(node_class)
+            self.members.append([])
+            if part_of is None:
+                self._undivided.append(number)
+            else:
+                self._part_of[number] = part_of
+        return number
+
+    def undivided(self) -> list[NodeClass]:
+        """The classes, not divided by the topology."""
+        return [self.classes[number] for number in self._undivided]
+
+    def usable(
+        self, request: PodRequest, *, divided: bool = False, closed_too: bool = False
+    ) -> tuple[Usable, ...]:
+        """What the request may use of each class that admits it, or of the parts of classes (``divided``).
+
+        ``closed_too``: also devices that are closed to it as long as others share them.
+        """
+        found = self._usable.get((request, divided, closed_too))
+        if found is None:
+            if divided and self._part_of:
+                whole = {each.number: each for each in self.usable(request)}
+                parts = [(part, whole[number]) for part, number in self._part_of.items() if number in whole]
+                found = tuple([Usable(part, each.costs, each.uniform) for part, each in parts])
+            else:
+                each_class = [
+                    self._usable_of(number, request, closed_too=closed_too) for number in self._undivided
+                ]
+                found = tuple([each for each in each_class if each is not None])
+            self._usable[request, divided, closed_too] = found
+        return found
+
+    def _usable_of(self, number: int, request: PodRequest, *, closed_too: bool) -> Usable | None:
+        """What the request may use of one class; ``None`` if that is nothing."""
+        node_class = self.classes[number]
+        if not node_class.admits(request):
+            return None
+        costs = node_class.costs(request)
+        costs = node_class.of_one_sort(request, costs if closed_too else node_class.open_to(request, costs))
+        if not (any(costs) or request.bare):
+            return None
+        return Usable(number, costs, uniform=len(set(costs)) == 1 and not node_class.has_slices)

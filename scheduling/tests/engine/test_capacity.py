@@ -7,8 +7,8 @@ import random
 import pytest
 
 from scheduling.engine.capacity import MANY_NODES, Tally
-from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.tests.engine.build import node, pool, waiting
 
@@ -17,12 +17,12 @@ NODES = [node(f"n{at:03d}", 4, cpu_milli=16000, cluster=f"c{at % 3}") for at in 
 
 @pytest.mark.parametrize("changes", [3, 3 * MANY_NODES])
 def test_a_tally_that_is_refreshed_is_the_one_made_anew(changes: int) -> None:
-    ledger, chance = Ledger(Fleet(pool(), NODES, ()), ()), random.Random(changes)
+    ledger, chance = Ledger(Nodes(pool(), NODES, ()), ()), random.Random(changes)
     looked, taker = (
         PodRequest.of(waiting("w", "a", 2, pods=2, cpu_milli=5000)),
         PodRequest.of(waiting("t", "a", 0.5)),
     )
-    level = ledger.fleet.domains(looked)[-1]
+    level = ledger.nodes.domains(looked)[-1]
     tally = Tally.of_level(ledger, looked, level)
     for _ in range(5):
         before = list(tally.totals)

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.engine import GPU_MILLI, Node, Placement, Pool, Slicing, TypicalRequest
-from scheduling.engine.fleet import Fleet
 from scheduling.engine.fragmentation import Typical
 from scheduling.engine.model.quantities import memory_share
+from scheduling.engine.node_arrays import NodeArrays
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting
 
 A = [team("a")]
@@ -33,9 +34,9 @@ def lost(
     nodes: list[Node], gpu: list[list[int]], cpu: int, memory: int, *requests: TypicalRequest
 ) -> list[float]:
     """F of the nodes, in milli-GPUs."""
-    fleet = Fleet(often(*requests), nodes, ())
-    typical, count, left = fleet.typical, len(nodes), np.array(gpu).T
-    usable = typical.usable(np.array(fleet.kind_of), left)
+    fleet = Nodes(often(*requests), nodes, ())
+    typical, count, left = NodeArrays(fleet).typical, len(nodes), np.array(gpu).T
+    usable = typical.usable(np.array(fleet.class_of), left)
     found = typical.fragments(left.sum(0), usable, np.full(count, cpu), np.full(count, memory))
     return [value / typical.total for value in found]
 
@@ -92,16 +93,15 @@ def test_it_is_what_the_definition_says(
     recent: list[TypicalRequest], left: list[tuple[list[int], int]]
 ) -> None:
     nodes = [node(f"n{at}", 4) for at in range(len(left))]
-    fleet = Fleet(often(*recent), nodes, ())
+    fleet = Nodes(often(*recent), nodes, ())
     free = np.array([gpu for gpu, _ in left]).T
-    usable = fleet.typical.usable(np.array(fleet.kind_of), free)
-    found = fleet.typical.fragments(
-        free.sum(0), usable, np.array([cpu for _, cpu in left]), np.full(len(left), 64)
-    )
+    typical = NodeArrays(fleet).typical
+    usable = typical.usable(np.array(fleet.class_of), free)
+    found = typical.fragments(free.sum(0), usable, np.array([cpu for _, cpu in left]), np.full(len(left), 64))
     total = sum(each.weight for each in recent)
     for value, (gpu, cpu) in zip(found, left, strict=True):
         by_definition = sum(each.weight / total * _unusable(gpu, cpu, each) for each in recent)
-        assert value / fleet.typical.total == pytest.approx(by_definition, rel=1e-4, abs=0.1)
+        assert value / typical.total == pytest.approx(by_definition, rel=1e-4, abs=0.1)
 
 
 def _unusable(gpu: list[int], cpu: int, each: TypicalRequest) -> int:

@@ -135,7 +135,7 @@ def test_who_is_known_to_find_nobody_finds_nobody_at_another_look(monkeypatch: p
         party = Party("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
         if fresh.any_at_once(party):
             ledger = prospects._ledger
-            tally = Tally.of_level(ledger, ask, ledger.fleet.domains(ask)[-1])
+            tally = Tally.of_level(ledger, ask, ledger.nodes.domains(ask)[-1])
             assert not fresh.might_take(party, ask, pods, lambda _: tally, closed)
             known["no place"] += 1
         else:

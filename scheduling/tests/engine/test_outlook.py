@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Device, Memory, Node, Placement, Pool, Request, Share, Slicing, TypicalRequest
-from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.outlook import NOWHERE
 from scheduling.engine.place import might_hold
 from scheduling.engine.placement.free import NodeFree, pods_in
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.space import Space
 from scheduling.tests.engine.build import node, pool, waiting
@@ -55,7 +55,7 @@ def ask(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> PodReque
 
 
 def made(policy: Pool, nodes: list[Node] = NODES) -> Ledger:
-    return Ledger(Fleet(policy, nodes, ()), ())
+    return Ledger(Nodes(policy, nodes, ()), ())
 
 
 policies = st.sampled_from([replace(pool(), recent=RECENT), pool(), pool(placement=Placement.SPREAD)])
@@ -80,7 +80,7 @@ def test_it_follows_every_change_and_is_the_one_made_anew(
             held.append((each, placed))
         if held and chance.random() < 0.4:
             ledger.undo(*held.pop(chance.randrange(len(held))))
-        fresh = Space(ledger.fleet, [room.copy() for room in ledger.now.rooms])
+        fresh = Space(ledger.nodes, [room.copy() for room in ledger.now.rooms])
         for request in REQUESTS:
             kept, anew = ledger.now.outlook(ask(request, 3000)), fresh.outlook(ask(request, 3000))
             assert np.array_equal(kept.keys, anew.keys)
@@ -97,13 +97,13 @@ def test_a_copy_is_a_space_of_its_own(
     for each in before:
         ledger.place(each, (0,))
         ledger.now.outlook(looked)
-    twin = Ledger(ledger.fleet, ())
+    twin = Ledger(ledger.nodes, ())
     twin.now = twin.later = ledger.now.copy()
     kept = [room.copy() for room in ledger.now.rooms]
     for each in after:
         twin.place(each, (0,))
     for space, rooms in [(ledger.now, kept), (twin.now, [room.copy() for room in twin.now.rooms])]:
-        anew = Space(ledger.fleet, rooms)
+        anew = Space(ledger.nodes, rooms)
         assert (space.rooms, space.whole, space.partly) == (rooms, anew.whole, anew.partly)
         assert np.array_equal(space.outlook(looked).keys, anew.outlook(looked).keys)
         assert space.fragmentation() == anew.fragmentation()
@@ -122,7 +122,7 @@ def crowded(policy: Pool, chance: random.Random) -> Space:
         )
         for each in nodes
     ]
-    return Space(Fleet(policy, nodes, ()), rooms)
+    return Space(Nodes(policy, nodes, ()), rooms)
 
 
 @given(policies, asks, st.integers())
@@ -137,7 +137,7 @@ def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
         assert len(outlook.keys) == len(space.rooms)
         picks = [(at, left - chance.choice((-250, 0, 500, 1000))) for at, left in enumerate(room.gpu)]
         space.change(rank, picks, chance.randrange(-2000, 4000, 500), chance.randrange(-32, 64, 16), -1)
-    anew = Space(space.fleet, [room.copy() for room in space.rooms])
+    anew = Space(space.nodes, [room.copy() for room in space.rooms])
     assert np.array_equal(outlook.keys, anew.outlook(looked).keys)
 
 
@@ -150,7 +150,7 @@ def test_where_no_node_might_hold_a_pod_none_does(looked: PodRequest, seed: int)
     chance = random.Random(seed)
     rank = chance.randrange(len(space.rooms))
     space.change(rank, chance.choice([[(0, 250)], [(0, 500), (1, 1000)]]), 0, 0, 1)
-    assert might_hold(space, looked) or not space.fleet.holds(looked, rank, space.rooms[rank])
+    assert might_hold(space, looked) or not space.nodes.holds(looked, rank, space.rooms[rank])
 
 
 def test_shapes_of_the_past_are_forgotten() -> None:
@@ -161,7 +161,7 @@ def test_shapes_of_the_past_are_forgotten() -> None:
     for milli in range(10, 600, 10):
         placed = ledger.place(ask(Share(milli)), (0,))
         assert placed is not None
-        fresh = Space(ledger.fleet, [room.copy() for room in space.rooms])
+        fresh = Space(ledger.nodes, [room.copy() for room in space.rooms])
         assert np.array_equal(space.outlook(looked).pods, fresh.outlook(looked).pods)
         assert np.array_equal(space.outlook(looked).keys, fresh.outlook(looked).keys)
         assert len(space.grid.shapes) <= 13
@@ -178,7 +178,7 @@ def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: 
     ledger = made(pool())
     for each in wanted:
         ledger.place(each, (0,))
-    outlook, fleet = ledger.now.outlook(looked), ledger.fleet
+    outlook, fleet = ledger.now.outlook(looked), ledger.nodes
     for rank, room in enumerate(ledger.now.rooms):
         costs = fleet.costs_on(looked, rank)
         assert outlook.pods[rank] == (0 if costs is None else pods_in(room, costs, looked))
@@ -188,8 +188,8 @@ def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: 
 def test_when_the_pool_is_another_one_all_is_worked_out_anew() -> None:
     ledger, looked = made(pool()), ask(Share(500))
     without = ledger.now.outlook(looked).keys.copy()
-    ledger.fleet.pool = replace(pool(), recent=RECENT)
-    fresh = made(ledger.fleet.pool).now
+    ledger.nodes.pool = replace(pool(), recent=RECENT)
+    fresh = made(ledger.nodes.pool).now
     assert np.array_equal(ledger.now.outlook(looked).keys, fresh.outlook(looked).keys)
     assert not np.array_equal(ledger.now.outlook(looked).keys, without)
 

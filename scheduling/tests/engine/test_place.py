@@ -20,10 +20,11 @@ from scheduling.engine import (
     Toleration,
     Topology,
 )
-from scheduling.engine.fleet import Domain, Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.place import by_tightness
+from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
@@ -199,7 +200,7 @@ def looked_for(ledger: Ledger, ask: PodRequest, pods: int, level: tuple[Domain, 
     """The domains that hold so many pods: by what is free, then the fewest nodes, then as they come."""
     found = []
     for number, domain in enumerate(level):
-        rooms = [(ledger.now.rooms[rank], costs) for rank, costs in ledger.fleet.ranks(domain)]
+        rooms = [(ledger.now.rooms[rank], costs) for rank, costs in ledger.nodes.ranks(domain)]
         held = sorted((pods_in(room, costs, ask) for room, costs in rooms), reverse=True)
         if sum(held) >= pods:
             nodes = next(count for count in range(len(held) + 1) if sum(held[:count]) >= pods)
@@ -224,7 +225,7 @@ def test_the_domains_that_hold_so_many_pods_are_those_found_by_looking_at_each(
     nodes: list[tuple[Node, int]], required: str, gpus: float
 ) -> None:
     ask = PodRequest.of(waiting("w", "a", gpus, pods=2, topology=Topology(required=required)))
-    fleet = Fleet(pool(topology=["rack"]), [each for each, _ in nodes], (), topological=True)
+    fleet = Nodes(pool(topology=["rack"]), [each for each, _ in nodes], (), topological=True)
     busy = [
         placed(f"{each.id}:{at}", "a", on=f"{each.id}:{at}") for each, used in nodes for at in range(used)
     ]

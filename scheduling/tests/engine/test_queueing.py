@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from scheduling.engine import ElasticPreemption, Plan, Queueing, Status, Workload
 from scheduling.engine.capacity import Tally
-from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.placement.free import pods_in
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queueing import reserve_start
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, started, team, waiting, waits
@@ -158,8 +158,8 @@ def held_after(
             rank, picks = ledger.spot(pod) or (0, ())
             rooms[rank].change(picks, 0, 0, 1)
     return {
-        domain.key: {rank: pods_in(rooms[rank], costs, ask) for rank, costs in ledger.fleet.ranks(domain)}
-        for domain in ledger.fleet.domains(ask)[-1]
+        domain.key: {rank: pods_in(rooms[rank], costs, ask) for rank, costs in ledger.nodes.ranks(domain)}
+        for domain in ledger.nodes.domains(ask)[-1]
     }
 
 
@@ -175,7 +175,7 @@ def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
     nodes = [node(f"n{at}", 2, cluster="east" if at < 2 else "west") for at in range(4)]
     rows = [(end, placed(f"w{at}", "a", on=f"n{at // 2}:{at % 2}")) for at, end in enumerate(ends) if end]
     rows.sort(key=lambda row: (row[0], row[1].id))
-    fleet, ask = Fleet(pool(), nodes, ()), PodRequest.of(waiting("head", "a", gpus, pods=pods))
+    fleet, ask = Nodes(pool(), nodes, ()), PodRequest.of(waiting("head", "a", gpus, pods=pods))
     ledger = Ledger(fleet, [row for _, row in rows])
     tally = Tally.of_level(ledger, ask, fleet.domains(ask)[-1])
     leaving = [(end, row, row.placements) for end, row in rows]

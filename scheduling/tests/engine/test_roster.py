@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scheduling.engine import PLACED, Share, Snapshot, Status, Workload
 from scheduling.engine.bounds import Bounds
 from scheduling.engine.capacity import Tally
-from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.roster import Roster
@@ -32,12 +32,12 @@ class Searching:
         pool = world.pools[0]
         self.rows = [row for row in world.workloads if row.status is not Status.PENDING]
         nodes = [node for node in world.nodes if node.pool == pool.id]
-        self.ledger = Ledger(Fleet(pool, nodes, ["rack"]), self.rows)
+        self.ledger = Ledger(Nodes(pool, nodes, ["rack"]), self.rows)
         self.clock = Clock(NOW)
         self.standings = [self.standing(row) for row in self.rows if row.status in PLACED]
         self.roster = Roster(self.ledger, tree, {each.workload.id: each for each in self.standings})
         self.bounds = Bounds(self.ledger, self.roster)
-        self.tallies = [Tally(self.ledger, ask, self.ledger.fleet.domains(ask)[-1]) for ask in (WHOLE, HALF)]
+        self.tallies = [Tally(self.ledger, ask, self.ledger.nodes.domains(ask)[-1]) for ask in (WHOLE, HALF)]
 
     def standing(self, row: Workload) -> Standing:
         return Standing(row, self.tree.leaf_of[row.team], row.placements, self.clock)
@@ -54,7 +54,7 @@ class Searching:
                 for cell in sorted(self.roster.cells(leaf))
             ],
             [self.roster.milli(leaf, 50) for leaf in leaves],
-            [each.tolist() for each in self.roster.holdings.by_node(len(self.ledger.fleet.nodes), 4)],
+            [each.tolist() for each in self.roster.holdings.by_node(len(self.ledger.nodes.rows), 4)],
             self.held(),
             [
                 (tier, leaf, [unit.key for unit in units])

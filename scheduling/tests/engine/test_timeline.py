@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Topology
-from scheduling.engine.fleet import Fleet
 from scheduling.engine.ledger import Ledger
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.timeline import End, Timeline
 from scheduling.tests.engine.build import MINUTE, NOW, node, pool, waiting
@@ -24,7 +24,7 @@ nodes = st.lists(
 def test_a_gang_is_told_of_the_domain_where_it_fits_first(ends: list[list[int | None]], pods: int) -> None:
     """Of equal ones it is that of the first nodes, which need not be in the first rack."""
     rows = [node(f"n{rank}", 2, labels={"rack": f"r{(NODES - rank) % RACKS}"}) for rank in range(NODES)]
-    fleet = Fleet(pool(topology=["rack"]), rows, (), topological=True)
+    fleet = Nodes(pool(topology=["rack"]), rows, (), topological=True)
     ledger, held = Ledger(fleet, ()), {}
     for rank, times in enumerate(ends):
         ledger.later.change(rank, [(0, 1000), (1, 1000)], 0, 0, -1)
@@ -38,7 +38,7 @@ def test_a_gang_is_told_of_the_domain_where_it_fits_first(ends: list[list[int | 
 def test_at_equal_times_a_gang_is_told_of_the_first_nodes() -> None:
     """Two pods of a GPU fit on n2 after 5 minutes, and on n0 or on n1 after 10, where half a GPU is free before."""
     gang = PodRequest.of(waiting("gang", "a", pods=2))
-    fleet = Fleet(pool(), [node(f"n{rank}", 1) for rank in range(3)], (), topological=False)
+    fleet = Nodes(pool(), [node(f"n{rank}", 1) for rank in range(3)], (), topological=False)
     ledger = Ledger(fleet, ())
     ends = {0: [(10, 1000)], 1: [(1, 500), (10, 500)], 2: [(5, 1000)]}
     held: dict[int, list[End]] = {}
