@@ -47,7 +47,7 @@ class Request:
     memory_mib: int
     gpu_types: tuple[str, ...]
 
-    def ask(self) -> PodRequest:
+    def request(self) -> PodRequest:
         """Return it as the engine takes it."""
         workload = Workload("pod", "pod", "team", Share(self.milli), gpu_types=self.gpu_types)
         return PodRequest.of(replace(workload, cpu_milli=self.cpu_milli, memory_mib=self.memory_mib))
@@ -108,16 +108,16 @@ def fill(nodes: Sequence[Node], requests: Sequence[Request], seed: int, window: 
     pool = Pool("pool", "pool", recent=() if window is not None else typical(requests))
     fleet = Nodes(pool, nodes, ())
     ledger = Ledger(fleet, ())
-    asks: dict[Request, PodRequest] = {}
+    pod_requests: dict[Request, PodRequest] = {}
     goal = OVERLOAD * fleet.capacity_milli
     allocated, seen, seconds = 0, list[Request](), list[float]()
     for request in arrivals(requests, goal, seed):
         if window and seen and len(seen) % RECOUNTED_EVERY == 0:
             fleet.pool = replace(pool, recent=typical(seen[-window:]))
         seen.append(request)
-        ask = asks.setdefault(request, request.ask())
+        pod_request = pod_requests.setdefault(request, request.request())
         began = time.perf_counter()
-        placed = ledger.place(ask, (0,))
+        placed = ledger.place(pod_request, (0,))
         seconds.append(time.perf_counter() - began)
         allocated += request.milli if placed else 0
     percent = 100 * allocated / fleet.capacity_milli

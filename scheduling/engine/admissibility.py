@@ -35,14 +35,14 @@ class Admissibility:
         of_pool: dict[str, list[Node]] = {}
         for node in nodes:
             of_pool.setdefault(node.pool, []).append(node)
-        asks, paths = PodRequests(), Paths(self._tree)
+        requests, paths = PodRequests(), Paths(self._tree)
         books = {}
         for pool in pools:
             pool_nodes = PoolNodes(
                 pool, of_pool.get(pool.id, NO_NODES), sorted(self._keys), topological=self._topological
             )
-            books[pool.id] = Books(pool_nodes, paths, asks, [])
-        self._intake = Intake(books, self._tree, asks)
+            books[pool.id] = Books(pool_nodes, paths, requests, [])
+        self._intake = Intake(books, self._tree, requests)
 
     def knows(self, workload: Workload) -> bool:
         """Whether its team is there, and nodes are indexed by what it chooses them by."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from scheduling.engine.bounds import Bounds
-from scheduling.engine.candidate import Candidate, Footprint
+from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.capacity import Tally
 from scheduling.engine.court import Court
 from scheduling.engine.kept_demand import KeptDemand, divide_again
@@ -52,7 +52,7 @@ class Books:
         self,
         pool_nodes: PoolNodes,
         paths: Paths,
-        asks: PodRequests,
+        requests: PodRequests,
         placed: Iterable[Workload],
     ) -> None:
         self.pool_nodes = pool_nodes
@@ -60,13 +60,15 @@ class Books:
         self.pool = nodes.pool
         self.paths = paths
         self.tree = tree = paths.tree
-        self.asks = asks
+        self.requests = requests
         self.clock = Clock(0)
         self.accounts = Accounts.of(tree, self.pool.id)
         self.charges = Charges(self.accounts)
         self.entitled = [0] * len(tree)
         self.next_entitled = [0] * len(tree)
-        self.rights = PreemptionPolicy(self.pool.policy, self.accounts, self.entitled, self.next_entitled)
+        self.preemption_policy = PreemptionPolicy(
+            self.pool.policy, self.accounts, self.entitled, self.next_entitled
+        )
         self.given = [0] * len(tree)
         self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
         figures = (self.accounts.usage.used, self.entitled, self.given)
@@ -150,13 +152,13 @@ class Books:
     def _want_more(self, standing: Standing) -> None:
         """Note that a workload wants the pods it has not grown."""
         workload = standing.workload
-        ask = self.asks.of(workload)
-        pod_milli = self.nodes.pod_milli(ask)
-        wanted = min(workload.pods, self.nodes.most_together(ask)) - len(standing.pods)
+        request = self.requests.of(workload)
+        pod_milli = self.nodes.pod_milli(request)
+        wanted = min(workload.pods, self.nodes.most_together(request)) - len(standing.pods)
         if pod_milli:
             limit = workload.time_limit_ms
-            footprint = Footprint(self.pool.id, ask, pod_milli, 1, max(0, wanted), limit)
-            entry = Candidate(workload, standing.leaf, footprint)
+            pool_request = PoolRequest(self.pool.id, request, pod_milli, 1, max(0, wanted), limit)
+            entry = Candidate(workload, standing.leaf, pool_request)
             self.growing[workload.id] = entry
             if wanted > 0:
                 self.demand.add(entry)
@@ -210,8 +212,10 @@ class Books:
             elastic = {id_: each for id_, each in self.standings.items() if not (each.reserved or each.fresh)}
             roster = Roster(self.ledger, self.tree, elastic if reserved else self._unprotected(elastic))
             bounds = Bounds(self.ledger, roster)
-            prospects = Prospects(self.ledger, self.rights, roster)
-            court = Court(self.ledger, self.charges, self.rights, roster, self._tallies, bounds, prospects)
+            prospects = Prospects(self.ledger, self.preemption_policy, roster)
+            court = Court(
+                self.ledger, self.charges, self.preemption_policy, roster, self._tallies, bounds, prospects
+            )
             self._courts[reserved] = court
         return court
 

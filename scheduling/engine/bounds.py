@@ -30,18 +30,18 @@ class Bounds:
 
     @property
     def changes(self) -> tuple[list[int], list[int]]:
-        """The nodes whose room has changed, and those where others lie than before, each in order."""
+        """The nodes on which more or less is free, and those where others lie than before, each in order."""
         return self._later.changed, self._roster.changed
 
     def by_cost(
-        self, ask: PodRequest, highest_victim: int | None, among: Iterable[int] | None = None
+        self, request: PodRequest, highest_victim: int | None, among: Iterable[int] | None = None
     ) -> Sequence[tuple[Bound, int]]:
         """The nodes (or those ``among`` some) with devices for a pod if all it may take went, the least bound first;
         whether the node lets it in does not count."""
-        sort = (highest_victim, ask.whole, None if ask.whole else ask.request, ask.gpu_types)
+        sort = (highest_victim, request.whole, None if request.whole else request.request, request.gpu_types)
         table = self._tables.get(sort)
         if table is None:
-            table = self._tables[sort] = _Table(self, ask, highest_victim)
+            table = self._tables[sort] = _Table(self, request, highest_victim)
         return table.refreshed() if among is None else table.refreshed_among(among)
 
     def of_devices(
@@ -49,7 +49,7 @@ class Bounds:
     ) -> list[Bound | None]:
         """What each device of a node costs at least, of which a pod takes so much; ``None`` for those that it could not
         use even if all went that may."""
-        free = self._later.rooms[rank].gpu
+        free = self._later.free[rank].gpu
         most = list(free)
         lying: list[list[Bound]] = [[] for _ in free]
         for pods in self._roster.on(rank):
@@ -66,11 +66,11 @@ class Bounds:
 class _Table:
     """The nodes by their bounds, for one sort of newcomers."""
 
-    def __init__(self, bounds: Bounds, ask: PodRequest, highest_victim: int | None) -> None:
+    def __init__(self, bounds: Bounds, request: PodRequest, highest_victim: int | None) -> None:
         self._bounds = bounds
-        self._ask = ask
+        self._request = request
         self._highest = highest_victim
-        self._costs = [kind.costs(ask) for kind in bounds.nodes.classes]
+        self._costs = [kind.costs(request) for kind in bounds.nodes.classes]
         self._of: dict[int, Bound | None] = {}
         self._sorted: list[tuple[Bound, int]] | None = None
         self._seen = tuple(len(changes) for changes in bounds.changes)
@@ -97,12 +97,12 @@ class _Table:
                 yield bound, rank
 
     def _refresh(self) -> None:
-        rooms, rows = self._bounds.changes
-        if self._seen != (len(rooms), len(rows)):
-            for rank in {*rooms[self._seen[0] :], *rows[self._seen[1] :]}:
+        free, rows = self._bounds.changes
+        if self._seen != (len(free), len(rows)):
+            for rank in {*free[self._seen[0] :], *rows[self._seen[1] :]}:
                 if rank in self._of:
                     self._renew(rank)
-            self._seen = (len(rooms), len(rows))
+            self._seen = (len(free), len(rows))
 
     def _renew(self, rank: int) -> None:
         bound, before = self._bound(rank), self._of[rank]
@@ -123,7 +123,7 @@ class _Table:
             return None
         devices = self._bounds.of_devices(rank, self._costs[kind], self._may_go)
         found = sorted([bound for bound in devices if bound is not None])
-        needed = max(self._ask.whole, 1)
+        needed = max(self._request.whole, 1)
         if len(found) < needed:
             return None
         return (found[needed - 1][0], sum(sorted([lost for _, lost in found])[:needed]))

@@ -8,17 +8,17 @@ from enum import IntEnum, auto
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, PodPlacement, Workload
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.policy import Party
+from scheduling.engine.preemption.policy import Claim
 from scheduling.engine.quota.charging import Ceiling
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
 Kind = tuple[PodRequest, int, int | None]
-"""What candidates have in common whom the same thing keeps from a place: the ask, the pods, the time limit."""
+"""What candidates have in common whom the same thing keeps from a place: the request, the pods, the time limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Footprint:
+class PoolRequest:
     """What a workload takes of one pool when its turn comes, and for how long: one object for many who ask alike.
 
     ``pod_milli`` is what a pod takes there at most; ``pods`` how many it needs (its minimum, or one to grow), in all
@@ -27,7 +27,7 @@ class Footprint:
     """
 
     pool: str
-    ask: PodRequest
+    request: PodRequest
     pod_milli: int
     pods: int
     wanted_pods: int
@@ -40,9 +40,9 @@ class Footprint:
     def __post_init__(self) -> None:
         object.__setattr__(self, "next_milli", self.pods * self.pod_milli)
         object.__setattr__(self, "wanted_milli", self.wanted_pods * self.pod_milli if self.counts else 0)
-        object.__setattr__(self, "kind", (self.ask, self.pods, self.time_limit_ms))
+        object.__setattr__(self, "kind", (self.request, self.pods, self.time_limit_ms))
 
-    def of_one_pod(self) -> Footprint:
+    def of_one_pod(self) -> PoolRequest:
         """That of one more pod."""
         return self if self.pods == 1 else replace(self, pods=1)
 
@@ -55,37 +55,37 @@ class Candidate:
     """
 
     __slots__ = (
-        "ask",
-        "footprint",
         "id",
         "key",
         "kind",
         "leaf",
         "next_milli",
         "pods",
+        "pool_request",
         "priority",
+        "request",
         "reserved",
         "several",
         "workload",
     )
 
-    def __init__(self, workload: Workload, leaf: int, footprint: Footprint) -> None:
+    def __init__(self, workload: Workload, leaf: int, pool_request: PoolRequest) -> None:
         self.workload = workload
         self.leaf = leaf
-        self.footprint = footprint
-        self.ask = footprint.ask
-        self.pods = footprint.pods
-        self.next_milli = footprint.next_milli
-        self.kind = footprint.kind
+        self.pool_request = pool_request
+        self.request = pool_request.request
+        self.pods = pool_request.pods
+        self.next_milli = pool_request.next_milli
+        self.kind = pool_request.kind
         self.several = False
         self.id = id_ = workload.id
         self.priority = priority = workload.priority
         self.reserved = priority >= RESERVED_PRIORITY
         self.key: OwnKey = (-priority, workload.submitted_at, id_)
 
-    def party(self) -> Party:
+    def claim(self) -> Claim:
         """It as a party to the rules of preemption."""
-        return Party(self.id, self.leaf, self.priority, self.reserved, self.next_milli)
+        return Claim(self.id, self.leaf, self.priority, self.reserved, self.next_milli)
 
 
 class Cause(IntEnum):

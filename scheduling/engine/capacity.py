@@ -20,7 +20,7 @@ MANY_NODES = 64
 
 
 class Tally:
-    """How many pods of an ask the nodes of some domains hold when all who stop are gone, and the domains as a whole.
+    """How many pods of a request the nodes of some domains hold when all who stop are gone, and the domains as a whole.
 
     It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile. ``risen`` is
     how many pods more its nodes have come to hold since it was made, by domain, never mind what they lost, and
@@ -28,7 +28,7 @@ class Tally:
     """
 
     def __init__(
-        self, ledger: Ledger, ask: PodRequest, domains: Sequence[Domain], *, whole_level: bool = False
+        self, ledger: Ledger, request: PodRequest, domains: Sequence[Domain], *, whole_level: bool = False
     ) -> None:
         self.domains = tuple(domains)
         self.where: Where = (
@@ -45,9 +45,9 @@ class Tally:
         self.risen = [0] * len(domains)
         self.rises = 0
         self._later = ledger.later
-        self._ask = ask
+        self._request = request
         self._seen = len(ledger.later.changed)
-        self._in_arrays = whole_level and len(self.where) >= MANY_NODES and not ask.bare
+        self._in_arrays = whole_level and len(self.where) >= MANY_NODES and not request.bare
         if self._in_arrays:
             self._count_all(tuple(domains))
         else:
@@ -55,13 +55,13 @@ class Tally:
                 self._count(rank)
 
     @classmethod
-    def of_level(cls, ledger: Ledger, ask: PodRequest, level: tuple[Domain, ...]) -> Tally:
+    def of_level(cls, ledger: Ledger, request: PodRequest, level: tuple[Domain, ...]) -> Tally:
         """That of a level of domains, on all devices of their nodes."""
-        return cls(ledger, ask, level, whole_level=True)
+        return cls(ledger, request, level, whole_level=True)
 
     def _count_all(self, level: tuple[Domain, ...]) -> None:
         """Count on all nodes at once."""
-        numbers, pods = self._later.arrays.numbers_in(level), self._later.outlook(self._ask).pods
+        numbers, pods = self._later.arrays.numbers_in(level), self._later.outlook(self._request).pods
         inside = np.flatnonzero((numbers >= 0) & (pods > 0))
         self.pods.update(dict(zip(inside.tolist(), pods[inside].tolist(), strict=True)))
         self.totals = np.bincount(numbers[inside], pods[inside], len(level)).astype(np.int64).tolist()
@@ -71,7 +71,9 @@ class Tally:
         """How many pods each node would hold if it ran nothing of ours."""
         nodes = self._later.nodes.rows
         rows = self.where.items()
-        return {rank: pods_in(free_when_empty(nodes[rank]), costs, self._ask) for rank, (_, costs) in rows}
+        return {
+            rank: pods_in(free_when_empty(nodes[rank]), costs, self._request) for rank, (_, costs) in rows
+        }
 
     def refresh(self) -> Tally:
         """Bring it up to date, and return it."""
@@ -87,14 +89,14 @@ class Tally:
 
     def _refresh_many(self) -> None:
         """Look at all nodes that may have changed at once, and count where one holds another number of pods."""
-        pods = self._later.outlook(self._ask).pods
+        pods = self._later.outlook(self._request).pods
         ranks = np.flatnonzero(self._later.grid.stamp > self._seen)
         for rank, count in zip(ranks.tolist(), pods[ranks].tolist(), strict=True):
             if count != self.pods[rank] and rank in self.where:
                 self._note(rank, count)
 
     def _count(self, rank: int) -> None:
-        self._note(rank, pods_in(self._later.rooms[rank], self.where[rank][1], self._ask))
+        self._note(rank, pods_in(self._later.free[rank], self.where[rank][1], self._request))
 
     def _note(self, rank: int, pods: int) -> None:
         """Take note of how many pods a node holds."""
@@ -110,20 +112,20 @@ class Tally:
 
 
 class Capacity:
-    """Whether one of a tally's domains holds so many pods, while victims come and go on copies of the rooms.
+    """Whether one of a tally's domains holds so many pods, while victims come and go on copies of what is free.
 
     Nodes that are ``closed`` do not count.
     """
 
     def __init__(
-        self, ledger: Ledger, ask: PodRequest, pods: int, tally: Tally, closed: frozenset[int]
+        self, ledger: Ledger, request: PodRequest, pods: int, tally: Tally, closed: frozenset[int]
     ) -> None:
-        self._later = ledger.later.rooms
-        self._ask = ask
+        self._later = ledger.later.free
+        self._request = request
         self._wanted = pods
         self._where: Where = tally.where
         self._closed = closed
-        self._rooms: dict[int, NodeFree] = {}
+        self._free: dict[int, NodeFree] = {}
         self._pods = tally.pods
         self._now: dict[int, int] = {}
         self._totals = list(tally.totals)
@@ -155,15 +157,15 @@ class Capacity:
         workload = unit.standing.workload
         for rank, picks in unit.spots:
             if rank in self._where and rank not in self._closed:
-                room = self._rooms.get(rank)
-                if room is None:
-                    room = self._rooms[rank] = self._later[rank].copy()
-                room.change(picks, workload.cpu_milli, workload.memory_mib, sign)
-                self._count(rank, room)
+                node_free = self._free.get(rank)
+                if node_free is None:
+                    node_free = self._free[rank] = self._later[rank].copy()
+                node_free.change(picks, workload.cpu_milli, workload.memory_mib, sign)
+                self._count(rank, node_free)
 
-    def _count(self, rank: int, room: NodeFree) -> None:
+    def _count(self, rank: int, node_free: NodeFree) -> None:
         number, costs = self._where[rank]
-        pods = pods_in(room, costs, self._ask)
+        pods = pods_in(node_free, costs, self._request)
         before = self._now.get(rank)
         more = pods - (self._pods[rank] if before is None else before)
         if more:

@@ -50,7 +50,7 @@ class PoolCycle:
         self.pool = books.pool
         self.nodes = books.nodes
         self.tree = books.tree
-        self.asks = books.asks
+        self.requests = books.requests
         self.now = now
         books.move_clock(now)
         self.accounts = books.accounts
@@ -60,7 +60,7 @@ class PoolCycle:
         self.ledger = books.ledger
         self.demand = books.demand
         self.entitled = books.entitled
-        self.rights = books.rights
+        self.preemption_policy = books.preemption_policy
         self.given = books.given
         self.ratio = books.ratio
         self.started: dict[str, Standing] = {}
@@ -77,7 +77,7 @@ class PoolCycle:
         self.other_ends: list[tuple[int, str]] | None = None
         """When those end who do not run yet or whose time is over, once somebody asked; not whom the cycle starts."""
         self._heads = self.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO
-        self.gate = Gate(self.pool.policy, self.ledger, self.rights, now, books.failed)
+        self.gate = Gate(self.pool.policy, self.ledger, self.preemption_policy, now, books.failed)
         self.waiting = Waiting(self.gate, self.ledger, books.limited)
         self._taking = Taking(self)
 
@@ -196,7 +196,7 @@ class PoolCycle:
         return (
             candidate.leaf,
             candidate.priority,
-            candidate.footprint,
+            candidate.pool_request,
             most is not None and not held_back and candidate.workload.preemptions_24h >= most,
             held_back,
         )
@@ -309,13 +309,13 @@ class PoolCycle:
         self.set_figures(self._before_growth if self._grown else after)
         for standing, pod in reversed(self._grown):
             standing.pods = tuple([each for each in standing.pods if each != pod])
-            self.ledger.undo(self.asks.of(standing.workload), [pod])
+            self.ledger.undo(self.requests.of(standing.workload), [pod])
             self.ledger.note_freed([pod])
             self.queue.touch(standing.leaf)
         yield
         for standing, pod in self._grown:
             standing.pods = (*standing.pods, pod)
-            self.ledger.hold(self.asks.of(standing.workload), [pod])
+            self.ledger.hold(self.requests.of(standing.workload), [pod])
         self.set_figures(after)
 
     def count(self, standing: Standing, milli: int) -> None:
@@ -360,9 +360,9 @@ class PoolCycle:
         """Whether a candidate might find victims as things stand; false only if he certainly finds none."""
         return self._taking.might_preempt(candidate)
 
-    def group_might_do(self, group: Group, ask: PodRequest, pods: int) -> bool:
+    def group_might_do(self, group: Group, request: PodRequest, pods: int) -> bool:
         """Whether a group of elastic ones might make room, if all of it went; false only if it certainly does not."""
-        return self.court(reserved=False).group_might_do(group, ask, pods)
+        return self.court(reserved=False).group_might_do(group, request, pods)
 
     def court(self, *, reserved: bool) -> Court:
         """What a search for reserved, or elastic, newcomers looks at, as of this cycle."""
@@ -380,7 +380,7 @@ class PoolCycle:
 
     def estimate(self, candidate: Candidate) -> Kept:
         """The start reservation the candidate would get. Whom it may preempt at any time is not in its way."""
-        alike = (candidate.ask, candidate.pods, candidate.reserved)
+        alike = (candidate.request, candidate.pods, candidate.reserved)
         kept = self._estimates.get(alike)
         if kept is None:
             kept = self._estimates[alike] = estimate(self, candidate)

@@ -46,11 +46,11 @@ def _turn(cycles: Cycles, entries: Entries) -> bool:
     candidate = _next_of_all(cycles, entries)
     if candidate is None:
         return False
-    if not candidate.several and cycles[candidate.footprint.pool].pass_by():
+    if not candidate.several and cycles[candidate.pool_request.pool].pass_by():
         return True
     candidacies = _everywhere(entries, candidate)
     for each in candidacies:
-        cycles[each.footprint.pool].queue.remove(each)
+        cycles[each.pool_request.pool].queue.remove(each)
     _consider(cycles, entries, candidacies)
     return True
 
@@ -108,7 +108,7 @@ def _next_of_all(cycles: Cycles, entries: Entries) -> Candidate | None:
         head = cycle.queue.peek()
         if head is not None:
             found = _everywhere(entries, head)
-            if len(found) == 1 or all(_is_head(cycles[each.footprint.pool], head) for each in found):
+            if len(found) == 1 or all(_is_head(cycles[each.pool_request.pool], head) for each in found):
                 return head
             heads.append(head)
     return min(heads, key=lambda head: (not head.reserved, head.key), default=None)
@@ -124,10 +124,10 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> Non
     wait."""
     blocked: dict[str, Blocked] = {}
     for candidate in candidacies:
-        found = cycles[candidate.footprint.pool].try_start(candidate)
+        found = cycles[candidate.pool_request.pool].try_start(candidate)
         if found is None:
             return
-        blocked[candidate.footprint.pool] = found
+        blocked[candidate.pool_request.pool] = found
     sets = {
         pool_id: victims
         for pool_id, each in blocked.items()
@@ -139,7 +139,7 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> Non
         cycle.start_with(blocked[pool_id].candidate, sets[pool_id])
         for started in cycle.offer_again(_elsewhere(cycles, entries, pool_id)):
             for other in entries.get(started, ()):
-                cycles[other.footprint.pool].withdraw(started)
+                cycles[other.pool_request.pool].withdraw(started)
         return
     pool_id, kept = _frees_first(cycles, blocked)
     cycles[pool_id].wait(blocked[pool_id], kept)
@@ -153,7 +153,7 @@ def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> list[Candidate
         if other != pool_id
         for id_ in cycle.waiting
         for each in entries.get(id_, ())
-        if each.footprint.pool == pool_id
+        if each.pool_request.pool == pool_id
     ]
 
 

@@ -23,11 +23,11 @@ def estimate(cycle: PoolCycle, candidate: Candidate) -> Kept:
         for each in (cycle.standings.values() if candidate.reserved else ())
         if not each.workload.reserved
     )
-    tally = cycle.court(reserved=candidate.reserved).tally(candidate.ask)
+    tally = cycle.court(reserved=candidate.reserved).tally(candidate.request)
     if tally is None:
         return Kept(None, {})
     ends = _ends(cycle, reserved_only=candidate.reserved)
-    return reserve_start(cycle.ledger, candidate.ask, candidate.pods, ends, yielding, tally=tally)
+    return reserve_start(cycle.ledger, candidate.request, candidate.pods, ends, yielding, tally=tally)
 
 
 def _ends(cycle: PoolCycle, *, reserved_only: bool) -> Iterator[End]:

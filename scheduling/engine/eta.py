@@ -72,16 +72,16 @@ class _Future:
         if admitted is None:
             return NO_ENDS
         timeline = self._timelines(candidate)[0]
-        found = timeline.when(candidate.ask, candidate.pods)
+        found = timeline.when(candidate.request, candidate.pods)
         if found is None:
             return self._unknown(blocked)
         at, ranks = max(found[0], admitted, self._not_before), found[1]
-        if candidate.pods == 1 and (given := timeline.given(candidate.ask, at)) is not None:
+        if candidate.pods == 1 and (given := timeline.given(candidate.request, at)) is not None:
             ranks = [given]  # What was free before anyway stays free for those behind.
         self._seat(candidate, at, ranks)
         if self._queueing is Queueing.STRICT_FIFO and blocked.cause in (Cause.PLACE, Cause.BEHIND):
             self._not_before = at
-        if self._queueing is Queueing.BEST_EFFORT_FIFO and candidate.pods * candidate.ask.whole > 1:
+        if self._queueing is Queueing.BEST_EFFORT_FIFO and candidate.pods * candidate.request.whole > 1:
             return ANYBODY_PASSES
         return Eta(at, at)
 
@@ -90,11 +90,11 @@ class _Future:
         timelines = self._timelines(candidate)
         if kept.at is None:
             for rank, spare in kept.spare.items():
-                left = self._cycle.ledger.later.rooms[rank].within(spare)
+                left = self._cycle.ledger.later.free[rank].within(spare)
                 for timeline in timelines:
                     timeline.only(rank, left, self._cycle.now)
             return NO_ENDS
-        found = timelines[0].when(candidate.ask, candidate.pods, among=kept.spare.keys())
+        found = timelines[0].when(candidate.request, candidate.pods, among=kept.spare.keys())
         self._seat(candidate, kept.at, found[1] if found else ())
         return Eta(kept.at, kept.at)
 
@@ -111,7 +111,7 @@ class _Future:
         limit = self._default if limit is None else limit
         until = None if limit is None else at + limit
         for timeline in self._timelines(candidate):
-            timeline.take(candidate.ask, ranks, at, until)
+            timeline.take(candidate.request, ranks, at, until)
         self._allowance.take(candidate, at, until)
 
     def _timelines(self, candidate: Candidate) -> tuple[Timeline, ...]:
@@ -128,8 +128,8 @@ class _Future:
     def _timeline(self, *, without_elastic: bool) -> Timeline:
         """The devices and when they come free."""
         cycle = self._cycle
-        rooms = cycle.ledger.later.rooms
-        return Timeline(cycle.nodes, rooms, cycle.now, self._pods, without_elastic=without_elastic)
+        free = cycle.ledger.later.free
+        return Timeline(cycle.nodes, free, cycle.now, self._pods, without_elastic=without_elastic)
 
     def _pods_by_node(self) -> dict[int, list[End]]:
         """The pods on each node, and when they end."""

@@ -1,4 +1,4 @@
-"""The rooms of a space as arrays, so that many nodes are looked at in one step (section 5)."""
+"""The free capacity of a space as arrays, so that many nodes are looked at in one step (section 5)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduling.engine.fragmentation import Floats, Ints
+from scheduling.engine.free_arrays import filled
 from scheduling.engine.model.quantities import MOST_IN_ARRAYS, in_arrays
-from scheduling.engine.rooms import filled
 from scheduling.engine.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FORGOTTEN = 4
 
 
 class Grid:
-    """What is left on every node, as the space's rooms have it; zeros for one that takes no new pods.
+    """What is left on every node, as the space has it; zeros for one that takes no new pods.
 
     ``alike`` is the number of what is left of its devices among the ``shapes``, ``free`` how much that is.
     :attr:`gpu` is that device by device, :attr:`fragments` what of it the pool's typical requests could not use, by
@@ -63,7 +63,7 @@ class Grid:
         if self._seen < len(changed):
             ranks, self._seen = set(changed[self._seen :]), len(changed)
             self._read(ranks)
-            nodes = len(self._space.rooms)
+            nodes = len(self._space.free)
             if len(self.shapes) > FORGOTTEN * nodes + FORGOTTEN:
                 self.shapes = Shapes(self._space.nodes, self.typical)
                 self._read(range(nodes))
@@ -71,17 +71,17 @@ class Grid:
 
     def _read(self, ranks: Iterable[int]) -> None:
         """Take over what is left on these nodes."""
-        rooms, kind_of, shapes = self._space.rooms, self._space.nodes.class_of, self.shapes
+        free, kind_of, shapes = self._space.free, self._space.nodes.class_of, self.shapes
         of_kinds = [rank for rank in ranks if kind_of[rank] >= 0]
         if not of_kinds:
             return
         at = np.array(of_kinds, np.int64)
-        found = [rooms[rank] for rank in of_kinds]
+        found = [free[rank] for rank in of_kinds]
         kinds = [kind_of[rank] for rank in of_kinds]
         self.alike[at] = shapes.numbers(zip(kinds, found, strict=True))
         self.free[at] = shapes.free[self.alike[at]]
-        self.cpu[at] = _capped([room.cpu for room in found])
-        self.memory[at] = _capped([room.memory for room in found])
+        self.cpu[at] = _capped([node_free.cpu for node_free in found])
+        self.memory[at] = _capped([node_free.memory for node_free in found])
         self.stamp[at] = self._seen
 
     @property
@@ -89,8 +89,8 @@ class Grid:
         """What is left of each device of each node, 0 beyond the last; for a grid that is up to date."""
         if self._laid_out < self._seen:
             at = np.flatnonzero(self.stamp > self._laid_out)
-            rooms = self._space.rooms
-            self._gpu[at] = filled([rooms[rank].gpu for rank in at.tolist()], self.shapes.width)
+            free = self._space.free
+            self._gpu[at] = filled([free[rank].gpu for rank in at.tolist()], self.shapes.width)
             self._laid_out = self._seen
         return self._gpu
 

@@ -19,7 +19,7 @@ class Growing(Candidate):
     __slots__ = ("standing",)
 
     def __init__(self, entry: Candidate, standing: Standing) -> None:
-        super().__init__(entry.workload, entry.leaf, entry.footprint.of_one_pod())
+        super().__init__(entry.workload, entry.leaf, entry.pool_request.of_one_pod())
         self.standing = standing
 
 
@@ -72,12 +72,12 @@ def _next_pod(cycle: PoolCycle, entry: Growing) -> PodPlacement | None:
 
 
 def _domains(cycle: PoolCycle, entry: Growing) -> list[Domain]:
-    """The domains, of the widest level the ask allows, where the pods lie that it has, whatever has become of their
+    """The domains, of the widest level the request allows, where the pods lie that it has, whatever has become of their
     nodes."""
-    levels, nodes, pods = cycle.nodes.domains(entry.ask), cycle.nodes, entry.standing.pods
+    levels, nodes, pods = cycle.nodes.domains(entry.request), cycle.nodes, entry.standing.pods
     ranks = {nodes.rank.get(pod.node) for pod in pods}
     rows = [nodes.rows[rank] for rank in ranks if rank is not None]
-    sliced = _lie_on_slices(rows, pods) if entry.ask.one_sort else False
+    sliced = _lie_on_slices(rows, pods) if entry.request.one_sort else False
     return [
         domain
         for domain in (levels[-1] if rows and levels else ())

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.free_arrays import capped
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import Status, Workload
-from scheduling.engine.rooms import capped
 from scheduling.engine.standing import COST_OF_STATUS, Standing
 
 

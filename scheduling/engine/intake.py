@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine import reasons
 from scheduling.engine.books import Books
-from scheduling.engine.candidate import Candidate, Footprint
+from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.lines import Rows
 from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.snapshot import GPU_MILLI, RESERVED_PRIORITY, Dependency, Pool, Share, Workload
@@ -52,18 +52,18 @@ class _Rows(dict[tuple[int, int], Row]):
         return row
 
 
-class _Footprints(dict[int | None, Footprint]):
+class _PoolRequests(dict[int | None, PoolRequest]):
     """By time limit what those take of a pool who ask the same."""
 
-    def __init__(self, like: Footprint) -> None:
+    def __init__(self, like: PoolRequest) -> None:
         super().__init__()
         self._like = like
 
-    def __missing__(self, limit_ms: int | None) -> Footprint:
+    def __missing__(self, limit_ms: int | None) -> PoolRequest:
         if len(self) >= LIMITS_KEPT:
             self.clear()
-        footprint = self[limit_ms] = replace(self._like, time_limit_ms=limit_ms)
-        return footprint
+        pool_request = self[limit_ms] = replace(self._like, time_limit_ms=limit_ms)
+        return pool_request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,8 +77,8 @@ class _Fit:
 
     pool_id: str
     milli: int
-    first: _Footprints
-    later: _Footprints
+    first: _PoolRequests
+    later: _PoolRequests
     obstacle: Obstacle | None
     charges: Charges
     most: tuple[_Most, _Most]
@@ -89,10 +89,10 @@ class _Fit:
 class Intake:
     """Tells those who stand in a queue from those who cannot start."""
 
-    def __init__(self, books: Mapping[str, Books], tree: Tree, asks: PodRequests) -> None:
+    def __init__(self, books: Mapping[str, Books], tree: Tree, requests: PodRequests) -> None:
         self._books = books
         self._tree = tree
-        self._asks = asks
+        self._requests = requests
         self._fits: dict[tuple[Hashable, ...], tuple[_Fit, ...]] = {}
         self._most = {
             pool_id: (_Most(each.charges, reserved=False), _Most(each.charges, reserved=True))
@@ -123,33 +123,35 @@ class Intake:
             elif found:
                 entries[workload.id] = candidacies = _candidacies(workload, leaf, found)
                 for candidate in candidacies:
-                    queues[candidate.footprint.pool][leaf, priority].add(candidate)
+                    queues[candidate.pool_request.pool][leaf, priority].add(candidate)
             else:
                 out[workload.id] = self._obstacle(workload, leaf, fits)
         return queues
 
     def _fits_of(self, workload: Workload) -> tuple[_Fit, ...]:
         """What the pools it names say to it, in its order of preference."""
-        ask = self._asks.of(workload)
+        request = self._requests.of(workload)
         named = self._books if workload.pools is None else dict.fromkeys(workload.pools)
         books = [self._books[pool_id] for pool_id in named if pool_id in self._books]
-        fits = self._fits[_what_it_asks(workload)] = tuple(self._fit(each, ask, workload) for each in books)
+        fits = self._fits[_what_it_asks(workload)] = tuple(
+            self._fit(each, request, workload) for each in books
+        )
         return fits
 
-    def _fit(self, books: Books, ask: PodRequest, workload: Workload) -> _Fit:
+    def _fit(self, books: Books, request: PodRequest, workload: Workload) -> _Fit:
         """What pause and nodes of a pool say to it."""
         pool, nodes, pods = books.pool, books.nodes, workload.min_pods
         paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
-        of_its_nodes = of_nodes(books.pool_nodes, ask, pods)
-        pod = nodes.pod_milli(ask)
-        wanted = min(workload.pods, nodes.most_together(ask))
-        first = Footprint(pool.id, ask, pod, pods, wanted, None)
+        of_its_nodes = of_nodes(books.pool_nodes, request, pods)
+        pod = nodes.pod_milli(request)
+        wanted = min(workload.pods, nodes.most_together(request))
+        first = PoolRequest(pool.id, request, pod, pods, wanted, None)
         later = replace(first, counts=False)
         return _Fit(
             pool.id,
             pods * pod,
-            _Footprints(first),
-            _Footprints(later),
+            _PoolRequests(first),
+            _PoolRequests(later),
             paused or of_its_nodes,
             books.charges,
             self._most[pool.id],
@@ -217,8 +219,8 @@ class Intake:
 def _candidacies(workload: Workload, leaf: int, fits: Iterable[_Fit]) -> Candidacies:
     """A workload in the several pools that could take it."""
     limit_ms = workload.time_limit_ms
-    footprints = [(fit.later if at else fit.first)[limit_ms] for at, fit in enumerate(fits)]
-    found = tuple([Candidate(workload, leaf, footprint) for footprint in footprints])
+    pool_requests = [(fit.later if at else fit.first)[limit_ms] for at, fit in enumerate(fits)]
+    found = tuple([Candidate(workload, leaf, pool_request) for pool_request in pool_requests])
     for candidate in found:
         candidate.several = True
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from scheduling.engine.candidate import Candidate, Footprint, OwnKey
+from scheduling.engine.candidate import Candidate, OwnKey, PoolRequest
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.quota.demand import NOTHING, ReservedDemand, Want, capped, reserved_demand
 from scheduling.engine.quota.entitlement import divide_among_children
@@ -103,7 +103,7 @@ class KeptDemand:
     def _count(self, leaf: int) -> None:
         """What the elastic ones of a leaf want, and the least a reserved one could start with."""
         milli = 0
-        wanted: set[Footprint] = set()
+        wanted: set[PoolRequest] = set()
         self._least_reserved.pop(leaf, None)
         for row in self._rows(leaf):
             takes = {each: count for each, count in row.takes.items() if each.counts}
@@ -122,7 +122,7 @@ class KeptDemand:
         """The rank of the next elastic one of a leaf. Levels after the first with somebody who counts are not looked
         at."""
         rows = (row for row in self._in_line(leaf) if not row.reserved)
-        keys = (each.key for row in rows for each in row.candidates() if each.footprint.counts)
+        keys = (each.key for row in rows for each in row.candidates() if each.pool_request.counts)
         growing = [each.key for each in self._growing.get(leaf, {}).values() if not each.reserved]
         return min([*islice(keys, 1), *growing], default=None)
 
@@ -137,8 +137,8 @@ class KeptDemand:
         if not some:
             return ReservedDemand({}, {})
         rows = [row for leaf in some for row in self._rows(leaf) if row.reserved]
-        entries = [entry for row in rows for entry in row.candidates() if entry.footprint.counts]
-        return reserved_demand(tree, left, [(entry.key, entry.leaf, entry.footprint) for entry in entries])
+        entries = [entry for row in rows for entry in row.candidates() if entry.pool_request.counts]
+        return reserved_demand(tree, left, [(entry.key, entry.leaf, entry.pool_request) for entry in entries])
 
     def _sum_up(self, branch: int) -> None:
         """Sum up a branch whose children are done, and cap it."""

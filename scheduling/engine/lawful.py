@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.preemption.policy import Party, PreemptionPolicy
+from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
 from scheduling.engine.standing import Unit
 
 Sizes = dict[tuple[str, int], int]
@@ -22,8 +22,8 @@ WHOLE = -1
 class Lawful:
     """Whom one newcomer takes. ``leaving`` is what goes of each branch for him, as in :class:`PreemptionPolicy`."""
 
-    rights: PreemptionPolicy
-    newcomer: Party
+    preemption_policy: PreemptionPolicy
+    preemptor: Claim
     leaving: Mapping[int, int]
     _branches: dict[int, int] = field(default_factory=dict)
 
@@ -32,7 +32,7 @@ class Lawful:
         before = {branch: _before_the_last(sizes) for branch, sizes in self.shared(units).items()}
         found = []
         for unit in units:
-            rule = self.rights.rule(self.newcomer, unit.party, self.leaving, before)
+            rule = self.preemption_policy.rule(self.preemptor, unit.claim, self.leaving, before)
             if rule is None:
                 return None
             found.append(rule)
@@ -47,7 +47,7 @@ class Lawful:
 
     def share(self, unit: Unit, shared: dict[int, Sizes]) -> None:
         """Add a unit to what is taken by the fair-share rule, if it is that which gives it."""
-        if not self.rights.by_shares(self.newcomer, unit.party):
+        if not self.preemption_policy.by_shares(self.preemptor, unit.claim):
             return
         id_, milli = unit.standing.workload.id, unit.milli
         sizes = shared.setdefault(self.branch(unit.standing.leaf), {})
@@ -71,21 +71,21 @@ class Lawful:
         """The branch of a leaf where it parts from the newcomer's."""
         found = self._branches.get(leaf)
         if found is None:
-            tree = self.rights.accounts.tree
+            tree = self.preemption_policy.accounts.tree
             path = tree.paths[leaf]
-            depth = min(tree.parting(self.newcomer.leaf, leaf), len(path) - 1)
+            depth = min(tree.parting(self.preemptor.leaf, leaf), len(path) - 1)
             found = self._branches[leaf] = path[depth]
         return found
 
-    def room(self, branch: int, sizes: Sizes) -> int:
+    def allowance(self, branch: int, sizes: Sizes) -> int:
         """Less than this may still be taken from a branch beside what is taken, if it is not to leave last."""
-        return self.rights.surplus(self.newcomer, branch, self.leaving) - _before_the_last(sizes)
+        return self.preemption_policy.surplus(self.preemptor, branch, self.leaving) - _before_the_last(sizes)
 
-    def rooms(self, shared: Mapping[int, Sizes]) -> dict[int, int]:
+    def allowances(self, shared: Mapping[int, Sizes]) -> dict[int, int]:
         """That of the branches beside which all that is taken of the others may go in some order."""
-        found = {branch: self.room(branch, sizes) for branch, sizes in shared.items()}
-        lacking = {branch for branch, room in found.items() if room <= 0}
-        return {branch: room for branch, room in found.items() if lacking <= {branch}}
+        found = {branch: self.allowance(branch, sizes) for branch, sizes in shared.items()}
+        lacking = {branch for branch, allowance in found.items() if allowance <= 0}
+        return {branch: allowance for branch, allowance in found.items() if lacking <= {branch}}
 
 
 def _before_the_last(sizes: Sizes) -> int:

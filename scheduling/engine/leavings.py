@@ -17,7 +17,7 @@ from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import NOWHERE, Group, Need, Yields
 
 TallyOf = Callable[[PodRequest], Tally | None]
-"""What the domains of an ask's widest level hold as things stand."""
+"""What the domains of a request's widest level hold as things stand."""
 MOST_NEWCOMERS = 256
 """When so many have joined the roster since the last look, it is quicker to look at everybody anew."""
 MOST_GROUPS = 4_000
@@ -25,7 +25,7 @@ MOST_GROUPS = 4_000
 
 
 class _Count:
-    """How many pods of an ask each domain of a tally would hold at most."""
+    """How many pods of a request each domain of a tally would hold at most."""
 
     def __init__(
         self, tally: Tally, need: Need, kind_of: Sequence[int], most: Mapping[int, Sequence[int]]
@@ -114,7 +114,7 @@ class Leavings:
                 count.rise(rank, before, part.most[rank])
 
     def hold(
-        self, ask: PodRequest, need: Need, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
+        self, request: PodRequest, need: Need, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
     ) -> bool:
         """Whether so many pods might find a place; one alone, on a node that is not ``closed``. For several, the
         ``tally`` says what the domains hold as things stand."""
@@ -122,23 +122,23 @@ class Leavings:
         if pods == 1:
             return self._meet(need, closed)
         freed = len(self._freed)
-        then, too_many = self._too_many.get(ask, (freed, pods + 1))
+        then, too_many = self._too_many.get(request, (freed, pods + 1))
         if then == freed and too_many <= pods:
             return False
-        if self._hold_gang(ask, need, pods, tally):
+        if self._hold_gang(request, need, pods, tally):
             return True
-        self._too_many[ask] = (freed, pods)
+        self._too_many[request] = (freed, pods)
         return False
 
-    def _hold_gang(self, ask: PodRequest, need: Need, pods: int, tally: TallyOf) -> bool:
+    def _hold_gang(self, request: PodRequest, need: Need, pods: int, tally: TallyOf) -> bool:
         """Whether a domain holds so many pods."""
-        widest = tally(ask)
+        widest = tally(request)
         if widest is None:
             return False
-        count = self._counts.get(ask)
+        count = self._counts.get(request)
         if count is not None and (count.most < pods or count.is_exact):
             return count.most >= pods
-        return max(self.most_pods(ask, need, widest), default=0) >= pods
+        return max(self.most_pods(request, need, widest), default=0) >= pods
 
     def _meet(self, need: Need, closed: frozenset[int]) -> bool:
         """Whether a part has a node that is not ``closed`` with the devices for a pod."""
@@ -151,15 +151,15 @@ class Leavings:
         self._vain[need] = closed
         return False
 
-    def most_pods(self, ask: PodRequest, need: Need, tally: Tally) -> list[int]:
-        """How many pods of an ask the domains would hold at most."""
+    def most_pods(self, request: PodRequest, need: Need, tally: Tally) -> list[int]:
+        """How many pods of a request the domains would hold at most."""
         self._refresh()
-        count = self._counts.get(ask)
+        count = self._counts.get(request)
         if count is None or not count.is_exact:
             most: dict[int, list[int]] = {}
             for part in (*self.parts, *([self.both] if self.both else ())):
                 most.update(part.most)
-            count = self._counts[ask] = _Count(tally, need, self.parts[0].kind_of, most)
+            count = self._counts[request] = _Count(tally, need, self.parts[0].kind_of, most)
         return count.totals
 
     def _refresh(self) -> None:
@@ -180,11 +180,11 @@ class Leavings:
 class Register:
     """The leavings of all groups that somebody asked for."""
 
-    def __init__(self, ledger: Ledger, rights: PreemptionPolicy, roster: Roster) -> None:
+    def __init__(self, ledger: Ledger, preemption_policy: PreemptionPolicy, roster: Roster) -> None:
         self._ledger = ledger
-        self._rights = rights
+        self._preemption_policy = preemption_policy
         self._roster = roster
-        self._paths = rights.accounts.tree.paths
+        self._paths = preemption_policy.accounts.tree.paths
         self._parts: dict[Group, Yields] = {}
         self._of: dict[Group, Leavings] = {}
         self._by_lower: dict[tuple[int | None, int | None], dict[Yields, None]] = {}
@@ -207,7 +207,7 @@ class Register:
         if found is None:
             lower = [self._part(Group(group.below, group.own))] if group.fair else []
             found = self._parts[group] = self._kept(
-                Yields(self._ledger, self._rights, self._roster, group, parts=lower)
+                Yields(self._ledger, self._preemption_policy, self._roster, group, parts=lower)
             )
         return found
 
@@ -218,7 +218,14 @@ class Register:
             if leavings.both is not None:
                 self._strike(leavings.both)
             found = self._kept(
-                Yields(self._ledger, self._rights, self._roster, group, parts=leavings.parts, among=ranks)
+                Yields(
+                    self._ledger,
+                    self._preemption_policy,
+                    self._roster,
+                    group,
+                    parts=leavings.parts,
+                    among=ranks,
+                )
             )
             found.heirs.append(leavings)
             return found

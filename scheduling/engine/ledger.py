@@ -34,7 +34,7 @@ class Ledger:
     def __init__(self, nodes: Nodes, workloads: Iterable[Workload]) -> None:
         self.nodes = nodes
         self.freed: list[int] = []
-        rooms = [free_when_empty(node) for node in nodes.rows]
+        free = [free_when_empty(node) for node in nodes.rows]
         self.positions = _positions(nodes.rows)
         self.held: list[int] = []
         self.lost: list[Workload] = []
@@ -55,10 +55,10 @@ class Ledger:
                     there = False
                     held += pod.milli
                     continue
-                room, at = rooms[rank], positions[rank]
-                room.cpu -= cpu
-                room.memory -= memory
-                gpu = room.gpu
+                node_free, at = free[rank], positions[rank]
+                node_free.cpu -= cpu
+                node_free.memory -= memory
+                gpu = node_free.gpu
                 for share in pod.devices:
                     milli = share.milli
                     held += milli
@@ -69,7 +69,7 @@ class Ledger:
             self.held.append(held)
             if not there:
                 self.lost.append(workload)
-        self.now = self.later = Space(nodes, rooms)
+        self.now = self.later = Space(nodes, free)
         self._stopping = 0
         self._tried: list[tuple[Space, int, Picks, int, int, int]] | None = None
         for workload in stopping:
@@ -195,7 +195,7 @@ class Ledger:
 
     def place(
         self,
-        ask: PodRequest,
+        request: PodRequest,
         pod_indexes: Iterable[int],
         *,
         domains: Iterable[Iterable[Domain]] | None = None,
@@ -210,9 +210,9 @@ class Ledger:
         """
         indexes = tuple(pod_indexes)
         if domains is None:
-            alternatives = [(each, self.nodes.domains(each)) for each in (*ask.by_preference, ask)]
+            alternatives = [(each, self.nodes.domains(each)) for each in (*request.by_preference, request)]
         else:
-            alternatives = [(ask, tuple(tuple(level) for level in domains))]
+            alternatives = [(request, tuple(tuple(level) for level in domains))]
         for spaces in ((self.now,), (self.now, self.later)) if self.emptying and emptying else ((self.now,),):
             for each, levels in alternatives:
                 for level in levels:
@@ -224,7 +224,7 @@ class Ledger:
 
     def _place_in(
         self,
-        ask: PodRequest,
+        request: PodRequest,
         indexes: tuple[int, ...],
         *,
         domain: Domain,
@@ -236,17 +236,17 @@ class Ledger:
         placed: list[PodPlacement] = []
         spare = dict(kept)
         only: Iterator[Domain] = iter(())
-        if ask.close and len(indexes) > 1 and domain.rank is None and self._packs:
-            only = self._in_order(ask, domain, len(indexes), spaces[-1], kept)
+        if request.close and len(indexes) > 1 and domain.rank is None and self._packs:
+            only = self._in_order(request, domain, len(indexes), spaces[-1], kept)
         for index in indexes:
-            spot = self._next_spot(ask, next(only, domain), spaces, spare)
+            spot = self._next_spot(request, next(only, domain), spaces, spare)
             if spot is None:
-                self.undo(ask, placed)
+                self.undo(request, placed)
                 return None
             if spot[0] in spare:
                 spare[spot[0]] = spare[spot[0]].copy()
-                spare[spot[0]].change(spot[1], ask.cpu_milli, ask.memory_mib, -1)
-            self._change_at(spot, ask, -1)
+                spare[spot[0]].change(spot[1], request.cpu_milli, request.memory_mib, -1)
+            self._change_at(spot, request, -1)
             placed.append(self._pod(index, *spot))
         return tuple(placed)
 
@@ -255,19 +255,19 @@ class Ledger:
         return self.nodes.pool.policy.placement is Placement.BINPACK
 
     def _in_order(
-        self, ask: PodRequest, domain: Domain, pods: int, space: Space, kept: Mapping[int, NodeFree]
+        self, request: PodRequest, domain: Domain, pods: int, space: Space, kept: Mapping[int, NodeFree]
     ) -> Iterator[Domain]:
         """The node of each pod, where as few nodes as can be take them."""
         kind_of, usable = self.nodes.classes_of, {each.number: each for each in domain.usable}
-        for rank, count in tuple(fewest_nodes(space, domain, ask, pods, kept)):
+        for rank, count in tuple(fewest_nodes(space, domain, request, pods, kept)):
             of_node = next(usable[kind] for kind in kind_of[rank] if kind in usable)
             yield from [Domain((), (of_node,), rank)] * count
 
     def _next_spot(
-        self, ask: PodRequest, domain: Domain, spaces: tuple[Space, ...], kept: Mapping[int, NodeFree]
+        self, request: PodRequest, domain: Domain, spaces: tuple[Space, ...], kept: Mapping[int, NodeFree]
     ) -> Spot | None:
         for space in spaces:
-            spot = choose_spot(space, domain, ask, kept)
+            spot = choose_spot(space, domain, request, kept)
             if spot is not None:
                 return spot
         return None
@@ -277,13 +277,13 @@ class Ledger:
         shares = tuple(DeviceShare(node.devices[at].index, milli) for at, milli in picks)
         return PodPlacement(index, node.id, shares)
 
-    def undo(self, ask: PodRequest, pods: Iterable[PodPlacement]) -> None:
+    def undo(self, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
         """Take back what :meth:`place` has held in this cycle."""
-        self._change(ask, pods, 1)
+        self._change(request, pods, 1)
 
-    def hold(self, ask: PodRequest, pods: Iterable[PodPlacement]) -> None:
+    def hold(self, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
         """Hold once more what was taken back."""
-        self._change(ask, pods, -1)
+        self._change(request, pods, -1)
 
     def waits(self, of: Workload, pods: Iterable[PodPlacement]) -> bool:
         """Whether something that these pods of a workload are promised is still held by somebody who is stopping."""
@@ -296,7 +296,7 @@ class Ledger:
             if spot is None:
                 continue
             rank, picks = spot
-            now, later = self.now.rooms[rank], self.later.rooms[rank]
+            now, later = self.now.free[rank], self.later.free[rank]
             if any(now.gpu[at] < 0 and now.gpu[at] < later.gpu[at] for at, _ in picks):
                 return True
             if of.cpu_milli and now.cpu < 0 and now.cpu < later.cpu:
@@ -309,18 +309,18 @@ class Ledger:
         """What is neither held nor promised, by kind of node and position of the device: of nodes that take new pods,
         and all that are of a kind together."""
         found = [[0] * len(kind.devices) for kind in self.nodes.classes]
-        for kind, room in zip(self.nodes.class_of, self.now.rooms, strict=True):
+        for kind, node_free in zip(self.nodes.class_of, self.now.free, strict=True):
             if kind >= 0:
                 of_kind = found[kind]
-                for at, left in enumerate(room.gpu):
+                for at, left in enumerate(node_free.gpu):
                     if left > 0:
                         of_kind[at] += left
         return found
 
     def free_milli(self) -> int:
         """What is neither held nor promised, on nodes that count as capacity."""
-        rooms = zip(self.nodes.rows, self.now.rooms, strict=True)
-        counting = [room.gpu for node, room in rooms if node.ready and not node.cordoned]
+        free = zip(self.nodes.rows, self.now.free, strict=True)
+        counting = [node_free.gpu for node, node_free in free if node.ready and not node.cordoned]
         return sum([left for gpu in counting for left in gpu if left > 0])
 
 

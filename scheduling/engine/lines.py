@@ -22,10 +22,10 @@ Ints = NDArray[np.int64]
 
 
 class Sort(NamedTuple):
-    """What candidates of one leaf have in common who find the same victims: ``pods`` of an ask take ``milli``."""
+    """What candidates of one leaf have in common who find the same victims: ``pods`` of a request take ``milli``."""
 
     priority: int
-    ask: PodRequest
+    request: PodRequest
     pods: int
     milli: int
 
@@ -95,7 +95,9 @@ class Line:
         if leaf not in self._sorts_known:
             self._sorts_known.add(leaf)
             sorts = self.rows[leaf].sorts
-            rows = {Sort(priority, each.ask, each.pods, each.next_milli): None for priority, each in sorts}
+            rows = {
+                Sort(priority, each.request, each.pods, each.next_milli): None for priority, each in sorts
+            }
             if rows.keys() != set(self._sorts.get(leaf, ())):
                 self._sorts[leaf] = tuple(rows)
         return self._sorts[leaf]
@@ -124,11 +126,11 @@ class Line:
         return self._needs
 
     def fewest(self) -> Mapping[PodRequest, int]:
-        """By ask the fewest pods of a kind."""
+        """By request the fewest pods of a kind."""
         if not self._fewest:
-            for ask, pods, _ in self.kinds:
-                if pods < self._fewest.get(ask, pods + 1):
-                    self._fewest[ask] = pods
+            for request, pods, _ in self.kinds:
+                if pods < self._fewest.get(request, pods + 1):
+                    self._fewest[request] = pods
         return self._fewest
 
     def _forget(self, leaf: int) -> None:
@@ -179,8 +181,8 @@ class Lines(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
             self._at(level_at(self._policy, priority)).fill(row)
         for line in self.levels.values():
             free = [row for leaf, row in line.rows.items() if not self._limited(leaf)]
-            for footprint, count in [each for row in free for each in row.takes.items()]:
-                line.kinds[footprint.kind] += count
+            for pool_request, count in [each for row in free for each in row.takes.items()]:
+                line.kinds[pool_request.kind] += count
 
     def _at(self, level: Level) -> Line:
         """The line of a level, a new one if there is none."""

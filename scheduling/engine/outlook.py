@@ -1,4 +1,4 @@
-"""How many pods of an ask each node holds, and which node is best for the next one (section 5)."""
+"""How many pods of a request each node holds, and which node is best for the next one (section 5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scheduling.engine.space import Space
 
 NOWHERE = np.iinfo(np.int64).max
-"""The key of a node that holds no pod of the ask."""
+"""The key of a node that holds no pod of the request."""
 PART = 1_000_000
 """All of a device, or of all of a node's devices, in millionths."""
 FEW_NODES = 24
@@ -38,7 +38,7 @@ would be left of the devices, and, from here on, how much of that typical reques
 
 
 class Outlook:
-    """For one ask, by node: :attr:`pods`, how many fit, and :attr:`keys`, lower for a better node.
+    """For one request, by node: :attr:`pods`, how many fit, and :attr:`keys`, lower for a better node.
 
     Keys order the nodes for binpack by (1) the score of what fragmentation falls there, highest first (all the same
     without typical requests), (2) the part of the node's devices that is free, twice, plus the part of the device that
@@ -47,13 +47,13 @@ class Outlook:
     worked out once for all nodes of one shape.
     """
 
-    def __init__(self, space: Space, grid: Grid, ask: PodRequest) -> None:
+    def __init__(self, space: Space, grid: Grid, request: PodRequest) -> None:
         nodes = space.nodes
-        usable = nodes.usable(ask)
+        usable = nodes.usable(request)
         self._space = space
-        self._ask = ask
-        self._cpu, self._memory = in_arrays(ask.cpu_milli), in_arrays(ask.memory_mib)
-        self._whole = in_arrays(ask.whole)
+        self._request = request
+        self._cpu, self._memory = in_arrays(request.cpu_milli), in_arrays(request.memory_mib)
+        self._whole = in_arrays(request.whole)
         self._grid = grid
         self._placement = nodes.pool.policy.placement
         self._costs_of = {each.number: each.costs for each in usable}
@@ -111,42 +111,42 @@ class Outlook:
         Devices that nothing tells apart may stand in any order, and of CPU and memory only that decides for how many
         of the typical requests they suffice, before and after.
         """
-        rooms, kind_of, keys, known = self._space.rooms, self._space.nodes.class_of, self._keys, self._known
-        cpu, memory = self._ask.cpu_milli, self._ask.memory_mib
+        free, kind_of, keys, known = self._space.free, self._space.nodes.class_of, self._keys, self._known
+        cpu, memory = self._request.cpu_milli, self._request.memory_mib
         shape_of, enough = self._grid.shapes.shape, self._grid.typical.enough
         for rank in ranks:
-            kind, room = kind_of[rank], rooms[rank]
+            kind, node_free = kind_of[rank], free[rank]
             if kind not in self._costs_of:
                 continue
-            if (cpu and room.cpu < cpu) or (memory and room.memory < memory):
+            if (cpu and node_free.cpu < cpu) or (memory and node_free.memory < memory):
                 keys[rank] = NOWHERE
                 continue
             left = (
-                shape_of(kind, room.gpu),
-                enough(room.cpu, room.memory),
-                enough(room.cpu - cpu, room.memory - memory),
+                shape_of(kind, node_free.gpu),
+                enough(node_free.cpu, node_free.memory),
+                enough(node_free.cpu - cpu, node_free.memory - memory),
             )
             key = known.get(left)
             if key is None:
                 if len(known) >= MOST_KNOWN:
                     known.clear()
-                key = known[left] = self._key(kind, room)
+                key = known[left] = self._key(kind, node_free)
             keys[rank] = key
 
-    def _key(self, kind: int, room: NodeFree) -> int:
+    def _key(self, kind: int, node_free: NodeFree) -> int:
         """The key of a node of this kind with so much left, and CPU and memory enough."""
-        picks = pick_devices(room, self._costs_of[kind], self._ask)
+        picks = pick_devices(node_free, self._costs_of[kind], self._request)
         if picks is None:
             return NOWHERE
-        free, after = sum([left for left in room.gpu if left > 0]), room.copy()
+        free, after = sum([left for left in node_free.gpu if left > 0]), node_free.copy()
         if self._placement is Placement.SPREAD:
             return -free
-        after.change(picks, self._ask.cpu_milli, self._ask.memory_mib, -1)
+        after.change(picks, self._request.cpu_milli, self._request.memory_mib, -1)
         over = sum([after.gpu[at] for at, _ in picks]) * (PART // GPU_MILLI)
-        tied = 2 * (free * (PART // GPU_MILLI) // max(len(room.gpu), 1)) + over
+        tied = 2 * (free * (PART // GPU_MILLI) // max(len(node_free.gpu), 1)) + over
         if not self._grid.typical:
             return tied
-        fallen = self._grid.shapes.fragments(kind, room) - self._grid.shapes.fragments(kind, after)
+        fallen = self._grid.shapes.fragments(kind, node_free) - self._grid.shapes.fragments(kind, after)
         return tied - self._grid.typical.score(fallen) * (3 * PART + 1)
 
     def _count(self, ranks: Ints) -> Ints:
@@ -211,7 +211,7 @@ class Outlook:
 
     def _on_devices(self, gpu: Ints, costs: Ints) -> Ints:
         """How many pods the devices hold."""
-        if self._ask.bare:
+        if self._request.bare:
             return np.full(gpu.shape[1], MANY, np.int64)
         if self._whole:
             free: Ints = ((gpu == costs) & (costs > 0)).sum(0)
@@ -221,7 +221,7 @@ class Outlook:
 
     def _after(self, gpu: Ints, costs: Ints) -> Ints:
         """What the devices would have left, as :func:`~scheduling.engine.placement.free.pick_devices` picks them."""
-        if self._ask.bare:
+        if self._request.bare:
             return gpu
         if self._whole:
             free = (gpu == costs) & (costs > 0)

@@ -15,7 +15,9 @@ from scheduling.engine.model.snapshot import GPU_MILLI, Status
 def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
     """A finding for each device that is held, or promised, beyond what it has, by node and index."""
     nodes, ledger = cycle.nodes, cycle.ledger
-    short = [rank for rank, room in enumerate(ledger.now.rooms) if room.gpu and min(room.gpu) < 0]
+    short = [
+        rank for rank, node_free in enumerate(ledger.now.free) if node_free.gpu and min(node_free.gpu) < 0
+    ]
     if not short:
         return
     promised = _promised(cycle)
@@ -23,8 +25,8 @@ def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
         node = nodes.rows[rank]
         for at, device in enumerate(node.devices):
             most = 0 if device.foreign else device.share_milli
-            held = most - ledger.now.rooms[rank].gpu[at] - promised[rank, at]
-            milli = max(held, most - ledger.later.rooms[rank].gpu[at])
+            held = most - ledger.now.free[rank].gpu[at] - promised[rank, at]
+            milli = max(held, most - ledger.later.free[rank].gpu[at])
             if milli > most:
                 has = "is used by others" if device.foreign else f"has {in_gpus(most)}"
                 lie = "lies" if milli == GPU_MILLI else "lie"

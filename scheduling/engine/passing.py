@@ -30,7 +30,7 @@ NEVER: Mapping[PodRequest, Failed] = {}
 class Head:
     """The first blocked workload of the order, and what is kept for it.
 
-    ``nodes`` are those that are kept; ``held_back`` the asks of those who found a place but were not let past.
+    ``nodes`` are those that are kept; ``held_back`` the requests of those who found a place but were not let past.
     """
 
     candidate: Candidate
@@ -49,18 +49,18 @@ class Gate:
         self,
         policy: Policy,
         ledger: Ledger,
-        rights: PreemptionPolicy,
+        preemption_policy: PreemptionPolicy,
         now: int,
         failed: Mapping[PodRequest, Failed] = NEVER,
     ) -> None:
         self._policy = policy
         self._strict = policy.queueing is Queueing.STRICT_FIFO
         self._ledger = ledger
-        self._rights = rights
+        self._preemption_policy = preemption_policy
         self._now = now
         self.head: Head | None = None
         self._no_place: dict[tuple[PodRequest, bool], Failed] = {
-            (ask, False): each for ask, each in failed.items()
+            (request, False): each for request, each in failed.items()
         }
         self._too_near: set[tuple[PodRequest, int]] = set()
         """Who found a place, and was not let past: nobody is who asks the same, as the one before could use it."""
@@ -71,7 +71,7 @@ class Gate:
     @property
     def failed(self) -> dict[PodRequest, Failed]:
         """What has found no place at all, for the next cycle on the same ledger."""
-        return {ask: failed for (ask, masked), failed in self._no_place.items() if not masked}
+        return {request: failed for (request, masked), failed in self._no_place.items() if not masked}
 
     def keep_for(self, candidate: Candidate, kept: Kept) -> None:
         """Give the first blocked workload its start reservation."""
@@ -99,122 +99,126 @@ class Gate:
     ) -> tuple[PodPlacement, ...] | Cause:
         """Place these pods and hold what they take, or say whether they find no place or none that is for them.
 
-        ``in_time``: they are over before the head starts. ``domains`` instead of all that the ask allows;
+        ``in_time``: they are over before the head starts. ``domains`` instead of all that the request allows;
         ``emptying`` false: on idle devices only.
         """
-        ledger, ask, indexes = self._ledger, candidate.ask, tuple(indexes)
+        ledger, request, indexes = self._ledger, candidate.request, tuple(indexes)
         remembered = domains is None
-        if remembered and self.fails_again(ask, len(indexes), masked=False):
+        if remembered and self.fails_again(request, len(indexes), masked=False):
             return Cause.PLACE
         head = None if in_time else self.head
-        if head is not None and not (remembered and self.fails_again(ask, len(indexes), masked=True)):
-            placed = ledger.place(ask, indexes, domains=domains, kept=head.kept.spare, emptying=emptying)
+        if head is not None and not (remembered and self.fails_again(request, len(indexes), masked=True)):
+            placed = ledger.place(request, indexes, domains=domains, kept=head.kept.spare, emptying=emptying)
             if placed is not None:
-                head.kept.take(ledger, ask, placed)
+                head.kept.take(ledger, request, placed)
                 self._too_near.clear()
                 return placed
-            self._remember(ask, len(indexes), masked=True, use=remembered)
-        if remembered and head is not None and self._is_held_back_again(ask, len(indexes)):
+            self._remember(request, len(indexes), masked=True, use=remembered)
+        if remembered and head is not None and self._is_held_back_again(request, len(indexes)):
             return Cause.BEHIND
-        placed = ledger.place(ask, indexes, domains=domains, emptying=emptying)
+        placed = ledger.place(request, indexes, domains=domains, emptying=emptying)
         if placed is None:
-            self._remember(ask, len(indexes), masked=False, use=remembered)
+            self._remember(request, len(indexes), masked=False, use=remembered)
             return Cause.PLACE
-        if head is None or (self.yields(candidate) and not self._wanted(ask, placed, held=True)):
+        if head is None or (self.yields(candidate) and not self._wanted(request, placed, held=True)):
             self._too_near.clear()
             return placed
-        ledger.undo(ask, placed)
-        if remembered and not ask.bare:
-            self._too_near.add((ask, len(indexes)))
+        ledger.undo(request, placed)
+        if remembered and not request.bare:
+            self._too_near.add((request, len(indexes)))
             if len(placed) == 1:
-                self._found_there[ask] = self._ledger.nodes.rank[placed[0].node]
-        head.held_back[ask] = None
+                self._found_there[request] = self._ledger.nodes.rank[placed[0].node]
+        head.held_back[request] = None
         return Cause.BEHIND
 
     def keeps_out_again(self, candidate: Candidate) -> Cause | None:
         """What certainly keeps a candidate from a place, as it has kept others who ask the same; ``None`` where it has
         to be tried."""
-        ask, pods = candidate.ask, candidate.pods
+        request, pods = candidate.request, candidate.pods
         if self.shut:
             return None
-        if self.fails_again(ask, pods, masked=False):
+        if self.fails_again(request, pods, masked=False):
             return Cause.PLACE
         if self.head is None or self.in_time(candidate.workload):
             return None
-        behind = self.fails_again(ask, pods, masked=True) and self._is_held_back_again(ask, pods)
+        behind = self.fails_again(request, pods, masked=True) and self._is_held_back_again(request, pods)
         return Cause.BEHIND if behind else None
 
-    def might_fit(self, ask: PodRequest, pods: int) -> bool:
-        """Whether so many pods of the ask might find a place, whoever it is for."""
-        return self._is_too_near(ask, pods) or not self._fails(ask, pods, masked=False)
+    def might_fit(self, request: PodRequest, pods: int) -> bool:
+        """Whether so many pods of the request might find a place, whoever it is for."""
+        return self._is_too_near(request, pods) or not self._fails(request, pods, masked=False)
 
-    def might_start(self, ask: PodRequest, pods: int, limit_ms: int | None) -> bool:
-        """Whether somebody with this ask, so many pods and this time limit might find a place that is for him; false
-        only if he certainly does not."""
-        if self.fails_again(ask, pods, masked=False):
+    def might_start(self, request: PodRequest, pods: int, limit_ms: int | None) -> bool:
+        """Whether so many pods with this time limit might find a place that is open to them; false only if they
+        certainly do not."""
+        if self.fails_again(request, pods, masked=False):
             return False
         passes = self.head is None or self._ends_in_time(limit_ms)
-        if not passes and self._is_too_near(ask, pods):
+        if not passes and self._is_too_near(request, pods):
             return False
-        placed = self._ledger.place(ask, range(pods))
+        placed = self._ledger.place(request, range(pods))
         if placed is None:
-            self._remember(ask, pods, masked=False, use=True)
+            self._remember(request, pods, masked=False, use=True)
             return False
-        self._ledger.undo(ask, placed)
-        return passes or not self._fails(ask, pods, masked=True) or not self._wanted(ask, placed, held=False)
+        self._ledger.undo(request, placed)
+        return (
+            passes
+            or not self._fails(request, pods, masked=True)
+            or not self._wanted(request, placed, held=False)
+        )
 
-    def _is_too_near(self, ask: PodRequest, pods: int) -> bool:
-        """Whether so many pods of the ask found a place, were not let past, and nothing has changed since."""
+    def _is_too_near(self, request: PodRequest, pods: int) -> bool:
+        """Whether so many pods of the request found a place, were not let past, and nothing has changed since."""
         if self._too_near_at != len(self._ledger.freed):
             self._too_near_at = len(self._ledger.freed)
             self._too_near.clear()
-        return (ask, pods) in self._too_near
+        return (request, pods) in self._too_near
 
-    def _is_held_back_again(self, ask: PodRequest, pods: int) -> bool:
+    def _is_held_back_again(self, request: PodRequest, pods: int) -> bool:
         """Whether such pods, who find no place but on the nodes of the head, certainly are not let past there."""
-        return self._is_too_near(ask, pods) or self._finds_place_again(ask, pods)
+        return self._is_too_near(request, pods) or self._finds_place_again(request, pods)
 
-    def _finds_place_again(self, ask: PodRequest, pods: int) -> bool:
+    def _finds_place_again(self, request: PodRequest, pods: int) -> bool:
         """Whether one pod still has a place where the one before found his, and was not let past. Then it is not let
         past either, wherever it finds one: as long as the head is the same, who was held back could use it."""
-        if pods > 1 or ask not in self._found_there:
+        if pods > 1 or request not in self._found_there:
             return False
-        rank = self._found_there[ask]
-        return self._ledger.nodes.holds(ask, rank, self._ledger.later.rooms[rank])
+        rank = self._found_there[request]
+        return self._ledger.nodes.holds(request, rank, self._ledger.later.free[rank])
 
-    def _fails(self, ask: PodRequest, pods: int, *, masked: bool) -> bool:
-        """Whether so many pods of the ask find no place as things stand."""
-        if self.fails_again(ask, pods, masked=masked):
+    def _fails(self, request: PodRequest, pods: int, *, masked: bool) -> bool:
+        """Whether so many pods of the request find no place as things stand."""
+        if self.fails_again(request, pods, masked=masked):
             return True
         kept = self.head.kept.spare if masked and self.head is not None else NOTHING_KEPT
-        placed = self._ledger.place(ask, range(pods), kept=kept)
+        placed = self._ledger.place(request, range(pods), kept=kept)
         if placed is None:
-            self._remember(ask, pods, masked=masked, use=True)
+            self._remember(request, pods, masked=masked, use=True)
             return True
-        self._ledger.undo(ask, placed)
+        self._ledger.undo(request, placed)
         return False
 
-    def fails_again(self, ask: PodRequest, pods: int, *, masked: bool) -> bool:
-        """Whether so many pods of the ask found no place before, and no node that could hold one has come free since.
+    def fails_again(self, request: PodRequest, pods: int, *, masked: bool) -> bool:
+        """Whether so many pods found no place before, and no node that could hold one has been freed since.
 
         ``masked``: outside what is kept for the head.
         """
-        failed = self._no_place.get((ask, masked))
+        failed = self._no_place.get((request, masked))
         if failed is None or pods < failed[0]:
             return False
         freed, later = self._ledger.freed, self._ledger.later
         if failed[1] == len(freed):
             return True
-        for rank in freed[failed[1] :] if might_hold(later, ask) else ():
-            if self._ledger.nodes.holds(ask, rank, later.rooms[rank]):
-                del self._no_place[ask, masked]
+        for rank in freed[failed[1] :] if might_hold(later, request) else ():
+            if self._ledger.nodes.holds(request, rank, later.free[rank]):
+                del self._no_place[request, masked]
                 return False
-        self._no_place[ask, masked] = (failed[0], len(freed))
+        self._no_place[request, masked] = (failed[0], len(freed))
         return True
 
-    def _remember(self, ask: PodRequest, pods: int, *, masked: bool, use: bool) -> None:
+    def _remember(self, request: PodRequest, pods: int, *, masked: bool, use: bool) -> None:
         if use:
-            self._no_place[ask, masked] = (pods, len(self._ledger.freed))
+            self._no_place[request, masked] = (pods, len(self._ledger.freed))
 
     def _forget_head(self) -> None:
         """Forget what depends on whose start is reserved, and where."""
@@ -250,25 +254,25 @@ class Gate:
             return False
         if policy.min_runtime_ms and (at is None or self._now + policy.min_runtime_ms > at):
             return False
-        path = (ROOT, *self._rights.accounts.tree.paths[candidate.leaf])
+        path = (ROOT, *self._preemption_policy.accounts.tree.paths[candidate.leaf])
         counted = dict.fromkeys(path, -candidate.next_milli)
-        return self._rights.rule(head.party(), candidate.party(), counted) is not None
+        return self._preemption_policy.rule(head.claim(), candidate.claim(), counted) is not None
 
     def _wanted(self, taker: PodRequest, placed: Iterable[PodPlacement], *, held: bool) -> bool:
         """Whether somebody who was held back could use what such pods take there (``held``: hold already)."""
         if self.head is None or not self.head.held_back:
             return False
-        rooms: dict[int, NodeFree] = {}
+        free: dict[int, NodeFree] = {}
         for pod in placed:
             spot = self._ledger.spot(pod)
             if spot is not None:
-                room = rooms.setdefault(spot[0], self._ledger.later.rooms[spot[0]].copy())
+                node_free = free.setdefault(spot[0], self._ledger.later.free[spot[0]].copy())
                 if held:
-                    room.change(spot[1], taker.cpu_milli, taker.memory_mib, 1)
+                    node_free.change(spot[1], taker.cpu_milli, taker.memory_mib, 1)
         kind_of = self._ledger.nodes.class_of
         return any(
-            kind_of[rank] == usable.number and pods_in(room, usable.costs, ask)
-            for ask in self.head.held_back
-            for usable in self._ledger.nodes.usable(ask)
-            for rank, room in rooms.items()
+            kind_of[rank] == usable.number and pods_in(node_free, usable.costs, request)
+            for request in self.head.held_back
+            for usable in self._ledger.nodes.usable(request)
+            for rank, node_free in free.items()
         )

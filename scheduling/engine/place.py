@@ -21,27 +21,29 @@ Spot = tuple[int, Picks]
 NOTHING_KEPT: Mapping[int, NodeFree] = {}
 
 
-def choose_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
+def choose_spot(
+    space: Space, domain: Domain, request: PodRequest, kept: Mapping[int, NodeFree]
+) -> Spot | None:
     """Where the next pod goes, ``None`` if it fits nowhere in the domain.
 
     Binpack takes the node by expected fragmentation (:mod:`scheduling.engine.outlook`), and where the pool has no
     typical requests the tightest: fewest whole devices left over; for a share, the partly used device with least left
     over, and a whole one only where none fits. Spread takes the node with most free. Ties go by id. Of the nodes
-    ``kept`` for somebody else only the spare room given there is used, and only when no other node will do.
+    ``kept`` for somebody else only the spare capacity given there is used, and only when no other node will do.
     """
-    spot = _first_spot(space, domain, ask, kept)
-    return _spare_spot(space, domain, ask, kept) if spot is None and kept else spot
+    spot = _first_spot(space, domain, request, kept)
+    return _spare_spot(space, domain, request, kept) if spot is None and kept else spot
 
 
 def fewest_nodes(
-    space: Space, domain: Domain, ask: PodRequest, pods: int, kept: Mapping[int, NodeFree]
+    space: Space, domain: Domain, request: PodRequest, pods: int, kept: Mapping[int, NodeFree]
 ) -> Iterator[tuple[int, int]]:
     """The nodes of a domain, as few as hold so many pods or all that have room, and how many pods each takes.
 
     Nodes are filled one after the other: first those that hold most, and at the end the one that is best by the policy
     among those that hold the rest. None that is ``kept`` for somebody else.
     """
-    held, keys = space.outlook(ask).pods, space.outlook(ask).keys
+    held, keys = space.outlook(request).pods, space.outlook(request).keys
     ranks = space.arrays.ranks_of(domain.usable)
     ranks = ranks[held[ranks] > 0]
     ranks = ranks[np.lexsort((ranks, keys[ranks], -held[ranks]))]
@@ -56,38 +58,44 @@ def fewest_nodes(
         pods -= int(held[rank])
 
 
-def _first_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
+def _first_spot(
+    space: Space, domain: Domain, request: PodRequest, kept: Mapping[int, NodeFree]
+) -> Spot | None:
     """The best place outside the kept nodes."""
     if domain.rank is not None:
         rank, costs = domain.rank, domain.usable[0].costs
-        picks = None if rank in kept else pick_devices(space.rooms[rank], costs, ask)
+        picks = None if rank in kept else pick_devices(space.free[rank], costs, request)
         return None if picks is None else (rank, picks)
     nodes = space.nodes
-    if not (ask.bare or any(_devices_suffice(space, usable, ask) for usable in domain.usable)):
+    if not (request.bare or any(_devices_suffice(space, usable, request) for usable in domain.usable)):
         return None
-    if ask.bare or space.arrays.typical or nodes.pool.policy.placement is Placement.SPREAD:
-        return _best_spot(space, domain, ask, kept)
-    return _tightest_spot(space, domain, ask, kept)
+    if request.bare or space.arrays.typical or nodes.pool.policy.placement is Placement.SPREAD:
+        return _best_spot(space, domain, request, kept)
+    return _tightest_spot(space, domain, request, kept)
 
 
-def might_hold(space: Space, ask: PodRequest) -> bool:
+def might_hold(space: Space, request: PodRequest) -> bool:
     """Whether some node might hold a pod, as far as the index of the devices tells; false only if none does."""
-    return ask.bare or any(_devices_suffice(space, usable, ask) for usable in space.nodes.usable(ask))
+    return request.bare or any(
+        _devices_suffice(space, usable, request) for usable in space.nodes.usable(request)
+    )
 
 
-def _devices_suffice(space: Space, usable: Usable, ask: PodRequest) -> bool:
+def _devices_suffice(space: Space, usable: Usable, request: PodRequest) -> bool:
     """Whether some node of a kind could have the devices, as far as the index tells."""
     if not usable.uniform:
         return True
     whole = space.whole[usable.number]
-    if ask.whole:
-        return any(count >= ask.whole for count in whole)
+    if request.whole:
+        return any(count >= request.whole for count in whole)
     return bool(whole) or any(left >= usable.costs[0] for left in space.partly[usable.number])
 
 
-def _best_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
+def _best_spot(
+    space: Space, domain: Domain, request: PodRequest, kept: Mapping[int, NodeFree]
+) -> Spot | None:
     """The place on the node with the lowest key."""
-    keys, ranks = space.outlook(ask).keys, space.arrays.ranks_of(domain.usable)
+    keys, ranks = space.outlook(request).keys, space.arrays.ranks_of(domain.usable)
     if kept:
         keys = keys.copy()
         keys[list(kept)] = NOWHERE
@@ -99,81 +107,83 @@ def _best_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int,
     if keys[at] == NOWHERE:
         return None
     rank = int(ranks[at])
-    costs = space.nodes.costs_on(ask, rank)
-    picks = None if costs is None else pick_devices(space.rooms[rank], costs, ask)
+    costs = space.nodes.costs_on(request, rank)
+    picks = None if costs is None else pick_devices(space.free[rank], costs, request)
     return None if picks is None else (rank, picks)
 
 
 def _tightest_spot(
-    space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]
+    space: Space, domain: Domain, request: PodRequest, kept: Mapping[int, NodeFree]
 ) -> Spot | None:
     """The tightest place, from the index of the kinds."""
     best: tuple[int, int, Sequence[int]] | None = None
     for usable in domain.usable:
-        found = _indexed(space, usable, ask) if usable.uniform else _scanned(space, usable, ask)
+        found = _indexed(space, usable, request) if usable.uniform else _scanned(space, usable, request)
         for key, rank in found:
             if best is not None and (key, rank) >= best[:2]:
                 break
-            if rank not in kept and pods_in(space.rooms[rank], usable.costs, ask):
+            if rank not in kept and pods_in(space.free[rank], usable.costs, request):
                 best = (key, rank, usable.costs)
                 break
     if best is None:
         return None
-    picks = pick_devices(space.rooms[best[1]], best[2], ask)
+    picks = pick_devices(space.free[best[1]], best[2], request)
     return None if picks is None else (best[1], picks)
 
 
-def _indexed(space: Space, usable: Usable, ask: PodRequest) -> Iterable[tuple[int, int]]:
+def _indexed(space: Space, usable: Usable, request: PodRequest) -> Iterable[tuple[int, int]]:
     """(key, rank) of the nodes of a kind whose devices suffice, tightest first, from the index."""
     whole, partly = space.whole[usable.number], space.partly[usable.number]
-    counts = [count for count in whole if count >= max(ask.whole, 1)]
-    lefts = [] if ask.whole else [left for left in partly if left >= usable.costs[0]]
+    counts = [count for count in whole if count >= max(request.whole, 1)]
+    lefts = [] if request.whole else [left for left in partly if left >= usable.costs[0]]
     yield from ((left - usable.costs[0], rank) for left in sorted(lefts) for rank in partly[left])
     yield from (
-        (GPU_MILLI * (1 + count - ask.whole), rank) for count in sorted(counts) for rank in whole[count]
+        (GPU_MILLI * (1 + count - request.whole), rank) for count in sorted(counts) for rank in whole[count]
     )
 
 
-def _scanned(space: Space, usable: Usable, ask: PodRequest) -> Iterable[tuple[int, int]]:
+def _scanned(space: Space, usable: Usable, request: PodRequest) -> Iterable[tuple[int, int]]:
     """(key, rank) of the nodes of a kind with several sorts of device, or with slices, tightest first, by looking at
     each. Of nodes with a slice for the pod that with the fewest others comes first."""
     found = []
     is_slice = [device.slicing is not Slicing.WHOLE for device in space.nodes.classes[usable.number].devices]
     for rank in space.nodes.members[usable.number]:
-        room = space.rooms[rank]
-        picks = pick_devices(room, usable.costs, ask)
+        node_free = space.free[rank]
+        picks = pick_devices(node_free, usable.costs, request)
         if picks is None:
             continue
         at, milli = picks[0]
         if is_slice[at]:
-            found.append((pods_in(room, usable.costs, ask) - 1, rank))
+            found.append((pods_in(node_free, usable.costs, request) - 1, rank))
             continue
-        breaks_whole = room.gpu[at] == GPU_MILLI
-        left = GPU_MILLI * (1 + room.gpu.count(GPU_MILLI) - ask.whole)
-        found.append((left if breaks_whole else room.gpu[at] - milli, rank))
+        breaks_whole = node_free.gpu[at] == GPU_MILLI
+        left = GPU_MILLI * (1 + node_free.gpu.count(GPU_MILLI) - request.whole)
+        found.append((left if breaks_whole else node_free.gpu[at] - milli, rank))
     return sorted(found)
 
 
-def _spare_spot(space: Space, domain: Domain, ask: PodRequest, kept: Mapping[int, NodeFree]) -> Spot | None:
+def _spare_spot(
+    space: Space, domain: Domain, request: PodRequest, kept: Mapping[int, NodeFree]
+) -> Spot | None:
     """A place on the kept nodes that leaves them what they are kept for."""
     costs = {usable.number: usable.costs for usable in domain.usable}
     for rank in sorted(kept) if domain.rank is None else kept.keys() & {domain.rank}:
         kind = next((kind for kind in space.nodes.classes_of[rank] if kind in costs), None)
-        if kind is not None and pods_in(space.rooms[rank], costs[kind], ask):
-            picks = pick_devices(space.rooms[rank].within(kept[rank]), costs[kind], ask)
+        if kind is not None and pods_in(space.free[rank], costs[kind], request):
+            picks = pick_devices(space.free[rank].within(kept[rank]), costs[kind], request)
             if picks is not None:
                 return rank, picks
     return None
 
 
-def by_tightness(space: Space, ask: PodRequest, pods: int, level: tuple[Domain, ...]) -> Iterator[Domain]:
+def by_tightness(space: Space, request: PodRequest, pods: int, level: tuple[Domain, ...]) -> Iterator[Domain]:
     """The domains of a level that hold so many pods: the one with least free first, then the one where they need the
     fewest nodes, then by key.
     """
     if len(level) <= 1:
         yield from level
         return
-    numbers, held = space.arrays.numbers_in(level), space.outlook(ask).pods.copy()
+    numbers, held = space.arrays.numbers_in(level), space.outlook(request).pods.copy()
     if held.sum() < pods:
         return
     fitting = np.flatnonzero(_by_domain(numbers, held, len(level)) >= pods)

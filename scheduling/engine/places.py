@@ -27,7 +27,7 @@ class Hearing:
         self.court = court
         self.plea = plea
         self._cases: dict[tuple[int, int], tuple[bool, bool]] = {}
-        self._tree = court.rights.accounts.tree
+        self._tree = court.preemption_policy.accounts.tree
         passed = plea.ceiling_passed(court)
         self._limited = passed is not None
         self.under: list[Standing] = []
@@ -35,8 +35,8 @@ class Hearing:
             roster = court.roster
             below = [each for cell in roster.cells(passed.branch) for each in roster.of(cell)]
             self.under = [each for each in below if plea.may_take(each)]
-        self.anywhere = plea.party.reserved or self._limited
-        self._group = court.prospects.group(plea.party)
+        self.anywhere = plea.claim.reserved or self._limited
+        self._group = court.prospects.group(plea.claim)
         self._anybody_under = any(self.lawful(each) for each in self.under)
 
     def places(self, widest: Tally) -> Iterator[Place]:
@@ -74,7 +74,7 @@ class Hearing:
         key = (standing.leaf, standing.workload.priority)
         found = self._cases.get(key)
         if found is None:
-            rule, me, other = self.court.rights.rule, self.plea.party, standing.party()
+            rule, me, other = self.court.preemption_policy.rule, self.plea.claim, standing.claim()
             may = self.plea.may_take(standing)
             lawful = may and rule(me, other, {}) is not None
             ever = lawful or bool(self.under) or self._group.has(standing, self._tree)
@@ -102,9 +102,9 @@ class Hearing:
         if not any(self.lawful(each) for each, _ in there):
             return False
         leaving = self._leaving({each.workload.id: each for each, _ in there}.values())
-        rule, me = self.court.rights.rule, self.plea.party
-        willing = [milli for each, milli in there if rule(me, each.party(), leaving, {}) is not None]
-        return self.court.ledger.later.rooms[rank].gpu[at] + sum(willing) >= needed
+        rule, me = self.court.preemption_policy.rule, self.plea.claim
+        willing = [milli for each, milli in there if rule(me, each.claim(), leaving, {}) is not None]
+        return self.court.ledger.later.free[rank].gpu[at] + sum(willing) >= needed
 
     def and_under(self, nearby: Iterable[Standing]) -> list[Standing]:
         """These and those under the ceiling, each once."""
@@ -132,8 +132,8 @@ def _domains(hearing: Hearing, widest: Tally) -> Iterator[Place]:
 def _bound(court: Court, plea: Plea, place: Domain, nearby: Iterable[Standing]) -> Bound | None:
     """The tier up to which the candidates of a place must go at least, ``None`` if even all of them are not
     enough."""
-    tally = Tally(court.ledger, plea.ask, [place])
-    capacity = Capacity(court.ledger, plea.ask, plea.pods, tally, plea.closed)
+    tally = Tally(court.ledger, plea.request, [place])
+    capacity = Capacity(court.ledger, plea.request, plea.pods, tally, plea.closed)
     tier = FREE[0]
     gone: dict[str, set[int]] = {}
     units = [unit for each in nearby for unit in each.units(court.ledger)]
@@ -150,7 +150,7 @@ def _bound(court: Court, plea: Plea, place: Domain, nearby: Iterable[Standing]) 
 def _nodes(hearing: Hearing, widest: Tally) -> Iterator[Place]:
     """The nodes of all domains and their devices."""
     court, plea = hearing.court, hearing.plea
-    for bound, rank in court.bounds.by_cost(plea.ask, plea.highest_victim, hearing.ranks()):
+    for bound, rank in court.bounds.by_cost(plea.request, plea.highest_victim, hearing.ranks()):
         if rank in widest.where and rank not in plea.closed:
             nearby = hearing.on(rank)
             if nearby:
@@ -164,15 +164,15 @@ def _single_places(
 ) -> Iterator[Domain]:
     """Where one pod could lie on a node (rank and costs) if these went: on the node, or on any of its devices if it
     needs no more than one."""
-    (rank, costs), ask, court = node, hearing.plea.ask, hearing.court
+    (rank, costs), request, court = node, hearing.plea.request, hearing.court
     bounds = court.bounds.of_devices(rank, costs, nearby.__contains__)
-    if sum(bound is not None for bound in bounds) < max(ask.whole, 1):
+    if sum(bound is not None for bound in bounds) < max(request.whole, 1):
         return
     key = (*domain.key, court.ledger.nodes.rows[rank].id)
     kind = court.ledger.nodes.class_of[rank]
-    if ask.whole > 1 or ask.cpu_milli or ask.memory_mib:
+    if request.whole > 1 or request.cpu_milli or request.memory_mib:
         yield Domain(key, (Usable(kind, tuple(costs), uniform=False),), rank)
-    if ask.whole <= 1:
+    if request.whole <= 1:
         for at, (cost, bound) in enumerate(zip(costs, bounds, strict=True)):
             if bound is not None and hearing.serve(rank, at, cost):
                 only = tuple(cost if each == at else 0 for each in range(len(costs)))

@@ -27,11 +27,11 @@ def find_victims(court: Court, plea: Plea) -> Victims | None:
     device, a node, a domain), also in each place that would do; the cheapest set wins. Of that one
     those are spared without whom the newcomer fits elsewhere.
     """
-    widest = court.tally(plea.ask)
+    widest = court.tally(plea.request)
     if widest is None:
         return None
     if (
-        plea.party.reserved
+        plea.claim.reserved
         and plea.pods > 1
         and len(widest.domains) > 1
         and plea.ceiling_passed(court) is None
@@ -47,7 +47,7 @@ def find_victims(court: Court, plea: Plea) -> Victims | None:
     for bound, place, nearby in hearing.places(widest):
         if best is not None and bound > best.cost[:2]:
             break
-        tally = Tally(court.ledger, plea.ask, [place])
+        tally = Tally(court.ledger, plea.request, [place])
         found = Search(court, plea, tally, court.among(nearby)).run()
         if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
             continue
@@ -61,7 +61,7 @@ def _cheapest_domain(court: Court, plea: Plea, widest: Tally) -> Victims | None:
     """The cheapest victims inside one domain, for a gang that may take anybody; none, if somebody alone might do."""
     if _anybody_alone(court, plea, widest):
         return None
-    most = court.prospects.most_pods(plea.party, plea.ask, widest)
+    most = court.prospects.most_pods(plea.claim, plea.request, widest)
     ranks = court.ledger.nodes.ranks
     places = [
         place
@@ -90,7 +90,7 @@ def _would_do_elsewhere(
     pods in the same."""
     if any(len(standing.pods) > standing.workload.min_pods for standing in few):
         return True
-    capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
+    capacity = Capacity(court.ledger, plea.request, plea.pods, widest, plea.closed)
     rank_of, where = court.ledger.nodes.rank, widest.where
     for standing in few:
         lying = [where[rank][0] for pod in standing.pods if (rank := rank_of.get(pod.node, -1)) in where]
@@ -104,22 +104,22 @@ def _spared_elsewhere(court: Court, plea: Plea, widest: Tally, victims: Victims)
     return Search(court, plea, widest, court.among(victims.standings)).run(victims.units) or victims
 
 
-def _all_of(costs: Sequence[int], ask: PodRequest) -> list[int]:
+def _all_of(costs: Sequence[int], request: PodRequest) -> list[int]:
     """At least what devices have on which a pod costs so much: who takes whole ones, or a slice, pays for all of it."""
-    return list(costs) if ask.whole else [GPU_MILLI] * len(costs)
+    return list(costs) if request.whole else [GPU_MILLI] * len(costs)
 
 
 def _anybody_alone(court: Court, plea: Plea, widest: Tally) -> bool:
     """Whether the departure of one workload could make room for all pods."""
     missing = plea.pods - max(widest.totals)
     most = max(
-        pods_in(NodeFree(_all_of(costs, plea.ask), UNLIMITED, UNLIMITED), costs, plea.ask)
+        pods_in(NodeFree(_all_of(costs, plea.request), UNLIMITED, UNLIMITED), costs, plea.request)
         for costs in {tuple(costs) for _, costs in widest.where.values()}
     )
     holdings = court.roster.holdings
     many = np.flatnonzero(holdings.there & (holdings.owners.pods * most >= missing))
     for number in many.tolist():
-        capacity = Capacity(court.ledger, plea.ask, plea.pods, widest, plea.closed)
+        capacity = Capacity(court.ledger, plea.request, plea.pods, widest, plea.closed)
         capacity.change(holdings.standings[number].units(court.ledger)[-1], 1)
         if capacity.enough:
             return True

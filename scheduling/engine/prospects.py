@@ -17,7 +17,7 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Sort
 from scheduling.engine.model.snapshot import ElasticPreemption
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.policy import Party, PreemptionPolicy
+from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
 from scheduling.engine.reaches import Full, Reaches
 from scheduling.engine.roster import Roster
 from scheduling.engine.yields import NOWHERE, Group, Need
@@ -47,12 +47,12 @@ class Prospects:
     :meth:`renew` is for whoever begins a cycle.
     """
 
-    def __init__(self, ledger: Ledger, rights: PreemptionPolicy, roster: Roster) -> None:
+    def __init__(self, ledger: Ledger, preemption_policy: PreemptionPolicy, roster: Roster) -> None:
         self._ledger = ledger
-        self._policy = rights.policy
+        self._policy = preemption_policy.policy
         self._roster = roster
-        self._register = Register(ledger, rights, roster)
-        self._reaches = Reaches(rights, roster, self._register)
+        self._register = Register(ledger, preemption_policy, roster)
+        self._reaches = Reaches(preemption_policy, roster, self._register)
         self._hopeless: dict[tuple[int, int], _Hopeless] = {}
         self._needs: dict[PodRequest, Need] = {}
         self._same_needs: dict[tuple[object, ...], Need] = {}
@@ -69,15 +69,15 @@ class Prospects:
         """Take note of what is due and used by now: entitlements were worked out anew, or a cycle was taken back."""
         self._reaches.renew()
 
-    def any_at_once(self, party: Party) -> bool:
+    def any_at_once(self, claim: Claim) -> bool:
         """Whether there is anybody whom the newcomer may take as things stand."""
-        if any(self._roster.any_in(*each) for each in self._reaches.of(party).at_once):
+        if any(self._roster.any_in(*each) for each in self._reaches.of(claim).at_once):
             return True
-        self._alone[party.leaf, party.priority] = party.milli
+        self._alone[claim.leaf, claim.priority] = claim.milli
         return False
 
     def in_vain(
-        self, leaf: int, priority: int, milli: int, ask: PodRequest, pods: int
+        self, leaf: int, priority: int, milli: int, request: PodRequest, pods: int
     ) -> frozenset[int] | None:
         """The nodes outside which it is known that such newcomers find nobody (none: they find nobody anywhere);
         ``None`` where nothing is known.
@@ -89,30 +89,30 @@ class Prospects:
         alone = self._alone.get((leaf, priority))
         if alone is not None and alone <= milli:
             return NOWHERE
-        return self._vain.get((leaf, priority, milli, self._need(ask) if pods == 1 else ask, pods))
+        return self._vain.get((leaf, priority, milli, self._need(request) if pods == 1 else request, pods))
 
     def might_take(
-        self, party: Party, ask: PodRequest, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
+        self, claim: Claim, request: PodRequest, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
     ) -> bool:
         """Whether so many pods might find a place, on nodes that are not ``closed``, if all went whom the newcomer
         could ever take. Who is told no is told so again, on fewer nodes too, as long as nothing could give anybody
         more; who is told yes, as long as nothing at all has changed."""
         self._forget_answers()
-        need = self._need(ask)
-        kind = (party.leaf, party.priority, party.milli, need if pods == 1 else ask, pods)
+        need = self._need(request)
+        kind = (claim.leaf, claim.priority, claim.milli, need if pods == 1 else request, pods)
         vain, found = self._vain.get(kind), self._found.get(kind)
         if vain is not None and vain <= closed:
             return False
         if found is not None and closed <= found:
             return True
-        leavings = self._register.of(self._reaches.of(party).group)
-        might = leavings.hold(ask, need, pods, tally, closed)
+        leavings = self._register.of(self._reaches.of(claim).group)
+        might = leavings.hold(request, need, pods, tally, closed)
         (self._found if might else self._vain)[kind] = closed
         return might
 
-    def look_anew(self, party: Party) -> None:
+    def look_anew(self, claim: Claim) -> None:
         """Have it worked out anew whom a newcomer could take."""
-        self._reaches.look_anew(party)
+        self._reaches.look_anew(claim)
         self._found.clear()
 
     def _forget_answers(self) -> None:
@@ -128,25 +128,25 @@ class Prospects:
             self._changes = changes
             self._found.clear()
 
-    def group_might_do(self, group: Group, ask: PodRequest, pods: int, tally: TallyOf) -> bool:
+    def group_might_do(self, group: Group, request: PodRequest, pods: int, tally: TallyOf) -> bool:
         """Whether so many pods might find a place if all of a group went."""
         self._reaches.catch_up()
-        return self._register.of(group).hold(ask, self._need(ask), pods, tally)
+        return self._register.of(group).hold(request, self._need(request), pods, tally)
 
-    def group(self, party: Party) -> Group:
+    def group(self, claim: Claim) -> Group:
         """Whom the newcomer could take, or could as soon as others have left."""
-        return self._reaches.of(party).group
+        return self._reaches.of(claim).group
 
-    def most_below(self, party: Party, branch: int) -> int:
+    def most_below(self, claim: Claim, branch: int) -> int:
         """What those below a branch hold whose priority is not too high for the newcomer."""
-        if party.reserved or self._policy.elastic_preemption is not ElasticPreemption.PRIORITY:
+        if claim.reserved or self._policy.elastic_preemption is not ElasticPreemption.PRIORITY:
             return self._roster.milli(branch, None)
-        priorities = (*self._roster.lower(branch, party.priority), party.priority)
+        priorities = (*self._roster.lower(branch, claim.priority), claim.priority)
         return sum([self._roster.milli(branch, each) for each in priorities])
 
-    def most_pods(self, party: Party, ask: PodRequest, tally: Tally) -> list[int]:
+    def most_pods(self, claim: Claim, request: PodRequest, tally: Tally) -> list[int]:
         """How many pods each domain of a tally might hold at most if all went whom the newcomer could ever take."""
-        return self._register.of(self._reaches.of(party).group).most_pods(ask, self._need(ask), tally)
+        return self._register.of(self._reaches.of(claim).group).most_pods(request, self._need(request), tally)
 
     # --- All of a leaf --------------------------------------------------------------------------------------
 
@@ -173,7 +173,9 @@ class Prospects:
                 return False
         freed = len(self._ledger.freed)
         if known.freed != freed:
-            if any(there.hold(ask, self._need(ask), pods, tally) for there, ask, pods in known.gangs):
+            if any(
+                there.hold(request, self._need(request), pods, tally) for there, request, pods in known.gangs
+            ):
                 return False
             known.freed = freed
         return True
@@ -186,28 +188,28 @@ class Prospects:
         gangs: list[tuple[Leavings, PodRequest, int]] = []
         seen: set[tuple[int, int, Need]] = set()
         for sort in sorts:
-            need = self._need(sort.ask)
+            need = self._need(sort.request)
             if sort.pods == 1 and (sort.priority, sort.milli, need) in seen:
                 continue
             seen.add((sort.priority, sort.milli, need))
-            reach = self._reaches.of(Party("", leaf, sort.priority, reserved=False, milli=sort.milli))
+            reach = self._reaches.of(Claim("", leaf, sort.priority, reserved=False, milli=sort.milli))
             full.update(dict.fromkeys(reach.full))
             if not reach.at_once:
                 continue
             there = self._register.of(reach.group)
-            if there.hold(sort.ask, need, sort.pods, tally):
+            if there.hold(sort.request, need, sort.pods, tally):
                 return None
             leavings[there] = there.version
             if sort.pods > 1:
-                gangs.append((there, sort.ask, sort.pods))
+                gangs.append((there, sort.request, sort.pods))
         return _Hopeless(self._reaches.time, sorts, _emptiest(full), tuple(leavings.items()), gangs, freed)
 
-    def _need(self, ask: PodRequest) -> Need:
-        found = self._needs.get(ask)
+    def _need(self, request: PodRequest) -> Need:
+        found = self._needs.get(request)
         if found is None:
-            usable = [(each.number, each.costs) for each in self._ledger.nodes.usable(ask)]
-            key = (ask.whole, *usable)
-            found = self._needs[ask] = self._same_needs.setdefault(key, Need(ask.whole, dict(usable)))
+            usable = [(each.number, each.costs) for each in self._ledger.nodes.usable(request)]
+            key = (request.whole, *usable)
+            found = self._needs[request] = self._same_needs.setdefault(key, Need(request.whole, dict(usable)))
         return found
 
 
@@ -216,6 +218,6 @@ def _emptiest(full: Iterable[Full]) -> tuple[Full, ...]:
     least: dict[tuple[int, int, bool], Full] = {}
     for each in full:
         key = each[:3]
-        if key not in least or each.room < least[key].room:
+        if key not in least or each.slack < least[key].slack:
             least[key] = each
     return tuple(least.values())

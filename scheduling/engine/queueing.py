@@ -29,17 +29,17 @@ class Kept:
     at: int | None
     spare: dict[int, NodeFree]
 
-    def take(self, ledger: Ledger, ask: PodRequest, pods: Iterable[PodPlacement]) -> None:
-        """Count what somebody who passes takes of the spare room."""
+    def take(self, ledger: Ledger, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
+        """Count what a workload that passes takes of the spare capacity."""
         for pod in pods:
             spot = ledger.spot(pod)
             if spot is not None and spot[0] in self.spare:
-                self.spare[spot[0]].change(spot[1], ask.cpu_milli, ask.memory_mib, -1)
+                self.spare[spot[0]].change(spot[1], request.cpu_milli, request.memory_mib, -1)
 
 
 def reserve_start(
     ledger: Ledger,
-    ask: PodRequest,
+    request: PodRequest,
     pods: int,
     ends: Iterable[End],
     yielding: Iterable[tuple[Workload, Sequence[PodPlacement]]],
@@ -51,17 +51,17 @@ def reserve_start(
     ``ends`` come in the order of their times, then ids. ``yielding`` are those whom the workload may preempt whenever
     it likes: they are not in its way. ``tally`` says how many of its pods the nodes hold as things stand.
     """
-    rooms = list(ledger.later.rooms)
+    free = list(ledger.later.free)
     held: dict[int, int] = {}
     totals = list(tally.totals)
     ready: set[int] = set()
 
     def leave(leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]) -> None:
         """Let these go, and count again what their nodes hold."""
-        for rank in _free(ledger, rooms, leaving):
+        for rank in _free(ledger, free, leaving):
             if rank in tally.where:
                 number, costs = tally.where[rank]
-                count = pods_in(rooms[rank], costs, ask)
+                count = pods_in(free[rank], costs, request)
                 totals[number] += count - held.get(rank, tally.pods[rank])
                 held[rank] = count
                 if totals[number] >= pods:
@@ -74,8 +74,8 @@ def reserve_start(
         if ready:
             best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
             there = _held_in(best, tally, held)
-            return Kept(at, _spare_then(ledger, ask, pods, where=tally.where, rooms=rooms, counts=there))
-    return Kept(None, _spare_where_least_is_missing(ledger, ask, pods, tally, rooms))
+            return Kept(at, _spare_then(ledger, request, pods, where=tally.where, free=free, counts=there))
+    return Kept(None, _spare_where_least_is_missing(ledger, request, pods, tally, free))
 
 
 def _held_in(domain: int, tally: Tally, held: dict[int, int]) -> dict[int, int]:
@@ -89,89 +89,93 @@ def _held_in(domain: int, tally: Tally, held: dict[int, int]) -> dict[int, int]:
 
 
 def _free(
-    ledger: Ledger, rooms: list[NodeFree], leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]
+    ledger: Ledger, free: list[NodeFree], leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]
 ) -> set[int]:
-    """Give back in ``rooms`` what these workloads hold, and return their nodes. Rooms are replaced, not changed: they
-    are the ledger's."""
+    """Give back in ``free`` what these workloads hold, and return their nodes. Its entries are replaced, not
+    changed: they are the ledger's."""
     ranks = set()
     for workload, placements in leaving:
         for pod in placements:
             spot = ledger.spot(pod)
             if spot is not None:
-                room = rooms[spot[0]] = rooms[spot[0]].copy()
-                room.change(spot[1], workload.cpu_milli, workload.memory_mib, 1)
+                node_free = free[spot[0]] = free[spot[0]].copy()
+                node_free.change(spot[1], workload.cpu_milli, workload.memory_mib, 1)
                 ranks.add(spot[0])
     return ranks
 
 
 def _spare_then(
     ledger: Ledger,
-    ask: PodRequest,
+    request: PodRequest,
     pods: int,
     *,
     where: Where,
-    rooms: Sequence[NodeFree],
+    free: Sequence[NodeFree],
     counts: dict[int, int],
 ) -> dict[int, NodeFree]:
     """What the chosen nodes have left then beside the workload: the fewest nodes, its pods on devices busy until
     then."""
     spare: dict[int, NodeFree] = {}
-    order = sorted(counts, key=lambda rank: (-min(counts[rank], pods), sum(ledger.now.rooms[rank].gpu), rank))
+    order = sorted(counts, key=lambda rank: (-min(counts[rank], pods), sum(ledger.now.free[rank].gpu), rank))
     for rank in order:
         if pods <= 0 or counts[rank] == 0:
             break
-        room = spare[rank] = rooms[rank].copy()
+        node_free = spare[rank] = free[rank].copy()
         for _ in range(min(pods, counts[rank])):
-            _take_busy_first(room, ledger.now.rooms[rank], where[rank][1], ask)
+            _take_busy_first(node_free, ledger.now.free[rank], where[rank][1], request)
             pods -= 1
     return spare
 
 
-def _take_busy_first(room: NodeFree, now: NodeFree, costs: Sequence[int], ask: PodRequest) -> None:
+def _take_busy_first(node_free: NodeFree, now: NodeFree, costs: Sequence[int], request: PodRequest) -> None:
     """Take one pod's devices, those first that are in use now, so that others can use the idle ones until then."""
-    if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
-        free.sort(key=lambda at: (now.gpu[at], at))
-        room.change([(at, costs[at]) for at in free[: ask.whole]], ask.cpu_milli, ask.memory_mib, -1)
+    if request.whole:
+        idle = [at for at, left in enumerate(node_free.gpu) if left and left == costs[at]]
+        idle.sort(key=lambda at: (now.gpu[at], at))
+        node_free.change(
+            [(at, costs[at]) for at in idle[: request.whole]], request.cpu_milli, request.memory_mib, -1
+        )
     else:
-        room.change(pick_devices(room, costs, ask) or (), ask.cpu_milli, ask.memory_mib, -1)
+        node_free.change(
+            pick_devices(node_free, costs, request) or (), request.cpu_milli, request.memory_mib, -1
+        )
 
 
 def _spare_where_least_is_missing(
-    ledger: Ledger, ask: PodRequest, pods: int, tally: Tally, rooms: Sequence[NodeFree]
+    ledger: Ledger, request: PodRequest, pods: int, tally: Tally, free: Sequence[NodeFree]
 ) -> dict[int, NodeFree]:
     """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
     best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
     costs: dict[int, Sequence[int]] = {}
-    lacks = _Lacks(ask, tally.empties)
+    lacks = _Lacks(request, tally.empties)
     for domain in tally.domains:
-        found = _least_missing(ledger, pods, domain, rooms, lacks)
+        found = _least_missing(ledger, pods, domain, free, lacks)
         if found is not None and (best is None or (found[0], domain.key) < best[:2]):
             best = (found[0], domain.key, found[1])
             costs = dict(ledger.nodes.ranks(domain))
     spare: dict[int, NodeFree] = {}
     for rank, count in (best[2] if best else {}).items():
-        room = spare[rank] = rooms[rank].copy()
+        node_free = spare[rank] = free[rank].copy()
         for _ in range(count):
-            _take_what_is_free(room, costs[rank], ask)
+            _take_what_is_free(node_free, costs[rank], request)
     return spare
 
 
 class _Lacks(dict[tuple[tuple[int, ...], Sequence[int], int, int], int]):
-    """What rooms lack for a first pod of an ask, worked out once for all that have as much left: where many wait, most
-    have nothing. ``empties`` says how many of its pods each node would hold at most."""
+    """What nodes lack for a first pod, worked out once for all with as much free; ``empties`` says how many pods each
+    node would hold at most."""
 
-    def __init__(self, ask: PodRequest, empties: Mapping[int, int]) -> None:
+    def __init__(self, request: PodRequest, empties: Mapping[int, int]) -> None:
         super().__init__()
-        self.ask = ask
+        self.request = request
         self.empties = empties
 
-    def of(self, room: NodeFree, costs: Sequence[int]) -> int:
-        """What a room lacks."""
-        left = (tuple(room.gpu), costs, room.cpu, room.memory)
+    def of(self, node_free: NodeFree, costs: Sequence[int]) -> int:
+        """What a node with so much free lacks."""
+        left = (tuple(node_free.gpu), costs, node_free.cpu, node_free.memory)
         found = self.get(left)
         if found is None:
-            found = self[left] = _missing(room, costs, self.ask, 1)
+            found = self[left] = _missing(node_free, costs, self.request, 1)
         return found
 
 
@@ -179,13 +183,13 @@ def _least_missing(
     ledger: Ledger,
     pods: int,
     domain: Domain,
-    rooms: Sequence[NodeFree],
+    free: Sequence[NodeFree],
     lacks: _Lacks,
 ) -> tuple[int, dict[int, int]] | None:
     """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small."""
     costs = dict(ledger.nodes.ranks(domain))
     heap = [
-        (lacks.of(rooms[rank], each), rank, 1, most)
+        (lacks.of(free[rank], each), rank, 1, most)
         for rank, each in costs.items()
         if (most := lacks.empties[rank])
     ]
@@ -197,29 +201,31 @@ def _least_missing(
         chosen[rank] = number
         pods -= 1
         if number < most:
-            more = _missing(rooms[rank], costs[rank], lacks.ask, number + 1)
+            more = _missing(free[rank], costs[rank], lacks.request, number + 1)
             heapq.heappush(heap, (more, rank, number + 1, most))
     return None if pods else (total, chosen)
 
 
-def _missing(room: NodeFree, costs: Sequence[int], ask: PodRequest, number: int) -> int:
+def _missing(node_free: NodeFree, costs: Sequence[int], request: PodRequest, number: int) -> int:
     """Milli-GPUs a node lacks for its ``number``-th pod; 1 where it is not GPUs that it lacks."""
-    if pods_in(room, costs, ask) >= number:
+    if pods_in(node_free, costs, request) >= number:
         return 0
-    if not ask.whole:
+    if not request.whole:
         return max(
-            1, max(costs) - max((left for left, cost in zip(room.gpu, costs, strict=True) if cost), default=0)
+            1,
+            max(costs)
+            - max((left for left, cost in zip(node_free.gpu, costs, strict=True) if cost), default=0),
         )
-    free = sum(1 for left, cost in zip(room.gpu, costs, strict=True) if left == cost > 0)
-    return max(1, max(costs) * min(ask.whole, number * ask.whole - free))
+    idle = sum(1 for left, cost in zip(node_free.gpu, costs, strict=True) if left == cost > 0)
+    return max(1, max(costs) * min(request.whole, number * request.whole - idle))
 
 
-def _take_what_is_free(room: NodeFree, costs: Sequence[int], ask: PodRequest) -> None:
-    """Take what a pod could use of a room, even where that is not all it needs."""
-    if ask.whole:
-        free = [at for at, left in enumerate(room.gpu) if left and left == costs[at]]
-        picks = [(at, costs[at]) for at in free[: ask.whole]]
+def _take_what_is_free(node_free: NodeFree, costs: Sequence[int], request: PodRequest) -> None:
+    """Take what a pod could use of what is free, even where that is not all it needs."""
+    if request.whole:
+        idle = [at for at, left in enumerate(node_free.gpu) if left and left == costs[at]]
+        picks = [(at, costs[at]) for at in idle[: request.whole]]
     else:
-        fullest = max(range(len(costs)), key=lambda at: (costs[at] > 0, room.gpu[at], -at))
-        picks = list(pick_devices(room, costs, ask) or [(fullest, max(0, room.gpu[fullest]))])
-    room.change(picks, ask.cpu_milli, ask.memory_mib, -1)
+        fullest = max(range(len(costs)), key=lambda at: (costs[at] > 0, node_free.gpu[at], -at))
+        picks = list(pick_devices(node_free, costs, request) or [(fullest, max(0, node_free.gpu[fullest]))])
+    node_free.change(picks, request.cpu_milli, request.memory_mib, -1)

@@ -86,7 +86,9 @@ class _Look:
         cycle = self._cycle
         for each in candidates:
             stopped = cycle.quota_stops(each)
-            if stopped is None and cycle.gate.might_start(each.ask, each.pods, each.workload.time_limit_ms):
+            if stopped is None and cycle.gate.might_start(
+                each.request, each.pods, each.workload.time_limit_ms
+            ):
                 return False
             if cycle.might_preempt(each):
                 return False
@@ -106,19 +108,23 @@ class _Look:
     def _might_start(self, line: Line) -> bool:
         """Whether somebody elastic might find a place that is for him."""
         gate, charges = self._cycle.gate, self._cycle.charges
-        # Where few pods of an ask find no place, no more of them need to be tried.
-        asks = {ask for ask, pods in line.fewest().items() if not gate.fails_again(ask, pods, masked=False)}
-        kinds = [kind for kind in line.kinds if kind[0] in asks] if asks else []
+        # Where few pods of a request find no place, no more of them need to be tried.
+        requests = {
+            request
+            for request, pods in line.fewest().items()
+            if not gate.fails_again(request, pods, masked=False)
+        }
+        kinds = [kind for kind in line.kinds if kind[0] in requests] if requests else []
         if any(gate.might_start(*kind) for kind in sorted(kinds, key=by_pods)):
             return True
         limited = [
             leaf
             for leaf in self._limited(line)
             if charges.ceiling_passed(leaf, line.least()[leaf], reserved=False) is None
-            and any(gate.might_fit(each.ask, each.pods) for each in line.sorts(leaf))
+            and any(gate.might_fit(each.request, each.pods) for each in line.sorts(leaf))
         ]
         return any(
-            gate.might_start(each.ask, each.pods, each.workload.time_limit_ms)
+            gate.might_start(each.request, each.pods, each.workload.time_limit_ms)
             for each in self._left(line, limited)
         )
 
@@ -148,7 +154,7 @@ class _Look:
 
     def _might_take_lower(self, priority: int, line: Line) -> bool:
         """Whether some might find room enough among those of lower priority, who may be taken from anybody."""
-        kinds = {(ask, pods) for ask, pods, _ in line.kinds}
+        kinds = {(request, pods) for request, pods, _ in line.kinds}
         if any(self._cycle.group_might_do(Group(priority, None), *kind) for kind in kinds):
             return True
         return not self._find_nothing(self._left(line, self._limited(line)))
@@ -170,7 +176,7 @@ class _Look:
         """Whether none of these might find victims; equal ones are looked at once."""
         seen = set()
         for each in candidates:
-            kind = (each.leaf, each.priority, each.ask, each.pods)
+            kind = (each.leaf, each.priority, each.request, each.pods)
             if kind not in seen:
                 seen.add(kind)
                 if self._cycle.might_preempt(each):
@@ -189,8 +195,8 @@ class _Look:
         rows = paths.rows[leaves]
         found = np.zeros(len(leaves), dtype=bool)
         lower = self._lower(priority)
-        for room in self._rooms():
-            above = self._branches_with_some(priority) & (room < 0)
+        for node_free in self._free():
+            above = self._branches_with_some(priority) & (node_free < 0)
             if not above.any():
                 continue
             beside = paths.summed(above.astype(np.int64))
@@ -198,11 +204,11 @@ class _Look:
             for depth in range(rows.shape[1] - 1, -1, -1):
                 branch = rows[:, depth]
                 there = branch >= 0
-                within &= ~there | (room[branch] + lower[branch] >= needs)
+                within &= ~there | (node_free[branch] + lower[branch] >= needs)
                 found |= there & within & (beside[paths.parents[branch]] - above[branch] > 0)
         return [int(leaf) for leaf in leaves[found]]
 
-    def _rooms(self) -> list[Ints]:
+    def _free(self) -> list[Ints]:
         """What each branch lacks of its entitlement, and of its guarantee; negative where it is above."""
         if self._known_rooms is None:
             cycle = self._cycle

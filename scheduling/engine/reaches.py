@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scheduling.engine.leavings import Register
 from scheduling.engine.model.snapshot import ElasticPreemption
-from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, Party, PreemptionPolicy
+from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, Claim, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.roster import Joined, Roster
 from scheduling.engine.yields import EVERYBODY, Group
@@ -26,7 +26,7 @@ class Full(NamedTuple):
     branch: int
     by: int
     relieved: bool
-    room: int
+    slack: int
 
 
 @dataclass(slots=True)
@@ -53,27 +53,30 @@ class Reaches:
     more where that matters; a branch that has more room; somebody who joins the roster; something that is given back.
     """
 
-    def __init__(self, rights: PreemptionPolicy, roster: Roster, register: Register) -> None:
-        self._rights = rights
+    def __init__(self, preemption_policy: PreemptionPolicy, roster: Roster, register: Register) -> None:
+        self._preemption_policy = preemption_policy
         self._roster = roster
         self._register = register
-        self._tree = rights.accounts.tree
-        self._usage = rights.accounts.usage
+        self._tree = preemption_policy.accounts.tree
+        self._usage = preemption_policy.accounts.usage
         self._reaches: dict[tuple[int, int, int], Reach] = {}
         self.time = 0
         self.gains = 0
         self._changed = [0] * len(self._tree)
         self._joined = [0] * len(self._tree)
-        self._entitled = list(rights.entitled)
+        self._entitled = list(preemption_policy.entitled)
         self._used = list(self._usage.used)
         self._above = [self._dues_passed(branch) for branch in range(len(self._tree))]
         self._above_in: dict[tuple[int, int], list[int]] = {}
-        self._dues = {BY_ENTITLEMENT: rights.entitled, BY_GUARANTEE: rights.accounts.quotas.guarantee}
+        self._dues = {
+            BY_ENTITLEMENT: preemption_policy.entitled,
+            BY_GUARANTEE: preemption_policy.accounts.quotas.guarantee,
+        }
         self._seen = (len(self._usage.changed), len(roster.joined))
 
     def renew(self) -> None:
         """Take note of what is due and used by now: entitlements were worked out anew, or a cycle was taken back."""
-        entitled, used = self._rights.entitled, self._usage.used
+        entitled, used = self._preemption_policy.entitled, self._usage.used
         if self._entitled != entitled or self._used != used:
             self.time += 1
             rows = enumerate(zip(self._entitled, entitled, self._used, used, strict=True))
@@ -81,7 +84,7 @@ class Reaches:
 
     def _dues_passed(self, branch: int) -> int:
         """Which of entitlement and guarantee a branch is above."""
-        used, guarantee = self._usage.used[branch], self._rights.accounts.quotas.guarantee[branch]
+        used, guarantee = self._usage.used[branch], self._preemption_policy.accounts.quotas.guarantee[branch]
         return (BY_ENTITLEMENT if used > self._entitled[branch] else 0) | (
             BY_GUARANTEE if used > guarantee else 0
         )
@@ -115,7 +118,7 @@ class Reaches:
     def _note(self, branches: Iterable[int]) -> None:
         """Note which of the branches came to be above what is due to them, and whether that gives somebody more. Who
         finds that a branch of his own has less room takes no more than before."""
-        entitled = self._rights.entitled
+        entitled = self._preemption_policy.entitled
         for branch in branches:
             used, due = self._usage.used[branch], entitled[branch]
             gains = used < self._used[branch] or due != self._entitled[branch]
@@ -138,81 +141,81 @@ class Reaches:
         changed = self._changed
         return max(changed[ROOT], *[changed[branch] for branch in self._tree.paths[leaf]])
 
-    def of(self, party: Party) -> Reach:
+    def of(self, claim: Claim) -> Reach:
         """That of a newcomer."""
         self.catch_up()
-        key = (party.leaf, party.priority, party.milli)
+        key = (claim.leaf, claim.priority, claim.milli)
         found = self._reaches.get(key)
         if found is not None and found.seen == self.time:
             return found
-        if found is None or self.last_change(party.leaf) > found.time or not self.are_full(found.full):
-            found = self._reaches[key] = self._look(party)
+        if found is None or self.last_change(claim.leaf) > found.time or not self.are_full(found.full):
+            found = self._reaches[key] = self._look(claim)
         found.seen = self.time
         return found
 
-    def look_anew(self, party: Party) -> None:
+    def look_anew(self, claim: Claim) -> None:
         """Have it worked out anew whom a newcomer could take: what is kept may be more than it is by now."""
-        self._reaches.pop((party.leaf, party.priority, party.milli), None)
+        self._reaches.pop((claim.leaf, claim.priority, claim.milli), None)
 
     def are_full(self, full: Iterable[Full]) -> bool:
         """Whether branches are still too full for a newcomer."""
         used, joined, dues = self._usage.used, self._joined, self._dues
-        for branch, by, relieved, room in full:
-            if dues[by][branch] - used[branch] + (joined[branch] if relieved else 0) >= room:
+        for branch, by, relieved, slack in full:
+            if dues[by][branch] - used[branch] + (joined[branch] if relieved else 0) >= slack:
                 return False
         return True
 
     # --- Whom he could take ---------------------------------------------------------------------------------
 
-    def _look(self, party: Party) -> Reach:
+    def _look(self, claim: Claim) -> Reach:
         """Work out whom a newcomer could take: those of lower priority, those whom the fair-share rule gives him, and
         those of whom it could as soon as others have left who are nearer to him in the tree."""
-        if party.reserved:
+        if claim.reserved:
             return Reach(self.time, [(ROOT, None)], EVERYBODY)
-        ordered = self._rights.policy.elastic_preemption is ElasticPreemption.PRIORITY
-        own, equal = (None, party.priority) if ordered else (party.leaf, None)
+        ordered = self._preemption_policy.policy.elastic_preemption is ElasticPreemption.PRIORITY
+        own, equal = (None, claim.priority) if ordered else (claim.leaf, None)
         top = ROOT if own is None else own
-        fair = self._fair(party, [0] * len(self._tree.paths[party.leaf]))
+        fair = self._fair(claim, [0] * len(self._tree.paths[claim.leaf]))
         at_once = [(branch, equal) for branch in fair]
-        at_once.extend((top, priority) for priority in self._roster.lower(top, party.priority))
-        full = self._full(party, None)
+        at_once.extend((top, priority) for priority in self._roster.lower(top, claim.priority))
+        full = self._full(claim, None)
         if not at_once:
-            return Reach(self.time, at_once, Group(party.priority, own), full)
-        lower = self._lower(party, own)
+            return Reach(self.time, at_once, Group(claim.priority, own), full)
+        lower = self._lower(claim, own)
         relief = lower
         if any(lower):
-            fair = self._fair(party, lower)
+            fair = self._fair(claim, lower)
         while True:
             relief = self._relief(lower, fair, equal)
-            more = self._fair(party, relief)
+            more = self._fair(claim, relief)
             if more == fair:
                 break
             fair = more
-        group = Group(party.priority, own, tuple(sorted((each, by) for each, (_, by) in more.items())), equal)
-        return Reach(self.time, at_once, group, (*full, *self._full(party, relief)))
+        group = Group(claim.priority, own, tuple(sorted((each, by) for each, (_, by) in more.items())), equal)
+        return Reach(self.time, at_once, group, (*full, *self._full(claim, relief)))
 
-    def _full(self, party: Party, relief: Sequence[int] | None) -> tuple[Full, ...]:
+    def _full(self, claim: Claim, relief: Sequence[int] | None) -> tuple[Full, ...]:
         """The lowest of a newcomer's own branches, by each due, that is too full for him even when so much has left of
         those on his way down."""
-        used, path = self._usage.used, self._tree.paths[party.leaf]
+        used, path = self._usage.used, self._tree.paths[claim.leaf]
         found = []
         for by, due in self._dues.items():
             for depth in range(len(path) - 1, -1, -1):
                 mine = path[depth]
-                room = party.milli if relief is None else party.milli - relief[depth]
-                if due[mine] - used[mine] < room:
+                slack = claim.milli if relief is None else claim.milli - relief[depth]
+                if due[mine] - used[mine] < slack:
                     more = 0 if relief is None else self._joined[mine]
-                    found.append(Full(mine, by, relief is not None, room + more))
+                    found.append(Full(mine, by, relief is not None, slack + more))
                     break
         return tuple(found)
 
-    def _fair(self, party: Party, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
+    def _fair(self, claim: Claim, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
         """The branches that the fair-share rule gives him when so much has left of those on his way down: where each
         parts from his, and by which dues."""
-        path = self._tree.paths[party.leaf]
+        path = self._tree.paths[claim.leaf]
         leaving = dict(zip(path, relief, strict=True))
         found: dict[int, tuple[int, int]] = {}
-        for depth, dues in self._rights.dues_by_depth(party, leaving):
+        for depth, dues in self._preemption_policy.dues_by_depth(claim, leaving):
             for by in (BY_ENTITLEMENT, BY_GUARANTEE):
                 for branch in self._children_above(self._tree.parents[path[depth]], by) if by & dues else ():
                     if branch != path[depth]:
@@ -227,7 +230,7 @@ class Reaches:
             self._above_in[branch, by] = found
         return found
 
-    def _lower(self, me: Party, own: int | None) -> list[int]:
+    def _lower(self, me: Claim, own: int | None) -> list[int]:
         """What those of lower priority hold whom a newcomer may take, of each branch on his way down."""
         roster = self._roster
         below = self._tree.paths[me.leaf] if own is None else [own] * len(self._tree.paths[me.leaf])

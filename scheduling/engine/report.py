@@ -254,33 +254,33 @@ def _waits(cycle: PoolCycle) -> Iterable[Wait]:
 
 
 class _Free:
-    """What is free in a pool after the plan, for an ask."""
+    """What is free in a pool after the plan, for a request."""
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._nodes = cycle.nodes
         self._pool_nodes = cycle.books.pool_nodes
         self._by_kind = cycle.ledger.free_by_kind()
-        self._rooms = cycle.ledger.now.rooms
+        self._free = cycle.ledger.now.free
         self._known: dict[PodRequest, int] = {}
         self._shared: dict[PodRequest, int] = {}
         self._in_sight: dict[tuple[tuple[str, ...], bool], int] = {}
         self._closed: dict[tuple[PodRequest, int], tuple[int, ...]] = {}
 
-    def of(self, ask: PodRequest) -> int:
+    def of(self, request: PodRequest) -> int:
         """What is free of the devices that its pods may use, whether or not they fit there."""
-        found = self._known.get(ask)
+        found = self._known.get(request)
         if found is None:
-            found = self._known[ask] = self._on(self._nodes.usable(ask))
+            found = self._known[request] = self._on(self._nodes.usable(request))
         return found
 
-    def shared(self, ask: PodRequest) -> int:
+    def shared(self, request: PodRequest) -> int:
         """What is free of devices that its pods could use if others did not share them."""
-        if ask.whole:
+        if request.whole:
             return 0
-        found = self._shared.get(ask)
+        found = self._shared.get(request)
         if found is None:
-            usable = self._nodes.usable(ask, closed_too=True)
-            found = self._shared[ask] = self._on(usable) - self.of(ask)
+            usable = self._nodes.usable(request, closed_too=True)
+            found = self._shared[request] = self._on(usable) - self.of(request)
         return found
 
     def _on(self, devices: Iterable[Usable]) -> int:
@@ -291,16 +291,16 @@ class _Free:
             if cost
         )
 
-    def besides(self, ask: PodRequest) -> int:
-        """What is free of GPUs, whether or not the ask may use them; of slices only those of types that it takes."""
-        key = (ask.gpu_types, bool(ask.whole))
+    def besides(self, request: PodRequest) -> int:
+        """What is free of GPUs, whether or not the request may use them; of slices only types that it takes."""
+        key = (request.gpu_types, bool(request.whole))
         found = self._in_sight.get(key)
         if found is None:
             found = self._in_sight[key] = sum(
                 left
                 for kind, free in zip(self._nodes.classes, self._by_kind, strict=True)
                 for device, left in zip(kind.devices, free, strict=True)
-                if device.slicing is Slicing.WHOLE or is_of_type(device, ask)
+                if device.slicing is Slicing.WHOLE or is_of_type(device, request)
             )
         return found
 
@@ -311,22 +311,22 @@ class _Free:
         counts = self._nodes.service.counts
         return [rank for rank, node in enumerate(self._nodes.rows) if not counts(node)]
 
-    def closed(self, ask: PodRequest, pods: int) -> tuple[int, ...]:
+    def closed(self, request: PodRequest, pods: int) -> tuple[int, ...]:
         """The nodes out of service, by rank, that would take a pod now, where so many would start with them."""
         if not self._out_of_service:
             return ()
-        found = self._closed.get((ask, pods))
+        found = self._closed.get((request, pods))
         if found is None:
-            found = self._closed[ask, pods] = self._closed_to(ask, pods)
+            found = self._closed[request, pods] = self._closed_to(request, pods)
         return found
 
-    def _closed_to(self, ask: PodRequest, pods: int) -> tuple[int, ...]:
-        everything, rooms = self._pool_nodes.everything, self._rooms
-        takers = {rank for rank in self._out_of_service if everything.holds(ask, rank, rooms[rank])}
-        levels = everything.domains(ask) if takers else ()
+    def _closed_to(self, request: PodRequest, pods: int) -> tuple[int, ...]:
+        everything, free = self._pool_nodes.everything, self._free
+        takers = {rank for rank in self._out_of_service if everything.holds(request, rank, free[rank])}
+        levels = everything.domains(request) if takers else ()
         found: set[int] = set()
         for domain in levels[-1] if levels else ():
-            there = {rank: pods_in(rooms[rank], costs, ask) for rank, costs in everything.ranks(domain)}
+            there = {rank: pods_in(free[rank], costs, request) for rank, costs in everything.ranks(domain)}
             if sum(there.values()) >= pods:
                 found |= takers & there.keys()
         return tuple(sorted(found))
@@ -336,12 +336,12 @@ def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     """What the reason depends on."""
     candidate, cause = blocked.candidate, blocked.cause
     if cause is Cause.PLACE:
-        ask = candidate.ask
-        closed = free.closed(ask, candidate.pods)
-        figures = free.of(ask), free.besides(ask), free.shared(ask)
-        return (cause, candidate.next_milli, ask.topology.required, figures, closed)
+        request = candidate.request
+        closed = free.closed(request, candidate.pods)
+        figures = free.of(request), free.besides(request), free.shared(request)
+        return (cause, candidate.next_milli, request.topology.required, figures, closed)
     if cause is Cause.BEHIND:
-        return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.ask))
+        return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.request))
     return (
         cause,
         candidate.next_milli,
@@ -370,17 +370,17 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     if blocked.cause is Cause.BEHIND:
         at = cycle.head.kept.at if cycle.head is not None else None
         timed = at is not None and at > cycle.now
-        available, strict = free.of(candidate.ask), cycle.gate.shut
+        available, strict = free.of(candidate.request), cycle.gate.shut
         return reasons.behind_reservation(asked, available, blocked.ahead, strict=strict, timed=timed)
-    ask, level = candidate.ask, candidate.ask.topology.required
-    closed = [cycle.nodes.rows[rank] for rank in free.closed(ask, candidate.pods)]
+    request, level = candidate.request, candidate.request.topology.required
+    closed = [cycle.nodes.rows[rank] for rank in free.closed(request, candidate.pods)]
     return reasons.waiting_for_place(
         cycle.pool,
         asked,
-        free.of(ask),
-        free.besides(ask),
+        free.of(request),
+        free.besides(request),
         level=level,
-        shared=free.shared(ask),
+        shared=free.shared(request),
         closed=closed,
     )
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 
-from scheduling.engine.candidate import Candidate, Footprint
+from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.model.snapshot import Workload
 
 by_key = attrgetter("key")
-Takes = tuple[int, Footprint]
+Takes = tuple[int, PoolRequest]
 """A priority, and what those who have it take."""
 
 
@@ -23,25 +23,25 @@ class Row:
     cycle after which few come and go is not to count all who wait.
     """
 
-    __slots__ = ("_candidates", "_footprints", "_sorts", "_takes", "_workloads", "leaf", "reserved")
+    __slots__ = ("_candidates", "_pool_requests", "_sorts", "_takes", "_workloads", "leaf", "reserved")
 
     def __init__(self, leaf: int, *, reserved: bool) -> None:
         self.leaf = leaf
         self.reserved = reserved
         self._workloads: list[Workload] = []
-        self._footprints: list[Footprint] = []
+        self._pool_requests: list[PoolRequest] = []
         self._candidates: list[Candidate] = []
-        self._takes: Counter[Footprint] | None = None
+        self._takes: Counter[PoolRequest] | None = None
         self._sorts: dict[Takes, list[Candidate]] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._workloads) + len(self._candidates)
 
-    def join(self, workload: Workload, footprint: Footprint) -> None:
+    def join(self, workload: Workload, pool_request: PoolRequest) -> None:
         """Have somebody wait who is in no other queue."""
         self._workloads.append(workload)
-        self._footprints.append(footprint)
+        self._pool_requests.append(pool_request)
         self._takes = self._sorts = None
 
     def add(self, candidate: Candidate) -> bool:
@@ -60,18 +60,18 @@ class Row:
         """Count one more (or, negative, less); whether he is the only one of his sort."""
         only = self._takes is None and self._sorts is None
         if self._takes is not None:
-            self._takes[candidate.footprint] += by
-            count = self._takes[candidate.footprint]
+            self._takes[candidate.pool_request] += by
+            count = self._takes[candidate.pool_request]
             only = count in (0, by)
             if not count:
-                del self._takes[candidate.footprint]
+                del self._takes[candidate.pool_request]
         if self._sorts is not None:
             only = self._sort(self._sorts, candidate, by) or only
         return only
 
     def _sort(self, sorts: dict[Takes, list[Candidate]], candidate: Candidate, by: int) -> bool:
         """Put a candidate among those of his sort (or, negative, take him out); whether he is the only one."""
-        sort = (candidate.priority, candidate.footprint)
+        sort = (candidate.priority, candidate.pool_request)
         those = sorts.setdefault(sort, [])
         if by > 0:
             insort(those, candidate, key=by_key)
@@ -85,24 +85,24 @@ class Row:
         """Put in those of another row."""
         self._takes = self._sorts = None
         self._workloads += other._workloads
-        self._footprints += other._footprints
+        self._pool_requests += other._pool_requests
         self._candidates = sorted(self._candidates + other._candidates, key=by_key)
 
     def candidates(self) -> list[Candidate]:
         """All of them in the order of their own keys, always in the same list."""
         if self._workloads:
-            leaf, rows = self.leaf, zip(self._workloads, self._footprints, strict=True)
-            self._candidates += [Candidate(workload, leaf, footprint) for workload, footprint in rows]
+            leaf, rows = self.leaf, zip(self._workloads, self._pool_requests, strict=True)
+            self._candidates += [Candidate(workload, leaf, pool_request) for workload, pool_request in rows]
             self._candidates.sort(key=by_key)
-            self._workloads, self._footprints = [], []
+            self._workloads, self._pool_requests = [], []
         return self._candidates
 
     @property
-    def takes(self) -> Mapping[Footprint, int]:
+    def takes(self) -> Mapping[PoolRequest, int]:
         """How many of them take what."""
         if self._takes is None:
-            self._takes = Counter(self._footprints)
-            self._takes.update([each.footprint for each in self._candidates])
+            self._takes = Counter(self._pool_requests)
+            self._takes.update([each.pool_request for each in self._candidates])
         return self._takes
 
     @property
@@ -111,7 +111,7 @@ class Row:
         if self._sorts is None:
             self._sorts = {}
             for each in self.candidates():
-                self._sorts.setdefault((each.priority, each.footprint), []).append(each)
+                self._sorts.setdefault((each.priority, each.pool_request), []).append(each)
         return self._sorts
 
     @property

@@ -58,11 +58,11 @@ class Search:
     def __init__(self, court: Court, plea: Plea, tally: Tally, roster: Roster) -> None:
         self._court = court
         self._plea = plea
-        self._newcomer = plea.party
-        self._tree = court.rights.accounts.tree
-        self._capacity = Capacity(court.ledger, plea.ask, plea.pods, tally, plea.closed)
+        self._preemptor = plea.claim
+        self._tree = court.preemption_policy.accounts.tree
+        self._capacity = Capacity(court.ledger, plea.request, plea.pods, tally, plea.closed)
         self._leaving: dict[int, int] = {}
-        self._lawful = Lawful(court.rights, plea.party, self._leaving)
+        self._lawful = Lawful(court.preemption_policy, plea.claim, self._leaving)
         self._chosen: list[Unit] = []
         self._shared: dict[int, Sizes] = {}
         self._taken: dict[str, set[int]] = {}
@@ -149,18 +149,18 @@ class Search:
 
     def _choose(self, tier: Tier, lineup: Lineup) -> Unit | None:
         """Of a tier's first units the lawful one of the team most above its entitlement."""
-        newcomer, priority = self._newcomer, tier[2]
-        mode = self._court.rights.policy.elastic_preemption
-        if newcomer.reserved or (mode is ElasticPreemption.PRIORITY and priority < newcomer.priority):
+        preemptor, priority = self._preemptor, tier[2]
+        mode = self._court.preemption_policy.policy.elastic_preemption
+        if preemptor.reserved or (mode is ElasticPreemption.PRIORITY and priority < preemptor.priority):
             return self._descend(lineup, ROOT)
         if self._fair is None:
-            rights = self._court.rights
+            preemption_policy = self._court.preemption_policy
             if self._above_beside is None:
-                self._above_beside = rights.above_beside(newcomer)
-            self._fair = rights.fair_branches(newcomer, self._leaving, self._above_beside)
-        if mode is ElasticPreemption.FAIR_SHARE and priority < newcomer.priority:
+                self._above_beside = preemption_policy.above_beside(preemptor)
+            self._fair = preemption_policy.fair_branches(preemptor, self._leaving, self._above_beside)
+        if mode is ElasticPreemption.FAIR_SHARE and priority < preemptor.priority:
             *above, own = self._fair
-            return self._first_of(lineup, [*above, [*own, newcomer.leaf]])
+            return self._first_of(lineup, [*above, [*own, preemptor.leaf]])
         return self._first_of(lineup, self._fair)
 
     def _first_of(self, lineup: Lineup, lawful: Sequence[Sequence[int]]) -> Unit | None:
@@ -169,7 +169,7 @@ class Search:
         some = [branch for level in lawful for branch in level]
         if len(some) == 1:
             return self._descend(lineup, some[0])
-        for depth, mine in enumerate(self._tree.paths[self._newcomer.leaf]):
+        for depth, mine in enumerate(self._tree.paths[self._preemptor.leaf]):
             branch = self._most_above(lineup, lawful[depth])
             if branch is None:
                 continue
@@ -214,35 +214,35 @@ class Search:
         """How far a branch is above its entitlement."""
         found = self._above_by.get(branch)
         if found is None:
-            found = self._court.rights.above(branch, self._newcomer, self._leaving)
+            found = self._court.preemption_policy.above(branch, self._preemptor, self._leaving)
             self._above_by[branch] = found
         return found
 
     def _next_in_another_order(self) -> Unit | None:
         """Where nobody is lawful any more: the first who would be if he left before some who were chosen."""
-        rooms = self._lawful.rooms(self._shared)
-        lawful: list[list[int]] = [[] for _ in self._tree.paths[self._newcomer.leaf]]
-        for branch in rooms:
+        allowances = self._lawful.allowances(self._shared)
+        lawful: list[list[int]] = [[] for _ in self._tree.paths[self._preemptor.leaf]]
+        for branch in allowances:
             lawful[len(self._tree.paths[branch]) - 1].append(branch)
-        for tier in self._tiers if rooms else ():
-            first = partial(self._first_in_another_order, rooms)
+        for tier in self._tiers if allowances else ():
+            first = partial(self._first_in_another_order, allowances)
             unit = self._first_of(Lineup(self._tree, self._roster.shelf(tier), first), lawful)
             if unit is not None:
                 return unit
         return None
 
     def _first_in_another_order(
-        self, rooms: Mapping[int, int], leaf: int, units: Sequence[Unit]
+        self, allowances: Mapping[int, int], leaf: int, units: Sequence[Unit]
     ) -> Unit | None:
         """The first of a leaf's units that may go together with those who were chosen."""
         passed = self._passed()
         any_will_do = passed is not None and passed in self._tree.paths[leaf]
         if self._capacity.enough and not any_will_do:
             return None
-        room = rooms[self._lawful.branch(leaf)]
+        allowance = allowances[self._lawful.branch(leaf)]
         for unit in units:
             begun = unit.whole and unit.standing.workload.id in self._taken
-            serves = (begun or unit.milli < room) and self._serves(unit, any_will_do=any_will_do)
+            serves = (begun or unit.milli < allowance) and self._serves(unit, any_will_do=any_will_do)
             if serves and self._may_join(unit, begun=begun):
                 return unit
         return None
@@ -283,7 +283,7 @@ class Search:
         """Spare everybody without whom the newcomer fits and may take the others, last chosen first."""
         depths = Counter(map(self._depth, self._chosen))
         # If all are as near to him in the tree, none of them makes the others lawful.
-        near = not self._newcomer.reserved and len(depths) > 1
+        near = not self._preemptor.reserved and len(depths) > 1
         for unit in reversed(tuple(self._chosen)):
             if not unit.whole and any(each.whole and each.standing is unit.standing for each in self._chosen):
                 continue
@@ -300,7 +300,7 @@ class Search:
     def _makes_lawful(self, unit: Unit) -> bool:
         """Whether the newcomer may take the others only because this one, which is nearer to him in the tree, goes."""
         rest = self._shared_without(unit)
-        return any(self._lawful.room(branch, sizes) <= 0 for branch, sizes in rest.items())
+        return any(self._lawful.allowance(branch, sizes) <= 0 for branch, sizes in rest.items())
 
     def _shared_without(self, unit: Unit) -> dict[int, Sizes]:
         """What is taken by the fair-share rule if a unit is not."""
@@ -312,14 +312,15 @@ class Search:
         leaf = unit.standing.leaf
         depth = self._depths.get(leaf)
         if depth is None:
-            depth = self._depths[leaf] = self._tree.parting(self._newcomer.leaf, leaf)
+            depth = self._depths[leaf] = self._tree.parting(self._preemptor.leaf, leaf)
         return depth
 
     def _ping_pong(self) -> bool:
         """Whether somebody who goes whole could take his place back from the newcomer at once."""
-        if self._newcomer.reserved:
+        if self._preemptor.reserved:
             return False
-        rights = self._court.rights
+        preemption_policy = self._court.preemption_policy
         return any(
-            unit.whole and rights.loops(self._newcomer, unit.party, self._leaving) for unit in self._chosen
+            unit.whole and preemption_policy.loops(self._preemptor, unit.claim, self._leaving)
+            for unit in self._chosen
         )

@@ -51,11 +51,11 @@ class Shapes:
         return kind, tuple(sorted(gpu) if self._is_even[kind] else gpu)
 
     def numbers(self, nodes: Iterable[tuple[int, NodeFree]]) -> list[int]:
-        """The numbers of the shapes of nodes, given their kinds and rooms."""
+        """The numbers of the shapes of nodes, given their kinds and what is free."""
         is_even, known, numbers = self._is_even, self._numbers, []
         new: list[Shape] = []
-        for kind, room in nodes:
-            shape = (kind, tuple(sorted(room.gpu) if is_even[kind] else room.gpu))
+        for kind, node_free in nodes:
+            shape = (kind, tuple(sorted(node_free.gpu) if is_even[kind] else node_free.gpu))
             number = known.get(shape)
             if number is None:
                 number = known[shape] = len(known)
@@ -76,18 +76,18 @@ class Shapes:
         self.free[at] = self.gpu[:, at].sum(0)
         self.usable[:, at] = self._typical.usable(self.kinds[at], self.gpu[:, at])
 
-    def fragments(self, kind: int, room: NodeFree) -> float:
+    def fragments(self, kind: int, node_free: NodeFree) -> float:
         """What is left of one node that the typical requests could not use, by their measure; measured once for all
         that is alike to them."""
-        typical, shape = self._typical, self.shape(kind, room.gpu)
-        key = (shape, typical.enough(room.cpu, room.memory))
+        typical, shape = self._typical, self.shape(kind, node_free.gpu)
+        key = (shape, typical.enough(node_free.cpu, node_free.memory))
         found = self._fragments.get(key)
         if found is None:
             if len(self._fragments) >= MOST_MEASURED:
                 self._fragments.clear()
             gpu = self._columns([shape])
             usable = typical.usable(np.array([kind]), gpu)
-            cpu, memory = np.array([in_arrays(room.cpu)]), np.array([in_arrays(room.memory)])
+            cpu, memory = np.array([in_arrays(node_free.cpu)]), np.array([in_arrays(node_free.memory)])
             found = self._fragments[key] = float(typical.fragments(gpu.sum(0), usable, cpu, memory)[0])
         return found
 

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 Buckets = dict[int, list[int]]
 
 OUTLOOKS_KEPT = 256
-"""Of so many asks it is remembered how good each node is for them."""
+"""Of so many requests it is remembered how good each node is for them."""
 NOT_PARTLY = frozenset({0, GPU_MILLI})
 """What is left of a device of which nobody, or who takes all of it, has a part."""
 
 
 class Space:
-    """The room of every node of a pool.
+    """What is free on each node of a pool.
 
     ``changed`` are the nodes that have been changed, in order, for those who keep figures of their own.
     """
 
-    def __init__(self, nodes: Nodes, rooms: list[NodeFree], arrays: NodeArrays | None = None) -> None:
+    def __init__(self, nodes: Nodes, free: list[NodeFree], arrays: NodeArrays | None = None) -> None:
         self.nodes = nodes
         self.arrays = NodeArrays(nodes) if arrays is None else arrays
-        self.rooms = rooms
+        self.free = free
         self._own: set[int] | None = None
-        """The nodes whose rooms are no other space's, once some are."""
+        """The nodes whose free capacity is no other space's, once some are."""
         self._whole: list[Buckets] = [{} for _ in nodes.classes]
         self._partly: list[Buckets] = [{} for _ in nodes.classes]
         self._indexed = 0
@@ -42,13 +42,13 @@ class Space:
         self._grid: Grid | None = None
         self._outlooks: dict[PodRequest, Outlook] = {}
         self._standing: list[tuple[int, frozenset[int]]] = [(0, frozenset())] * len(nodes.rows)
-        for rank in range(len(rooms)):
+        for rank in range(len(free)):
             self._index(rank)
 
     def copy(self) -> Space:
         """A space that can be changed without changing this one."""
         twin = Space(self.nodes, [], self.arrays)
-        twin.rooms = list(self.rooms)
+        twin.free = list(self.free)
         self._own, twin._own = set(), set()
         twin._whole = [{count: list(ranks) for count, ranks in found.items()} for found in self.whole]
         twin._partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
@@ -71,20 +71,20 @@ class Space:
 
     @property
     def grid(self) -> Grid:
-        """The rooms as arrays; to be refreshed before use."""
+        """What is free, as arrays; to be refreshed before use."""
         if self._grid is None or self._grid.pool is not self.nodes.pool:
             self._grid = Grid(self)
             self._outlooks.clear()
         return self._grid
 
-    def outlook(self, ask: PodRequest) -> Outlook:
-        """How many pods of the ask each node holds, and how good it is for them."""
+    def outlook(self, request: PodRequest) -> Outlook:
+        """How many pods of the request each node holds, and how good it is for them."""
         grid = self.grid
-        found = self._outlooks.get(ask)
+        found = self._outlooks.get(request)
         if found is None:
             if len(self._outlooks) >= OUTLOOKS_KEPT:
                 del self._outlooks[next(iter(self._outlooks))]
-            found = self._outlooks[ask] = Outlook(self, grid, ask)
+            found = self._outlooks[request] = Outlook(self, grid, request)
         return found
 
     def fragmentation(self) -> float:
@@ -95,8 +95,8 @@ class Space:
         """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""
         if self._own is not None and rank not in self._own:
             self._own.add(rank)
-            self.rooms[rank] = self.rooms[rank].copy()
-        self.rooms[rank].change(picks, cpu, memory, sign)
+            self.free[rank] = self.free[rank].copy()
+        self.free[rank].change(picks, cpu, memory, sign)
         self.changed.append(rank)
 
     def _catch_up(self) -> None:
@@ -108,11 +108,11 @@ class Space:
             self._indexed = len(changed)
 
     def _index(self, rank: int) -> None:
-        """Put a node where its room says it belongs, among all nodes of its kinds."""
+        """Put a node where what is free on it says it belongs, among all nodes of its kinds."""
         kinds = self.nodes.classes_of[rank]
         if not kinds:
             return
-        gpu = self.rooms[rank].gpu
+        gpu = self.free[rank].gpu
         whole, partly = gpu.count(GPU_MILLI), frozenset(gpu) - NOT_PARTLY
         before = self._standing[rank]
         if (whole, partly) == before:

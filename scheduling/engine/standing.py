@@ -15,7 +15,7 @@ from scheduling.engine.model.snapshot import (
     Workload,
 )
 from scheduling.engine.place import Spot
-from scheduling.engine.preemption.policy import Party
+from scheduling.engine.preemption.policy import Claim
 
 COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
 WITHOUT_PODS = (Status.PENDING, Status.QUEUED)
@@ -48,7 +48,7 @@ class Standing:
     """
 
     __slots__ = (
-        "_party",
+        "_claim",
         "_since",
         "_spots",
         "_units",
@@ -86,7 +86,7 @@ class Standing:
         self._units: tuple[Unit, ...] | None = None
         self._units_at = 0
         self._since: int | None = NOT_ASKED
-        self._party: Party | None = None
+        self._claim: Claim | None = None
         self._spots: Mapping[int, Spot] | None = None
 
     @property
@@ -125,7 +125,7 @@ class Standing:
 
     def _changed(self) -> None:
         self.milli = milli_of(self.pods)
-        self._units = self._party = self._spots = None
+        self._units = self._claim = self._spots = None
 
     def spots(self, ledger: Ledger) -> Mapping[int, Spot]:
         """Where the pods lie, by index, as far as their nodes are there."""
@@ -137,13 +137,13 @@ class Standing:
         """Whether its pods are kept back, because somebody who is stopping still holds what it was promised."""
         return self.workload.status in WITHOUT_PODS and ledger.waits(self.workload, self.pods)
 
-    def party(self) -> Party:
+    def claim(self) -> Claim:
         """It as a party to the rules: with its minimum of pods, as it would come back."""
-        if self._party is None:
+        if self._claim is None:
             workload = self.workload
             needed = milli_of(self.pods[: workload.min_pods])
-            self._party = Party(workload.id, self.leaf, workload.priority, workload.reserved, needed)
-        return self._party
+            self._claim = Claim(workload.id, self.leaf, workload.priority, workload.reserved, needed)
+        return self._claim
 
     def tier_of(self, pod_index: int) -> Tier:
         """The tier of a pod: lower for one above the minimum."""
@@ -232,9 +232,9 @@ class Unit:
         self.key: UnitKey = (self.lost_gpu_ms, self.standing.workload.id, last)
 
     @property
-    def party(self) -> Party:
+    def claim(self) -> Claim:
         """The workload as a party to the rules."""
-        return self.standing.party()
+        return self.standing.claim()
 
     @property
     def spots(self) -> tuple[Spot, ...]:

@@ -131,7 +131,7 @@ class State:
         self._backing_off.pop(id_, None)
         if self.out.pop(id_, None) is None:
             for candidate in self.entries.pop(id_, None) or self._waiting(workload):
-                self.books[candidate.footprint.pool].strike(candidate)
+                self.books[candidate.pool_request.pool].strike(candidate)
 
     def _lose(self, workload: Workload, books: Books) -> None:
         """Note who lies on nodes that his pool has not; of a pool that has them he holds his devices there."""
@@ -174,7 +174,7 @@ class State:
 
     def _is_worn(self) -> bool:
         """Whether what is remembered of those who are gone has become so much that it is time to forget it."""
-        new = len(self.asks) - self._first_asks
+        new = len(self.requests) - self._first_asks
         return new > MOST_NEW_ASKS or any(books.is_worn for books in self.books.values())
 
     def end(self, late: Late) -> None:
@@ -214,7 +214,7 @@ class State:
         self.tree = Tree(teams)
         self.oddities = Oddities(self.teams, teams, [pool.id for pool in self.pools])
         self._paths = Paths(self.tree)
-        self.asks = PodRequests()
+        self.requests = PodRequests()
         self._keys = _selects_by(self._workloads.values())
         self._topological = _topological(self._workloads.values())
         nodes: dict[str, list[Node]] = {pool.id: [] for pool in self.pools}
@@ -238,17 +238,17 @@ class State:
         for books in self.books.values():
             for workload in books.ledger.lost:
                 self._lose(workload, books)
-        self._intake = Intake(self.books, self.tree, self.asks)
+        self._intake = Intake(self.books, self.tree, self.requests)
         self.entries: Entries = {}
         self.out: dict[str, Out] = {}
         self._backing_off: dict[str, bool] = {}
         for pool_id, rows in self._sort(pending).items():
             self.books[pool_id].fill(rows)
-        self._first_asks = len(self.asks)
+        self._first_asks = len(self.requests)
 
     def _books_of(self, pool: Pool, nodes: list[Node], placed: list[Workload]) -> Books:
         pool_nodes = PoolNodes(pool, nodes, sorted(self._keys), topological=self._topological)
-        return Books(pool_nodes, self._paths, self.asks, placed)
+        return Books(pool_nodes, self._paths, self.requests, placed)
 
 
 def _selects_by(workloads: Iterable[Workload]) -> set[str]:

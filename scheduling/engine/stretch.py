@@ -28,7 +28,7 @@ class Stretch:
     def blocked(self) -> Iterator[Blocked]:
         """Each of them, as one who waits."""
         for each in self.candidates:
-            yield Blocked(each, self.causes[each.priority, each.footprint], ahead=self.ahead)
+            yield Blocked(each, self.causes[each.priority, each.pool_request], ahead=self.ahead)
 
 
 def stretch_of(

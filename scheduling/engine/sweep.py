@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.free_arrays import FreeArrays, filled
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
-from scheduling.engine.rooms import Rooms, filled
 from scheduling.engine.standing import Cost, Standing, Tier, Unit
 from scheduling.engine.takeable import NEVER, Ground, Locals
 from scheduling.engine.turns import Leavers, in_turn, paths_of
@@ -43,9 +43,9 @@ class Sweeps:
         self.last = self._sweep()
         self.turn = self.turns(self.locals.tier == self.last[self.locals.place])
         self.going = self._chosen()
-        self.rooms = self.locals.rooms(self.going)
-        self.pods = self.rooms.pods()
-        self._missed = self.locals.missed(self.going, self.rooms)
+        self.free = self.locals.free(self.going)
+        self.pods = self.free.pods()
+        self._missed = self.locals.missed(self.going, self.free)
         self.missed = np.zeros(len(self.going), np.int64)
         np.maximum.at(self.missed, self.locals.row_of, self._missed)
         self.needed = self._needed()
@@ -57,7 +57,7 @@ class Sweeps:
 
     def _totals(self, going: Mask) -> Ints:
         """How many pods each place holds when these go."""
-        pods = self.locals.rooms(going).pods()
+        pods = self.locals.free(going).pods()
         return np.bincount(self.ground.place, pods, len(self.places)).astype(np.int64)
 
     def _sweep(self) -> Ints:
@@ -77,7 +77,7 @@ class Sweeps:
         tiers = np.zeros(len(self.places), np.int64)
         tiers[leavers.place] = found.tier[rows]
         before = found.tier < tiers[found.place]
-        order = in_turn(self.court.rights, self.plea.party, leavers, self._gone(before))
+        order = in_turn(self.court.preemption_policy, self.plea.claim, leavers, self._gone(before))
         turn = np.full(len(found.tier), -1)
         place = leavers.place[order]
         turn[rows[order]] = np.arange(len(rows)) - np.searchsorted(place, place)
@@ -85,7 +85,7 @@ class Sweeps:
 
     def _gone(self, going: Mask) -> Ints:
         """What goes with these, by place and branch."""
-        tree, found, rows = self.court.rights.accounts.tree, self.locals, np.flatnonzero(going)
+        tree, found, rows = self.court.preemption_policy.accounts.tree, self.locals, np.flatnonzero(going)
         gone = np.zeros((len(self.places), len(tree)), np.int64)
         for branch in paths_of(tree, found.leaf[rows]).T:
             inside = branch >= 0
@@ -117,7 +117,7 @@ class Sweep:
         self.place = sweeps.places[at]
         self._more = int(sweeps.pods[sweeps.ground.place == at].sum()) - sweeps.plea.pods
         self._mine = np.flatnonzero(sweeps.going & (self._locals.place == at))
-        self._rooms: dict[int, NodeFree] = {}
+        self._free: dict[int, NodeFree] = {}
         self._come_back: set[int] = set()
 
     @property
@@ -197,15 +197,15 @@ class Sweep:
     def _serves(self, local: int) -> bool:
         """Whether it leaves a node where a pod fits."""
         return any(
-            pods_in(self._rooms[node], self._costs(node), self._all.plea.ask)
-            if node in self._rooms
+            pods_in(self._free[node], self._costs(node), self._all.plea.request)
+            if node in self._free
             else self._all.pods[node]
             for node in self._locals.nodes(local)
         )
 
     def _costs(self, node: int) -> list[int]:
         """The cost of a pod on a node's devices."""
-        costs: list[int] = self._all.rooms.costs[node].tolist()
+        costs: list[int] = self._all.free.costs[node].tolist()
         return costs
 
     def _is_spared(self, local: int) -> bool:
@@ -227,16 +227,16 @@ class Sweep:
 
     def _change(self, local: int, sign: int) -> None:
         """Let one go (1) or come back (-1)."""
-        left, ask = self._all.rooms, self._all.plea.ask
+        left, request = self._all.free, self._all.plea.request
         for node, picks, cpu, memory in self._locals.spots(local):
-            room = self._rooms.get(node)
-            if room is None:
+            node_free = self._free.get(node)
+            if node_free is None:
                 gpu = left.gpu[node].tolist()
-                room = self._rooms[node] = NodeFree(gpu, int(left.cpu[node]), int(left.memory[node]))
+                node_free = self._free[node] = NodeFree(gpu, int(left.cpu[node]), int(left.memory[node]))
             costs = self._costs(node)
-            before = pods_in(room, costs, ask)
-            room.change(picks, cpu, memory, sign)
-            self._more += pods_in(room, costs, ask) - before
+            before = pods_in(node_free, costs, request)
+            node_free.change(picks, cpu, memory, sign)
+            self._more += pods_in(node_free, costs, request) - before
 
     def _unit(self, local: int) -> Unit:
         """What a local is of its workload."""
@@ -267,6 +267,6 @@ def _ground(court: Court, plea: Plea, places: Sequence[Domain]) -> Ground:
     return Ground(
         at,
         np.repeat([number for number, _ in kinds], counts),
-        Rooms(plea.ask, np.repeat(costs, counts, 0), grid.gpu[at], grid.cpu[at], grid.memory[at]),
+        FreeArrays(plea.request, np.repeat(costs, counts, 0), grid.gpu[at], grid.cpu[at], grid.memory[at]),
         np.array([all(usable.uniform for usable in place.usable) for place in places], np.bool_),
     )

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.free_arrays import FreeArrays
 from scheduling.engine.holdings import Holdings
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.placement.free import Picks
-from scheduling.engine.rooms import Rooms
 from scheduling.engine.standing import Tier
 
 SPAN = 1 << 40
@@ -25,12 +25,12 @@ STATUSES = 4
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The nodes of the places, row by row: their rank, the place each is in (by number), and their rooms; ``uniform``
+    """The nodes of the places, row by row: their rank, the place each is in (by number), and what is free; ``uniform``
     says which of the places have nodes only whose devices all cost the same."""
 
     ranks: Ints
     place: Ints
-    rooms: Rooms
+    free: FreeArrays
     uniform: NDArray[np.bool_]
 
 
@@ -47,7 +47,7 @@ class Locals:
 
     def __init__(self, holdings: Holdings, ground: Ground) -> None:
         self.ground = ground
-        self._width = ground.rooms.gpu.shape[1]
+        self._width = ground.free.gpu.shape[1]
         pods, owners, places = holdings.pods, holdings.owners, len(ground.uniform)
         kept, node = _in_place(holdings, ground)
         owner, place, spare = pods.owner[kept], ground.place[node], pods.spare[kept]
@@ -93,7 +93,7 @@ class Locals:
         status, priority = divmod(number, SPAN)
         return (status >= STATUSES, status % STATUSES, priority - SPAN // 2)
 
-    def rooms(self, going: NDArray[np.bool_]) -> Rooms:
+    def free(self, going: NDArray[np.bool_]) -> FreeArrays:
         """What is left on the nodes when these go."""
         rows, nodes = going[self.row_of], len(self.ground.ranks)
         shares = np.flatnonzero(rows[self._row])
@@ -102,9 +102,9 @@ class Locals:
         cpu, memory = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
         np.add.at(cpu, self.node[rows], self._cpu[rows])
         np.add.at(memory, self.node[rows], self._memory[rows])
-        return self.ground.rooms.with_more(gpu.reshape(nodes, self._width), cpu, memory)
+        return self.ground.free.with_more(gpu.reshape(nodes, self._width), cpu, memory)
 
-    def missed(self, going: NDArray[np.bool_], rooms: Rooms) -> Ints:
+    def missed(self, going: NDArray[np.bool_], free: FreeArrays) -> Ints:
         """For each pod of those who go, how many pods its node would hold less if it stayed: as many at least."""
         rows = np.flatnonzero(going[self.row_of])
         number = np.full(len(self.row_of), -1)
@@ -112,7 +112,7 @@ class Locals:
         shares = np.flatnonzero(number[self._row] >= 0)
         gpu = np.zeros((len(rows), self._width), np.int64)
         gpu[number[self._row[shares]], self._at[shares]] = -self._share[shares]
-        on = rooms.on(self.node[rows])
+        on = free.on(self.node[rows])
         missed = np.zeros(len(self.row_of), np.int64)
         missed[rows] = on.pods() - on.with_more(gpu, -self._cpu[rows], -self._memory[rows]).pods()
         return missed
@@ -130,7 +130,7 @@ class Locals:
         gpu = np.zeros((len(rows), self._width), np.int64)
         np.add.at(gpu, (number[self._row[shares]], self._at[shares]), self._share[shares])
         first = np.searchsorted(node, node)
-        before = self.rooms(gone)
+        before = self.free(gone)
         so_far = [_summed(each, first) for each in (gpu, self._cpu[rows], self._memory[rows])]
         held = before.on(node).with_more(*so_far).pods()
         on_node = np.concatenate((before.pods(), held))
@@ -173,7 +173,7 @@ def _in_place(holdings: Holdings, ground: Ground) -> tuple[Ints, Ints]:
     node = row[pods.rank]
     here = (node >= 0) & holdings.there[pods.owner]
     found = np.flatnonzero(here[shares.pod])
-    found = found[ground.rooms.costs[node[shares.pod[found]], shares.at[found]] > 0]
+    found = found[ground.free.costs[node[shares.pod[found]], shares.at[found]] > 0]
     serves = np.zeros(len(node), np.bool_)
     serves[shares.pod[found]] = True
     alone = (holdings.owners.pods[pods.owner] == 1) & ground.uniform[ground.place[node]]

@@ -60,15 +60,17 @@ class Taking:
             return False
         court = self.court(reserved=candidate.reserved)
         closed = partial(self._closed_to, candidate)
-        vain = court.prospects.in_vain(leaf, priority, candidate.next_milli, candidate.ask, candidate.pods)
+        vain = court.prospects.in_vain(
+            leaf, priority, candidate.next_milli, candidate.request, candidate.pods
+        )
         if vain is not None and (not vain or vain <= closed()):
             return False
-        party = candidate.party()
-        if not court.prospects.any_at_once(party):
+        claim = candidate.claim()
+        if not court.prospects.any_at_once(claim):
             return False
-        return court.might_take(party, candidate.ask, candidate.pods, closed) and not cycle.vain.has_failed(
-            candidate, self._closed_to(candidate)
-        )
+        return court.might_take(
+            claim, candidate.request, candidate.pods, closed
+        ) and not cycle.vain.has_failed(candidate, self._closed_to(candidate))
 
     def _closed_to(self, candidate: Candidate) -> frozenset[int]:
         """The nodes that are not for a candidate who looks for victims: those kept for the head."""
@@ -88,7 +90,7 @@ class Taking:
 
     def _plea(self, candidate: Candidate, closed: frozenset[int]) -> Plea:
         highest = candidate.priority if self._by_priority and not candidate.reserved else None
-        return Plea(candidate.party(), candidate.ask, candidate.pods, closed, highest)
+        return Plea(candidate.claim(), candidate.request, candidate.pods, closed, highest)
 
     def court(self, *, reserved: bool) -> Court:
         """What a search for reserved, or elastic, newcomers looks at, as of this cycle."""
@@ -103,12 +105,12 @@ class Taking:
 
     def start_with(self, candidate: Candidate, victims: Victims) -> None:
         """Let the victims go and start the candidate on what they leave."""
-        cycle, party = self._cycle, candidate.party()
+        cycle, claim = self._cycle, candidate.claim()
         for unit, rule in zip(victims.units, victims.rules, strict=True):
             standing = unit.standing
             cycle.touch(standing)
             self._moved.add(standing.leaf)
-            level = cycle.rights.level(party, unit.party)
+            level = cycle.preemption_policy.level(claim, unit.claim)
             taken = Taken(candidate, rule, level, unit.pods, unit.lost_gpu_ms)
             self.taken.setdefault(standing.workload.id, []).append(taken)
             rosters = [roster for roster in cycle.books.rosters() if roster.drop(standing)]
@@ -128,12 +130,12 @@ class Taking:
     def _place_freed(self, candidate: Candidate) -> tuple[PodPlacement, ...]:
         """Place a newcomer whose victims have left: outside what is kept for the head, if possible."""
         ledger, head = self._cycle.ledger, self._cycle.gate.head
-        domains = self._cycle.nodes.domains(candidate.ask)
+        domains = self._cycle.nodes.domains(candidate.request)
         indexes = range(candidate.pods)
         kept = head.kept if head is not None else Kept(None, {})
-        ask = candidate.ask
-        placed = ledger.place(ask, indexes, domains=domains, kept=kept.spare)
+        request = candidate.request
+        placed = ledger.place(request, indexes, domains=domains, kept=kept.spare)
         if placed is not None:
-            kept.take(ledger, ask, placed)
+            kept.take(ledger, request, placed)
             return placed
-        return ledger.place(ask, indexes, domains=domains) or ()
+        return ledger.place(request, indexes, domains=domains) or ()

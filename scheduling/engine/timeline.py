@@ -80,11 +80,11 @@ class _Machine:
 
     __slots__ = ("_sizes", "_whole", "cpu", "devices", "memory")
 
-    def __init__(self, node: Node, room: NodeFree, now: int) -> None:
+    def __init__(self, node: Node, node_free: NodeFree, now: int) -> None:
         self._sizes = [device.share_milli for device in node.devices]
-        self.devices = [Stock(now, left) for left in room.gpu]
-        self.cpu = Stock(now, room.cpu)
-        self.memory = Stock(now, room.memory)
+        self.devices = [Stock(now, left) for left in node_free.gpu]
+        self.cpu = Stock(now, node_free.cpu)
+        self.memory = Stock(now, node_free.memory)
         self._whole: list[tuple[int, int]] | None = None
 
     def comes(self, at: int, picks: Iterable[tuple[int, int]], cpu: int, memory: int) -> None:
@@ -94,14 +94,14 @@ class _Machine:
         self.cpu.comes(at, cpu)
         self.memory.comes(at, memory)
 
-    def pods(self, ask: PodRequest, costs: Sequence[int], most: int) -> list[int]:
-        """When the first, the second, ... pod of an ask fits here beside those before it, ``most`` at most."""
-        if ask.whole:
+    def pods(self, request: PodRequest, costs: Sequence[int], most: int) -> list[int]:
+        """When the first, the second, ... pod of a request fits here beside those before it, ``most`` at most."""
+        if request.whole:
             whole = [at for at, number in self._whole_devices() if costs[number]]
-            times = whole[ask.whole - 1 : ask.whole * most : ask.whole]
+            times = whole[request.whole - 1 : request.whole * most : request.whole]
         else:
             times = sorted(self._shares(costs, most))[:most]
-        for stock, each in ((self.cpu, ask.cpu_milli), (self.memory, ask.memory_mib)):
+        for stock, each in ((self.cpu, request.cpu_milli), (self.memory, request.memory_mib)):
             for index in range(len(times) if each else 0):
                 at = stock.when((index + 1) * each)
                 if at is None:
@@ -110,11 +110,11 @@ class _Machine:
                 times[index] = max(times[index], at)
         return times
 
-    def not_before(self, ask: PodRequest) -> int | None:
-        """A time before which no pod of an ask fits here; ``None`` if none ever does, as far as anybody can tell."""
-        if ask.whole:
+    def not_before(self, request: PodRequest) -> int | None:
+        """A time before which no pod of a request fits here; ``None`` if none ever does, as far as anybody can tell."""
+        if request.whole:
             whole = self._whole_devices()
-            return whole[ask.whole - 1][0] if len(whole) >= ask.whole else None
+            return whole[request.whole - 1][0] if len(whole) >= request.whole else None
         return min((at for device in self.devices if (at := device.soonest) is not None), default=None)
 
     def _whole_devices(self) -> list[tuple[int, int]]:
@@ -134,7 +134,7 @@ class _Machine:
                     break
                 yield at
 
-    def take(self, ask: PodRequest, costs: Sequence[int], at: int, until: int | None) -> None:
+    def take(self, request: PodRequest, costs: Sequence[int], at: int, until: int | None) -> None:
         """Give one pod its place from then on: of the devices free by then those that are so last, else those that
         are so first."""
         self._whole = None
@@ -146,10 +146,10 @@ class _Machine:
             elif cost:
                 late.append((when is None, when or 0, number))
         order = [number for _, number in sorted(early)] + [number for *_, number in sorted(late)]
-        for number in order[: max(1, ask.whole)]:
+        for number in order[: max(1, request.whole)]:
             self.devices[number].take(costs[number], at, until)
-        self.cpu.take(ask.cpu_milli, at, until)
-        self.memory.take(ask.memory_mib, at, until)
+        self.cpu.take(request.cpu_milli, at, until)
+        self.memory.take(request.memory_mib, at, until)
 
 
 class End(NamedTuple):
@@ -171,19 +171,19 @@ class Timeline:
     def __init__(
         self,
         nodes: Nodes,
-        rooms: Sequence[NodeFree],
+        free: Sequence[NodeFree],
         now: int,
         ends: Mapping[int, Sequence[End]],
         *,
         without_elastic: bool,
     ) -> None:
         self._nodes = nodes
-        self._rooms = rooms
+        self._free = free
         self._now = now
         self._ends = ends
         self._without_elastic = without_elastic
         self._machines: dict[int, _Machine] = {}
-        self._soonest = [self._first_end(rank) for rank in range(len(rooms))]
+        self._soonest = [self._first_end(rank) for rank in range(len(free))]
         """When something of each node comes free first, before anybody is given a place there."""
         self._firsts: dict[PodRequest, list[tuple[int, int]]] = {}
         self._given: dict[int, None] = {}
@@ -195,14 +195,14 @@ class Timeline:
 
     def _first_end(self, rank: int) -> int | None:
         """When something of a node comes free first; ``None`` if nobody can tell of anything."""
-        if max(self._rooms[rank].gpu, default=0) > 0:
+        if max(self._free[rank].gpu, default=0) > 0:
             return self._now
         ends = [self._end(end) for end in self._ends.get(rank, ())]
         return min([at for at in ends if at is not None], default=None)
 
-    def only(self, rank: int, room: NodeFree, now: int) -> None:
+    def only(self, rank: int, node_free: NodeFree, now: int) -> None:
         """Nothing of a node comes free for others but this."""
-        self._machines[rank] = _Machine(self._nodes.rows[rank], room, now)
+        self._machines[rank] = _Machine(self._nodes.rows[rank], node_free, now)
         self._changed(rank)
 
     def _changed(self, rank: int) -> None:
@@ -214,7 +214,7 @@ class Timeline:
         """A node, made when it is first looked at closely."""
         machine = self._machines.get(rank)
         if machine is None:
-            machine = _Machine(self._nodes.rows[rank], self._rooms[rank], self._now)
+            machine = _Machine(self._nodes.rows[rank], self._free[rank], self._now)
             self._machines[rank] = machine
             for end in self._ends.get(rank, ()):
                 at = self._end(end)
@@ -223,53 +223,53 @@ class Timeline:
         return machine
 
     def when(
-        self, ask: PodRequest, pods: int, among: Collection[int] | None = None
+        self, request: PodRequest, pods: int, among: Collection[int] | None = None
     ) -> tuple[int, list[int]] | None:
         """The earliest time at which so many pods fit together (on these nodes only), and the node of each; ``None``
         if nobody can tell."""
         if pods == 1 and among is None:
-            return self._first(ask)
-        levels = self._nodes.domains(ask)
+            return self._first(request)
+        levels = self._nodes.domains(request)
         best: tuple[int, list[int]] | None = None
         for domain in levels[-1] if levels else ():
-            found = self._together(ask, pods, domain, among, best[0] if best else UNLIMITED)
+            found = self._together(request, pods, domain, among, best[0] if best else UNLIMITED)
             if found is not None and (best is None or found < best):
                 best = found
         return best
 
-    def take(self, ask: PodRequest, ranks: Iterable[int], at: int, until: int | None) -> None:
+    def take(self, request: PodRequest, ranks: Iterable[int], at: int, until: int | None) -> None:
         """Give a pod its place on each of these nodes (as often as it is named), from then until then."""
-        where = self._where(ask)
+        where = self._where(request)
         for rank in ranks:
             self._given[rank] = None
             self._changed(rank)
-            self._machine(rank).take(ask, where[rank][1], at, until)
+            self._machine(rank).take(request, where[rank][1], at, until)
 
-    def given(self, ask: PodRequest, at: int) -> int | None:
+    def given(self, request: PodRequest, at: int) -> int | None:
         """Of the nodes where somebody was given a place the one that has room for a pod by then, and has it last;
         ``None`` if none has."""
-        where, times = self._where(ask), self._of_given.setdefault(ask, {})
+        where, times = self._where(request), self._of_given.setdefault(request, {})
         for rank in self._given.keys() - times.keys():
-            found = self._machine(rank).pods(ask, where[rank][1], 1) if rank in where else []
+            found = self._machine(rank).pods(request, where[rank][1], 1) if rank in where else []
             times[rank] = found[0] if found else None
         there = ((when, rank) for rank, when in times.items() if when is not None and when <= at)
         return max(there, default=(0, None))[1]
 
-    def _where(self, ask: PodRequest) -> Where:
-        """The nodes that an ask allows."""
-        levels = self._nodes.domains(ask)
+    def _where(self, request: PodRequest) -> Where:
+        """The nodes that a request allows."""
+        levels = self._nodes.domains(request)
         return self._nodes.where(levels[-1]) if levels else {}
 
-    def _first(self, ask: PodRequest) -> tuple[int, list[int]] | None:
-        """That of one pod. The nodes of an ask are kept as a heap, by a time that is not too late: the first whose
+    def _first(self, request: PodRequest) -> tuple[int, list[int]] | None:
+        """That of one pod. The nodes of a request are kept as a heap, by a time that is not too late: the first whose
         time is true has it, and others are put back."""
-        where = self._where(ask)
-        heap = self._firsts.get(ask)
+        where = self._where(request)
+        heap = self._firsts.get(request)
         if heap is None:
-            heap = self._firsts[ask] = self._by_bound(ask, where)
+            heap = self._firsts[request] = self._by_bound(request, where)
         while heap:
             at, rank = heap[0]
-            found = self._machine(rank).pods(ask, where[rank][1], 1)
+            found = self._machine(rank).pods(request, where[rank][1], 1)
             if found == [at]:
                 return at, [rank]
             if found:
@@ -278,24 +278,25 @@ class Timeline:
                 heappop(heap)
         return None
 
-    def _by_bound(self, ask: PodRequest, ranks: Iterable[int]) -> list[tuple[int, int]]:
-        """The nodes where a pod of an ask could fit and the time before which none does, sorted."""
+    def _by_bound(self, request: PodRequest, ranks: Iterable[int]) -> list[tuple[int, int]]:
+        """The nodes where a pod of a request could fit and the time before which none does, sorted."""
         machines, soonest = self._machines, self._soonest
         bounds = [
-            (machines[rank].not_before(ask) if rank in machines else soonest[rank], rank) for rank in ranks
+            (machines[rank].not_before(request) if rank in machines else soonest[rank], rank)
+            for rank in ranks
         ]
         return sorted([(at, rank) for at, rank in bounds if at is not None])
 
     def _together(
-        self, ask: PodRequest, pods: int, domain: Domain, among: Collection[int] | None, latest: int
+        self, request: PodRequest, pods: int, domain: Domain, among: Collection[int] | None, latest: int
     ) -> tuple[int, list[int]] | None:
         """That of several pods in one domain: each where it fits soonest, at equal times on the first node by id;
         ``None`` too if that is after the latest."""
         costs = {rank: each for rank, each in self._nodes.ranks(domain) if among is None or rank in among}
         chosen: list[tuple[int, int]] = []
-        for bound, rank in self._by_bound(ask, costs):
+        for bound, rank in self._by_bound(request, costs):
             if bound > latest or (len(chosen) == pods and bound > chosen[-1][0]):
                 break
-            found = self._machine(rank).pods(ask, costs[rank], pods)
+            found = self._machine(rank).pods(request, costs[rank], pods)
             chosen = sorted([*chosen, *((at, rank) for at in found)])[:pods]
         return (chosen[-1][0], [rank for _, rank in chosen]) if len(chosen) == pods else None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.engine.fragmentation import Ints
-from scheduling.engine.preemption.policy import Party, PreemptionPolicy
+from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Tree
 
 NO_BRANCH = -1
@@ -42,13 +42,13 @@ def paths_of(tree: Tree, leaf: Ints) -> Ints:
     return rows[number[leaf]]
 
 
-def in_turn(rights: PreemptionPolicy, newcomer: Party, leavers: Leavers, gone: Ints) -> Ints:
+def in_turn(preemption_policy: PreemptionPolicy, newcomer: Claim, leavers: Leavers, gone: Ints) -> Ints:
     """The rows in the order in which they leave, place after place. ``gone`` is what has left before, by place and
     branch."""
-    tree = rights.accounts.tree
+    tree = preemption_policy.accounts.tree
     size, paths = len(tree), paths_of(tree, leavers.leaf)
-    entitled = np.array(rights.entitled, np.int64)
-    used = np.array(rights.accounts.usage.used, np.int64)
+    entitled = np.array(preemption_policy.entitled, np.int64)
+    used = np.array(preemption_policy.accounts.usage.used, np.int64)
     used[list(tree.paths[newcomer.leaf])] += newcomer.milli
     left = used - gone
     order = np.lexsort((leavers.key, leavers.leaf, leavers.place))

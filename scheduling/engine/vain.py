@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.candidate import Candidate, Cause, Footprint, Kind
+from scheduling.engine.candidate import Candidate, Cause, Kind, PoolRequest
 from scheduling.engine.order import Level
 from scheduling.engine.placement.pod_request import PodRequest
 
@@ -13,7 +13,7 @@ Sort = tuple[int, int, PodRequest, int, bool]
 start, whether some nodes are not for them."""
 
 
-Turn = tuple[int, int, Footprint, bool, bool]
+Turn = tuple[int, int, PoolRequest, bool, bool]
 """What those have in common whose turns are in vain alike: leaf, priority, what they take and for how long, whether
 they have been preempted too often to be so again, whether somebody was held back for the head."""
 
@@ -49,7 +49,7 @@ class Vain:
 
         It keeps all of his kind from one, but for pods that take no device: whether they are in anybody's way differs.
         """
-        if not candidate.ask.bare:
+        if not candidate.request.bare:
             self._causes[candidate.kind] = cause
 
     def keeps_from_place(self, candidate: Candidate) -> Cause | None:
@@ -76,4 +76,4 @@ class Vain:
 
 
 def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:
-    return (candidate.leaf, candidate.priority, candidate.ask, candidate.pods, bool(closed))
+    return (candidate.leaf, candidate.priority, candidate.request, candidate.pods, bool(closed))

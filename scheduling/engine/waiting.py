@@ -116,7 +116,7 @@ class Waiting:
         candidate = blocked.candidate
         leaf, reserved = candidate.leaf, candidate.reserved
         quota = (leaf, reserved) if reserved or leaf in self._limited else None
-        return (blocked.cause, candidate.ask, candidate.pods, quota)
+        return (blocked.cause, candidate.request, candidate.pods, quota)
 
     # --- Who is offered something again ----------------------------------------------------------------------
 
@@ -128,17 +128,17 @@ class Waiting:
         kinds = dict.fromkeys([kind[:3] for kind in self._by_kind()])
         return any(self._might_start(*kind) for kind in kinds)
 
-    def _might_start(self, cause: Cause, ask: PodRequest, pods: int) -> bool:
+    def _might_start(self, cause: Cause, request: PodRequest, pods: int) -> bool:
         """Whether what stops those of a kind may be gone now that something was given back."""
         if cause in (Cause.RESERVATION, Cause.CEILING):
             return cause is Cause.CEILING
         head = self._gate.head
         masked = head is not None and cause is Cause.BEHIND
-        if self._gate.fails_again(ask, pods, masked=masked):
+        if self._gate.fails_again(request, pods, masked=masked):
             return False
         kept = head.kept.spare if head and masked else NOTHING_KEPT
-        placed = self._ledger.place(ask, range(pods), kept=kept)
-        self._ledger.undo(ask, placed or ())
+        placed = self._ledger.place(request, range(pods), kept=kept)
+        self._ledger.undo(request, placed or ())
         return placed is not None
 
     def to_offer_again(self, admitted: Callable[[Candidate], bool]) -> list[Blocked]:
@@ -151,8 +151,8 @@ class Waiting:
         found: list[Blocked] = []
         stuck: list[Blocked] = []
         for kind, those in self._by_kind().items():
-            cause, ask, pods, quota = kind
-            if cause is Cause.PLACE and self._gate.fails_again(ask, pods, masked=False):
+            cause, request, pods, quota = kind
+            if cause is Cause.PLACE and self._gate.fails_again(request, pods, masked=False):
                 first = self._first(kind)
                 if quota is None or admitted(first.candidate):
                     stuck.append(first)

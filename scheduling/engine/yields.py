@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from scheduling.engine.fragmentation import Ints
+from scheduling.engine.free_arrays import filled
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.placement.free import Picks
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Tree
-from scheduling.engine.rooms import filled
 from scheduling.engine.roster import Cell, Roster
 from scheduling.engine.standing import Standing
 
@@ -81,7 +81,7 @@ NOWHERE: frozenset[int] = frozenset()
 
 @dataclass(slots=True, eq=False)
 class Need:
-    """What one pod needs of a node's devices: one object for all asks that need the same.
+    """What one pod needs of a node's devices: one object for all requests that need the same.
 
     ``costs`` are those on each kind of node that lets the pod in.
     """
@@ -139,7 +139,7 @@ class Yields:
     def __init__(
         self,
         ledger: Ledger,
-        rights: PreemptionPolicy,
+        preemption_policy: PreemptionPolicy,
         roster: Roster,
         group: Group,
         *,
@@ -147,9 +147,9 @@ class Yields:
         among: Iterable[int] | None = None,
     ) -> None:
         self._ledger = ledger
-        self._rights = rights
+        self._preemption_policy = preemption_policy
         self._roster = roster
-        self._tree = rights.accounts.tree
+        self._tree = preemption_policy.accounts.tree
         self.group = group
         self.kind_of = ledger.nodes.class_of
         self.heirs: list[Heir] = []
@@ -221,31 +221,31 @@ class Yields:
 
         All pods of a workload may leave at once, as the last of a branch's victims.
         """
-        room = self._ledger.later.rooms[rank].gpu
-        given = self.given[rank] = [0] * len(room)
+        node_free = self._ledger.later.free[rank].gpu
+        given = self.given[rank] = [0] * len(node_free)
         for (at, branch), shares in held.items():
             if branch == ROOT:
                 given[at] += sum(shares)
             elif self._excess[branch]:
                 given[at] += min(sum(shares), self._excess[branch] - 1 + max(shares))
-        return [left + more for left, more in zip(room, given, strict=True)]
+        return [left + more for left, more in zip(node_free, given, strict=True)]
 
     def _most_of_parts(self, rank: int, parts: Iterable[Yields]) -> list[int]:
         """What a node would have on each device where several fair branches lie, and nobody else of the group."""
         given = [each.given[rank] for each in parts if rank in each.given]
-        return [sum(column) for column in zip(self._ledger.later.rooms[rank].gpu, *given, strict=True)]
+        return [sum(column) for column in zip(self._ledger.later.free[rank].gpu, *given, strict=True)]
 
     def _most_of_all(self) -> dict[int, list[int]]:
         """What all nodes would have where anybody lies."""
-        left, rooms = self._ledger.later.grid.refresh().gpu, self._ledger.later.rooms
+        left, free = self._ledger.later.grid.refresh().gpu, self._ledger.later.free
         lain_on, held = self._roster.holdings.by_node(*left.shape)
         ranks = np.flatnonzero(lain_on & (np.array(self.kind_of) >= 0))
         most = (left + held)[ranks].tolist()
-        return {rank: row[: len(rooms[rank].gpu)] for rank, row in zip(ranks.tolist(), most, strict=True)}
+        return {rank: row[: len(free[rank].gpu)] for rank, row in zip(ranks.tolist(), most, strict=True)}
 
     def _excesses(self) -> dict[int, int]:
         """By how much each fair branch is above what is due to it, as far as that matters for one device."""
-        excess = self._rights.excess
+        excess = self._preemption_policy.excess
         return {branch: max(0, min(GPU_MILLI, excess(branch, by))) for branch, by in self._by.items()}
 
     # --- What could be more than before ----------------------------------------------------------------------
@@ -261,7 +261,7 @@ class Yields:
     def mark_excess(self, branch: int) -> bool:
         """Have all nodes looked at again, if a fair branch may give more; whether it may."""
         known = self._excess[branch]
-        if known >= GPU_MILLI or self._rights.excess(branch, self._by[branch]) <= known:
+        if known >= GPU_MILLI or self._preemption_policy.excess(branch, self._by[branch]) <= known:
             return False
         self._is_all_stale = True
         self._tell()

@@ -46,11 +46,11 @@ def divide_among_children(accounts: Accounts, wanted: Wanted, branch: int, amoun
     tree, quotas, usage, demand = accounts.tree, accounts.quotas, accounts.usage, wanted.milli
     got = {child: 0 for child in tree.children[branch] if demand[child] > 0}
 
-    def claim(child: int, weight: int, room: int) -> Claim:
+    def claim(child: int, weight: int, node_free: int) -> Claim:
         key = wanted.next_key[child]
         return Claim(
             weight=weight,
-            room=room,
+            node_free=node_free,
             unit=GPU_MILLI if wanted.whole[child] else 1,
             surplus_over=usage.used[child] - got[child],
             tie=(key is None, key or (0, 0, ""), tree.team_id(child) or "", tree.own[child]),
@@ -62,13 +62,13 @@ def divide_among_children(accounts: Accounts, wanted: Wanted, branch: int, amoun
     wished = {child: demand[child] for child in got}
     weight = {child: quotas.weight[child] for child in got}
     for goal, by in ((reserved, reserved), (guaranteed, guarantee), (wished, weight)):
-        room = {child: max(0, goal[child] - has) if by[child] else 0 for child, has in got.items()}
+        node_free = {child: max(0, goal[child] - has) if by[child] else 0 for child, has in got.items()}
         left = amount - sum(got.values())
-        if sum(room.values()) > left > 0:
-            parts = divide(left, [claim(child, by[child], room[child]) for child in got])
-            room = dict(zip(got, parts, strict=True))
+        if sum(node_free.values()) > left > 0:
+            parts = divide(left, [claim(child, by[child], node_free[child]) for child in got])
+            node_free = dict(zip(got, parts, strict=True))
         if left > 0:
-            got = {child: has + room[child] for child, has in got.items()}
+            got = {child: has + node_free[child] for child, has in got.items()}
     return got
 
 
@@ -80,7 +80,7 @@ class Claim:
     """
 
     weight: int
-    room: int
+    node_free: int
     unit: int
     surplus_over: int
     """What it holds beyond what it has got before this division (may be negative)."""
@@ -96,16 +96,16 @@ def divide(amount: int, claims: Sequence[Claim]) -> list[int]:
     any unit is not given.
     """
     parts = [0] * len(claims)
-    active = [i for i, claim in enumerate(claims) if claim.weight > 0 and claim.room > 0]
+    active = [i for i, claim in enumerate(claims) if claim.weight > 0 and claim.node_free > 0]
     left = amount
     while active:
         total = sum(claims[i].weight for i in active)
-        full = [i for i in active if left * claims[i].weight >= claims[i].room * total]
+        full = [i for i in active if left * claims[i].weight >= claims[i].node_free * total]
         if not full:
             break
         for i in full:
-            parts[i] = claims[i].room
-        left -= sum(claims[i].room for i in full)
+            parts[i] = claims[i].node_free
+        left -= sum(claims[i].node_free for i in full)
         active = [i for i in active if i not in set(full)]
     if active and left > 0:
         _round(left, claims, active, parts)
@@ -127,6 +127,6 @@ def _round(left: int, claims: Sequence[Claim], active: list[int], parts: list[in
         key=lambda i: (-remainders[i], -max(0, claims[i].surplus_over - parts[i]), claims[i].tie),
     )
     for i in order:
-        if claims[i].unit <= spare and parts[i] + claims[i].unit <= claims[i].room:
+        if claims[i].unit <= spare and parts[i] + claims[i].unit <= claims[i].node_free:
             parts[i] += claims[i].unit
             spare -= claims[i].unit

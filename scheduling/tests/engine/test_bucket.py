@@ -6,7 +6,7 @@ from random import Random
 
 from scheduling.engine import Policy
 from scheduling.engine.bucket import Bucket
-from scheduling.engine.candidate import Candidate, Footprint
+from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.lines import Lines
 from scheduling.engine.order import Buckets, Queue, level_of
 from scheduling.engine.placement.pod_request import PodRequest
@@ -47,7 +47,7 @@ class World:
         row = waiting(f"w{self.count:03d}", name, submitted=self.chance.randint(1, 9))
         milli = self.chance.choice((1000, 2000, 4000))
         leaf = self.tree.leaf_of[name]
-        candidate = Candidate(row, leaf, Footprint("main", PodRequest.of(row), milli, 1, 1, None))
+        candidate = Candidate(row, leaf, PoolRequest("main", PodRequest.of(row), milli, 1, 1, None))
         self.waiting.append(candidate)
         self.lines.add(candidate)
 

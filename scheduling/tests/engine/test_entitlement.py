@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Changes, ElasticPreemption, Node, Plan, State, TeamShare, Workload, decide
-from scheduling.engine.candidate import Candidate, Footprint
+from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.kept_demand import KeptDemand, divide_again
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.quota.tree import Accounts, Tree
@@ -285,13 +285,13 @@ def test_entitlements_are_within_a_unit_of_exact_division(
         team(f"t{i}", weight=weight, reserved=reserved) for i, (reserved, weight, _) in enumerate(rows)
     )
     accounts = Accounts.of(tree, "main")
-    asks = PodRequests()
+    requests = PodRequests()
     demand = KeptDemand(accounts)
     for i, (_, _, wants) in enumerate(rows):
         workload = waiting(f"w{i}", f"t{i}", submitted=9 - i)
         if wants:
-            leaf, ask = tree.leaf_of[workload.team], asks.of(workload)
-            demand.add(Candidate(workload, leaf, Footprint("main", ask, 1000, 1, wants, None)))
+            leaf, request = tree.leaf_of[workload.team], requests.of(workload)
+            demand.add(Candidate(workload, leaf, PoolRequest("main", request, 1000, 1, wants, None)))
     found = [0] * len(tree)
     stale = demand.work_out(list(accounts.quotas.own))
     divide_again(accounts, demand, capacity * 1000, found, stale)

@@ -116,7 +116,7 @@ def test_a_device_that_only_other_nodes_have_is_not_there() -> None:
     rows = [placed(spot, "a", on=spot) for spot in spots]
     ledger = Ledger(Nodes(pool(), NUMBERED, ()), rows)
     assert [each.id for each in ledger.lost] == ["n0:1", "n1:5", "n2:1", "n3:1"]
-    assert [room.gpu for room in ledger.now.rooms] == [
+    assert [node_free.gpu for node_free in ledger.now.free] == [
         [1000, 1000, 0],
         [1000, 0, 1000],
         [0, 1000, 1000],

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Policy
-from scheduling.engine.candidate import Candidate, Footprint
+from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.lines import Line, Lines
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.row import Row
@@ -23,8 +23,8 @@ class Pair:
 
     def __init__(self, policy: Policy, chance: Random) -> None:
         self.chance = chance
-        self.asks = PodRequests()
-        self.footprints: dict[tuple[int, int], Footprint] = {}
+        self.requests = PodRequests()
+        self.pool_requests: dict[tuple[int, int], PoolRequest] = {}
         self.count = 0
         self.late = Lines(policy, self.is_limited, lambda *_: None)
         self.early = Lines(policy, self.is_limited, lambda *_: None)
@@ -37,7 +37,7 @@ class Pair:
             if candidate.several:
                 row.add(candidate)
             else:
-                row.join(candidate.workload, candidate.footprint)
+                row.join(candidate.workload, candidate.pool_request)
         self.late.fill(rows)
 
     def is_limited(self, leaf: int) -> bool:
@@ -51,10 +51,10 @@ class Pair:
         pods, leaf = chance.choice((1, 2, 4)), chance.randrange(LEAVES)
         priority, submitted = chance.choice(PRIORITIES), chance.randint(1, 5)
         workload = waiting(f"w{self.count:03d}", "a", pods=pods, priority=priority, submitted=submitted)
-        footprint = self.footprints.setdefault(
-            (pods, leaf), Footprint("main", self.asks.of(workload), 1000, pods, pods, None)
+        pool_request = self.pool_requests.setdefault(
+            (pods, leaf), PoolRequest("main", self.requests.of(workload), 1000, pods, pods, None)
         )
-        candidate = Candidate(workload, leaf, footprint)
+        candidate = Candidate(workload, leaf, pool_request)
         candidate.several = chance.random() < 0.2
         return candidate
 
@@ -117,10 +117,10 @@ def test_a_line_keeps_its_lists_as_others_come_and_go() -> None:
 def test_what_a_row_takes_is_known_without_its_candidates() -> None:
     row = Row(0, reserved=False)
     workload = waiting("w", "a", priority=RESERVED_PRIORITY - 1)
-    footprint = Footprint("main", PodRequests().of(workload), 1000, 1, 1, None)
-    row.join(workload, footprint)
+    pool_request = PoolRequest("main", PodRequests().of(workload), 1000, 1, 1, None)
+    row.join(workload, pool_request)
     assert row._candidates == []
-    assert (row.takes, len(row), row.several) == ({footprint: 1}, 1, 0)
+    assert (row.takes, len(row), row.several) == ({pool_request: 1}, 1, 0)
     assert row._candidates == []
     assert [each.id for each in row.candidates()] == ["w"]
-    assert row.takes == {footprint: 1}
+    assert row.takes == {pool_request: 1}

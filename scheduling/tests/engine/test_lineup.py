@@ -11,7 +11,7 @@ import pytest
 
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Status, schedule
 from scheduling.engine.capacity import Tally
-from scheduling.engine.preemption.policy import Party
+from scheduling.engine.preemption.policy import Claim
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.search import Search
 from scheduling.engine.standing import Tier, Unit
@@ -27,9 +27,9 @@ def test_the_next_victim_is_the_one_found_by_looking_into_all_branches(
     def judged(search: Search) -> Unit | None:
         nonlocal found
         unit = original(search)
-        above = search._court.rights.above
+        above = search._court.preemption_policy.above
         for branch, ratio in search._above_by.items():
-            assert ratio == above(branch, search._newcomer, search._leaving)
+            assert ratio == above(branch, search._preemptor, search._leaving)
         others = (each for tier in search._tiers if (each := _next_of(search, tier)) is not None)
         assert unit is next(others, None)
         found += unit is not None and bool(search._chosen)
@@ -52,11 +52,11 @@ def _next_of(search: Search, tier: Tier) -> Unit | None:
             unit = next(there, None)
             if unit is not None:
                 units[leaf] = unit
-    me, rights = search._newcomer, search._court.rights
-    mode = rights.policy.elastic_preemption
+    me, preemption_policy = search._preemptor, search._court.preemption_policy
+    mode = preemption_policy.policy.elastic_preemption
     if me.reserved or (mode is ElasticPreemption.PRIORITY and tier[2] < me.priority):
         return _down(search, units, units)
-    lawful = {branch for level in rights.fair_branches(me, search._leaving) for branch in level}
+    lawful = {branch for level in preemption_policy.fair_branches(me, search._leaving) for branch in level}
     if mode is ElasticPreemption.FAIR_SHARE and tier[2] < me.priority:
         lawful.add(me.leaf)
     return _down(search, units, [leaf for leaf in units if lawful & set(tree.paths[leaf])])
@@ -73,8 +73,8 @@ def _down(search: Search, units: Mapping[int, Unit], leaves: Iterable[int]) -> U
             branch: min(units[leaf].key for leaf in left if paths[leaf][depth] == branch)
             for branch in {paths[leaf][depth] for leaf in left}
         }
-        above = search._court.rights.above
-        best = min(lowest, key=lambda each: (-above(each, search._newcomer, search._leaving), lowest[each]))
+        above = search._court.preemption_policy.above
+        best = min(lowest, key=lambda each: (-above(each, search._preemptor, search._leaving), lowest[each]))
         left = [leaf for leaf in left if paths[leaf][depth] == best]
         depth += 1
     return None
@@ -128,15 +128,15 @@ def test_who_is_known_to_find_nobody_finds_nobody_at_another_look(monkeypatch: p
 
     def judged(prospects: Prospects, *kind: Any) -> frozenset[int] | None:
         closed = original(prospects, *kind)
-        leaf, priority, milli, ask, pods = kind
+        leaf, priority, milli, request, pods = kind
         if closed is None:
             return None
-        fresh = Prospects(prospects._ledger, prospects._reaches._rights, prospects._roster)
-        party = Party("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
-        if fresh.any_at_once(party):
+        fresh = Prospects(prospects._ledger, prospects._reaches._preemption_policy, prospects._roster)
+        claim = Claim("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
+        if fresh.any_at_once(claim):
             ledger = prospects._ledger
-            tally = Tally.of_level(ledger, ask, ledger.nodes.domains(ask)[-1])
-            assert not fresh.might_take(party, ask, pods, lambda _: tally, closed)
+            tally = Tally.of_level(ledger, request, ledger.nodes.domains(request)[-1])
+            assert not fresh.might_take(claim, request, pods, lambda _: tally, closed)
             known["no place"] += 1
         else:
             known["nobody"] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduling.engine import ElasticPreemption, Fairness, Plan, Team, Workload
-from scheduling.engine.candidate import Candidate, Footprint
+from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.order import Buckets, Queue
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.quota.tree import Tree
@@ -102,7 +102,7 @@ def test_who_goes_out_of_his_turn_leaves_the_others_in_order() -> None:
     tree = Tree([team("a")])
     leaf = tree.leaf_of["a"]
     rows = [waiting(f"w{index}", "a", submitted=9 - index) for index in range(3)]
-    row = [Candidate(each, leaf, Footprint("main", PodRequest.of(each), 1000, 1, 1, None)) for each in rows]
+    row = [Candidate(each, leaf, PoolRequest("main", PodRequest.of(each), 1000, 1, 1, None)) for each in rows]
     queue = Queue(Buckets(tree, lambda *_: 0.0), {(True, -50): {leaf: row}})
     assert queue.peek() is row[0]
     queue.remove(row[1])
@@ -119,7 +119,7 @@ def test_a_branch_moves_when_a_team_of_it_that_nobody_waits_for_uses_more() -> N
     lines = {}
     for name in ("left-a", "right"):
         each, leaf = waiting(name, name), tree.leaf_of[name]
-        lines[leaf] = [Candidate(each, leaf, Footprint("main", PodRequest.of(each), 1000, 1, 1, None))]
+        lines[leaf] = [Candidate(each, leaf, PoolRequest("main", PodRequest.of(each), 1000, 1, 1, None))]
     queue = Queue(Buckets(tree, lambda branch, _: float(used[branch])), {(True, -50): lines})
     assert queue.peek().id == "left-a"  # type: ignore[union-attr]  # of equal ones the first by id
     used[tree.team_branch["left"]] = used[tree.leaf_of["left-b"]] = 1000

@@ -48,7 +48,7 @@ REQUESTS: list[Request] = [Share(250), Share(810), Share(1000), Share(2000), Mem
 
 
 @cache
-def ask(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> PodRequest:
+def pod_request(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> PodRequest:
     return PodRequest.of(
         waiting("w", "a", request=request, cpu_milli=cpu, memory_mib=cpu // 100, gpu_types=types)
     )
@@ -59,15 +59,15 @@ def made(policy: Pool, nodes: list[Node] = NODES) -> Ledger:
 
 
 policies = st.sampled_from([replace(pool(), recent=RECENT), pool(), pool(placement=Placement.SPREAD)])
-asks = st.builds(
-    ask,
+pod_requests = st.builds(
+    pod_request,
     st.sampled_from(REQUESTS),
     st.sampled_from([0, 3000]),
     st.sampled_from([(), (), ("mig", "mig-3g"), ("shared", "H100")]),
 )
 
 
-@given(policies, st.lists(asks, min_size=1, max_size=14), st.integers())
+@given(policies, st.lists(pod_requests, min_size=1, max_size=14), st.integers())
 @settings(deadline=None)
 def test_it_follows_every_change_and_is_the_one_made_anew(
     policy: Pool, wanted: list[PodRequest], seed: int
@@ -80,31 +80,34 @@ def test_it_follows_every_change_and_is_the_one_made_anew(
             held.append((each, placed))
         if held and chance.random() < 0.4:
             ledger.undo(*held.pop(chance.randrange(len(held))))
-        fresh = Space(ledger.nodes, [room.copy() for room in ledger.now.rooms])
+        fresh = Space(ledger.nodes, [node_free.copy() for node_free in ledger.now.free])
         for request in REQUESTS:
-            kept, anew = ledger.now.outlook(ask(request, 3000)), fresh.outlook(ask(request, 3000))
+            kept, anew = (
+                ledger.now.outlook(pod_request(request, 3000)),
+                fresh.outlook(pod_request(request, 3000)),
+            )
             assert np.array_equal(kept.keys, anew.keys)
             assert np.array_equal(kept.pods, anew.pods)
         assert ledger.now.fragmentation() == fresh.fragmentation()
 
 
-@given(policies, st.lists(asks, max_size=9), st.lists(asks, max_size=5))
+@given(policies, st.lists(pod_requests, max_size=9), st.lists(pod_requests, max_size=5))
 @settings(deadline=None)
 def test_a_copy_is_a_space_of_its_own(
     policy: Pool, before: list[PodRequest], after: list[PodRequest]
 ) -> None:
-    ledger, looked = made(policy), ask(Share(500), 3000)
+    ledger, looked = made(policy), pod_request(Share(500), 3000)
     for each in before:
         ledger.place(each, (0,))
         ledger.now.outlook(looked)
     twin = Ledger(ledger.nodes, ())
     twin.now = twin.later = ledger.now.copy()
-    kept = [room.copy() for room in ledger.now.rooms]
+    kept = [node_free.copy() for node_free in ledger.now.free]
     for each in after:
         twin.place(each, (0,))
-    for space, rooms in [(ledger.now, kept), (twin.now, [room.copy() for room in twin.now.rooms])]:
-        anew = Space(ledger.nodes, rooms)
-        assert (space.rooms, space.whole, space.partly) == (rooms, anew.whole, anew.partly)
+    for space, free in [(ledger.now, kept), (twin.now, [node_free.copy() for node_free in twin.now.free])]:
+        anew = Space(ledger.nodes, free)
+        assert (space.free, space.whole, space.partly) == (free, anew.whole, anew.partly)
         assert np.array_equal(space.outlook(looked).keys, anew.outlook(looked).keys)
         assert space.fragmentation() == anew.fragmentation()
 
@@ -114,7 +117,7 @@ def crowded(policy: Pool, chance: random.Random) -> Space:
     small = tuple(Device(at, "A100", 40960) for at in range(4))
     kinds = [node("n", 4), replace(node("n"), devices=small), replace(node("n"), devices=MIXED)]
     nodes = [replace(chance.choice(kinds), id=f"n{at:03}", name=f"n{at:03}") for at in range(150)]
-    rooms = [
+    free = [
         NodeFree(
             [chance.choice((-250, 0, 500, 1000)) for _ in each.devices],
             chance.randrange(0, 9000, 500),
@@ -122,10 +125,10 @@ def crowded(policy: Pool, chance: random.Random) -> Space:
         )
         for each in nodes
     ]
-    return Space(Nodes(policy, nodes, ()), rooms)
+    return Space(Nodes(policy, nodes, ()), free)
 
 
-@given(policies, asks, st.integers())
+@given(policies, pod_requests, st.integers())
 @settings(deadline=None)
 def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
     policy: Pool, looked: PodRequest, seed: int
@@ -133,44 +136,44 @@ def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
     chance = random.Random(seed)
     space = crowded(policy, chance)
     outlook = space.outlook(looked)
-    for rank, room in enumerate(space.rooms):
-        assert len(outlook.keys) == len(space.rooms)
-        picks = [(at, left - chance.choice((-250, 0, 500, 1000))) for at, left in enumerate(room.gpu)]
+    for rank, node_free in enumerate(space.free):
+        assert len(outlook.keys) == len(space.free)
+        picks = [(at, left - chance.choice((-250, 0, 500, 1000))) for at, left in enumerate(node_free.gpu)]
         space.change(rank, picks, chance.randrange(-2000, 4000, 500), chance.randrange(-32, 64, 16), -1)
-    anew = Space(space.nodes, [room.copy() for room in space.rooms])
+    anew = Space(space.nodes, [node_free.copy() for node_free in space.free])
     assert np.array_equal(outlook.keys, anew.outlook(looked).keys)
 
 
-@given(asks, st.integers())
+@given(pod_requests, st.integers())
 @settings(deadline=None)
 def test_where_no_node_might_hold_a_pod_none_does(looked: PodRequest, seed: int) -> None:
     space = crowded(pool(), random.Random(seed))
-    for rank, room in enumerate(space.rooms):
-        space.change(rank, list(enumerate(room.gpu)), 0, 0, -1)
+    for rank, node_free in enumerate(space.free):
+        space.change(rank, list(enumerate(node_free.gpu)), 0, 0, -1)
     chance = random.Random(seed)
-    rank = chance.randrange(len(space.rooms))
+    rank = chance.randrange(len(space.free))
     space.change(rank, chance.choice([[(0, 250)], [(0, 500), (1, 1000)]]), 0, 0, 1)
-    assert might_hold(space, looked) or not space.nodes.holds(looked, rank, space.rooms[rank])
+    assert might_hold(space, looked) or not space.nodes.holds(looked, rank, space.free[rank])
 
 
 def test_shapes_of_the_past_are_forgotten() -> None:
     ledger = made(
         replace(pool(), recent=RECENT), [node("n0", 4, cpu_milli=64000), node("n1", 4, cpu_milli=64000)]
     )
-    space, looked = ledger.now, ask(Share(800))
+    space, looked = ledger.now, pod_request(Share(800))
     for milli in range(10, 600, 10):
-        placed = ledger.place(ask(Share(milli)), (0,))
+        placed = ledger.place(pod_request(Share(milli)), (0,))
         assert placed is not None
-        fresh = Space(ledger.nodes, [room.copy() for room in space.rooms])
+        fresh = Space(ledger.nodes, [node_free.copy() for node_free in space.free])
         assert np.array_equal(space.outlook(looked).pods, fresh.outlook(looked).pods)
         assert np.array_equal(space.outlook(looked).keys, fresh.outlook(looked).keys)
         assert len(space.grid.shapes) <= 13
-        ledger.undo(ask(Share(milli)), placed)
+        ledger.undo(pod_request(Share(milli)), placed)
     grid = space.grid.refresh()
     assert grid.alike[0] == grid.alike[1]
 
 
-@given(st.lists(asks, max_size=14), asks)
+@given(st.lists(pod_requests, max_size=14), pod_requests)
 @settings(deadline=None)
 def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: PodRequest) -> None:
     if looked.bare:
@@ -179,14 +182,14 @@ def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: 
     for each in wanted:
         ledger.place(each, (0,))
     outlook, fleet = ledger.now.outlook(looked), ledger.nodes
-    for rank, room in enumerate(ledger.now.rooms):
+    for rank, node_free in enumerate(ledger.now.free):
         costs = fleet.costs_on(looked, rank)
-        assert outlook.pods[rank] == (0 if costs is None else pods_in(room, costs, looked))
+        assert outlook.pods[rank] == (0 if costs is None else pods_in(node_free, costs, looked))
         assert (outlook.keys[rank] == NOWHERE) == (outlook.pods[rank] == 0)
 
 
 def test_when_the_pool_is_another_one_all_is_worked_out_anew() -> None:
-    ledger, looked = made(pool()), ask(Share(500))
+    ledger, looked = made(pool()), pod_request(Share(500))
     without = ledger.now.outlook(looked).keys.copy()
     ledger.nodes.pool = replace(pool(), recent=RECENT)
     fresh = made(ledger.nodes.pool).now
@@ -197,16 +200,16 @@ def test_when_the_pool_is_another_one_all_is_worked_out_anew() -> None:
 def test_of_too_many_asks_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduling.engine.space.OUTLOOKS_KEPT", 2)
     space = made(pool()).now
-    first, second, third = (space.outlook(ask(request)) for request in REQUESTS[:3])
-    assert space.outlook(ask(REQUESTS[2])) is third
-    assert space.outlook(ask(REQUESTS[1])) is second
-    assert space.outlook(ask(REQUESTS[0])) is not first
+    first, second, third = (space.outlook(pod_request(request)) for request in REQUESTS[:3])
+    assert space.outlook(pod_request(REQUESTS[2])) is third
+    assert space.outlook(pod_request(REQUESTS[1])) is second
+    assert space.outlook(pod_request(REQUESTS[0])) is not first
 
 
 def test_a_pod_without_gpus_takes_cpu_only() -> None:
     ledger = made(pool(), [node("n0", 1, cpu_milli=4000)])
-    placed = ledger.place(ask(Share(0), 3000), (0,))
+    placed = ledger.place(pod_request(Share(0), 3000), (0,))
     assert placed is not None
     assert (placed[0].node, placed[0].devices) == ("n0", ())
-    assert ledger.place(ask(Share(0), 3000), (0,)) is None
-    assert ledger.place(ask(Share(1000)), (0,)) is not None
+    assert ledger.place(pod_request(Share(0), 3000), (0,)) is None
+    assert ledger.place(pod_request(Share(1000)), (0,)) is not None

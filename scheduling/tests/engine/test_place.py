@@ -196,15 +196,15 @@ def test_a_preferred_level_is_given_up_before_the_gang_waits() -> None:
 # --- The tightest domain, found by looking at each ---------------------------------------------------------------
 
 
-def looked_for(ledger: Ledger, ask: PodRequest, pods: int, level: tuple[Domain, ...]) -> list[Domain]:
+def looked_for(ledger: Ledger, request: PodRequest, pods: int, level: tuple[Domain, ...]) -> list[Domain]:
     """The domains that hold so many pods: by what is free, then the fewest nodes, then as they come."""
     found = []
     for number, domain in enumerate(level):
-        rooms = [(ledger.now.rooms[rank], costs) for rank, costs in ledger.nodes.ranks(domain)]
-        held = sorted((pods_in(room, costs, ask) for room, costs in rooms), reverse=True)
+        free = [(ledger.now.free[rank], costs) for rank, costs in ledger.nodes.ranks(domain)]
+        held = sorted((pods_in(node_free, costs, request) for node_free, costs in free), reverse=True)
         if sum(held) >= pods:
             nodes = next(count for count in range(len(held) + 1) if sum(held[:count]) >= pods)
-            found.append((sum(sum(room.gpu) for room, _ in rooms), nodes, number))
+            found.append((sum(sum(node_free.gpu) for node_free, _ in free), nodes, number))
     return [level[number] for *_, number in sorted(found)]
 
 
@@ -224,14 +224,14 @@ def racks(draw: st.DrawFn) -> list[tuple[Node, int]]:
 def test_the_domains_that_hold_so_many_pods_are_those_found_by_looking_at_each(
     nodes: list[tuple[Node, int]], required: str, gpus: float
 ) -> None:
-    ask = PodRequest.of(waiting("w", "a", gpus, pods=2, topology=Topology(required=required)))
+    request = PodRequest.of(waiting("w", "a", gpus, pods=2, topology=Topology(required=required)))
     fleet = Nodes(pool(topology=["rack"]), [each for each, _ in nodes], (), topological=True)
     busy = [
         placed(f"{each.id}:{at}", "a", on=f"{each.id}:{at}") for each, used in nodes for at in range(used)
     ]
     ledger = Ledger(fleet, busy)
-    for level in fleet.domains(ask):
+    for level in fleet.domains(request):
         if len(level) > 1:
             for pods in range(1, 20):
-                expected = looked_for(ledger, ask, pods, level)
-                assert list(by_tightness(ledger.now, ask, pods, level)) == expected
+                expected = looked_for(ledger, request, pods, level)
+                assert list(by_tightness(ledger.now, request, pods, level)) == expected

@@ -6,17 +6,19 @@ from random import Random
 
 from scheduling.engine import ElasticPreemption, Policy
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, Party, PreemptionPolicy
+from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, Claim, PreemptionPolicy
 from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import team
 
 FAIR = Policy(elastic_preemption=ElasticPreemption.FAIR_SHARE)
 TREE = Tree([team("top"), team("a", "top"), team("b", "top"), team("other")])
 A, B, OTHER, TOP = (TREE.team_branch[name] for name in ("a", "b", "other", "top"))
-ASKING = Party("w", A, 50, False, 1_000)
+ASKING = Claim("w", A, 50, False, 1_000)
 
 
-def rights(used: dict[int, int], entitled: dict[int, int], guarantee: dict[int, int]) -> PreemptionPolicy:
+def preemption_policy(
+    used: dict[int, int], entitled: dict[int, int], guarantee: dict[int, int]
+) -> PreemptionPolicy:
     """The policy over these figures, 0 elsewhere; the next cycle entitles to as much."""
     accounts = Accounts.of(TREE, "main")
     for branch in range(len(TREE)):
@@ -28,24 +30,24 @@ def rights(used: dict[int, int], entitled: dict[int, int], guarantee: dict[int, 
 
 def test_a_due_counts_only_up_to_where_an_own_branch_would_pass_it() -> None:
     """By entitlement only a has space for the workload, by guarantee top has it too."""
-    found = rights({}, {A: 1_000}, {A: 1_000, TOP: 1_000})
+    found = preemption_policy({}, {A: 1_000}, {A: 1_000, TOP: 1_000})
     assert list(found.dues_by_depth(ASKING, {})) == [(1, ANY_DUE), (0, BY_GUARANTEE)]
 
 
 def test_what_is_leaving_makes_space_in_an_own_branch() -> None:
-    found = rights({A: 500, B: 3_000}, {A: 1_000, B: 2_000}, {})
+    found = preemption_policy({A: 500, B: 3_000}, {A: 1_000, B: 2_000}, {})
     assert found.surplus(ASKING, B, {}) == NONE
     assert found.surplus(ASKING, B, {A: 500}) == 1_000
 
 
 def test_a_branch_is_safe_if_no_due_counts_whatever_it_uses() -> None:
     """More than nothing is used of b, and less than nothing leaves it, as where a victim is the one who asks."""
-    found = rights({B: 3_000}, {}, {})
-    assert found.rule(ASKING, Party("v", B, 50, False, 1_000), {B: -1_000}) is None
+    found = preemption_policy({B: 3_000}, {}, {})
+    assert found.rule(ASKING, Claim("v", B, 50, False, 1_000), {B: -1_000}) is None
 
 
 def test_a_branch_gives_no_more_than_its_surplus() -> None:
-    found, victim = rights({B: 3_000}, {A: 1_000, B: 2_000}, {}), Party("v", B, 90, False, 1_000)
+    found, victim = preemption_policy({B: 3_000}, {A: 1_000, B: 2_000}, {}), Claim("v", B, 90, False, 1_000)
     assert found.rule(ASKING, victim, {}) is Rule.FAIR_SHARE
     assert found.rule(ASKING, victim, {B: 999}) is Rule.FAIR_SHARE
     assert found.rule(ASKING, victim, {B: 1_000}) is None
@@ -58,9 +60,9 @@ def test_the_branches_that_give_a_victim_are_those_whose_victims_the_rule_gives(
         return {branch: random.randrange(0, 4_001, 500) for branch in range(len(TREE))}
 
     for _ in range(500):
-        found, leaving = rights(figures(), figures(), figures()), figures()
+        found, leaving = preemption_policy(figures(), figures(), figures()), figures()
         fair = {branch for level in found.fair_branches(ASKING, leaving) for branch in level}
-        victims = {branch: Party("v", branch, 50, False, 1_000) for branch in (B, OTHER, TREE.leaf_of["top"])}
+        victims = {branch: Claim("v", branch, 50, False, 1_000) for branch in (B, OTHER, TREE.leaf_of["top"])}
         assert fair == {branch for branch, each in victims.items() if found.rule(ASKING, each, leaving)}
         given += len(fair)
     assert given > 50

@@ -149,17 +149,17 @@ def test_nodes_reserved_for_reserved_work_are_reckoned_without_the_elastic_on_th
 
 
 def held_after(
-    ledger: Ledger, ask: PodRequest, over: list[Workload]
+    ledger: Ledger, request: PodRequest, over: list[Workload]
 ) -> dict[tuple[str, ...], dict[int, int]]:
     """By domain how many pods each node holds when these are over, found by looking at all of them."""
-    rooms = [room.copy() for room in ledger.later.rooms]
+    free = [node_free.copy() for node_free in ledger.later.free]
     for workload in over:
         for pod in workload.placements:
             rank, picks = ledger.spot(pod) or (0, ())
-            rooms[rank].change(picks, 0, 0, 1)
+            free[rank].change(picks, 0, 0, 1)
     return {
-        domain.key: {rank: pods_in(rooms[rank], costs, ask) for rank, costs in ledger.nodes.ranks(domain)}
-        for domain in ledger.nodes.domains(ask)[-1]
+        domain.key: {rank: pods_in(free[rank], costs, request) for rank, costs in ledger.nodes.ranks(domain)}
+        for domain in ledger.nodes.domains(request)[-1]
     }
 
 
@@ -175,13 +175,13 @@ def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
     nodes = [node(f"n{at}", 2, cluster="east" if at < 2 else "west") for at in range(4)]
     rows = [(end, placed(f"w{at}", "a", on=f"n{at // 2}:{at % 2}")) for at, end in enumerate(ends) if end]
     rows.sort(key=lambda row: (row[0], row[1].id))
-    fleet, ask = Nodes(pool(), nodes, ()), PodRequest.of(waiting("head", "a", gpus, pods=pods))
+    fleet, request = Nodes(pool(), nodes, ()), PodRequest.of(waiting("head", "a", gpus, pods=pods))
     ledger = Ledger(fleet, [row for _, row in rows])
-    tally = Tally.of_level(ledger, ask, fleet.domains(ask)[-1])
+    tally = Tally.of_level(ledger, request, fleet.domains(request)[-1])
     leaving = [(end, row, row.placements) for end, row in rows]
-    kept = reserve_start(ledger, ask, pods, leaving, (), tally=tally)
+    kept = reserve_start(ledger, request, pods, leaving, (), tally=tally)
     for count, (at, _) in enumerate(rows, 1):
-        held = held_after(ledger, ask, [row for _, row in rows[:count]])
+        held = held_after(ledger, request, [row for _, row in rows[:count]])
         fitting = {key: nodes for key, nodes in held.items() if sum(nodes.values()) >= pods}
         if fitting:
             best = min(fitting, key=lambda key: (sum(fitting[key].values()), key))

@@ -7,7 +7,7 @@ from random import Random
 
 from scheduling.engine import GPU_MILLI, ElasticPreemption, Snapshot, State, decide
 from scheduling.engine.books import Books
-from scheduling.engine.preemption.policy import Party
+from scheduling.engine.preemption.policy import Claim
 from scheduling.engine.prospects import Prospects
 from scheduling.engine.standing import Standing
 from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
@@ -109,20 +109,20 @@ def test_who_is_told_that_he_finds_nobody_finds_nobody() -> None:
         moves, court = Moves(books, chance), books.court(reserved=False)
         for _ in range(40):
             moves.happen()
-            fresh = Prospects(books.ledger, books.rights, court.roster)
+            fresh = Prospects(books.ledger, books.preemption_policy, court.roster)
             for leaf, priority, gpus in product(moves.leaves, (20, 50, 70), (1, 2)):
-                party = Party("new", leaf, priority, reserved=False, milli=gpus * GPU_MILLI)
+                claim = Claim("new", leaf, priority, reserved=False, milli=gpus * GPU_MILLI)
                 kept, now = court.prospects, fresh
-                if not kept.any_at_once(party):
+                if not kept.any_at_once(claim):
                     refused += 1
-                    assert not now.any_at_once(party), (seed, party)
+                    assert not now.any_at_once(claim), (seed, claim)
                 else:
-                    granted += now.any_at_once(party)
-                group, then = now.group(party), kept.group(party)
-                if now.any_at_once(party):
+                    granted += now.any_at_once(claim)
+                group, then = now.group(claim), kept.group(claim)
+                if now.any_at_once(claim):
                     taken = {each.workload.id for each in court.roster if group.has(each, books.tree)}
                     known = {each.workload.id for each in court.roster if then.has(each, books.tree)}
-                    assert taken <= known, (seed, party)
+                    assert taken <= known, (seed, claim)
     assert refused > 1000
     assert granted > 1000
 
@@ -135,13 +135,13 @@ def test_looked_at_anew_it_is_as_if_made_now() -> None:
         moves, court = Moves(books, chance), books.court(reserved=False)
         for _ in range(40):
             moves.happen()
-            kept, now = court.prospects, Prospects(books.ledger, books.rights, court.roster)
+            kept, now = court.prospects, Prospects(books.ledger, books.preemption_policy, court.roster)
             for leaf, priority in product(moves.leaves, (20, 50, 70)):
-                party = Party("new", leaf, priority, reserved=False, milli=GPU_MILLI)
-                smaller += kept.group(party) != now.group(party)
-                kept.look_anew(party)
-                assert kept.group(party) == now.group(party), (seed, party)
-                assert kept.any_at_once(party) == now.any_at_once(party), (seed, party)
+                claim = Claim("new", leaf, priority, reserved=False, milli=GPU_MILLI)
+                smaller += kept.group(claim) != now.group(claim)
+                kept.look_anew(claim)
+                assert kept.group(claim) == now.group(claim), (seed, claim)
+                assert kept.any_at_once(claim) == now.any_at_once(claim), (seed, claim)
     assert smaller > 100
 
 
@@ -152,19 +152,21 @@ def test_what_is_kept_of_what_would_be_left_is_never_too_little() -> None:
         mode = chance.choice((ElasticPreemption.PRIORITY, ElasticPreemption.FAIR_SHARE))
         books = full_books(chance, mode, sharing=chance.choice((1, 2)))
         moves, court = Moves(books, chance), books.court(reserved=False)
-        asks = [(books.asks.of(waiting("w", "a", gpus, pods=pods)), gpus, pods) for gpus, pods in KINDS]
+        requests = [
+            (books.requests.of(waiting("w", "a", gpus, pods=pods)), gpus, pods) for gpus, pods in KINDS
+        ]
         for _ in range(40):
             moves.happen()
-            kept, now = court.prospects, Prospects(books.ledger, books.rights, court.roster)
-            for leaf, priority, (ask, gpus, pods) in product(moves.leaves, (20, 50, 70), asks):
-                party = Party("new", leaf, priority, reserved=False, milli=int(gpus * pods * GPU_MILLI))
-                closed = kept.in_vain(leaf, priority, party.milli, ask, pods)
-                if closed is not None and now.any_at_once(party):
+            kept, now = court.prospects, Prospects(books.ledger, books.preemption_policy, court.roster)
+            for leaf, priority, (request, gpus, pods) in product(moves.leaves, (20, 50, 70), requests):
+                claim = Claim("new", leaf, priority, reserved=False, milli=int(gpus * pods * GPU_MILLI))
+                closed = kept.in_vain(leaf, priority, claim.milli, request, pods)
+                if closed is not None and now.any_at_once(claim):
                     remembered += 1
-                    assert not now.might_take(party, ask, pods, court.tally, closed), (seed, party, pods)
-                if chance.random() < 0.3 and now.any_at_once(party):
-                    might = kept.might_take(party, ask, pods, court.tally)
-                    assert might or not now.might_take(party, ask, pods, court.tally), (seed, party, pods)
+                    assert not now.might_take(claim, request, pods, court.tally, closed), (seed, claim, pods)
+                if chance.random() < 0.3 and now.any_at_once(claim):
+                    might = kept.might_take(claim, request, pods, court.tally)
+                    assert might or not now.might_take(claim, request, pods, court.tally), (seed, claim, pods)
                     granted, refused = granted + might, refused + (not might)
     assert refused > 1000
     assert granted > 1000
@@ -182,11 +184,11 @@ def test_where_a_branch_may_give_more_than_before_nothing_is_known_any_more() ->
     (books,) = state.books.values()
     s, u = (books.tree.leaf_of[team_id] for team_id in ("s", "u"))
     books.entitled[s], books.entitled[u] = GPU_MILLI, GPU_MILLI // 2
-    court, ask = books.court(reserved=False), books.asks.of(waiting("w", "s"))
+    court, request = books.court(reserved=False), books.requests.of(waiting("w", "s"))
     court.prospects.renew()
-    party = Party("w", s, 50, reserved=False, milli=GPU_MILLI)
-    assert not court.prospects.might_take(party, ask, 1, court.tally)
-    assert court.prospects.in_vain(s, 50, GPU_MILLI, ask, 1) == frozenset()
+    claim = Claim("w", s, 50, reserved=False, milli=GPU_MILLI)
+    assert not court.prospects.might_take(claim, request, 1, court.tally)
+    assert court.prospects.in_vain(s, 50, GPU_MILLI, request, 1) == frozenset()
     books.accounts.usage.add(u, GPU_MILLI // 2, reserved=False)
-    assert court.prospects.in_vain(s, 50, GPU_MILLI, ask, 1) is None
-    assert court.prospects.might_take(party, ask, 1, court.tally)
+    assert court.prospects.in_vain(s, 50, GPU_MILLI, request, 1) is None
+    assert court.prospects.might_take(claim, request, 1, court.tally)

@@ -37,7 +37,9 @@ class Searching:
         self.standings = [self.standing(row) for row in self.rows if row.status in PLACED]
         self.roster = Roster(self.ledger, tree, {each.workload.id: each for each in self.standings})
         self.bounds = Bounds(self.ledger, self.roster)
-        self.tallies = [Tally(self.ledger, ask, self.ledger.nodes.domains(ask)[-1]) for ask in (WHOLE, HALF)]
+        self.tallies = [
+            Tally(self.ledger, request, self.ledger.nodes.domains(request)[-1]) for request in (WHOLE, HALF)
+        ]
 
     def standing(self, row: Workload) -> Standing:
         return Standing(row, self.tree.leaf_of[row.team], row.placements, self.clock)
@@ -47,7 +49,7 @@ class Searching:
         leaves = range(len(self.tree))
         return [
             [tally.refresh().totals for tally in self.tallies],
-            [self.bounds.by_cost(ask, highest) for ask in (WHOLE, HALF) for highest in (None, 50)],
+            [self.bounds.by_cost(request, highest) for request in (WHOLE, HALF) for highest in (None, 50)],
             [
                 (leaf, cell, sorted(each.workload.id for each in self.roster.of(cell)))
                 for leaf in leaves
@@ -123,5 +125,5 @@ def test_the_arrays_say_of_each_since_when_its_work_would_be_lost(world: Snapsho
 
 def test_workloads_that_ask_the_same_share_one_ask() -> None:
     rows = [waiting(name, "left-a", cpu_milli=500) for name in ("a", "b")]
-    asks = PodRequests()
-    assert asks.of(rows[0]) is asks.of(replace(rows[1], request=Share(1000)))
+    requests = PodRequests()
+    assert requests.of(rows[0]) is requests.of(replace(rows[1], request=Share(1000)))

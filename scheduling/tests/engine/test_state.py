@@ -179,7 +179,7 @@ def test_requests_that_nobody_makes_any_more_are_forgotten_in_time(monkeypatch: 
     for cpu in range(60):
         kept.apply(Changes(workloads=(waiting("odd", "a", cpu_milli=cpu),)))
         assert decide(kept, NOW) == decide(State.of(kept.snapshot), NOW)
-    assert len(kept.asks) < 25
+    assert len(kept.requests) < 25
 
 
 def test_cpu_that_a_cycle_tried_out_is_free_again_for_the_next() -> None:

@@ -123,7 +123,7 @@ def _turn_by_turn(found: Locals, gone: Mask, turn: Ints, pods: int) -> Ints:
     place = found.ground.place
     first = np.full(len(found.ground.uniform), NEVER)
     for each in range(int(turn.max(initial=-1)) + 1):
-        held = np.bincount(place, found.rooms(gone | ((turn >= 0) & (turn <= each))).pods(), len(first))
+        held = np.bincount(place, found.free(gone | ((turn >= 0) & (turn <= each))).pods(), len(first))
         first = np.where((held >= pods) & (first == NEVER), each, first)
     return first
 

@@ -30,7 +30,7 @@ def test_a_gang_is_told_of_the_domain_where_it_fits_first(ends: list[list[int | 
         ledger.later.change(rank, [(0, 1000), (1, 1000)], 0, 0, -1)
         known = [(at, None if time is None else NOW + time) for at, time in enumerate(times)]
         held[rank] = [End(time, True, [(at, 1000)], 0, 0) for at, time in known]
-    timeline = Timeline(fleet, ledger.later.rooms, NOW, held, without_elastic=False)
+    timeline = Timeline(fleet, ledger.later.free, NOW, held, without_elastic=False)
     alone = [timeline.when(GANG, pods, among=range(rack, NODES, RACKS)) for rack in range(RACKS)]
     assert timeline.when(GANG, pods) == min((each for each in alone if each is not None), default=None)
 
@@ -45,5 +45,5 @@ def test_at_equal_times_a_gang_is_told_of_the_first_nodes() -> None:
     for rank, rows in ends.items():
         ledger.later.change(rank, [(0, 1000)], 0, 0, -1)
         held[rank] = [End(NOW + time * MINUTE, True, [(0, milli)], 0, 0) for time, milli in rows]
-    timeline = Timeline(fleet, ledger.later.rooms, NOW, held, without_elastic=False)
+    timeline = Timeline(fleet, ledger.later.free, NOW, held, without_elastic=False)
     assert timeline.when(gang, 2) == (NOW + 10 * MINUTE, [2, 0])

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from scheduling.engine import Policy, Team
-from scheduling.engine.preemption.policy import Party, PreemptionPolicy
+from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Accounts, Tree
 from scheduling.engine.turns import Leavers, in_turn
 
@@ -19,7 +19,7 @@ TEAMS = [
 PLACES = 2
 
 
-def drawn(chance: Random) -> tuple[PreemptionPolicy, Party, Leavers]:
+def drawn(chance: Random) -> tuple[PreemptionPolicy, Claim, Leavers]:
     """Workloads of all teams, in two places, who have about what is due to them."""
     tree = Tree(TEAMS)
     accounts = Accounts.of(tree, "main")
@@ -30,15 +30,17 @@ def drawn(chance: Random) -> tuple[PreemptionPolicy, Party, Leavers]:
         accounts.usage.add(each, held, reserved=False)
     entitled = [chance.choice((0, 1000, 2000, 4000)) for _ in range(len(tree))]
     keys = np.array(chance.sample(range(100), 30), np.int64)
-    newcomer = Party("new", chance.choice(leaves), 100, True, chance.choice((1000, 3000)))
-    rights = PreemptionPolicy(Policy(), accounts, entitled, entitled)
-    return rights, newcomer, Leavers(place, leaf, milli, keys)
+    newcomer = Claim("new", chance.choice(leaves), 100, True, chance.choice((1000, 3000)))
+    preemption_policy = PreemptionPolicy(Policy(), accounts, entitled, entitled)
+    return preemption_policy, newcomer, Leavers(place, leaf, milli, keys)
 
 
-def one_by_one(rights: PreemptionPolicy, newcomer: Party, leavers: Leavers, place: int) -> list[int]:
+def one_by_one(
+    preemption_policy: PreemptionPolicy, newcomer: Claim, leavers: Leavers, place: int
+) -> list[int]:
     """The turns of a place: from the root down into the branch most above its entitlement, of equal ones the one with
     the lowest key, as one leaves after the other."""
-    tree, turns = rights.accounts.tree, []
+    tree, turns = preemption_policy.accounts.tree, []
     leaving: dict[int, int] = {}
     left = [row for row in range(len(leavers.key)) if leavers.place[row] == place]
     while left:
@@ -49,7 +51,9 @@ def one_by_one(rights: PreemptionPolicy, newcomer: Party, leavers: Leavers, plac
                 for child in tree.children[branch]
                 if (keys := [leavers.key[row] for row in left if child in tree.paths[leavers.leaf[row]]])
             }
-            branch = min(below, key=lambda each: (-rights.above(each, newcomer, leaving), below[each]))
+            branch = min(
+                below, key=lambda each: (-preemption_policy.above(each, newcomer, leaving), below[each])
+            )
         row = min((row for row in left if leavers.leaf[row] == branch), key=lambda row: int(leavers.key[row]))
         for each in tree.paths[branch]:
             leaving[each] = leaving.get(each, 0) + int(leavers.milli[row])
@@ -60,8 +64,8 @@ def one_by_one(rights: PreemptionPolicy, newcomer: Party, leavers: Leavers, plac
 
 def test_all_at_once_they_are_those_of_one_after_the_other() -> None:
     for seed in range(100):
-        rights, newcomer, leavers = drawn(Random(seed))
-        gone = np.zeros((PLACES, len(rights.accounts.tree)), np.int64)
-        found = in_turn(rights, newcomer, leavers, gone).tolist()
-        expected = [one_by_one(rights, newcomer, leavers, place) for place in range(PLACES)]
+        preemption_policy, newcomer, leavers = drawn(Random(seed))
+        gone = np.zeros((PLACES, len(preemption_policy.accounts.tree)), np.int64)
+        found = in_turn(preemption_policy, newcomer, leavers, gone).tolist()
+        expected = [one_by_one(preemption_policy, newcomer, leavers, place) for place in range(PLACES)]
         assert found == [row for turns in expected for row in turns], seed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from scheduling.engine import Snapshot, schedule
-from scheduling.engine.candidate import Candidate, Cause, Footprint
+from scheduling.engine.candidate import Candidate, Cause, PoolRequest
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.vain import Vain
@@ -29,7 +29,9 @@ ASKS = PodRequests()
 def candidate(name: str = "w", gpus: float = 1, *, leaf: int = 1, limit: int = 60) -> Candidate:
     workload = waiting(name, "a", gpus, limit=limit)
     return Candidate(
-        workload, leaf, Footprint("main", ASKS.of(workload), round(gpus * 1000), 1, 1, workload.time_limit_ms)
+        workload,
+        leaf,
+        PoolRequest("main", ASKS.of(workload), round(gpus * 1000), 1, 1, workload.time_limit_ms),
     )
 
 

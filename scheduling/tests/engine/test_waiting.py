@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from scheduling.engine.candidate import Blocked, Candidate, Cause, Footprint
+from scheduling.engine.candidate import Blocked, Candidate, Cause, PoolRequest
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.waiting import Waiting
 from scheduling.tests.engine.build import waiting
@@ -31,7 +31,7 @@ def nobody(_: Candidate) -> bool:
 
 def blocked(name: str, cause: Cause, priority: int = 50) -> Blocked:
     workload = waiting(name, "a", priority=priority)
-    return Blocked(Candidate(workload, 1, Footprint("main", ASKS.of(workload), 1000, 1, 1, None)), cause)
+    return Blocked(Candidate(workload, 1, PoolRequest("main", ASKS.of(workload), 1000, 1, 1, None)), cause)
 
 
 def test_of_those_without_a_place_only_the_first_is_offered_something_whatever_stopped_him_meanwhile() -> (

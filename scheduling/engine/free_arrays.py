@@ -1,4 +1,4 @@
-"""What is left on many nodes, as arrays, for one ask (section 7)."""
+"""What is left on many nodes, as arrays, for one request (section 7)."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ from scheduling.engine.placement.pod_request import PodRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
-    """Per node what is left of each device, of CPU and of memory, and the cost of a pod of the ask on each device (0:
-    it cannot use it)."""
+class FreeArrays:
+    """Per node what is free of each device, of CPU and of memory, and the cost of a pod on each device (0: it cannot
+    use the device)."""
 
-    ask: PodRequest
+    request: PodRequest
     costs: Ints
     gpu: Ints
     cpu: Ints
     memory: Ints
 
-    def on(self, nodes: Ints) -> Rooms:
-        """The rooms of these nodes, as often as they are named."""
-        return Rooms(self.ask, self.costs[nodes], self.gpu[nodes], self.cpu[nodes], self.memory[nodes])
+    def on(self, nodes: Ints) -> FreeArrays:
+        """The rows of these nodes, as often as they are named."""
+        return FreeArrays(
+            self.request, self.costs[nodes], self.gpu[nodes], self.cpu[nodes], self.memory[nodes]
+        )
 
-    def with_more(self, gpu: Ints, cpu: Ints, memory: Ints) -> Rooms:
-        """The rooms with so much more of everything."""
-        return Rooms(self.ask, self.costs, self.gpu + gpu, self.cpu + cpu, self.memory + memory)
+    def with_more(self, gpu: Ints, cpu: Ints, memory: Ints) -> FreeArrays:
+        """The rows with so much more of everything."""
+        return FreeArrays(self.request, self.costs, self.gpu + gpu, self.cpu + cpu, self.memory + memory)
 
     def pods(self) -> Ints:
         """How many pods each holds."""
-        ask, costs, gpu = self.ask, self.costs, self.gpu
-        if ask.whole:
+        request, costs, gpu = self.request, self.costs, self.gpu
+        if request.whole:
             free: Ints = ((gpu == costs) & (costs > 0)).sum(1)
-            pods = free // ask.whole
+            pods = free // request.whole
         else:
             pods = np.where(costs > 0, np.maximum(gpu, 0) // np.maximum(costs, 1), 0).sum(1)
-        if ask.cpu_milli:
-            pods = np.minimum(pods, np.maximum(self.cpu, 0) // in_arrays(ask.cpu_milli))
-        if ask.memory_mib:
-            pods = np.minimum(pods, np.maximum(self.memory, 0) // in_arrays(ask.memory_mib))
+        if request.cpu_milli:
+            pods = np.minimum(pods, np.maximum(self.cpu, 0) // in_arrays(request.cpu_milli))
+        if request.memory_mib:
+            pods = np.minimum(pods, np.maximum(self.memory, 0) // in_arrays(request.memory_mib))
         return pods
 
 
