@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 
-from scheduling.engine.candidate import Candidate
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.standing import Standing
 from scheduling.engine.timeline import Stock
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from scheduling.engine.bounds import Bounds
-from scheduling.engine.candidate import Candidate, PoolRequest
+from scheduling.engine.candidate_queue import Buckets
 from scheduling.engine.capacity import Tally
 from scheduling.engine.court import Court
 from scheduling.engine.kept_demand import KeptDemand, divide_again
@@ -20,12 +20,13 @@ from scheduling.engine.ledger import Ledger
 from scheduling.engine.lines import Lines, Rows
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
-from scheduling.engine.order import Buckets, fair_share
 from scheduling.engine.passing import NEVER, Failed
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.preemption.policy import PreemptionPolicy
 from scheduling.engine.prospects import Prospects
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
+from scheduling.engine.queue.order import fairness_ratio
 from scheduling.engine.quiet import Paths
 from scheduling.engine.quota.charging import Charges, Held
 from scheduling.engine.quota.tree import Accounts
@@ -70,7 +71,7 @@ class Books:
             self.pool.policy, self.accounts, self.entitled, self.next_entitled
         )
         self.given = [0] * len(tree)
-        self.ratio = fair_share(self.pool.policy, self.accounts, self.entitled, self.given)
+        self.ratio = fairness_ratio(self.pool.policy, self.accounts, self.entitled, self.given)
         figures = (self.accounts.usage.used, self.entitled, self.given)
         self.buckets: Buckets[Candidate] = Buckets(tree, self.ratio, figures)
         self.lines = Lines(self.pool.policy, self.is_limited, self.buckets.note)

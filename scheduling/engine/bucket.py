@@ -3,46 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
-from scheduling.engine.candidate import OwnKey
+from scheduling.engine.queue.order import C, Line, Queued, Ratio, branch_key
 from scheduling.engine.quota.tree import ROOT, Tree
 
-
-class Queued(Protocol):
-    """What the order has to know of a candidate."""
-
-    @property
-    def id(self) -> str:
-        """Its id, the last key."""
-
-    @property
-    def leaf(self) -> int:
-        """Its team's leaf of the tree."""
-
-    @property
-    def reserved(self) -> bool:
-        """Its class."""
-
-    @property
-    def key(self) -> OwnKey:
-        """Its place inside its team."""
-
-    @property
-    def next_milli(self) -> int:
-        """What it takes when its turn comes."""
-
-
-C = TypeVar("C", bound=Queued)
-
-Ratio = Callable[[int, int], float]
-"""How well served a branch is, given the milli-GPUs its next candidate would add (never less with more); lower comes
-first."""
-Line = Mapping[int, Sequence[C]]
-"""Candidates that differ in keys 3 to 5 only, by leaf; those of a leaf by their own keys."""
 _Entry = tuple[float, int, str, int, int, C]
 MOST_OUT_OF_DATE = 4
 """So many entries a child may a heap have before those that are out of date are thrown away."""
@@ -131,8 +99,7 @@ class Bucket(Generic[C]):
 
     def _entry(self, branch: int, head: C) -> _Entry[C]:
         """The standing of a branch among its siblings."""
-        _, submitted_at, id_ = head.key
-        return (self._ratio(branch, head.next_milli), submitted_at, id_, self._stamps[branch], branch, head)
+        return (*branch_key(branch, head, self._ratio), self._stamps[branch], branch, head)
 
     def head(self) -> C | None:
         """The first candidate of the whole tree."""

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from scheduling.engine.books import Books
-from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
+from scheduling.engine.candidate_queue import Queue
 from scheduling.engine.court import Court
 from scheduling.engine.estimate import estimate
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import PodPlacement, Queueing
-from scheduling.engine.order import Queue
 from scheduling.engine.passed_over import Figures, PassedOver
 from scheduling.engine.passing import Gate, Head
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quiet import is_quiet
 from scheduling.engine.quota.tree import ROOT
@@ -23,7 +23,7 @@ from scheduling.engine.roster import Roster
 from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
 from scheduling.engine.stretch import stretch_of
-from scheduling.engine.taking import Taking
+from scheduling.engine.taking import PreemptedPods, Taking
 from scheduling.engine.vain import Turn, Vain
 from scheduling.engine.waiting import Waiting
 from scheduling.engine.yields import Group
@@ -87,7 +87,7 @@ class PoolCycle:
         return self.gate.head
 
     @property
-    def taken(self) -> dict[str, list[Taken]]:
+    def taken(self) -> dict[str, list[PreemptedPods]]:
         """By workload, which of its pods went for whom."""
         return self._taking.taken
 
@@ -175,7 +175,7 @@ class PoolCycle:
         if candidate.reserved:
             available = self.charges.available(candidate.leaf)
             short = available < candidate.next_milli
-            return Blocked(candidate, Cause.RESERVATION, available) if short else None
+            return Blocked(candidate, Cause.GUARANTEE, available) if short else None
         cause = self._in_vain(candidate)
         return None if cause is None else Blocked(candidate, cause, ahead=self._ahead())
 
@@ -274,7 +274,7 @@ class PoolCycle:
         if candidate.reserved:
             available = self.charges.available(candidate.leaf)
             if available < asked:
-                return Blocked(candidate, Cause.RESERVATION, available)
+                return Blocked(candidate, Cause.GUARANTEE, available)
         passed = self.charges.ceiling_passed(candidate.leaf, asked, reserved=candidate.reserved)
         return None if passed is None else Blocked(candidate, Cause.CEILING, passed.available, passed)
 

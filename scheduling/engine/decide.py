@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
-from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.growth import grow
 from scheduling.engine.intake import Candidacies, Entries
 from scheduling.engine.model.plan import Plan
 from scheduling.engine.model.snapshot import Snapshot
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queueing import Kept
 from scheduling.engine.report import Grown, Report, plan_of
 from scheduling.engine.state import State

@@ -8,7 +8,7 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from scheduling.engine.candidate import Candidate
+from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queueing import End, Kept, reserve_start
 from scheduling.engine.standing import Standing
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scheduling.engine.allowance import Allowance
-from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.model.plan import Eta
 from scheduling.engine.model.snapshot import Queueing
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queueing import Kept
 from scheduling.engine.timeline import End, Timeline
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine.candidate import Candidate, Cause
+from scheduling.engine.candidate_queue import Buckets, Queue
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.model.snapshot import Node, PodPlacement, Slicing
-from scheduling.engine.order import Buckets, Queue, lined_up
 from scheduling.engine.placement.domains import Domain
+from scheduling.engine.queue.candidate import Candidate, Cause
+from scheduling.engine.queue.order import lined_up
 from scheduling.engine.standing import Standing
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine import reasons
 from scheduling.engine.books import Books
-from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.lines import Rows
 from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.snapshot import GPU_MILLI, RESERVED_PRIORITY, Dependency, Pool, Share, Workload
 from scheduling.engine.obstacles import Obstacle, of_nodes, of_quota
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.row import Row

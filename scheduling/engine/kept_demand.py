@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from scheduling.engine.candidate import Candidate, OwnKey, PoolRequest
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.queue.candidate import Candidate, OwnKey, PoolRequest
 from scheduling.engine.quota.demand import NOTHING, ReservedDemand, Want, capped, reserved_demand
 from scheduling.engine.quota.entitlement import divide_among_children
 from scheduling.engine.quota.tree import ROOT, Accounts

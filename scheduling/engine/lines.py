@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.candidate import Candidate, Kind
 from scheduling.engine.model.snapshot import Policy, Workload
-from scheduling.engine.order import Level, level_at, level_of
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.queue.candidate import Candidate, Kind
+from scheduling.engine.queue.order import Level, level_at, level_of
 from scheduling.engine.row import Row, Takes
 
 Rows = Mapping[tuple[int, int], Row]

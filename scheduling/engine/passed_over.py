@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduling.engine.bucket import Bucket
-from scheduling.engine.candidate import Blocked, Candidate, Cause
-from scheduling.engine.order import Level, level_of
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
+from scheduling.engine.queue.order import Level, level_of
 from scheduling.engine.quota.tree import ROOT
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class PassedOver:
             bucket.remove(head)
             places[head.id] = len(places)
             if head.leaf not in passed.leaves:
-                yield Blocked(head, Cause.RESERVATION, cycle.charges.available(head.leaf))
+                yield Blocked(head, Cause.GUARANTEE, cycle.charges.available(head.leaf))
             for leaf, milli, reserved in passed.changes.get(head.id, ()):
                 self._count(leaf, milli, reserved=reserved)
                 bucket.renew(leaf)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scheduling.engine.candidate import Candidate, Cause
 from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
 from scheduling.engine.place import NOTHING_KEPT, might_hold
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.policy import PreemptionPolicy
+from scheduling.engine.preemption.policy import PreemptionPolicy, claim_of
+from scheduling.engine.queue.candidate import Candidate, Cause
 from scheduling.engine.queueing import Kept
 from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.standing import Standing
@@ -256,7 +256,7 @@ class Gate:
             return False
         path = (ROOT, *self._preemption_policy.accounts.tree.paths[candidate.leaf])
         counted = dict.fromkeys(path, -candidate.next_milli)
-        return self._preemption_policy.rule(head.claim(), candidate.claim(), counted) is not None
+        return self._preemption_policy.rule(claim_of(head), claim_of(candidate), counted) is not None
 
     def _wanted(self, taker: PodRequest, placed: Iterable[PodPlacement], *, held: bool) -> bool:
         """Whether somebody who was held back could use what such pods take there (``held``: hold already)."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.engine.candidate import Candidate
 from scheduling.engine.lines import Line
 from scheduling.engine.model.snapshot import ElasticPreemption, Queueing
-from scheduling.engine.order import Level
+from scheduling.engine.queue.candidate import Candidate
+from scheduling.engine.queue.order import Level
 from scheduling.engine.quota.tree import ROOT, Tree
 from scheduling.engine.yields import Group
 

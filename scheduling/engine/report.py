@@ -9,7 +9,6 @@ from heapq import merge
 from operator import attrgetter
 
 from scheduling.engine import reasons
-from scheduling.engine.candidate import Blocked, Cause
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.eta import Forecast
 from scheduling.engine.figures import findings, pool_figures, team_figures
@@ -36,6 +35,7 @@ from scheduling.engine.obstacles import is_of_type
 from scheduling.engine.placement.free import pods_in
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.queue.candidate import Blocked, Cause
 from scheduling.engine.quota.charging import admission_order
 from scheduling.engine.standing import Standing
 from scheduling.engine.state import State
@@ -357,7 +357,7 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     candidate = blocked.candidate
     asked = candidate.next_milli
     charges, leaf = cycle.charges, candidate.leaf
-    if blocked.cause is Cause.RESERVATION:
+    if blocked.cause is Cause.GUARANTEE:
         left = min(blocked.available, charges.available(leaf))
         return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left, pool=cycle.pool)
     if blocked.cause is Cause.CEILING and blocked.ceiling is not None:

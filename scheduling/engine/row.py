@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 
-from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.model.snapshot import Workload
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
 
 by_key = attrgetter("key")
 Takes = tuple[int, PoolRequest]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from scheduling.engine.bucket import Lead
-from scheduling.engine.candidate import Blocked, Candidate, Cause
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.row import Takes, by_key
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from scheduling.engine.bounds import Bounds
-from scheduling.engine.candidate import Blocked, Candidate, Cause, Taken
 from scheduling.engine.court import Court, Plea
 from scheduling.engine.kept_demand import divide_again
+from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement
 from scheduling.engine.preempt import find_victims
+from scheduling.engine.preemption.policy import claim_of
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queueing import Kept
 from scheduling.engine.search import Victims
 from scheduling.engine.standing import Standing
@@ -18,6 +21,17 @@ from scheduling.engine.yields import NOWHERE
 
 if TYPE_CHECKING:
     from scheduling.engine.cycle import PoolCycle
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptedPods:
+    """Pods of a workload that were preempted for a candidate, and by which rule."""
+
+    by: Candidate
+    rule: Rule
+    level: str | None
+    pods: tuple[PodPlacement, ...]
+    lost_gpu_ms: int
 
 
 class Taking:
@@ -28,7 +42,7 @@ class Taking:
         mode = cycle.pool.policy.elastic_preemption
         self._never = mode is ElasticPreemption.NEVER
         self._by_priority = mode is ElasticPreemption.PRIORITY
-        self.taken: dict[str, list[Taken]] = {}
+        self.taken: dict[str, list[PreemptedPods]] = {}
         self._moved: set[int] = set()
         """Leaves of which something has started or gone since the next cycle's entitlements were worked out."""
         self._looked_at: set[bool] = set()
@@ -42,7 +56,7 @@ class Taking:
     def find_victims(self, candidate: Candidate, blocked: Blocked) -> Victims | None:
         """The victims with which a candidate that was blocked could start here."""
         cycle = self._cycle
-        if blocked.cause is Cause.RESERVATION or cycle.gate.shut or not self.might_preempt(candidate):
+        if blocked.cause is Cause.GUARANTEE or cycle.gate.shut or not self.might_preempt(candidate):
             return None
         if not candidate.reserved:
             self._entitle_next()
@@ -65,7 +79,7 @@ class Taking:
         )
         if vain is not None and (not vain or vain <= closed()):
             return False
-        claim = candidate.claim()
+        claim = claim_of(candidate)
         if not court.prospects.any_at_once(claim):
             return False
         return court.might_take(
@@ -90,7 +104,7 @@ class Taking:
 
     def _plea(self, candidate: Candidate, closed: frozenset[int]) -> Plea:
         highest = candidate.priority if self._by_priority and not candidate.reserved else None
-        return Plea(candidate.claim(), candidate.request, candidate.pods, closed, highest)
+        return Plea(claim_of(candidate), candidate.request, candidate.pods, closed, highest)
 
     def court(self, *, reserved: bool) -> Court:
         """What a search for reserved, or elastic, newcomers looks at, as of this cycle."""
@@ -105,13 +119,13 @@ class Taking:
 
     def start_with(self, candidate: Candidate, victims: Victims) -> None:
         """Let the victims go and start the candidate on what they leave."""
-        cycle, claim = self._cycle, candidate.claim()
+        cycle, claim = self._cycle, claim_of(candidate)
         for unit, rule in zip(victims.units, victims.rules, strict=True):
             standing = unit.standing
             cycle.touch(standing)
             self._moved.add(standing.leaf)
             level = cycle.preemption_policy.level(claim, unit.claim)
-            taken = Taken(candidate, rule, level, unit.pods, unit.lost_gpu_ms)
+            taken = PreemptedPods(candidate, rule, level, unit.pods, unit.lost_gpu_ms)
             self.taken.setdefault(standing.workload.id, []).append(taken)
             rosters = [roster for roster in cycle.books.rosters() if roster.drop(standing)]
             standing.lose(frozenset(pod.pod_index for pod in unit.pods))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.candidate import Candidate, Cause, Kind, PoolRequest
-from scheduling.engine.order import Level
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.queue.candidate import Candidate, Cause, Kind, PoolRequest
+from scheduling.engine.queue.order import Level
 
 Sort = tuple[int, int, PodRequest, int, bool]
 """What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, ValuesView
 from operator import attrgetter
 
-from scheduling.engine.candidate import Blocked, Candidate, Cause
 from scheduling.engine.ledger import Ledger
-from scheduling.engine.order import Level
 from scheduling.engine.passing import Gate
 from scheduling.engine.place import NOTHING_KEPT
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
+from scheduling.engine.queue.order import Level
 from scheduling.engine.stretch import Stretch
 
 WaitKind = tuple[Cause, PodRequest, int, tuple[int, bool] | None]
@@ -130,7 +130,7 @@ class Waiting:
 
     def _might_start(self, cause: Cause, request: PodRequest, pods: int) -> bool:
         """Whether what stops those of a kind may be gone now that something was given back."""
-        if cause in (Cause.RESERVATION, Cause.CEILING):
+        if cause in (Cause.GUARANTEE, Cause.CEILING):
             return cause is Cause.CEILING
         head = self._gate.head
         masked = head is not None and cause is Cause.BEHIND

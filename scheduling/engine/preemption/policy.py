@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import ElasticPreemption, Policy
+from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.quota.tree import ROOT, Accounts
 
 BY_ENTITLEMENT, BY_GUARANTEE, BY_NEXT_ENTITLEMENT = 1, 2, 4
@@ -27,6 +28,11 @@ class Claim:
     priority: int
     reserved: bool
     milli: int
+
+
+def claim_of(candidate: Candidate) -> Claim:
+    """A candidate as the policy sees it."""
+    return Claim(candidate.id, candidate.leaf, candidate.priority, candidate.reserved, candidate.next_milli)
 
 
 @dataclass(frozen=True, slots=True)

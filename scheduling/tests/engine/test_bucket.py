@@ -6,10 +6,11 @@ from random import Random
 
 from scheduling.engine import Policy
 from scheduling.engine.bucket import Bucket
-from scheduling.engine.candidate import Candidate, PoolRequest
+from scheduling.engine.candidate_queue import Buckets, Queue
 from scheduling.engine.lines import Lines
-from scheduling.engine.order import Buckets, Queue, level_of
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
+from scheduling.engine.queue.order import level_of
 from scheduling.engine.quota.tree import Tree
 from scheduling.tests.engine.build import team, waiting
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine import Changes, ElasticPreemption, Node, Plan, State, TeamShare, Workload, decide
-from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.kept_demand import KeptDemand, divide_again
 from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 

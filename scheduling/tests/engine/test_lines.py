@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Policy
-from scheduling.engine.candidate import Candidate, PoolRequest
 from scheduling.engine.lines import Line, Lines
 from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.row import Row
 from scheduling.tests.engine.build import waiting
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from scheduling.engine import ElasticPreemption, Fairness, Plan, Team, Workload
-from scheduling.engine.candidate import Candidate, PoolRequest
-from scheduling.engine.order import Buckets, Queue
+from scheduling.engine.candidate_queue import Buckets, Queue
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.tree import Tree
 from scheduling.tests.engine.build import node, placed, plan, pool, team, waiting
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from scheduling.engine import Fairness, Plan, Queueing, Snapshot, Workload, schedule
-from scheduling.engine.candidate import Blocked
 from scheduling.engine.passed_over import Leaves, PassedOver
+from scheduling.engine.queue.candidate import Blocked
 from scheduling.tests.engine.build import NOW, node, placed, pool, preempted, started, team, waiting
 
 TOPS, BELOW, NODES = "abc", "xyz", 12

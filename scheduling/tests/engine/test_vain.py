@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from scheduling.engine import Snapshot, schedule
-from scheduling.engine.candidate import Candidate, Cause, PoolRequest
 from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.queue.candidate import Candidate, Cause, PoolRequest
 from scheduling.engine.vain import Vain
 from scheduling.tests.engine.build import (
     MINUTE,

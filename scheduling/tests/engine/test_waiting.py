@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from scheduling.engine.candidate import Blocked, Candidate, Cause, PoolRequest
 from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause, PoolRequest
 from scheduling.engine.waiting import Waiting
 from scheduling.tests.engine.build import waiting
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from scheduling.checker import BrokenRule
 from scheduling.engine import Device, Memory, Slicing, Taint, Topology
-from scheduling.engine.candidate import Candidate
 from scheduling.engine.growth import Growing
+from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.standing import Standing
 from scheduling.tests.engine.build import node, placed, pool, waiting
 from scheduling.tests.proof.faults.worlds import (

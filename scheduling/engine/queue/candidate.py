@@ -1,14 +1,12 @@
-"""Waiting workloads when their turn comes, and what becomes of them (sections 4 and 7)."""
+"""Waiting workloads when their turn comes, and what blocks them (section 4)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 
-from scheduling.engine.model.plan import Rule
-from scheduling.engine.model.snapshot import RESERVED_PRIORITY, PodPlacement, Workload
+from scheduling.engine.model.snapshot import RESERVED_PRIORITY, Workload
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.policy import Claim
 from scheduling.engine.quota.charging import Ceiling
 
 OwnKey = tuple[int, int, str]
@@ -19,11 +17,11 @@ Kind = tuple[PodRequest, int, int | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolRequest:
-    """What a workload takes of one pool when its turn comes, and for how long: one object for many who ask alike.
+    """What a workload requests of one pool at its turn, and for how long: one object for all that request the same.
 
     ``pod_milli`` is what a pod takes there at most; ``pods`` how many it needs (its minimum, or one to grow), in all
-    ``next_milli``; ``wanted_pods`` how many count in its team's demand, in all ``wanted_milli``, if it ``counts``
-    there: who stands in the queues of several pools does in one only.
+    ``next_milli``; ``wanted_pods`` how many count in its team's demand, in all ``wanted_milli``. It ``counts`` there in
+    one pool only, if it stands in the queues of several.
     """
 
     pool: str
@@ -50,8 +48,8 @@ class PoolRequest:
 class Candidate:
     """A waiting workload in one pool where it could ever run.
 
-    ``several``: it stands in the queues of several pools. The others are the workload's own and its ``footprint``'s,
-    at hand because they are asked for over and over.
+    ``several``: it stands in the queues of several pools. The other fields are those of the workload and of its
+    ``pool_request``, kept at hand.
     """
 
     __slots__ = (
@@ -83,15 +81,11 @@ class Candidate:
         self.reserved = priority >= RESERVED_PRIORITY
         self.key: OwnKey = (-priority, workload.submitted_at, id_)
 
-    def claim(self) -> Claim:
-        """It as a party to the rules of preemption."""
-        return Claim(self.id, self.leaf, self.priority, self.reserved, self.next_milli)
-
 
 class Cause(IntEnum):
     """What stops a candidate when its turn comes. A number, as tables are keyed by it."""
 
-    RESERVATION = auto()
+    GUARANTEE = auto()
     CEILING = auto()
     BEHIND = auto()
     PLACE = auto()
@@ -99,7 +93,7 @@ class Cause(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Blocked:
-    """A candidate whose turn came in vain, with the numbers of that moment; ``number`` counts the turns in vain."""
+    """A candidate that could not start at its turn, with the numbers of then; ``number`` counts such turns."""
 
     candidate: Candidate
     cause: Cause
@@ -107,14 +101,3 @@ class Blocked:
     ceiling: Ceiling | None = None
     ahead: str = ""
     number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Pods that a workload gave to a newcomer, and by which right."""
-
-    by: Candidate
-    rule: Rule
-    level: str | None
-    pods: tuple[PodPlacement, ...]
-    lost_gpu_ms: int

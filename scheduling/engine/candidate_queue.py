@@ -1,75 +1,14 @@
-"""The order of the queue: one total order per pool, worked out while the cycle admits (section 4).
-
-1. reserved before elastic
-2. higher priority
-3. the fairer team: from the root down into the branch with the lowest ratio that has candidates
-4. earlier original submission
-5. id
-
-Where elastic work is not preempted by priority (``fair-share``, ``never``), 3 comes before 2 for elastic workloads.
-"""
+"""Candidates of one pool, taken in the order of the queue (section 4): kept heaps answer who is next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from math import inf
-from operator import attrgetter
 from typing import Generic
 
-from scheduling.engine.bucket import Bucket, C, Lead, Line, Queued, Ratio
-from scheduling.engine.model.snapshot import (
-    GPU_MILLI,
-    HOUR_MS,
-    RESERVED_PRIORITY,
-    ElasticPreemption,
-    Fairness,
-    Policy,
-)
-from scheduling.engine.quota.tree import Accounts, Tree
-
-Level = tuple[bool, int]
-"""Keys 1 and 2 of the order, as far as they come before 3: whether elastic, and minus the priority."""
-
-
-def level_of(policy: Policy, candidate: Queued) -> Level:
-    """The level a candidate stands at."""
-    return level_at(policy, -candidate.key[0])
-
-
-def level_at(policy: Policy, priority: int) -> Level:
-    """The level of those with a priority."""
-    reserved = priority >= RESERVED_PRIORITY
-    ordered = reserved or policy.elastic_preemption is ElasticPreemption.PRIORITY
-    return (not reserved, -priority if ordered else 0)
-
-
-def lined_up(policy: Policy, candidates: Iterable[C]) -> dict[Level, dict[int, list[C]]]:
-    """The candidates in line."""
-    levels: dict[Level, dict[int, list[C]]] = {}
-    for candidate in candidates:
-        leaves = levels.setdefault(level_of(policy, candidate), {})
-        leaves.setdefault(candidate.leaf, []).append(candidate)
-    for leaves in levels.values():
-        for line in leaves.values():
-            line.sort(key=attrgetter("key"))
-    return levels
-
-
-def fair_share(policy: Policy, accounts: Accounts, entitled: Sequence[int], given: Sequence[int]) -> Ratio:
-    """The ratio by entitlement, ``(U + the newcomer) / E``, or by decayed usage over weight; infinite where nothing is
-    due to a branch. ``given`` are the milli-GPUs that this cycle has given each branch."""
-    weights, decayed, used = accounts.quotas.weight, accounts.quotas.usage_gpu_ms, accounts.usage.used
-
-    def by_entitlement(branch: int, newcomer_milli: int) -> float:
-        due = entitled[branch]
-        return (used[branch] + newcomer_milli) / due if due else inf
-
-    def by_usage(branch: int, _: int) -> float:
-        weight = weights[branch]
-        return (decayed[branch] + given[branch] * HOUR_MS // GPU_MILLI) / weight if weight else inf
-
-    return by_usage if policy.fairness is Fairness.USAGE else by_entitlement
+from scheduling.engine.bucket import Bucket, Lead
+from scheduling.engine.queue.order import C, Level, Line, Ratio
+from scheduling.engine.quota.tree import Tree
 
 
 class Buckets(Generic[C]):
@@ -104,7 +43,7 @@ class Buckets(Generic[C]):
 
 
 class Queue(Generic[C]):
-    """Candidates of one pool, taken one by one in the order of this page.
+    """Candidates of one pool, taken one by one in the order of :mod:`scheduling.engine.queue.order`.
 
     :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. ``with_turns`` says, when
     a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are those who have had their turn, but
