@@ -11,7 +11,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import constant_time_compare
 
-from chamber import sessions
+from chamber import devices, sessions
 from chamber import sign_in_trail as trail
 from chamber.authentication import sign_in
 from chamber.errors import Conflict, NotAllowed
@@ -20,6 +20,7 @@ from chamber.mailing import public, send_quietly, server
 from chamber.models import User
 from chamber.names import forget_pending
 from chamber.oidc import sessions as provided
+from chamber.people import notices
 from chamber.people.mail import tell_old_address
 from chamber.sessions import ENDED, HELD_LINK
 from chamber.tokens import revoke_all
@@ -72,15 +73,20 @@ class Accounts(DefaultAccountAdapter):
         begun = str(request.session.pop(BEGUN, ""))
         if not user.is_active or not constant_time_compare(begun, user.get_session_auth_hash()):
             raise Conflict(ENDED, code="signed-out")
+        is_first = user.last_login is None
         super().login(request, user)
         request.session.pop(HELD_LINK, None)
         by = provided.provider_id(request)
-        trail.signed_in(cast("User", user), Via.PAGE, factor=_factor(request, user), provider=by)
+        person = cast("User", user)
+        trail.signed_in(person, Via.PAGE, factor=_factor(request, user), provider=by)
+        if not is_first and not devices.knows(request, person):
+            notices.new_browser(request, person)
 
     def post_login(self, request: HttpRequest, user: AbstractBaseUser, **kwargs: Any) -> HttpResponse:
         """Go on to where somebody wanted to."""
         response: HttpResponse = super().post_login(request, user, **kwargs)
         provided.begun(request)  # allauth has noted the session meanwhile
+        devices.remember(request, response, cast("User", user))
         return response
 
     def get_login_stages(self) -> list[str]:

@@ -21,6 +21,7 @@ from chamber.factors.adapter import WRONG_CODE
 from chamber.factors.codes import LONGEST, try_code
 from chamber.factors.reading import KINDS, NAMES, has_factor
 from chamber.models import ApiToken, BearerToken, Scope, ServiceToken, User
+from chamber.people import notices
 from chamber.requirement import due, require
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
@@ -131,6 +132,7 @@ class Login(GenericAPIView[Any]):
                 team=team,
                 via=via(request),
             )
+        notices.token_made(request._request, made[0])
         return _answer_once(*made)
 
 
@@ -189,6 +191,7 @@ class Tokens(GenericAPIView[ApiToken]):
             made_with=made_with,
             via=via(request),
         )
+        notices.token_made(request._request, token)
         return _answer_once(token, secret)
 
 

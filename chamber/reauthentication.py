@@ -89,6 +89,13 @@ ACTS: Mapping[str, str] = {
         ),
         "change your second factors",
     ),
+    **dict.fromkeys(
+        (
+            *("POST chamber:end-session", "POST chamber:end-other-sessions"),
+            *("DELETE api-person-sessions", "DELETE api-person-session"),
+        ),
+        "end sessions",
+    ),
     "POST chamber:view-as": "see the pages as somebody else does",
     **dict.fromkeys(
         (

@@ -185,6 +185,8 @@ SESSION_COOKIE_AGE = min(
 )
 # By its name browsers take it over TLS only, and from this very host: none that a neighbour has set.
 SESSION_COOKIE_NAME = "__Host-sessionid" if TLS else "sessionid"
+# By which a browser is known that somebody signed in with before; it lets nobody in.
+DEVICES_COOKIE_NAME = "__Host-devices" if TLS else "devices"
 # For so long after somebody signed in, or showed again that it is them, pages ask for no more than the session.
 REAUTHENTICATION_SECONDS = 60 * env.integer("CHAMBER_REAUTHENTICATION_MINUTES", 30, low=1, high=1440)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS

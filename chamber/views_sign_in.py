@@ -29,6 +29,7 @@ from chamber.oidc import sessions as provided
 from chamber.oidc.providers import providers
 from chamber.oidc.reading import comes_by_providers_only
 from chamber.oidc.sign_out import end_there, leaving
+from chamber.people import notices
 from chamber.people.mail import bound_mails_to
 from chamber.people.reading import is_invited
 from chamber.tokens import revoke_all
@@ -220,6 +221,7 @@ class NewPassword(views.PasswordResetFromKeyView):
         if not self.reset_user.is_active:
             raise Refusal("This account is disabled: ask an organisation admin.")
         response: HttpResponse = super().form_valid(form)
+        notices.password_changed(self.request, self.reset_user, by_link=True)
         messages.success(self.request, "The new password is set; sign in with it.")
         return response
 
@@ -277,6 +279,7 @@ class ChangePassword(views.PasswordChangeView):
                 revoked = revoke_all(user)
                 sign_in_trail.tokens_revoked(user, revoked)
                 ended += f" and {count(revoked, 'token')}"
+        notices.password_changed(self.request, user)
         messages.success(self.request, f"Your password is changed; {ended} are ended.")
         return response
 

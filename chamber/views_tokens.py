@@ -14,6 +14,7 @@ from chamber.errors import Refusal
 from chamber.forms import Form
 from chamber.http import page, too_soon
 from chamber.models import ApiToken, Scope
+from chamber.people import notices
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token
 from chamber.tokens import revoke_token as revoke
 from teams.fields import LongSelect
@@ -78,6 +79,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
                 show_refusal(form, refusal)
             else:
                 form = TokenForm(user=user)
+                notices.token_made(request, made)
         status = 422 if form.errors else 200
     own = ApiToken.read().filter(user=user, revoked_at=None).order_by("-created_at", "-id")
     context = {"form": form, "tokens": own, "made": made, "secret": secret, "now": timezone.now()}

@@ -17,9 +17,8 @@ HARMLESS = {
     *("POST openid_connect_login", "POST openid_connect_ended"),
     *("POST scim", "PUT scim", "PATCH scim", "DELETE scim"),
     *("POST mfa_login_webauthn", "POST chamber:link", "POST chamber:factor-rename"),
-    *("POST chamber:end-session", "POST chamber:end-other-sessions", "POST chamber:person-end-sessions"),
-    *("DELETE api-person-sessions", "DELETE api-person-session", "POST chamber:revoke-token"),
-    *("DELETE api-token", "POST agentlink:revoke-token", "DELETE api-cluster-token"),
+    *("POST chamber:person-end-sessions", "POST chamber:revoke-token", "DELETE api-token"),
+    *("POST agentlink:revoke-token", "DELETE api-cluster-token"),
     # Takes away only.
     *(
         "POST chamber:view-as-end",

@@ -9,8 +9,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber.factors import actions
-from chamber.factors.mail import tell
 from chamber.factors.reading import Factor, Kind, factors_of
+from chamber.people import notices
 from chamber.people.api import whose
 from teams.api.requests import actor, one_page
 
@@ -53,7 +53,7 @@ class PersonFactors(APIView):
         """Remove all of them and end the sessions of their person; 409 where there are none, and for yourself."""
         user = whose(request, username, "Second factors")
         removed = actions.reset(by=actor(request), user=user)
-        tell(request._request, user, actions.told_of_reset(removed))
+        notices.tell(request._request, user, *actions.told_of_reset(removed))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 

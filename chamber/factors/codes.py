@@ -13,6 +13,7 @@ from rest_framework.exceptions import Throttled
 from chamber import encryption, sign_in_trail
 from chamber.authentication import TRIES_PER_NAME, bound_tries
 from chamber.models import User
+from chamber.people import notices
 from teams.actors import Via
 
 KINDS = (Authenticator.Type.TOTP, Authenticator.Type.RECOVERY_CODES)
@@ -40,6 +41,11 @@ def try_code(
         with suppress(Throttled):  # the next one is told
             bound_tries(request, "wrong-factor", most=WRONG_A_DAY, of=whose, seconds=DAY)
         sign_in_trail.factor_refused(user, via, signed_in=signed_in)
+        if _is_used_up(user, code):
+            notices.code_tried_again(request, user)
+    elif found.type == Authenticator.Type.RECOVERY_CODES:
+        found.refresh_from_db()
+        notices.recovery_code_used(request, user, len(found.wrap().get_unused_codes()))
     return found
 
 
@@ -55,6 +61,12 @@ def use_code(user: User, code: str) -> Authenticator | None:
                 Authenticator.objects.filter(pk=row.pk).update(last_used_at=timezone.now())
                 return row
     return None
+
+
+def _is_used_up(user: User, code: str) -> bool:
+    """Return whether a refused code is one that the person's app shows now."""
+    apps = Authenticator.objects.filter(user=user.pk, type=Authenticator.Type.TOTP)
+    return any(period_of(encryption.decrypt(row.data["secret"]), code) is not None for row in apps)
 
 
 def period_of(secret: str, code: str) -> int | None:

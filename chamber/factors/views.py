@@ -16,10 +16,10 @@ from chamber.errors import Conflict, Refusal
 from chamber.factors import actions, passkeys
 from chamber.factors.actions import Added
 from chamber.factors.forms import AppForm, NameForm, PasskeyForm
-from chamber.factors.mail import tell
 from chamber.factors.reading import Kind, factor_of, factors_of
 from chamber.http import page, posted_from
 from chamber.oidc.reading import comes_by_providers_only
+from chamber.people.notices import tell
 from chamber.templatetags.chamber_ui import device
 from teams.forms import show_refusal
 from teams.views.requests import actor, person
@@ -94,7 +94,8 @@ def passkey(request: HttpRequest) -> HttpResponse:
 def codes(request: HttpRequest) -> HttpResponse:
     """Make recovery codes, and show them on the page that this answers, nowhere else."""
     made = actions.new_codes(by=actor(request))
-    tell(request, person(request), "New recovery codes were made; those of before are of no use.")
+    told = "New recovery codes were made; those of before are of no use."
+    tell(request, person(request), "New recovery codes were made for your account", told)
     return _show_codes(request, made)
 
 
@@ -119,7 +120,7 @@ def remove(request: HttpRequest, factor_id: int) -> HttpResponse:
     except Refusal as refusal:
         messages.error(request, refusal.message)
         return redirect("chamber:factors")
-    tell(request, person(request), "A second factor was removed.")
+    tell(request, person(request), "A second factor was removed")
     messages.success(request, "The second factor is removed.")
     return redirect("chamber:factors")
 
@@ -143,7 +144,7 @@ def _bound(request: HttpRequest) -> None:
 
 def _show_added(request: HttpRequest, added: Added, what: str) -> HttpResponse:
     """Say that a factor was added; show the recovery codes where they came with it."""
-    tell(request, person(request), what)
+    tell(request, person(request), what.rstrip("."))
     messages.success(request, what)
     return _show_codes(request, added.codes) if added.codes else redirect("chamber:factors")
 

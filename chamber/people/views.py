@@ -17,12 +17,12 @@ from chamber import sessions
 from chamber.authentication import TRIES_PER_NAME, bound_tries, too_many
 from chamber.errors import NotAllowed, Refusal
 from chamber.factors import actions as factors
-from chamber.factors.mail import tell
 from chamber.factors.reading import factors_of
 from chamber.http import page
+from chamber.models import LinkPurpose
 from chamber.oidc import admission
 from chamber.oidc.reading import accounts_of
-from chamber.people import actions, reading
+from chamber.people import actions, notices, reading
 from chamber.people.actions import Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
 from chamber.people.leaving import Leaving
@@ -181,7 +181,7 @@ def reset_factors(request: HttpRequest, username: str) -> HttpResponse:
         removed = factors.reset(by=actor(request), user=shown.user)
     except Refusal as refusal:
         return _refused(request, refusal, username)
-    tell(request, shown.user, factors.told_of_reset(removed))
+    notices.tell(request, shown.user, *factors.told_of_reset(removed))
     messages.success(
         request, f"{count(removed, 'second factor')} of {username} removed; all sessions are ended."
     )
@@ -221,6 +221,8 @@ def use_link(request: HttpRequest, secret: str) -> HttpResponse:
             _bound_use(request, secret)
         if request.method == "POST" and context["form"].is_valid():
             user = actions.use_link(secret=secret, password=context["form"].cleaned_data["password1"])
+            if context["link"].purpose == LinkPurpose.RESET:
+                notices.password_changed(request, user, by_link=True)
             del request.session[HELD_LINK]
             messages.success(request, f"Your password is set. Sign in as {user.username}.")
             return redirect("account_login")
