@@ -99,7 +99,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:  # noqa: ARG002
         """Watch the topics named; anything else closes the socket with 4400, and too many messages with 4429."""
-        if self.reader is None:
+        if self.reader is None or self.speaking.done():
             return
         topics = _topics(text_data)
         if topics is None:
@@ -150,9 +150,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         reader.alarmed = False
         try:
             async with self.hub.checks:
-                self.user = await _in_thread(self.standing.user)()
-                if self.user is None:
+                user = await _in_thread(self.standing.user)()
+                if user is None:
                     return False
+                self.user = user  # never None: a message may be under way
                 allowed = await _allowed(self.user, self.asked)
         except DatabaseError:
             return True  # the next look is soon enough

@@ -17,6 +17,7 @@ from chamber.tests.sockets import PATIENCE_SECONDS, Socket
 from teams import actions
 from teams.actors import Actor
 from teams.models import Role
+from teams.sight import SIGHT_TOPIC
 from teams.tests.factories import make_org, make_pool, make_team, member
 from workloads.tests.factories import make_workload
 
@@ -103,6 +104,19 @@ async def test_a_session_that_ends_closes_its_pages_and_no_others(ada: User) -> 
     await announce("teams")
     assert (await stays.receive_json_from())["topic"] == "teams"
     await stays.disconnect()
+
+
+async def test_what_a_page_still_sends_after_its_session_ended_is_no_fault(ada: User) -> None:
+    session = await database_sync_to_async(session_of)(ada)
+    socket = await opened(ada, session)
+    key = str(session.session_key)
+    await watch(socket, "teams")
+    await database_sync_to_async(session.delete)()
+    await announce(live.session_topic(key))
+    assert (await socket.receive_output())["code"] == consumers.SIGNED_OUT
+    await socket.send_json_to({"watch": [SIGHT_TOPIC]})
+    assert await socket.receive_nothing(timeout=0.5)
+    await socket.disconnect()
 
 
 async def test_a_user_who_is_deactivated_is_put_out(ada: User) -> None:
