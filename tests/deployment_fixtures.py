@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -71,8 +72,38 @@ def stop_all(team: Deployment) -> list[int]:
     """Ask all parts to stop at once, and return their statuses once they have ended."""
     parts = [team.services[name] for name in PARTS]
     for part in parts:
+        until(lambda part=part: hears(part, signal.SIGTERM))  # type: ignore[misc]
+    for part in parts:
         part.send(signal.SIGTERM)
     return [part.process.wait(deployment.STOP_SECONDS) for part in parts if part.process is not None]
+
+
+def hears(service: Service, number: signal.Signals) -> bool:
+    """Return whether a process is so far that it handles the signal, which ends it at once before that."""
+    for line in Path(f"/proc/{service.pid}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "SigCgt":
+            return bool(int(value, 16) >> (number - 1) & 1)
+    return False
+
+
+def settled(team: Deployment) -> None:
+    """Wait until no workload is under way and two seconds passed without a cycle: none has begun for anything else."""
+
+    def cycles() -> tuple[Any, ...] | None:
+        query = """
+            SELECT count(*), (SELECT max(number) FROM scheduling_cycle)
+            FROM agentlink_placement WHERE hold <> 'released'
+        """
+        with psycopg.connect(team.database.url, autocommit=True) as connection:
+            return connection.execute(query).fetchone()
+
+    def quiet() -> bool:
+        before = cycles()
+        time.sleep(2)
+        return before is not None and before[0] == 0 and before == cycles()
+
+    until(quiet)
 
 
 def start_all(team: Deployment) -> None:

@@ -23,6 +23,7 @@ from tests.deployment_fixtures import (
     CLUSTER,
     becomes,
     held,
+    settled,
     status_of,
     submit,
     turn_is_over,
@@ -62,6 +63,7 @@ def in_a_thread(function: Callable[[], Any]) -> Callable[[], Any]:
 
 def test_a_cycle_under_way_is_finished_before_the_scheduler_ends(team: Deployment) -> None:
     scheduler = team.services["scheduler"]
+    settled(team)  # the cycle that waits for the lock is that of the workload
     with held(team, CLOCK):
         slug = submit(team)
         until(lambda: waits_for_a_lock(team, APPLYING))
