@@ -383,6 +383,17 @@ class _Conversation:
             )
 
     async def _perform(self, plan: Plan, link: Link) -> None:
+        """Follow the plan, then report; what the core gave out is done even where the link is lost meanwhile."""
+        doing = asyncio.create_task(self._instruct(plan))
+        try:
+            await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            await doing  # the core says each instruction once, and takes it for followed
+            raise
+        await self._report(link, plan.reports, news=True)
+
+    async def _instruct(self, plan: Plan) -> None:
+        """Have the cluster do what the plan says."""
         expected = self._core.expected()
         if expected is not None:
             await self._backend.expect(expected)
@@ -395,7 +406,6 @@ class _Conversation:
         forget = self._backend.forget if self._keeper is None else self._keeper.forget
         for attempt in plan.forgets:
             await forget(attempt)
-        await self._report(link, plan.reports, news=True)
 
     async def _report(self, link: Link, reports: Sequence[Report], *, news: bool = False) -> None:
         """Send reports: those said again now, and of what is news all but mere progress."""

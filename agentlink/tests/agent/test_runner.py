@@ -183,6 +183,35 @@ async def test_what_changes_fast_is_reported_at_the_pace_many_in_a_message(
     assert len(reported) <= 2 + took / 0.5
 
 
+class Slow(SimulatedCluster):
+    """Begins a stop and carries it out once it may."""
+
+    def __init__(self) -> None:
+        super().__init__(nodes(2))
+        self.begun, self.may = asyncio.Event(), asyncio.Event()
+
+    async def stop(self, attempt: uuid.UUID, pods: Collection[int] | None) -> None:
+        self.begun.set()
+        await self.may.wait()
+        await super().stop(attempt, pods)
+
+
+async def test_an_instruction_under_way_is_followed_though_the_link_is_lost(script: Script) -> None:
+    cluster = Slow()
+    async with running(agent(cluster)), asyncio.timeout(60):
+        hello = await script.greeted(work())
+        while not cluster.living_attempts():
+            await asyncio.sleep(0.01)
+        script.answers.put_nowait(full(hello.connection, generation=2))
+        await cluster.begun.wait()
+        script.answers.put_nowait(RESTART)
+        await asyncio.sleep(0.1)
+        cluster.may.set()
+        await script.greeted(generation=2)
+        while cluster.living_attempts():
+            await asyncio.sleep(0.01)
+
+
 class Starting(SimulatedCluster):
     """A cluster of which the test says what is seen of an attempt."""
 
