@@ -59,11 +59,26 @@ def test_after_a_restore_the_agent_that_is_ahead_and_the_server_converge(
         assert api.get(f"workloads/{lost}/").status_code == 404
     # It ran when the backup was made: it runs again, or ends; what the restored server knows and what is there agree.
     until(lambda: status_of(team, ended) in {"running", "failed", "cancelled", "completed"})
-    until(lambda: in_use(team) == running(team))
+    until(lambda: in_use(team) == running(team), telling=lambda: told(team))
     with team.api("rosa") as api:
         for slug in (kept, ended):
             api.post(f"workloads/{slug}/cancel/")
-    until(lambda: in_use(team) == 0)
+    until(lambda: in_use(team) == 0, telling=lambda: told(team))
+
+
+def told(team: Deployment) -> str:
+    """Return what the server knows of all attempts that hold GPUs or are running, and what the processes warned of."""
+    query = """
+        SELECT name, status, number, phase, end_reason, report_sequence, wanted, let_go, gone, unheard_since, hold
+        FROM workloads_workload JOIN workloads_attempt ON workload_id = workloads_workload.id
+        JOIN agentlink_assignment ON agentlink_assignment.attempt_id = workloads_attempt.id
+        LEFT JOIN agentlink_placement ON agentlink_placement.attempt_id = workloads_attempt.id
+        WHERE status = 'running' OR hold <> 'released' ORDER BY queued_at
+    """
+    with psycopg.connect(team.database.url) as connection:
+        rows = [", ".join(map(str, row)) for row in connection.execute(query).fetchall()]
+    parts = {**team.services, **team.agents}.items()
+    return "\n".join([*rows, *(f"{name}: {part.printed()[-1500:]}" for name, part in parts)])
 
 
 def attempts(team: Deployment, slug: str) -> int:

@@ -14,15 +14,21 @@ PATIENCE_MS = 90_000
 """What a browser is waited for."""
 
 
-def until(found: Callable[[], T | None], *, seconds: float = 90, every: float = 0.1) -> T:
-    """Return what `found` returns once that is true; fail after `seconds`."""
+def until(
+    found: Callable[[], T | None],
+    *,
+    seconds: float = 90,
+    every: float = 0.1,
+    telling: Callable[[], object] = lambda: "",
+) -> T:
+    """Return what `found` returns once that is true; fail after `seconds`, with what `telling` returns then."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         answer = found()
         if answer:
             return answer
         time.sleep(every)
-    pytest.fail(f"not within {seconds} s: {found}")
+    pytest.fail(f"not within {seconds} s: {found} {telling()}")
 
 
 def in_one_window(act: Callable[[], T]) -> T:
