@@ -7,7 +7,7 @@ from chamber.models import User
 
 KNOWN_SECONDS = 365 * 24 * 3600
 MOST_PEOPLE = 10
-"""Of one browser; of those who signed in longest ago it forgets."""
+"""Of one browser; beyond that, whoever signed in longest ago is forgotten."""
 _SALT = "chamber.devices"
 
 

@@ -1,6 +1,6 @@
-"""Telling somebody by mail what was done with their account: who did not do it learns of it.
+"""Mails that tell people what was done with their accounts, so that a stranger's act is noticed.
 
-Each is sent outside of any transaction, beside the request, and refuses nothing where it cannot be sent.
+Each is sent outside of any transaction, beside the request; where it cannot be sent, nothing is refused.
 """
 
 from allauth.account.adapter import get_adapter
@@ -20,9 +20,9 @@ NOTICES_PER_HOUR = 20
 
 
 def tell(request: HttpRequest, user: User, subject: str, what: str = "") -> None:
-    """Mail a sentence about what was done (`what`, else the subject), and whence, where the person did it themselves.
+    """Mail a sentence about what was done: `what`, else the subject; time, address and browser unless another did it.
 
-    Not where their account has no address, or had very many such mails within the hour.
+    Nothing is sent without a mail server or an address, nor beyond `NOTICES_PER_HOUR`.
     """
     if not (settings.MAIL and user.email):
         return
@@ -69,7 +69,7 @@ def code_tried_again(request: HttpRequest, user: User) -> None:
 
 
 def new_browser(request: HttpRequest, user: User) -> None:
-    """Tell of a sign-in from a browser that is not known to be theirs."""
+    """Tell of a sign-in with a browser that had not signed in to the account before."""
     what = "Somebody signed in to your account with a browser that had not signed in to it before."
     tell(request, user, "A new browser signed in to your account", what)
 

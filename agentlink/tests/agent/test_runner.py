@@ -210,6 +210,7 @@ async def test_an_instruction_under_way_is_followed_though_the_link_is_lost(scri
         await script.greeted(generation=2)
         while cluster.living_attempts():
             await asyncio.sleep(0.01)
+    assert script.opened == 2, "the link was not lost"
 
 
 class Starting(SimulatedCluster):
