@@ -33,6 +33,14 @@ def _bound() -> Any:
     live.bind(None)
 
 
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for silences all the time, from one state: none, and told, whatever earlier tests of this process left."""
+    monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(silence, "_kept", (math.inf, silence.Silence()))
+    monkeypatch.setattr(hub, "_silence", hub._Silence(silence.mark()))
+
+
 @pytest.mark.django_db
 def test_nothing_is_announced_before_commit(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
@@ -73,11 +81,11 @@ async def test_a_page_hears_what_it_watches_and_nothing_else() -> None:
     await socket.disconnect()
 
 
+@pytest.mark.usefixtures("quick_looks")
 @pytest.mark.django_db(transaction=True)
 async def test_a_page_hears_that_a_silence_began_and_ended_though_nothing_is_announced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.05)
     live.bind(asyncio.get_running_loop())
     socket = page(User(username="ada"))
     await socket.connect()
@@ -93,11 +101,11 @@ async def test_a_page_hears_that_a_silence_began_and_ended_though_nothing_is_ann
     await socket.disconnect()
 
 
+@pytest.mark.usefixtures("quick_looks")
 @pytest.mark.django_db(transaction=True)
 async def test_while_versions_cannot_be_asked_the_pages_of_this_process_hear_of_a_silence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.05)
     live.bind(asyncio.get_running_loop())
     socket = page(User(username="ada"))
     await socket.connect()
