@@ -18,12 +18,13 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
     """Return version, the organisation's name, and what the menu may offer to the person signed in."""
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return {"chamber_version": __version__}
+        return {"chamber_version": __version__, "keeps_mails": settings.KEEPS_MAILS}
     roles = {role for given in roles_by_path(user).values() for role in given}
     return {
         "chamber_version": __version__,
         "viewing": getattr(request, "viewing", None),
         "demo": settings.DEMO,
+        "keeps_mails": settings.KEEPS_MAILS,
         # Asked for by whole pages only.
         "organisation": SimpleLazyObject(Team.objects.filter(depth=0).only("name").first),
         "role_names": ", ".join(sorted(role.label for role in roles)) or "No role yet",

@@ -6,6 +6,7 @@ import smtplib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from email.utils import parseaddr
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -33,8 +34,13 @@ ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _BACKENDS = "django.core.mail.backends"
 
 
-def settings_of(url: str) -> dict[str, Any]:
-    """Return Django's settings of the mail server at `url`; raise `SystemExit`, telling no password."""
+def settings_of(url: str, *, kept_in: Path | None = None) -> dict[str, Any]:
+    """Return Django's settings of the mail server at `url`, or of the folder where the demo keeps its mails.
+
+    Raises `SystemExit`, telling no password.
+    """
+    if kept_in is not None:
+        return {"EMAIL_BACKEND": "chamber.demo.mails.Backend", "EMAIL_FILE_PATH": str(kept_in)}
     if not url:
         return {"EMAIL_BACKEND": f"{_BACKENDS}.dummy.EmailBackend"}
     try:

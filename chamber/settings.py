@@ -155,9 +155,10 @@ IDENTITY_PROVIDERS = identity_providers.read(env.text("CHAMBER_IDENTITY_PROVIDER
 SOCIALACCOUNT_ADAPTER = "chamber.oidc.adapter.Providers"
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"provider_class": "chamber.oidc.protocol.FlowProvider"}}
 SOCIALACCOUNT_STORE_TOKENS = False
-# Where mails go; without a server each link is shown once to whoever made it.
+# Where mails go; without a server each link is shown once to whoever made it. The demo keeps them, and shows them.
 MAIL_URL = env.text("CHAMBER_MAIL_URL", "")
-MAIL = bool(MAIL_URL)
+KEEPS_MAILS = DEMO and not MAIL_URL
+MAIL = bool(MAIL_URL) or KEEPS_MAILS
 # Where links in mails lead: never where a request says that it came to.
 PUBLIC_URL = env.origin("CHAMBER_PUBLIC_URL")
 if MAIL and not (PUBLIC_URL or DEMO or DEBUG):
@@ -165,7 +166,7 @@ if MAIL and not (PUBLIC_URL or DEMO or DEBUG):
         "Links are mailed (CHAMBER_MAIL_URL is set), and need an address to lead to: set CHAMBER_PUBLIC_URL to that at "
         "which people reach Chamber, such as https://chamber.example.org."
     )
-globals().update(mailing.settings_of(MAIL_URL))
+globals().update(mailing.settings_of(MAIL_URL, kept_in=DATA_DIR / "mails" if KEEPS_MAILS else None))
 DEFAULT_FROM_EMAIL = mailing.sender(env.text("CHAMBER_MAIL_FROM", ""), PUBLIC_URL, ALLOWED_HOSTS)
 # TLS ends at a proxy: whose word counts for the client's address and scheme (CIDRs); nobody else's does.
 TRUSTED_PROXIES = env.networks("CHAMBER_TRUSTED_PROXIES")

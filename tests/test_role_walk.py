@@ -150,6 +150,7 @@ BODIES: dict[str, dict[str, Any]] = {
 PROVIDER = Provider(id="acme", name="Acme SSO", issuer="http://127.0.0.1:9", client_id="chamber")
 """One that cannot be reached."""
 
+KEPT_MAIL = "0199c1f2-7d3a-7000-8000-00000000aaaa"
 TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
 WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
 
@@ -260,6 +261,7 @@ class World:
             "provider_id": "acme",
             "path": "Users",
             "factor_id": self.factor.pk,
+            "mail_id": KEPT_MAIL,
             "session_id": self.own_session.pk,
             "secret": self.link.secret,
             "uidb36": "nobody",
@@ -291,9 +293,11 @@ class World:
 
 
 @pytest.fixture
-def world(db: None, settings: Settings) -> World:
+def world(db: None, settings: Settings, tmp_path: Path) -> World:
     settings.CHAMBER_RING = "builtins.list"
-    settings.MAIL = True
+    settings.MAIL = settings.KEEPS_MAILS = True
+    settings.EMAIL_FILE_PATH = str(tmp_path)
+    (tmp_path / f"{KEPT_MAIL}.eml").write_text("To: ada@example.org\nSubject: Hello\n\nHello.\n")
     settings.IDENTITY_PROVIDERS = (PROVIDER,)
     cache.clear()
     return World()
