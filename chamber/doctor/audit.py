@@ -16,7 +16,8 @@ def chain() -> Iterator[Finding | Fact]:
     if check is not None and check.fault:
         yield Finding(
             f"The audit trail was changed past Chamber, or its chain was. {check.fault}",
-            "Find out who can write to the database; compare with an export, and with the heads in older logs.",
+            "Find out who can write to the database; compare with an export, and with the heads in older logs. Once "
+            "you know why, `chamber audit verify` tells how to accept it.",
         )
     if is_late(found.since, SEALED_WITHIN):
         rows = f"{count(found.waiting, 'row')} {plural(found.waiting, 'waits', 'wait')}"
@@ -41,6 +42,6 @@ def _last_checked(found: Standing) -> Iterator[Finding | Fact]:
         )
     elif not check.fault:
         yield Fact(
-            f"The audit trail's chain holds up to row {check.number:,}, checked {age} ago, {whole}. "
+            f"The audit trail's chain holds up to row {check.number:,}{found.known.words}, checked {age} ago, {whole}. "
             f"Its head: {check.number}:{check.digest}."
         )

@@ -8,7 +8,7 @@ from teams.chain.duty import standing
 
 
 def read() -> Iterator[Metric]:
-    """Return how long the chain is, what waits, and what the last check found (3 queries)."""
+    """Return how long the chain is, what waits, and what the last check found (4 queries)."""
     found = standing()
     sealed = GaugeMetricFamily(
         "chamber_audit_sealed_rows", "Number of the last row in the audit trail's chain; it never falls."
@@ -20,8 +20,12 @@ def read() -> Iterator[Metric]:
     waiting.add_metric((), found.waiting)
     holds = GaugeMetricFamily(
         "chamber_audit_chain_holds",
-        "1 while every row that was checked fits the chain, else 0; missing before a check.",
+        "1 while every row that was checked fits the chain or is a known break, else 0; missing before a check.",
     )
+    known = GaugeMetricFamily(
+        "chamber_audit_known_breaks", "Breaks of the audit trail's chain that an operator has accepted."
+    )
+    known.add_metric((), len(found.known))
     checked = GaugeMetricFamily(
         "chamber_audit_chain_checked_timestamp_seconds",
         "When the chain was last checked: whole is of every row, new of what was added since.",
@@ -32,4 +36,4 @@ def read() -> Iterator[Metric]:
         checked.add_metric(("new",), found.check.at.timestamp())
         if found.check.whole_at is not None:
             checked.add_metric(("whole",), found.check.whole_at.timestamp())
-    yield from (sealed, waiting, holds, checked)
+    yield from (sealed, waiting, holds, known, checked)

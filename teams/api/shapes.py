@@ -519,6 +519,11 @@ class AuditChainShape(serializers.Serializer[Any]):
     fault = serializers.CharField(
         source="check.fault", default="", help_text="The first row that does not fit."
     )
+    known_breaks = serializers.ListField(
+        child=serializers.CharField(),
+        source="known.sentences",
+        help_text="Faults that an operator accepted: what, by whom, when and why.",
+    )
     checked_up_to = serializers.IntegerField(source="check.number", default=0)
     checked_at = serializers.DateTimeField(source="check.at", default=None, allow_null=True)
     whole_checked_at = serializers.DateTimeField(

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from teams.chain import sealing
 from teams.chain.checking import check, present, strangers
+from teams.chain.faults import Known, known_breaks
 from teams.chain.rows import Head
 from teams.models import AuditChain, AuditCheck, AuditUnsealed
 
@@ -32,19 +33,34 @@ def look(now: datetime) -> AuditCheck:
     with suppress(sealing.HeadLost):  # the check tells it
         sealing.seal()
     last = AuditCheck.objects.filter(pk=1).first() or AuditCheck(pk=1, at=now)
-    before = last.fault
+    before, seen_at = last.fault, last.at
     new = check(_place(last.number, last.digest), for_seconds=CHECKS_FOR_SECONDS)
     last.at, last.number, last.digest = now, new.head.number, new.head.digest
-    last.fault = new.fault or _whole(last, now)
-    last.save()
+    last.fault = new.fault.text if new.fault else _whole(last, now)
+    if not _store(last, seen_at):
+        return AuditCheck.objects.get(pk=1)  # a fault was accepted meanwhile, and all checked for that
     if last.fault and last.fault != before:
         logger.error("The audit trail's chain does not hold. %s", last.fault)
     elif before and not last.fault:
-        logger.warning("The audit trail's chain holds again.")
+        logger.warning("The audit trail's chain holds again%s.", known_breaks().words)
     if new.rows and not new.fault:
         # Outside of the database: what it says later can be compared with this.
         logger.info("The audit trail's chain holds up to %s.", new.head)
     return last
+
+
+def _store(last: AuditCheck, seen_at: datetime) -> bool:
+    """Store what was found, unless somebody else did since this check began."""
+    rows = AuditCheck.objects.filter(pk=1)
+    values = {
+        field.name: getattr(last, field.name) for field in AuditCheck._meta.fields if field.name != "id"
+    }
+    if rows.filter(at=seen_at).update(**values):
+        return True
+    if rows.exists():
+        return False
+    AuditCheck.objects.bulk_create([last], ignore_conflicts=True)
+    return True
 
 
 def _whole(last: AuditCheck, now: datetime) -> str:
@@ -55,10 +71,12 @@ def _whole(last: AuditCheck, now: datetime) -> str:
         last.whole_began_at, last.whole_number, last.whole_digest = now, 0, ""
     found = check(_place(last.whole_number, last.whole_digest), for_seconds=CHECKS_FOR_SECONDS)
     last.whole_number, last.whole_digest = found.head.number, found.head.digest
-    if found.fault or found.head.number < last.number:
-        return found.fault
+    if found.fault:
+        return found.fault.text
+    if found.head.number < last.number:
+        return ""
     if fault := strangers():
-        return fault
+        return fault.text
     last.whole_at, last.whole_began_at = now, None
     return ""
 
@@ -70,13 +88,14 @@ def _place(number: int, digest: str) -> Head | None:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What is known of the chain. `waiting` rows are not sealed, the oldest `since`; `check` is None before the first
-    check.
+    check; `known` breaks were accepted.
     """
 
     chain: AuditChain
     check: AuditCheck | None
     waiting: int
     since: datetime | None
+    known: Known = Known()  # noqa: RUF009 - it is frozen
 
     @property
     def holds(self) -> bool:
@@ -85,9 +104,9 @@ class Standing:
 
 
 def standing() -> Standing:
-    """Return what is known of the chain, nothing looked at anew (3 queries)."""
+    """Return what is known of the chain, nothing looked at anew (4 queries)."""
     rows = AuditUnsealed.objects.filter(refused=False).aggregate(waiting=Count("*"), since=Min("event__at"))
-    return Standing(present(), AuditCheck.objects.filter(pk=1).first(), **rows)
+    return Standing(present(), AuditCheck.objects.filter(pk=1).first(), **rows, known=known_breaks())
 
 
 def is_late(moment: datetime | None, within: timedelta) -> bool:

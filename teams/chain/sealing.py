@@ -14,6 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from teams.chain.events import ANCHOR, MARK, SEAL, content_of, keyring
+from teams.chain.faults import known_breaks, stranger
 from teams.chain.rows import BEGIN, Head, anchor_content, digest
 from teams.models import AuditChain, AuditEvent, AuditSeal, AuditUnsealed
 
@@ -90,10 +91,15 @@ def _has_older() -> bool:
 
 
 def _is_ours(event: AuditEvent, chain: AuditChain, now: datetime) -> bool:
-    """Return whether a process with our key wrote this row as it is, or one of the version before could have."""
-    if event.mark is None:
-        return chain.unmarked_until is not None and now < chain.unmarked_until
-    return keyring().proves(event.mark, MARK, content_of(event))
+    """Return whether a process with our key wrote this row as it is, or one of the version before could have.
+
+    One that an operator accepted as it is counts as ours: in the chain it cannot be changed again.
+    """
+    if event.mark is None and chain.unmarked_until is not None and now < chain.unmarked_until:
+        return True
+    if event.mark is not None and keyring().proves(event.mark, MARK, content_of(event)):
+        return True
+    return known_breaks().has(stranger(event))
 
 
 def _seal_older(chain: AuditChain, now: datetime) -> int:

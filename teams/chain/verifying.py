@@ -6,6 +6,7 @@ from typing import Any
 from chamber.words import count
 from teams.chain.checking import check, present, strangers
 from teams.chain.duty import standing
+from teams.chain.faults import Kind, known_breaks
 from teams.chain.rows import Head
 from teams.chain.sealing import anchor_of
 from teams.models import AuditSeal
@@ -15,13 +16,17 @@ def verified(known: Head | None = None, *, tell: Callable[[int], None] | None = 
     """Return what a check of every row finds, as `chamber audit verify` tells it; `known` is a head from elsewhere."""
     begin = anchor_of(present())
     found = check(tell=(lambda head: tell(head.number)) if tell else None)
-    fault = found.fault or (_known_fault(known, begin) if known else "") or strangers()
+    elsewhere = _known_fault(known, begin) if known else ""
+    first = found.fault or (None if elsewhere else strangers())
+    fault = first.text if first else elsewhere
     return {
         "holds": not fault,
         "fault": fault,
+        "fault_name": first.name if first and first.kind != Kind.LOST else "",
         "rows": found.rows,
         "first": begin.number + 1,
         "head": str(found.head),
+        "known_breaks": known_breaks().sentences,
         "notes": _notes(begin),
     }
 

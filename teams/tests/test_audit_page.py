@@ -21,6 +21,7 @@ from teams import trail
 from teams.actors import Actor, Via
 from teams.audit import record
 from teams.chain import duty
+from teams.chain.accepting import accept, first_fault
 from teams.chain.files import verify
 from teams.models import AuditEvent, Role
 from teams.tests.chains import acts, unguarded
@@ -111,7 +112,7 @@ def test_a_day_is_meant_to_its_end(acted: Acme, sign_in: SignIn) -> None:
         ("actor=adamm", "There is no user &#x27;adamm&#x27;, or not for you. Did you mean &#x27;adam&#x27;?"),
         (
             "action=tea",
-            "action is &#x27;tea&#x27;; allowed are cluster, group, member, namespace, organisation, pool, service",
+            "action is &#x27;tea&#x27;; allowed are audit, cluster, group, member, namespace, organisation, pool, ",
         ),
         ("action=pool.moved", "allowed are pool.created, pool.deleted, pool.edited."),
     ],
@@ -267,6 +268,13 @@ def test_the_page_tells_up_to_which_row_the_chain_holds(acme: Acme, sign_in: Sig
     page = client.get(PAGE).content.decode()
     assert f"Row 2 ({rows[1].pk}) was changed" in page
     assert "The chain holds up to row" in page
+    fault = first_fault()
+    assert fault is not None
+    accept(by=Actor(name="console", via=Via.SYSTEM, on_behalf_of="olga"), name=fault.name, reason="by hand")
+    page = client.get(PAGE).content.decode()
+    assert "The chain holds up to row 5, but for 1 known break, checked" in page
+    assert "because: by hand" in page
+    assert "The trail was changed past Chamber" not in page
 
 
 def test_the_page_filters_by_what_it_was_about_and_by_address(acted: Acme, sign_in: SignIn) -> None:
@@ -292,6 +300,7 @@ def test_the_api_tells_how_far_the_chain_goes(acme: Acme, api: Api) -> None:
         **dict.fromkeys(("number", "deleted_up_to", "unsealed", "checked_up_to"), 0),
         **dict.fromkeys(("digest", "fault"), ""),
         "holds": False,
+        "known_breaks": [],
         "checked_at": None,
         "whole_checked_at": None,
     }

@@ -1,4 +1,4 @@
-"""`chamber audit`, with `export` and `verify`: who did what, and whether the trail is what was written."""
+"""`chamber audit`, with `export`, `verify` and `accept`: who did what, and whether the trail is what was written."""
 
 import json
 import sys
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def _changes(row: Row) -> str:
@@ -140,6 +141,45 @@ def verify(file: Path | None, head: str | None, key_file: Path | None, as_json: 
         _tell(_verified_database(known), as_json=as_json)
 
 
+@audit.command()
+@click.argument("name", metavar="NUMBER:DIGEST")
+@click.option("--reason", required=True, help="What happened, for whoever reads the trail later.")
+@click.option("--by", "person", required=True, help="Who has looked into it.")
+def accept(name: str, reason: str, person: str) -> None:
+    """Accept a fault of the chain that you have looked into, so that what lies behind it is checked again.
+
+    NUMBER:DIGEST names just this fault, as `chamber audit verify` prints it: another change there is another fault. Run
+    it where a server runs. It is a row of the trail, and `verify` tells it from then on.
+    """
+    from chamber.errors import Conflict, Refusal
+    from teams.actors import Actor, Via
+
+    def act() -> tuple[Any, Any]:
+        from teams.chain.accepting import accept as accepted
+
+        by = Actor(name="console", via=Via.SYSTEM, on_behalf_of=person)
+        return accepted(
+            by=by, name=name.strip().lower(), reason=reason, tell=lambda head: _progress(head.number)
+        )
+
+    try:
+        fault, following = _on_the_database(act)
+    except Conflict as refusal:
+        raise Failure(refusal.message, Exit.CONFLICT) from refusal
+    except Refusal as refusal:
+        raise Failure(refusal.message, Exit.USAGE) from refusal
+    click.echo(f"Accepted: {fault.text}")
+    if following is not None:
+        raise Failure(
+            f"Behind it the chain does not hold. {following.text}\n{_how_to_accept(following.name)}"
+        )
+    click.echo("Behind it the chain holds.")
+
+
+def _how_to_accept(name: str) -> str:
+    return f"Once you know why, accept it by: chamber audit accept {name} --by NAME --reason '…'"
+
+
 def _asked(filters: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in filters.items() if value}
 
@@ -220,6 +260,16 @@ def _notes(found: "Found", keyring: "Keyring | None", known: "Head | None") -> l
 
 
 def _verified_database(known: "Head | None") -> dict[str, Any]:
+    def check() -> dict[str, Any]:
+        from teams.chain.verifying import verified
+
+        return verified(known, tell=_progress)
+
+    return _on_the_database(check)
+
+
+def _on_the_database(act: Callable[[], T]) -> T:
+    """Do something on the database of this environment, or say why that cannot be."""
     from chamber.serving.start import CannotStart, load
 
     try:
@@ -228,10 +278,8 @@ def _verified_database(known: "Head | None") -> dict[str, Any]:
         raise Failure(f"{error} Run it where a server runs, or give a FILE.", Exit.USAGE) from error
     from django.db import DatabaseError
 
-    from teams.chain.verifying import verified
-
     try:
-        return verified(known, tell=_progress)
+        return act()
     except DatabaseError as error:
         text = str(error).strip().rstrip(".")
         raise Failure(
@@ -244,6 +292,14 @@ def _progress(rows: int) -> None:
         click.echo(f"\r{rows:,} rows", nl=False, err=True)
 
 
+def _tell_notes(result: dict[str, Any]) -> None:
+    known = result.get("known_breaks", [])
+    if known:
+        click.echo(f"{count(len(known), 'known break')}:")
+    for line in (*(f"  {each}" for each in known), *result["notes"]):
+        click.echo(line)
+
+
 def _tell(result: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result, indent=2, ensure_ascii=False))
@@ -251,9 +307,11 @@ def _tell(result: dict[str, Any], *, as_json: bool) -> None:
         last = result["head"].partition(":")[0]
         rows = f", from row {result['first']} to row {last}" if result["rows"] else ""
         click.echo(f"The chain holds: {count(result['rows'], 'row')}{rows}.\nHead: {result['head']}")
-        for note in result["notes"]:
-            click.echo(note)
+        _tell_notes(result)
     else:
         click.echo(f"The chain does not hold. {result['fault']}")
         click.echo(f"Up to row {result['head'].partition(':')[0]} it does.")
+        _tell_notes(result)
+        if name := result.get("fault_name"):
+            click.echo(_how_to_accept(name))
     sys.exit(Exit.DONE if result["holds"] else Exit.FAILED)

@@ -120,3 +120,28 @@ def test_the_database_is_verified_where_the_server_runs(run: Run, acted: list[Au
     assert result.exit_code == 1
     assert f"The chain does not hold. Row 4 ({acted[2].pk}) was changed after" in result.stdout
     assert "Up to row 3 it does." in result.stdout
+
+
+def test_a_fault_is_accepted_where_the_server_runs(run: Run, acted: list[AuditEvent]) -> None:
+    with unguarded():
+        AuditEvent.objects.filter(pk__in=[acted[2].pk, acted[3].pk]).update(actor="nobody")
+    asked = run("audit", "verify").stdout.splitlines()[-1]
+    assert asked.startswith("Once you know why, accept it by: chamber audit accept 4:")
+    words = ("audit", "accept", asked.split()[10], "--by", "olga", "--reason", "edited by hand")
+    result = run(*words)
+    assert (result.exit_code, result.stdout.startswith(f"Accepted: Row 4 ({acted[2].pk})")) == (1, True)
+    assert f"Behind it the chain does not hold. Row 5 ({acted[3].pk})" in result.stderr
+    again = run(*words)
+    assert (again.exit_code, "The first fault is 5:" in again.stderr) == (5, True)
+    name = json.loads(run("audit", "verify", "--json").stdout)["fault_name"]
+    result = run("audit", "accept", name, "--by", "olga", "--reason", "edited by hand")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "Behind it the chain holds.")
+    result = run("audit", "verify")
+    assert result.exit_code == 0
+    assert "2 known breaks:\n  Row 4" in result.stdout
+    assert "Accepted by olga on" in result.stdout
+    assert "because: edited by hand" in result.stdout
+    assert run("audit", "accept", name, "--by", "olga", "--reason", "x").exit_code == 5
+    result = run("audit", "accept", name, "--by", "olga", "--reason", " ")
+    assert (result.exit_code, "The reason has 0 characters; 1 to 500" in result.stderr) == (2, True)
+    assert run("audit", "accept", name, "--reason", "x").exit_code == 2

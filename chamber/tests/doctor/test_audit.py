@@ -7,7 +7,9 @@ from django.utils import timezone
 
 from chamber.doctor.audit import chain
 from chamber.doctor.finding import Fact, Finding
+from teams.actors import Actor, Via
 from teams.chain import duty
+from teams.chain.accepting import accept, first_fault
 from teams.models import AuditCheck, AuditEvent
 from teams.tests.chains import acts, unguarded
 from teams.tests.factories import make_org
@@ -33,6 +35,19 @@ def test_it_names_the_row_that_does_not_fit() -> None:
     [finding] = chain()
     assert isinstance(finding, Finding)
     assert f"Row 2 ({rows[1].pk}) was changed" in finding.problem
+
+
+def test_it_tells_how_many_breaks_are_known() -> None:
+    rows = acts(make_org(), 3)
+    with unguarded():
+        AuditEvent.objects.filter(pk=rows[1].pk).update(actor="nobody")
+    fault = first_fault()
+    assert fault is not None
+    by = Actor(name="console", via=Via.SYSTEM, on_behalf_of="olga")
+    accept(by=by, name=fault.name, reason="by hand")
+    [fact] = chain()
+    assert isinstance(fact, Fact)
+    assert "holds up to row 4, but for 1 known break, checked 0 seconds ago, every row" in fact.sentence
 
 
 def test_it_tells_that_the_duties_stand_still() -> None:

@@ -81,6 +81,7 @@ PROVOCATIONS: dict[str, Provocation] = {
         {"chamber_database_disk_free_bytes": "11e9x200", "chamber_database_disk_bytes": "100e9x200"},
     ),
     "ChamberAuditChainBroken": only("chamber_audit_chain_holds", "0x200", "1x200"),
+    "ChamberAuditBreakAccepted": only("chamber_audit_known_breaks", "0x100 1x100", "1x200"),
     "ChamberAuditChainShorter": only("chamber_audit_sealed_rows", "100+1x100 150x100", "100+1x200"),
     "ChamberAuditChainNotChecked": only(
         'chamber_audit_chain_checked_timestamp_seconds{rows="new"}', "0x200", NOW, rows="new"
