@@ -65,6 +65,8 @@ urlpatterns = [
         oidc.PersonProvider.as_view(),
         name="api-person-provider",
     ),
+    path("provider-groups/", oidc.NamedGroups.as_view(), name="api-provider-groups"),
+    path("provider-groups/<str:group_id>/", oidc.NamedGroupDetail.as_view(), name="api-provider-group"),
     path("people/<str:username>/export/", PersonExportDoor.as_view(), name="api-person-export"),
     path("people/<str:username>/sessions/", people.PersonSessions.as_view(), name="api-person-sessions"),
     path(

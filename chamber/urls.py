@@ -17,6 +17,7 @@ from chamber.factors import sign_in as factors_sign_in
 from chamber.factors import views as factors
 from chamber.metrics.view import metrics
 from chamber.oidc import views as oidc
+from chamber.oidc import views_groups as provider_groups
 from chamber.people import export_views
 from chamber.people import views as people
 from chamber.scim import views as scim
@@ -62,6 +63,8 @@ chamber_patterns = (
             views_policy.remove_group,
             name="sign-in-group-remove",
         ),
+        path("settings/provider-groups/", provider_groups.groups, name="provider-groups"),
+        path("settings/provider-groups/<word:group_id>/", provider_groups.group, name="provider-group"),
         path("settings/mails/", views_mails.mails, name="mails"),
         path("settings/mails/<uuid:mail_id>/", views_mails.mail, name="mail"),
         path("settings/factors/", factors.factors, name="factors"),

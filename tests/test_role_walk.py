@@ -20,6 +20,7 @@ from agentlink.models import AgentToken
 from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
+from chamber.oidc.groups import NamedGroup
 from chamber.oidc.providers import Provider
 from chamber.people.actions import new_link
 from chamber.services.actions import create_service, make_token
@@ -150,6 +151,7 @@ BODIES: dict[str, dict[str, Any]] = {
 PROVIDER = Provider(id="acme", name="Acme SSO", issuer="http://127.0.0.1:9", client_id="chamber")
 """One that cannot be reached."""
 
+GPU_USERS = NamedGroup("acme", "gpu-users", known=True).id
 KEPT_MAIL = "0199c1f2-7d3a-7000-8000-00000000aaaa"
 TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
 WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
@@ -256,7 +258,7 @@ class World:
             "name": "ci" if "service-account" in name else "east",
             "namespace": "nlp-jobs",
             "binding_id": self.group_role.pk if self.group_role and "group" in name else self.guest.pk,
-            "group_id": self.crew.pk,
+            "group_id": GPU_USERS if "provider-group" in name else self.crew.pk,
             "username": "guest",
             "provider_id": "acme",
             "path": "Users",
