@@ -11,7 +11,7 @@ from django.http.request import validate_host
 from chamber import env
 from chamber.doctor.database import on_postgresql
 from chamber.doctor.finding import Finding
-from chamber.serving.secret import weakness
+from chamber.serving.secret import audit_weakness, weakness
 
 OF_COMMANDS = frozenset(
     {
@@ -50,10 +50,11 @@ OF_COMMANDS = frozenset(
 
 
 def secret() -> Iterator[Finding]:
-    """Look at the key that signs sessions."""
-    if not settings.DEMO and (problem := weakness(settings.GIVEN_SECRET_KEY)) is not None:
-        sentence, _, advice = problem.partition(". ")
-        yield Finding(f"{sentence}.", advice)
+    """Look at the keys that sign sessions and the audit trail."""
+    for problem in (weakness(settings.GIVEN_SECRET_KEY), audit_weakness(settings.AUDIT_KEY)):
+        if problem is not None and not settings.DEMO:
+            sentence, _, advice = problem.partition(". ")
+            yield Finding(f"{sentence}.", advice)
 
 
 def debug() -> Iterator[Finding]:

@@ -1,21 +1,27 @@
-"""Whether the key that signs sessions is worth its name."""
+"""Whether the keys that sign sessions and the audit trail are worth their name."""
 
 LEAST_CHARACTERS = 32
 LEAST_DIFFERENT = 10
 FOR_DEVELOPMENT = "for-development-and-tests-only-" + "x" * 32
 
 
-def weakness(key: str) -> str | None:
-    """Return what is wrong with a secret key, as a sentence with what to do; None for a good one."""
-    advice = (
-        "Give 50 random characters in the file that CHAMBER_SECRET_KEY_FILE names, or in CHAMBER_SECRET_KEY."
-    )
+def weakness(key: str, *, name: str = "secret key", setting: str = "CHAMBER_SECRET_KEY") -> str | None:
+    """Return what is wrong with a key, as a sentence with what to do; None for a good one."""
+    advice = f"Give 50 random characters in the file that {setting}_FILE names, or in {setting}."
     if not key:
-        return f"No secret key is given. {advice}"
+        return f"No {name} is given. {advice}"
     if key == FOR_DEVELOPMENT or key.startswith("django-insecure-"):
-        return f"The secret key is one for development, which anybody can read. {advice}"
+        return f"The {name} is one for development, which anybody can read. {advice}"
     if len(key) < LEAST_CHARACTERS:
-        return f"The secret key has {len(key)} characters; the least is {LEAST_CHARACTERS}. {advice}"
+        return f"The {name} has {len(key)} characters; the least is {LEAST_CHARACTERS}. {advice}"
     if len(set(key)) < LEAST_DIFFERENT:
-        return f"The secret key has {len(set(key))} different characters; the least is {LEAST_DIFFERENT}. {advice}"
+        return (
+            f"The {name} has {len(set(key))} different characters; the least is {LEAST_DIFFERENT}. {advice}"
+        )
     return None
+
+
+def audit_weakness(key: str) -> str | None:
+    """Return what is wrong with the audit key; None for a good one, and for none: the secret key signs then."""
+    found = weakness(key, name="audit key", setting="CHAMBER_AUDIT_KEY") if key else None
+    return f"{found} Name the present one in CHAMBER_AUDIT_KEYS_BEFORE." if found else None

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from chamber.cli.status import Exit
 from chamber.collecting import without_collecting
-from chamber.serving.secret import weakness
+from chamber.serving.secret import audit_weakness, weakness
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ def prepare(*, shares_work: bool, host: str = LOOPBACK) -> None:
     from django.conf import settings
 
     refuse_open(host)
-    wrong = None if settings.DEMO or settings.DEBUG else weakness(settings.GIVEN_SECRET_KEY)
-    if wrong is not None:
+    wrong = weakness(settings.GIVEN_SECRET_KEY) or audit_weakness(settings.AUDIT_KEY)
+    if wrong is not None and not (settings.DEMO or settings.DEBUG):
         raise CannotStart(wrong, Exit.USAGE)
     if shares_work and not settings.REDIS:
         raise CannotStart(

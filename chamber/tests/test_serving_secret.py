@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from chamber.serving.secret import FOR_DEVELOPMENT, weakness
+from chamber.serving.secret import FOR_DEVELOPMENT, audit_weakness, weakness
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,13 @@ def test_a_weak_key_is_refused_with_a_sentence_that_does_not_show_it(key: str, s
 
 def test_a_random_one_is_taken() -> None:
     assert weakness(secrets.token_urlsafe(50)) is None
+
+
+def test_an_audit_key_is_judged_alike_and_may_be_none() -> None:
+    assert audit_weakness("") is None
+    assert audit_weakness(secrets.token_urlsafe(50)) is None
+    sentence = audit_weakness("short")
+    assert sentence is not None
+    assert sentence.startswith("The audit key has 5 characters; the least is 32. Give 50 random characters")
+    assert "CHAMBER_AUDIT_KEY_FILE" in sentence
+    assert sentence.endswith("Name the present one in CHAMBER_AUDIT_KEYS_BEFORE.")

@@ -71,3 +71,13 @@ def test_accounts_with_the_demos_password_keep_others_from_being_served(settings
     with pytest.raises(start.CannotStart, match="Anybody knows the password of rosa: it is that of the demo"):
         start.prepare(shares_work=False, host=EVERYWHERE)
     start.prepare(shares_work=False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_weak_audit_key_keeps_a_process_from_starting(settings: Settings) -> None:
+    settings.GIVEN_SECRET_KEY = "an-example-of-a-long-enough-key-0123456789"
+    settings.AUDIT_KEY = "short"
+    with pytest.raises(start.CannotStart, match="The audit key has 5 characters; the least is 32"):
+        start.prepare(shares_work=False)
+    settings.AUDIT_KEY = ""
+    start.prepare(shares_work=False)

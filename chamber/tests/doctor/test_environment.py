@@ -65,6 +65,13 @@ def test_a_weak_secret(shared: Settings, key: str) -> None:
     assert key == "" or key not in found.problem
 
 
+def test_a_weak_audit_key(shared: Settings) -> None:
+    shared.AUDIT_KEY = "short"
+    [found] = environment.secret()
+    assert found.problem == "The audit key has 5 characters; the least is 32."
+    assert "CHAMBER_AUDIT_KEY_FILE" in found.advice
+
+
 def test_debugging(shared: Settings) -> None:
     shared.DEBUG = True
     assert problems(environment.debug) == [
