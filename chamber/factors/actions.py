@@ -134,11 +134,9 @@ def reset(*, by: Actor, user: User) -> int:
     return len(told)
 
 
-def told_of_reset(removed: int) -> tuple[str, str]:
+def told_of_reset(removed: int, who: str = "An organisation admin") -> tuple[str, str]:
     """Return what is said of factors that somebody else removed: a subject, and a sentence."""
-    what = (
-        f"An organisation admin removed {count(removed, 'second factor')} of yours, and ended your sessions."
-    )
+    what = f"{who} removed {count(removed, 'second factor')} of yours, and ended your sessions."
     return "The second factors of your account were removed", what
 
 

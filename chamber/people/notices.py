@@ -3,20 +3,28 @@
 Each is sent outside of any transaction, beside the request; where it cannot be sent, nothing is refused.
 """
 
+from urllib.parse import urlsplit
+
 from allauth.account.adapter import get_adapter
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.exceptions import Throttled
 
-from chamber import origin
+from chamber import mailing, origin
 from chamber.authentication import bound_tries
+from chamber.counts import cached
+from chamber.counts import count as counted
 from chamber.models import ApiToken, User
 from chamber.templatetags.chamber_ui import device
+from chamber.words import count, plural
 
 HOUR = 3600
 NOTICES_PER_HOUR = 20
 """To one person. Counted apart from mails that others can cause, which would keep these back."""
+TOKENS_EVERY_SECONDS = 600
+"""One mail for all access tokens that are made within: scripts make many. Of other acts each is told by itself."""
+LEFT_OUT_FOR_SECONDS = 7 * 24 * HOUR
 
 
 def tell(request: HttpRequest, user: User, subject: str, what: str = "") -> None:
@@ -48,11 +56,28 @@ def password_changed(request: HttpRequest, user: User, *, by_link: bool = False)
     tell(request, user, "The password of your account was changed", what)
 
 
+def from_console(user: User, subject: str, what: str) -> bool | None:
+    """Mail what was done at the server's console, where no request is; return whether it went, None where none can."""
+    if not (settings.MAIL and user.email):
+        return None
+    server = urlsplit(settings.PUBLIC_URL).netloc or settings.ALLOWED_HOSTS[0]
+    context = {"username": user.username, "subject": subject, "what": what, "whence": "", "server": server}
+    return mailing.send(get_adapter().render_mail("account/email/account_changed", user.email, context))
+
+
 def token_made(request: HttpRequest, token: ApiToken) -> None:
-    """Tell of a new access token."""
+    """Tell of a new access token; of several within some minutes the first, and with the next mail how many others."""
+    if not (settings.MAIL and token.user.email) or (others := _others_since(request, token.user)) is None:
+        return
     where = f", for {token.team.name}" if token.team else ""
     until = f", good until {token.expires_at:%Y-%m-%d}" if token.expires_at else ""
     what = f"An access token was made: {token.name}, scope {token.scope}{where}{until}."
+    if others:
+        what += f" Since the last mail of this kind {count(others, 'other')} {plural(others, 'was', 'were')} made."
+    minutes = TOKENS_EVERY_SECONDS // 60
+    what += (
+        f" Those of the same {minutes} minutes are not mailed one by one; the page Access tokens lists all."
+    )
     tell(request, token.user, "An access token of your account was made", what)
 
 
@@ -72,6 +97,19 @@ def new_browser(request: HttpRequest, user: User) -> None:
     """Tell of a sign-in with a browser that had not signed in to the account before."""
     what = "Somebody signed in to your account with a browser that had not signed in to it before."
     tell(request, user, "A new browser signed in to your account", what)
+
+
+def _others_since(request: HttpRequest, user: User) -> int | None:
+    """Return how many tokens were not told since the last mail of one; None where this one is not told either."""
+    key = f"notices:tokens-left-out:{user.pk}"
+    try:
+        bound_tries(request, "token-notices", most=1, of=str(user.pk), seconds=TOKENS_EVERY_SECONDS)
+    except Throttled:
+        counted(key, LEFT_OUT_FOR_SECONDS)
+        return None
+    others = cached(lambda cache: cache.get(key, 0))
+    cached(lambda cache: cache.delete(key))
+    return int(others)
 
 
 def _whence() -> str:

@@ -39,6 +39,7 @@ def remove_factors(username: str) -> None:
         start.load()
     from chamber.errors import Refusal
     from chamber.factors import actions
+    from chamber.people import notices
     from chamber.people.reading import people
     from teams.actors import Actor
 
@@ -50,3 +51,6 @@ def remove_factors(username: str) -> None:
     except Refusal as refusal:
         raise Failure(refusal.message, Exit.CONFLICT) from refusal
     click.echo(f"{count(removed, 'second factor')} of {username} removed; all sessions are ended.")
+    told = notices.from_console(user, *actions.told_of_reset(removed, "Who has the server's console"))
+    if told is False:
+        click.echo(f"{username} could not be told by mail; the log says why.", err=True)

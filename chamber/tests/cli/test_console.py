@@ -1,5 +1,10 @@
 """`chamber reencrypt` and `chamber remove-factors`: for who has the server's console."""
 
+import smtplib
+from typing import NoReturn
+
+import pytest
+from django.core import mail
 from pytest_django.fixtures import Settings
 
 from chamber import encrypted
@@ -42,3 +47,23 @@ def test_the_console_lets_the_last_admin_in(run: Run, ada: User) -> None:
     assert AuditEvent.objects.get(action="person.factors-reset").actor == "console"
     assert run("remove-factors", "ada").exit_code == 5
     assert run("remove-factors", "nobody").exit_code == 3
+
+
+def test_who_lost_factors_at_the_console_is_told_by_mail(
+    run: Run, ada: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_app(ada)
+    settings.MAIL, settings.PUBLIC_URL = True, "https://gpus.example.org"
+    assert run("remove-factors", "ada").exit_code == 0
+    (sent,) = mail.outbox
+    assert (sent.to, sent.subject) == ([ada.email], "The second factors of your account were removed")
+    assert "Who has the server's console removed 1 second factor of yours" in str(sent.body)
+    assert "gpus.example.org" in str(sent.body)
+
+    def refuse(message: object) -> NoReturn:
+        raise smtplib.SMTPServerDisconnected("gone")
+
+    monkeypatch.setattr("django.core.mail.EmailMultiAlternatives.send", refuse)
+    with_app(User.objects.get(pk=ada.pk))
+    result = run("remove-factors", "ada")
+    assert (result.exit_code, "ada could not be told by mail" in result.stderr) == (0, True)

@@ -1,12 +1,15 @@
 """Mails about one's own account: who did not do it learns of it."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
+from allauth.core.context import request_context
 from django.core import mail
 from django.core.cache import cache
 from django.core.mail import EmailMultiAlternatives
-from django.test import Client
+from django.test import Client, RequestFactory
+from django.test.client import MULTIPART_CONTENT
 from pytest_django.fixtures import Settings
 
 from chamber import mailing
@@ -92,14 +95,47 @@ def test_a_password_that_a_mailed_link_set_is_told(ada: User) -> None:
 def test_a_token_is_told_whatever_made_it(ada: User) -> None:
     page = Client()
     page.force_login(ada)
-    page.post("/tokens/", {"name": "laptop", "scope": "read", "expires_in_days": 9})
     asked = {"name": "ci", "scope": "read"}
-    page.post("/api/v1/tokens/", asked, content_type="application/json")
     sent = {"username": "ada", "password": PHRASE, **asked}
-    Client().post("/api/v1/login/", sent, content_type="application/json")
+    for client, path, body, kind in (
+        (page, "/tokens/", {"name": "laptop", "scope": "read", "expires_in_days": 9}, MULTIPART_CONTENT),
+        (page, "/api/v1/tokens/", asked, "application/json"),
+        (Client(), "/api/v1/login/", sent, "application/json"),
+    ):
+        cache.clear()
+        client.post(path, body, content_type=kind)
     assert mailing.settle()
     assert "laptop, scope read, good until" in mail.outbox[0].body
     assert told() == ["An access token of your account was made"] * 3
+
+
+def test_many_tokens_are_one_mail_and_the_next_one_tells_how_many_there_were(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Client()
+    page.force_login(ada)
+
+    def make(name: str) -> None:
+        page.post("/tokens/", {"name": name, "scope": "read", "expires_in_days": 9})
+
+    for number in range(4):
+        make(f"t{number}")
+    assert mailing.settle()
+    assert "t0, scope read" in str(mail.outbox[0].body)
+    assert "Those of the same 10 minutes are not mailed one by one" in str(mail.outbox[0].body)
+    assert len(told()) == 1
+    now = time.time()
+    monkeypatch.setattr("chamber.counts.time.time", lambda: now + notices.TOKENS_EVERY_SECONDS)
+    make("later")
+    assert mailing.settle()
+    assert "Since the last mail of this kind 3 others were made." in " ".join(
+        str(mail.outbox[0].body).split()
+    )
+    assert len(told()) == 1
+    monkeypatch.setattr("chamber.counts.time.time", lambda: now + 2 * notices.TOKENS_EVERY_SECONDS)
+    make("last")
+    assert mailing.settle()
+    assert "Since the last mail" not in str(mail.outbox[0].body)
 
 
 def test_a_sign_in_with_another_browser_is_told_once_and_the_first_of_all_is_not(ada: User) -> None:
@@ -151,8 +187,9 @@ def test_mails_that_others_cause_keep_no_notice_back_and_notices_are_bounded(ada
     for _ in range(8):
         Client().post("/sign-in/forgotten/", {"email": "ada@example.org"})
     told()
-    page = Client()
-    page.force_login(ada)
-    for number in range(notices.NOTICES_PER_HOUR + 3):
-        page.post("/tokens/", {"name": f"t{number}", "scope": "read", "expires_in_days": 9})
+    request = RequestFactory().get("/")
+    request.user = ada
+    with request_context(request):
+        for _ in range(notices.NOTICES_PER_HOUR + 3):
+            notices.password_changed(request, ada)
     assert len(told()) == notices.NOTICES_PER_HOUR
