@@ -2,11 +2,16 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from django.contrib import messages
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.views import redirect_to_login
 from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chamber import origin
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 API = "/api/v1/"
+NOT_DONE = "You are not signed in any more: what you sent was not done. Sign in, then send it again."
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
@@ -104,6 +110,27 @@ class OriginMiddleware:
         """Pass the request on."""
         with origin.bound(request):
             return self.get_response(request)
+
+
+class SignInMiddleware(LoginRequiredMiddleware):
+    """Leads whoever is not signed in to the sign-in page, and from there back; of what was sent, to where it was filled
+    in, for its own address may take nothing else.
+    """
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponseRedirect:
+        """Answer in place of the view."""
+        if request.method in {"GET", "HEAD", "OPTIONS"}:
+            return super().handle_no_permission(request, view_func)
+        messages.warning(request, NOT_DONE)
+        came_from = request.headers.get("Referer", "")
+        known = url_has_allowed_host_and_scheme(
+            came_from, {request.get_host()}, require_https=request.is_secure()
+        )
+        parts = urlsplit(came_from if known else "/")
+        onward = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
+        return redirect_to_login(
+            onward, self.get_login_url(view_func), self.get_redirect_field_name(view_func)
+        )
 
 
 class SilenceMiddleware:

@@ -53,6 +53,11 @@ class User(AbstractUser):
     def __str__(self) -> str:
         return self.get_full_name() or self.username
 
+    @property
+    def audit_name(self) -> str:
+        """What the audit trail calls them: the name that nobody gives themselves, and that two never share."""
+        return self.username
+
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Store the row, address trimmed, in small letters; what may end sessions has open pages looked at again."""
         self.email = self.email.strip().lower()

@@ -62,7 +62,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "chamber.limiting.PersonLimitMiddleware",
     "chamber.idle.IdleMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "chamber.middleware.SignInMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "chamber.requirement.HoldBackMiddleware",
     "chamber.sessions.SeenMiddleware",
@@ -116,7 +116,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
         "OPTIONS": {"min_length": 12},
     },
-    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "chamber.passwords.Similar"},
     {"NAME": "chamber.passwords.Guessable"},
 ]
 AUTHENTICATION_BACKENDS = ["chamber.names.NameOrAddress"]

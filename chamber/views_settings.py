@@ -16,19 +16,22 @@ from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
 from chamber.people import actions
-from chamber.people.actions import is_free
+from chamber.people.actions import LONGEST_NAME, is_free
 from chamber.people.mail import CONFIRMATIONS_PER_HOUR, bound
 from chamber.views_again import require_present
 from chamber.views_sign_in import LONGEST_PASSWORD
 from chamber.words import count
 from teams.forms import show_refusal
+from teams.members import roles_of
 from teams.views.requests import actor, person
 
 
 class ProfileForm(Form):
     """Name and e-mail address of oneself."""
 
-    name = forms.CharField(label="Name", max_length=300, required=False, help_text="As others see it.")
+    name = forms.CharField(
+        label="Name", max_length=LONGEST_NAME, required=False, help_text="As others see it."
+    )
     email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
     password = forms.CharField(
         label="Present password",
@@ -74,6 +77,7 @@ def own(request: HttpRequest) -> HttpResponse:
         "session_key": request.session.session_key,
         "tokens": user.api_tokens.filter(revoked_at=None).count(),
         "factors": real().filter(user=user.pk).count(),
+        "roles": roles_of(user),
         "awaits": EmailAddress.objects.filter(user=user, verified=False).exclude(email=user.email).first(),
     }
     return page(request, "chamber/settings.html", context, status=422 if form.errors else 200)

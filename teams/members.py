@@ -28,6 +28,12 @@ def people_of_teams_seen_by(reader: "User") -> "QuerySet[User]":
     return people.distinct()
 
 
+def roles_of(user: "User") -> QuerySet[Binding]:
+    """Return somebody's own roles and those of their groups, with team and group, from the root down."""
+    rows = Binding.objects.filter(Q(user=user) | Q(group__user=user)).select_related("team", "group")
+    return rows.order_by("team__path", "role", "pk").distinct()
+
+
 def members_of(team: Team, reader: "User") -> QuerySet[Binding]:
     """Return the bindings that reach the team, its own first, then upwards as far as the reader may see."""
     above = Team.objects.visible_to(reader).filter(pk__in=team.ancestor_ids())

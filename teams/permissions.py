@@ -165,6 +165,18 @@ def grantable(user: "User | AnonymousUser", team: Team) -> list[Role]:
     ]
 
 
+def grantable_anywhere(user: "User | AnonymousUser") -> list[Role]:
+    """Return the roles that the user may give on some team, in the order of the table."""
+    given = {
+        role
+        for roles in roles_by_path(user).values()
+        for own in roles
+        for role in GRANTS.get(own, frozenset())
+    }
+    allowed = OF_SCOPE[bounds_of(user).scope]
+    return [role for role in Role if role in given and PERMISSIONS[role] <= allowed]
+
+
 def may_anywhere(user: "User | AnonymousUser", permission: Permission) -> bool:
     """Return whether the user has `permission` on any team at all."""
     return bool(paths_where(user, permission))

@@ -7,6 +7,7 @@ import shlex
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,6 +74,24 @@ def test_every_answer_says_once_that_its_type_is_what_it_says(ports: tuple[int, 
     with browser(ports[1]) as client:
         for path in ("/metrics", "/sign-in/"):  # answered by the proxy itself, and by Chamber
             assert client.get(path).headers.get_list("x-content-type-options") == ["nosniff"]
+
+
+def test_a_flood_of_passwords_is_answered_in_a_sentence_and_who_only_looks_is_not_counted(
+    ports: tuple[int, int],
+) -> None:
+    with browser(ports[1]) as client:
+        assert {client.get("/sign-in/").status_code for _ in range(70)} == {200}
+        bodies = {"/api/v1/login/": "application/problem+json", "/sign-in/": "text/plain; charset=utf-8"}
+        for path, kind in bodies.items():
+            with ThreadPoolExecutor(16) as pool:
+                answers = list(pool.map(lambda _, path=path: client.post(path, data={}), range(140)))
+            refused = [answer for answer in answers if answer.headers["Content-Type"] == kind]
+            cut = [answer for answer in refused if answer.status_code == 429 and "Very many" in answer.text]
+            assert cut, "nginx let all of them through"
+            assert cut[0].headers["Retry-After"] == "5"
+            assert "Try again in 5 seconds." in cut[0].text
+        ended = {client.post("/sign-in/with/acme/ended/").status_code for _ in range(5)}
+        assert ended == {404}, "there is no such provider, which Chamber itself says"
 
 
 def test_the_log_has_no_secret_of_a_link(
@@ -156,11 +175,9 @@ def test_the_id_that_the_proxy_makes_is_the_one_that_chamber_knows_the_request_b
 def test_the_chart_s_proxy_makes_logs_and_passes_on_an_id_in_the_same_lines() -> None:
     def lines(file: str) -> list[str]:
         text = (deployment.ROOT / "deploy" / file).read_text()
-        return [
-            line.strip()
-            for line in text.splitlines()
-            if "request_id" in line.lower() or "request-id" in line.lower()
-        ]
+        stripped = [line.strip() for line in text.splitlines()]
+        about = [line for line in stripped if "request_id" in line.lower() or "request-id" in line.lower()]
+        return list(dict.fromkeys(about))  # what nginx answers by itself says it once more
 
     assert lines("nginx.conf") == lines("chart/files/nginx.conf")
     assert len(lines("nginx.conf")) == 7

@@ -1,6 +1,7 @@
 """What allauth asks of a project about other providers: which there are, who is let in, and what went wrong."""
 
 import logging
+import re
 from typing import Any
 
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -21,6 +22,9 @@ from teams.actors import Via
 
 logger = logging.getLogger(__name__)
 
+ANSWERED = "{name} did not sign you in: it answered {code}. Try again, or ask whoever manages sign-in there."
+CODE = re.compile(r"[a-z_]{1,40}")
+"""An error as OAuth 2.0 and OpenID Connect name them."""
 CANCELLED = "You did not sign in there: try again, or sign in otherwise."
 FAILED = (
     "What came back cannot be used: it took too long, was used already, or is not of this sign-in. Try again; if it "
@@ -70,13 +74,17 @@ class Providers(DefaultSocialAccountAdapter):
         provider: Any,
         error: str | None = None,
         exception: Exception | None = None,
-        extra_context: Any = None,  # noqa: ARG002 - allauth's signature
+        extra_context: Any = None,
     ) -> None:
         """Say that it came to nothing, note it, and log why."""
         if error == AuthError.CANCELLED:
             raise ImmediateHttpResponse(refused(request, CANCELLED))
         logger.warning("A sign-in by %s came to nothing: %s", provider.sub_id, exception or error)
         sign_in_trail.provider_refused(provider.sub_id, Via.PAGE)
+        code = request.GET.get("error", "")
+        # Of an answer to this sign-in alone: else anybody could have the page say what they like.
+        if (extra_context or {}).get("state") and CODE.fullmatch(code):
+            raise ImmediateHttpResponse(refused(request, ANSWERED.format(name=provider.app.name, code=code)))
         raise ImmediateHttpResponse(refused(request, FAILED))
 
 

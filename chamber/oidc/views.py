@@ -1,6 +1,7 @@
 """Signing in by an identity provider: leaving for it, coming back, and being told that somebody signed out there."""
 
 import logging
+from contextlib import suppress
 
 from allauth.account.utils import get_next_redirect_url
 from allauth.socialaccount.adapter import get_adapter
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from rest_framework.exceptions import Throttled
 
 from chamber.authentication import bound_tries, too_many
+from chamber.errors import Refusal
 from chamber.oidc import again, sessions
 from chamber.oidc.adapter import refused
 from chamber.oidc.asking import ProviderFailed
@@ -74,10 +76,12 @@ def back(request: HttpRequest, provider_id: str) -> HttpResponse:
 def ended(request: HttpRequest, provider_id: str) -> HttpResponse:
     """End the sessions of who signed out at a provider, which says so itself (OpenID Connect Back-Channel Logout)."""
     provider = provider_of(provider_id)
-    _bound(request)
+    _bound(request, counts=False)  # one address tells of everybody who signs out
     try:
         sessions.signed_out_there(provider, request.POST.get("logout_token", ""))
     except (WrongToken, ProviderFailed) as error:
+        with suppress(Refusal):
+            _bound(request)
         body = {"error": "invalid_request", "error_description": str(error)[:300]}
         return JsonResponse(body, status=400)
     return HttpResponse(status=200)
@@ -88,8 +92,8 @@ def _away(request: HttpRequest, provider: Provider, error: OAuth2Error) -> HttpR
     return refused(request, AWAY.format(name=provider.name))
 
 
-def _bound(request: HttpRequest) -> None:
+def _bound(request: HttpRequest, *, counts: bool = True) -> None:
     try:
-        bound_tries(request, "provider")
+        bound_tries(request, "provider", counts=counts)
     except Throttled as error:
         raise too_many(error) from error

@@ -464,7 +464,7 @@ def _name(text: str) -> tuple[str, str]:
         )
     first, _, last = name.rpartition(" ")
     first, last = (first, last) if first else (last, "")
-    if max(len(first), len(last)) > LONGEST_NAME:
+    if len(name) > LONGEST_NAME:
         raise Refusal(
             f"The name has {len(name)} characters; at most {LONGEST_NAME} are allowed.", field="name"
         )

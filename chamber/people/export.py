@@ -24,7 +24,8 @@ from chamber.people import reading
 from chamber.people.actions import require_people
 from teams import audit
 from teams.actors import Actor
-from teams.models import AuditEvent, Binding
+from teams.members import roles_of
+from teams.models import AuditEvent
 from teams.querysets import AuditEventQuerySet
 from teams.trail import older
 from workloads.models import Workload
@@ -116,10 +117,9 @@ def _emails(user: User) -> list[Row]:
 
 def _roles(user: User) -> list[Row]:
     """Return the roles that they have themselves or by a group, on whatever team."""
-    rows = Binding.objects.filter(Q(user=user) | Q(group__user=user)).select_related("team", "group")
     return [
         {"team": row.team.slug, "role": row.role, "group": row.group.name if row.group else None}
-        for row in rows.order_by("team__path", "role")
+        for row in roles_of(user)
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from chamber.forms import Form
+from chamber.people.actions import LONGEST_NAME
 from chamber.people.leaving import Leaving
 from chamber.people.reading import State
 
@@ -18,7 +19,9 @@ class InviteForm(Form):
     username = forms.CharField(
         label="User name", max_length=60, help_text="Small letters, digits, dots, hyphens, underscores."
     )
-    name = forms.CharField(label="Name", max_length=200, required=False, help_text="As others see it.")
+    name = forms.CharField(
+        label="Name", max_length=LONGEST_NAME, required=False, help_text="As others see it."
+    )
     email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
     team = forms.ChoiceField(label="Team", required=False)
     role = forms.ChoiceField(label="Role", required=False)
@@ -44,7 +47,9 @@ class InviteForm(Form):
 class PersonForm(Form):
     """Name and e-mail address of somebody."""
 
-    name = forms.CharField(label="Name", max_length=300, required=False, help_text="As others see it.")
+    name = forms.CharField(
+        label="Name", max_length=LONGEST_NAME, required=False, help_text="As others see it."
+    )
     email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
 
 

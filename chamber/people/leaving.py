@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from chamber.errors import Refusal
 from chamber.models import User
+from teams.actions.members import find_person
 from teams.actors import Actor
 from workloads.actions import cancel_all, hand_over
 from workloads.models import Workload
@@ -16,6 +17,13 @@ class Leaving(StrEnum):
     LEAVE = "leave"
     CANCEL = "cancel"
     HAND_OVER = "hand-over"
+
+
+def find_heir(who: str) -> User:
+    """Return to whom workloads are handed over, by user name or address; refuse where nobody is named."""
+    if not who.strip():
+        raise Refusal("Name who gets the workloads.", field="to")
+    return find_person(who)
 
 
 SETTLED = {

@@ -1,6 +1,7 @@
 """Mailing a link: the way it goes where there is a mail server."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from allauth.account.adapter import get_adapter
 from django.conf import settings
@@ -14,6 +15,7 @@ from chamber.models import LinkPurpose, User
 from chamber.people.actions import Made, lasts, may_be_shown, note_mail
 from chamber.people.reading import is_invited
 from teams.actors import Actor
+from teams.models import Role, Team
 
 HOUR = 3600
 LINKS_PER_HOUR = 500
@@ -47,12 +49,24 @@ def deliver(made: Made, request: HttpRequest, *, by: Actor) -> Delivered:
         return Delivered(url=url)
     purpose = LinkPurpose(link.purpose)
     context = {"server": mailing.server(request), "user": link.user, "url": url, "lasts": lasts(purpose)}
+    if purpose is LinkPurpose.INVITATION:
+        context |= _invitation(link.user)
     message = get_adapter(request).render_mail(f"account/email/{purpose}", link.mailed_to, context)
     sent = mailing.send(message)
     note_mail(made, by=by, sent=sent)
     if sent:
         return Delivered(mailed_to=link.mailed_to)
     return Delivered(url=url if may_be_shown(by) else "")
+
+
+def _invitation(user: User) -> dict[str, Any]:
+    """Return what an invitation says of who invited, to which organisation, and to which roles."""
+    roles = user.bindings.select_related("team").order_by("team__path")
+    return {
+        "inviter": user.invited_by,
+        "organisation": Team.objects.filter(depth=0).first(),
+        "roles": [f"{Role(each.role).label.lower()} of {each.team.name}" for each in roles],
+    }
 
 
 def not_mailed(made: Made) -> str:

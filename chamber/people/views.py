@@ -25,15 +25,14 @@ from chamber.oidc.reading import accounts_of
 from chamber.people import actions, notices, reading
 from chamber.people.actions import Made
 from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
-from chamber.people.leaving import Leaving
+from chamber.people.leaving import Leaving, find_heir
 from chamber.people.mail import Delivered, bound, deliver, not_mailed, tell_old_address
 from chamber.scim.reading import kept
 from chamber.sessions import HELD_LINK
 from chamber.words import count
-from teams.actions.members import find_person
 from teams.forms import show_refusal
 from teams.models import Role
-from teams.permissions import Permission, may_anywhere, paths_where
+from teams.permissions import Permission, grantable_anywhere, may_anywhere, paths_where
 from teams.views.requests import actor, person, team_choices, team_for
 from workloads.models import Workload
 from workloads.models.workload import OPEN
@@ -137,7 +136,7 @@ def disable(request: HttpRequest, username: str) -> HttpResponse:
         leaving = Leaving(form.cleaned_data["workloads"])
         actions.require_people(actor(request))  # before anything is told of who has an account
         try:
-            heir = find_person(form.cleaned_data["to"]) if leaving is Leaving.HAND_OVER else None
+            heir = find_heir(form.cleaned_data["to"]) if leaving is Leaving.HAND_OVER else None
             ended = actions.disable(by=actor(request), user=shown.user, workloads=leaving, heir=heir)
         except Refusal as refusal:
             if refusal.status == 409:
@@ -297,7 +296,7 @@ def _invite_form(request: HttpRequest, *, fresh: bool = False) -> InviteForm | N
     if not paths:
         return None
     manages = may_anywhere(reader, Permission.MANAGE_PEOPLE)
-    roles = [(role.value, role.label) for role in Role if manages or not role.only_at_root]
+    roles = [(role.value, role.label) for role in grantable_anywhere(reader)]
     data = request.POST if request.method == "POST" and not fresh else None
     return InviteForm(
         data, teams=team_choices(paths), roles=roles, mail=settings.MAIL, needs_team=not manages

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page, posted_from, too_soon
 from chamber.models import Scope, ServiceToken
-from chamber.people.leaving import Leaving
+from chamber.people.leaving import Leaving, find_heir
 from chamber.services import actions, reading
 from chamber.services.forms import (
     DisableServiceForm,
@@ -25,10 +25,9 @@ from chamber.services.forms import (
 )
 from chamber.tokens import Wanted
 from chamber.words import count
-from teams.actions.members import find_person
 from teams.forms import show_refusal
 from teams.models import Role, Team
-from teams.permissions import Permission, may_anywhere, paths_where
+from teams.permissions import Permission, grantable_anywhere, may_anywhere, paths_where
 from teams.views.requests import actor, person, team_choices, team_for
 from workloads.models import Workload
 from workloads.models.workload import OPEN
@@ -154,7 +153,7 @@ def disable(request: HttpRequest, name: str) -> HttpResponse:
         leaving = Leaving(form.cleaned_data["workloads"])
         actions.require_manage(actor(request), shown.account)  # before anything is told of who has an account
         try:
-            heir = find_person(form.cleaned_data["to"]) if leaving is Leaving.HAND_OVER else None
+            heir = find_heir(form.cleaned_data["to"]) if leaving is Leaving.HAND_OVER else None
             ended = actions.disable_service(
                 by=actor(request), account=shown.account, workloads=leaving, heir=heir
             )
@@ -222,8 +221,7 @@ def _new_form(request: HttpRequest) -> NewServiceForm | None:
     paths = paths_where(reader, Permission.MANAGE_MEMBERS)
     if not paths:
         return None
-    at_root = may_anywhere(reader, Permission.MANAGE_PEOPLE)
-    roles = [(role.value, role.label) for role in Role if at_root or not role.only_at_root]
+    roles = [(role.value, role.label) for role in grantable_anywhere(reader)]
     data = request.POST if request.method == "POST" else None
     return NewServiceForm(
         data, teams=team_choices(paths), roles=roles, initial={"team": request.GET.get("team", "")}

@@ -26,3 +26,19 @@ def test_a_nul_in_what_an_address_asks_for_is_left_out(client: Client, path: str
     make_pool("Main")
     client.force_login(member(root, Role.ORG_ADMIN, "olga"))
     assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("came_from", "onward"),
+    [
+        ("http://testserver/people/ada/?tab=x", "/people/ada/%3Ftab%3Dx"),
+        ("http://elsewhere.example/people/", "/"),
+        ("", "/"),
+    ],
+)
+def test_what_is_sent_after_the_session_ended_leads_back_to_where_it_was_filled_in(
+    client: Client, came_from: str, onward: str
+) -> None:
+    answer = client.post("/people/ada/disable/", headers={"Referer": came_from} if came_from else {})
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/sign-in/?next={onward}")
+    assert "what you sent was not done" in client.get(answer.headers["Location"]).content.decode()

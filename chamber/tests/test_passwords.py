@@ -8,18 +8,24 @@ from pytest_django.fixtures import Settings
 
 from chamber.models import User
 from chamber.settings import PASSWORD_HASHERS
+from teams.models import Role
+from teams.tests.factories import make_org, make_team, member
 
 ADA = User(username="ada", first_name="Ada", last_name="Lovelace", email="ada@analytical.example")
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("password", "says"),
     [
         ("Kd8#qPz!2w", "at least 12 characters"),
         ("ada@analytical.example", "too similar"),
+        ("Ada-Lovelace", "too similar to the name."),
+        ("ada-lovelace-ada-1", "Without the names of yourself"),
+        ("Analytical example 7", "1 character of the password is left; at least 8"),
         ("password1234", "guessed too easily: its strength is"),
         ("aaaaaaaaaaaaaaaa", "guessed too easily"),
-        ("lovelacelovelace", "guessed too easily"),
+        ("lovelacelovelace", "0 characters of the password are left"),
         ("qwertyuiop[]", "guessed too easily"),
     ],
 )
@@ -29,6 +35,7 @@ def test_what_is_guessed_easily_is_refused(password: str, says: str) -> None:
     assert says in " ".join(refused.value.messages)
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     "password",
     ["rotor glade mosaic 41", "f7G!w0q-Zp4m", "".join(map(str, range(900)))[-800:] + " rotor glade"],
@@ -48,3 +55,15 @@ def test_an_older_hash_still_signs_in_and_is_made_anew(settings: Settings) -> No
     user.refresh_from_db()
     assert user.password.startswith("argon2$argon2id$v=19$m=47104,t=2,p=1$")
     assert user.check_password("rotor glade")
+
+
+@pytest.mark.django_db
+def test_what_is_made_of_the_names_of_the_organisation_and_ones_teams_is_refused() -> None:
+    acme = make_org("Acme")
+    lena = member(make_team(acme, "Speech research"), Role.RESEARCHER, "lena")
+    for password in ("lena-acme-lena-2", "Speech@Acme.2026", "acme research 12"):
+        with pytest.raises(
+            ValidationError, match="Without the names of yourself, your teams and this server"
+        ):
+            validate_password(password, lena)
+    validate_password("lena rotor glade mosaic", lena)

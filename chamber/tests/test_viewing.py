@@ -47,6 +47,9 @@ def test_the_pages_are_those_of_the_other_and_each_says_so(world: World, admin: 
         text = admin.get(path, headers={"Accept": "text/html"}).content.decode()
         assert "You see Chamber as <strong>outsider</strong>" in text, path
         assert "data-live-socket" not in text, path
+    assert "/scheduling/preview/" not in admin.get("/workloads/submit/").content.decode(), (
+        "it may not be asked"
+    )
     assert admin.get("/teams/nlp/").status_code == 404
     assert admin.get("/people/").status_code == 403
     admin.post("/view-as/end/")

@@ -58,3 +58,9 @@ class Binding(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user or self.group}: {self.get_role_display()} of {self.team}"
+
+    @property
+    def audit_name(self) -> str:
+        """What the audit trail calls it: a person by the user name."""
+        holder = self.user.username if self.user else self.group
+        return f"{holder}: {self.get_role_display()} of {self.team}"

@@ -83,14 +83,11 @@ def test_is_read_where_the_role_reaches(acme: Acme) -> None:
 def test_every_act_that_the_project_records_is_one_that_may_be_asked_for() -> None:
     root = Path(__file__).parents[2]
     found: set[str] = set()
-    for app in ("teams", "workloads", "scheduling", "agentlink"):
+    for app in ("teams", "workloads", "scheduling", "agentlink", "chamber"):
         for path in (root / app).rglob("*.py"):
             if "tests" not in path.parts:
-                kinds = "team|pool|cluster|namespace|group|member"
-                found |= set(
-                    re.findall(
-                        rf'(?:action=|ACTION = |RECOGNISED = )"((?:{kinds})\.[a-z-]+)"', path.read_text()
-                    )
-                )
-    assert len(found) > 15
+                kinds = "team|pool|cluster|namespace|group|member|organisation|person|service-account|token|workload"
+                found |= set(re.findall(rf'"((?:{kinds})\.[a-z]+(?:-[a-z]+)*)"', path.read_text()))
+    found -= {name for name in found if name.partition(".")[2] in {"id", "name", "prefix", "slug"}}  # columns
+    assert len(found) > 50
     assert found <= ACTIONS

@@ -112,7 +112,7 @@ def test_a_day_is_meant_to_its_end(acted: Acme, sign_in: SignIn) -> None:
         ("actor=adamm", "There is no user &#x27;adamm&#x27;, or not for you. Did you mean &#x27;adam&#x27;?"),
         (
             "action=tea",
-            "action is &#x27;tea&#x27;; allowed are audit, cluster, group, member, namespace, organisation, pool, ",
+            "action is &#x27;tea&#x27;; allowed are audit, cluster, group, member, namespace, organisation, person",
         ),
         ("action=pool.moved", "allowed are pool.created, pool.deleted, pool.edited."),
     ],

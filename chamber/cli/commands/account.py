@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from chamber.cli import config
 from chamber.cli.client import Client, Json, connect, segment
 from chamber.cli.output import Column, Form, ago, output_option, show_one
 from chamber.cli.scopes import SCOPES, reach
-from chamber.cli.status import Failure
+from chamber.cli.status import Exit, Failure
 from chamber.cli.trust import trust
 from chamber.words import count
 
@@ -22,6 +23,12 @@ NEEDS_FACTOR = "second-factor"
 @click.option("--url", help="Address of the server; else CHAMBER_URL, else the last one signed in to.")
 @click.option("--username", help="User name; asked for where it is not given.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@click.option(
+    "--with-token",
+    is_flag=True,
+    help="Keep a token that you made on the page Access tokens, as people do who sign in by an identity provider; "
+    "asked for, or read from standard input.",
+)
 @click.option(
     "--code",
     default="",
@@ -47,6 +54,7 @@ def login(
     username: str | None,
     *,
     password_stdin: bool,
+    with_token: bool,
     code: str,
     scope: str | None,
     days: int,
@@ -60,6 +68,9 @@ def login(
     address = config.server(url)
     authority = config.authority(ca, address)
     trust(authority)  # a file that is none is refused before somebody types a password
+    if with_token:
+        _keep_token(config.Login(address, ca=authority))
+        return
     name = username or click.prompt("User name", err=True)
     if password_stdin:
         password = sys.stdin.readline().rstrip("\r\n")
@@ -82,7 +93,7 @@ def _signed_in(client: Client, body: Json, *, asks: bool) -> Json:
             made: Json = client.post("login/", body)
         except Failure as failure:
             if failure.code != NEEDS_FACTOR:
-                raise
+                raise _with_hint(failure, client.login.url) from failure
             tried = "code" in body
             if not asks:
                 raise failure if tried else failure.with_hint("Give it as --code.") from failure
@@ -91,6 +102,31 @@ def _signed_in(client: Client, body: Json, *, asks: bool) -> Json:
             body["code"] = click.prompt("Code of your second factor, or a recovery code", err=True)
         else:
             return made
+
+
+def _with_hint(failure: Failure, address: str) -> Failure:
+    """Return the failure, and to whom the password may never have been given the other way."""
+    if failure.http_status != 401:
+        return failure
+    return failure.with_hint(
+        f"Who signs in by an identity provider makes a token on {address}/tokens/ and keeps it by `chamber login "
+        "--with-token`."
+    )
+
+
+def _keep_token(login: config.Login) -> None:
+    """Keep a token that was made elsewhere, once the server takes it."""
+    if sys.stdin.isatty():
+        token = click.prompt("Token", hide_input=True, err=True).strip()
+    else:
+        token = sys.stdin.readline().strip()
+    if not token.isascii() or not token.isprintable() or not token:
+        raise Failure("This is no token: it begins with chb_, or chs_ for a service account.", Exit.USAGE)
+    login = replace(login, token=token)
+    with connect(login) as client:
+        me: Json = client.get("me/")
+    config.keep(replace(login, token_id=me["token"]["id"], username=me["username"]))
+    click.echo(f"Signed in to {login.url} as {me['username']} with the token {me['token']['name']}.")
 
 
 @click.command()

@@ -111,21 +111,23 @@ def add(  # noqa: PLR0917 - an option each
 ) -> None:
     """Make an account, and a link by which its person sets a password: mailed, or printed this once.
 
-    From a file, those whom the server refuses are named, the others are added.
+    From a file, those who are refused are named with their lines, the others are added.
     """
     if (username is None) == (file is None):
         raise click.UsageError("Give a user name, or --from-csv.")
     one = {"username": username, "name": name, "email": email, "team": team, "role": role}
-    asked = [one] if file is None else _read(file)
+    asked = [(0, one)] if file is None else _read(file)
     made, refused = [], []
     with connect() as client:
-        for body in asked:
+        for line, body in asked:
             try:
-                made.append(client.post("people/", {**body, "mail": mail}))
+                made.append(client.post("people/", {**_complete(body), "mail": mail}))
             except Failure as failure:
                 if file is None:
                     raise
-                refused.append(f"{body['username']}: {failure.message}")
+                refused.append(
+                    f"Line {line}, {body.get('username') or 'without a user name'}: {failure.message}"
+                )
     _show_links(made, form, name="username", empty="Nobody was added.")
     if refused:
         raise Failure("\n".join(refused), Exit.REJECTED)
@@ -256,24 +258,44 @@ def _show_links(made: list[Any], form: Form, *, name: str, empty: str = "") -> N
             )
 
 
+def _complete(body: dict[str, Any]) -> dict[str, Any]:
+    """Return what the server is to be asked; a `Failure` where nobody needs to be asked."""
+    if not body.get("username"):
+        raise Failure("There is no user name.", Exit.REJECTED)
+    if "more" in body:
+        raise Failure(f"There are more values than columns: {', '.join(body['more'])}.", Exit.REJECTED)
+    return body
+
+
 def _of(username: str, act: str = "") -> str:
     return f"people/{segment(username)}/" + (f"{act}/" if act else "")
 
 
-def _read(file: Path) -> list[dict[str, Any]]:
-    """Return the people of a CSV; refuse a column that nobody knows, before anybody is added."""
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        try:
-            rows = list(csv.DictReader(lines))
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise Failure(f"{file} is no CSV: {error}.", Exit.USAGE) from error
-    for number, row in enumerate(rows, start=2):
-        unknown = [name for name in row if name not in CSV_COLUMNS]
-        if unknown or not row.get("username"):
-            what = f"has the column {unknown[0]!r}" if unknown else "has no user name"
-            raise Failure(
-                f"Line {number} of {file} {what}; columns are {', '.join(CSV_COLUMNS)}.", Exit.USAGE
-            )
-    return [
-        {"name": "", "email": "", **{name: value for name, value in row.items() if value}} for row in rows
-    ]
+def _read(file: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Return the people of a CSV with the lines that they stand in; refuse a column that nobody knows, before anybody
+    is added. Spreadsheets of some countries separate columns by semicolons.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Failure(
+            f"{file} is not in UTF-8 (byte {error.start + 1}); save it as CSV in UTF-8.", Exit.USAGE
+        ) from error
+    heading = text.partition("\n")[0]
+    reader = csv.DictReader(
+        text.splitlines(), delimiter=";" if ";" in heading and "," not in heading else ","
+    )
+    try:
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise Failure(f"Line {reader.line_num} of {file} is no CSV: {error}.", Exit.USAGE) from error
+    wrong = [name for name in reader.fieldnames or () if name not in CSV_COLUMNS]
+    if wrong or "username" not in (reader.fieldnames or ()):
+        what = f"There is a column {wrong[0]!r}" if wrong else "There is no column 'username'"
+        raise Failure(f"{what} in {file}; columns are {', '.join(CSV_COLUMNS)}.", Exit.USAGE)
+    return [(line, {"name": "", "email": "", **_given(row)}) for line, row in rows]
+
+
+def _given(row: dict[str | None, Any]) -> dict[str, Any]:
+    """Return what a row says; of one with more values than columns, too."""
+    return {name or "more": value for name, value in row.items() if value}

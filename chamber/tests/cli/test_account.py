@@ -11,6 +11,8 @@ from chamber.models import ApiToken, Scope, User
 from chamber.tests.cli.conftest import PASSWORD, SERVER, Run
 from chamber.tests.factors.conftest import SECRET, with_app
 from chamber.tests.factors.devices import code_of
+from chamber.tokens import create_token
+from teams.actors import Via
 
 LOGIN = ("login", "--username", "ada", "--password-stdin")
 
@@ -24,6 +26,26 @@ def test_login_keeps_a_token_that_only_its_owner_can_read(run: Run, ada: User) -
     assert ApiToken.objects.get().token_hash == ApiToken.hash_of(kept["token"])
     assert PASSWORD not in config.path().read_text()
     assert stat.S_IMODE(config.path().stat().st_mode) == 0o600
+
+
+def test_a_token_of_the_page_is_kept_and_revoked_like_one_of_ones_own(run: Run, ada: User) -> None:
+    token, secret = create_token(
+        user=ada, name="laptop", scope=Scope.SUBMIT, days=30, team=None, via=Via.PAGE
+    )
+    result = run("login", "--with-token", stdin=f" {secret} \n")
+    assert (result.exit_code, result.stdout) == (0, f"Signed in to {SERVER} as ada with the token laptop.\n")
+    assert run("whoami", "-o", "name").stdout == "ada\n"
+    assert run("logout").exit_code == 0
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+
+
+@pytest.mark.parametrize(("text", "status"), [("\n", 2), ("chb_wrong\n", 4), ("chb_\u00e9\n", 2)])
+def test_a_token_that_is_none_is_not_kept(run: Run, ada: User, text: str, status: int) -> None:
+    run(*LOGIN, stdin=f"{PASSWORD}\n")
+    before = config.path().read_text()
+    assert run("login", "--with-token", stdin=text).exit_code == status
+    assert config.path().read_text() == before
 
 
 def test_login_asks_for_what_is_not_given(run: Run, ada: User) -> None:
@@ -40,7 +62,10 @@ def test_a_wrong_password_is_not_allowed_and_keeps_the_former_sign_in(run: Run, 
     result = run(*LOGIN, stdin="wrong\n")
 
     assert result.exit_code == 4
-    assert result.stderr == "Error: The user name and the password do not go together.\n"
+    assert result.stderr == (
+        "Error: The user name and the password do not go together. Who signs in by an identity provider makes a token "
+        f"on {SERVER}/tokens/ and keeps it by `chamber login --with-token`.\n"
+    )
     assert config.path().read_text() == before
 
 

@@ -69,28 +69,39 @@ def test_many_are_added_from_a_csv_and_the_refused_are_named(
 ) -> None:
     file = tmp_path / "people.csv"
     file.write_text(
-        "username,name,team,role\nada,Ada Lovelace,nlp,researcher\nBad Name,,,\nbob,,nlp,viewer\n"
+        "username,name,team,role\nada,Ada Lovelace,nlp,researcher\nBad Name,,,\n,Cleo,,\nbob,,nlp,viewer\n"
+        "eve,,nlp,viewer,7\n"
     )
     added = run("people", "add", "--from-csv", str(file), "-o", "name")
     assert added.exit_code == Exit.REJECTED
     assert added.stdout.split() == ["ada", "bob"]
-    assert "'Bad Name' is no user name" in added.stderr
+    assert "Line 3, Bad Name: 'Bad Name' is no user name" in added.stderr
+    assert "Line 4, without a user name: There is no user name." in added.stderr
+    assert "Line 6, eve: There are more values than columns: 7." in added.stderr
     assert Binding.objects.filter(team=nlp).count() == 2
+
+
+def test_a_csv_may_be_separated_by_semicolons(olga: User, run: Run, nlp: Team, tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text("username;name;team;role\r\nada;Lovelace, Ada;nlp;viewer\r\n")
+    assert run("people", "add", "--from-csv", str(file), "-o", "name").stdout.split() == ["ada"]
+    assert str(User.objects.get(username="ada")) == "Lovelace, Ada"
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("username,age\nada,36\n", "Line 2 of"),
-        ("username,name\n,Ada\n", "has no user name"),
-        ("username\nada,x\n", "columns are username"),
+        (b"username,age\nada,36\n", "There is a column 'age' in"),
+        (b"name,email\nAda,\n", "There is no column 'username' in"),
+        (b"", "There is no column 'username' in"),
+        (b"username,name\nada,Ad\xe9\n", "is not in UTF-8 (byte 21); save it as CSV in UTF-8"),
     ],
 )
 def test_a_csv_that_is_not_understood_adds_nobody(
-    olga: User, run: Run, tmp_path: Path, text: str, says: str
+    olga: User, run: Run, tmp_path: Path, text: bytes, says: str
 ) -> None:
     file = tmp_path / "people.csv"
-    file.write_text(text)
+    file.write_bytes(text)
     added = run("people", "add", "--from-csv", str(file))
     assert added.exit_code == Exit.USAGE
     assert says in added.stderr

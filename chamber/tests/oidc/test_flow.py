@@ -59,12 +59,12 @@ def test_somebody_is_made_on_their_first_sign_in_and_found_on_the_next(
     assert told("person.made") == [
         (
             "provider acme",
-            "Ada Lovelace",
+            "ada.l",
             "127.0.0.1",
             {"username": "ada.l", "email": "ada@acme.example", "provider": "acme"},
         )
     ]
-    assert told("person.signed-in") == [("ada.l", "Ada Lovelace", "127.0.0.1", {"provider": "acme"})]
+    assert told("person.signed-in") == [("ada.l", "ada.l", "127.0.0.1", {"provider": "acme"})]
     sign_in(idp, "ada")
     assert (User.objects.count(), SocialAccount.objects.count()) == (1, 1)
     assert SocialAccount.objects.get().extra_data == {
@@ -242,6 +242,18 @@ def test_who_gives_up_there_is_told_so_and_nobody_is_blamed(
     answer = client.get(f"/sign-in/with/acme/back/?error=access_denied&state={state}")
     assert "You did not sign in there" in answer.content.decode()
     assert told("person.sign-in-failed") == []
+
+
+def test_what_a_provider_answers_in_place_of_a_code_is_told(
+    idp: Idp, provider: Provider, client: Client
+) -> None:
+    state = parse_qs(urlsplit(left_for(client.post("/sign-in/with/acme/"))).query)["state"][0]
+    answer = client.get(f"/sign-in/with/acme/back/?error=temporarily_unavailable&state={state}")
+    assert "Acme SSO did not sign you in: it answered temporarily_unavailable." in answer.content.decode()
+    for query in ("error=call_us_now", "error=call_us_now&state=made-up", f"error=Call 0900!&state={state}"):
+        text = client.get(f"/sign-in/with/acme/back/?{query}").content.decode()
+        assert "What came back cannot be used" in text, "what anybody could write is not repeated"
+        assert "call" not in text.casefold().replace("callback", "")
 
 
 def test_a_provider_that_is_away_is_told(idp: Idp, provider: Provider, client: Client, acme: Team) -> None:

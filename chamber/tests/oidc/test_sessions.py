@@ -172,6 +172,16 @@ def test_what_is_no_token_ends_nothing(provider: Provider, token: str) -> None:
     assert Client().post(ENDED, {"logout_token": token}).status_code == 400
 
 
+def test_one_address_may_tell_of_any_number_that_signed_out_and_of_few_that_did_not(
+    idp: Idp, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chamber.authentication.TRIES_PER_ADDRESS", 2)
+    for number in range(4):
+        token = logout_token(idp, sid=f"s{number}")
+        assert Client().post(ENDED, {"logout_token": token}).status_code == 200
+    assert [Client().post(ENDED, {"logout_token": "x"}).status_code for _ in range(3)] == [400, 400, 429]
+
+
 def test_only_providers_that_are_configured_are_heard(configure: Configure, idp: Idp) -> None:
     token = logout_token(idp, sid="s1")
     assert Client().post("/sign-in/with/other/ended/", {"logout_token": token}).status_code == 404

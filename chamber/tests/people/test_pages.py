@@ -91,14 +91,22 @@ def test_the_link_of_an_invitation_is_shown_once_and_lets_its_reader_in(page: Cl
     assert ada.get("/people/").status_code == 200, "a lead sees people"
 
 
-def test_an_invitation_is_mailed_where_there_is_a_server(page: Client, mailed: None) -> None:
-    answer = page.post("/people/", {"username": "ada", "email": "ada@acme.example"})
+def test_an_invitation_is_mailed_where_there_is_a_server(page: Client, acme: Team, mailed: None) -> None:
+    make_team(acme, "NLP")
+    asked = {"username": "ada", "email": "ada@acme.example", "team": "nlp", "role": "lead"}
+    answer = page.post("/people/", asked)
     assert "mailed to ada@acme.example" in answer.content.decode()
     assert "/welcome/" not in answer.content.decode()
     message: Any = mail.outbox[0]
     html = message.alternatives[0][0]
     link = next(word for word in message.body.split() if "/welcome/" in word)
     assert message.to == ["ada@acme.example"]
+    assert message.subject == "Your account at Chamber of Acme"
+    for text in (message.body, html):
+        assert "olga invites you to Acme&#x27;s Chamber" in text.replace("'", "&#x27;").replace(
+            "&#39;", "&#x27;"
+        )
+        assert "Your user name is ada. You are lead of NLP." in text
     assert link in html
     assert followed(link, PHRASE) == 302
     assert User.objects.get(username="ada").emailaddress_set.get().verified  # type: ignore[attr-defined]
@@ -134,7 +142,24 @@ def test_a_lead_sees_and_invites_only_below(client: Client, acme: Team, olga: Us
     assert client.post("/people/", {"username": "ada", "team": "vision", "role": "viewer"}).status_code == 422
     assert client.post("/people/", {"username": "ada", "team": "nlp", "role": "admin"}).status_code == 422
     assert not User.objects.filter(username="ada").exists()
+    for path in ("/people/", "/settings/service-accounts/"):
+        form = client.get(path).content.decode()
+        assert 'value="lead"' in form
+        assert 'value="admin"' not in form, "nobody is offered what they may not give"
     assert client.post("/people/", {"username": "ada", "team": "nlp", "role": "viewer"}).status_code == 200
+
+
+def test_who_has_no_role_is_not_told_that_there_are_no_pools(client: Client, acme: Team) -> None:
+    client.force_login(User.objects.create_user("ada"))
+    text = client.get("/").content.decode()
+    assert "No pools to show" in text
+    assert "No pools yet" not in text
+
+
+def test_a_name_of_too_many_characters_is_refused_whole(page: Client) -> None:
+    answer = page.post("/people/", {"username": "ada", "name": f"{'a' * 100} {'b' * 100}"})
+    assert answer.status_code == 422
+    assert "at most 150" in answer.content.decode()
 
 
 def test_people_are_found_by_name_address_and_state(page: Client, acme: Team) -> None:
@@ -156,6 +181,8 @@ def test_disabling_on_the_page_says_why_not_beside_the_field(page: Client, acme:
     answer = page.post("/people/ada/disable/", {"workloads": "hand-over", "to": "nobody"})
     assert answer.status_code == 422
     assert "There is no account with the name or e-mail address &#x27;nobody&#x27;" in answer.content.decode()
+    nobody = page.post("/people/ada/disable/", {"workloads": "hand-over", "to": " "})
+    assert "Name who gets the workloads." in nobody.content.decode()
     assert page.post("/people/ada/disable/", {"workloads": "leave"}).status_code == 302
     assert "Disabled" in page.get("/people/ada/").content.decode()
     assert page.post("/people/ada/enable/").status_code == 302
@@ -339,3 +366,14 @@ def test_very_many_links_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < int(answer.headers["Retry-After"]) <= 300
     assert f"Try again in {answer.headers['Retry-After']} second" in answer.content.decode()
     assert not AccountLink.objects.exists()
+
+
+def test_a_name_that_people_give_themselves_is_not_what_the_trail_calls_them(
+    page: Client, acme: Team
+) -> None:
+    ada = member(make_team(acme, "NLP"), Role.RESEARCHER, "ada", first_name="olga")
+    assert str(ada) == "olga"
+    page.post("/people/ada/end-sessions/")
+    page.post("/teams/acme/members/", {"who": "ada", "role": "viewer"})
+    assert [name for _, name, _ in told("person.sessions-ended")] == ["ada"]
+    assert [name for _, name, _ in told("member.added")] == ["ada: Viewer of Acme"]
