@@ -34,14 +34,17 @@ def _last_checked(found: Standing) -> Iterator[Finding | Fact]:
         yield Fact("The audit trail's chain was not checked yet; a duty does within a minute.")
         return
     age = seconds_text((timezone.now() - check.at).total_seconds())
-    whole = f"every row {check.whole_at:%Y-%m-%d %H:%M} UTC" if check.whole_at else "every row not yet"
+    whole = "are being checked"
+    if check.whole_at:
+        whole = f"were checked {check.whole_at:%Y-%m-%d %H:%M} UTC"
     if is_late(check.at, CHECKED_WITHIN) or is_late(check.whole_at, WHOLE_WITHIN):
         yield Finding(
-            f"The audit trail's chain was last checked {age} ago, {whole}.",
+            f"New rows of the audit trail were last checked against its chain {age} ago; all rows {whole}.",
             "Look into the log of `chamber worker --queue duties`, or check it by `chamber audit verify`.",
         )
     elif not check.fault:
         yield Fact(
-            f"The audit trail's chain holds up to row {check.number:,}{found.known.words}, checked {age} ago, {whole}. "
+            f"New rows of the audit trail fit its chain up to row {check.number:,}{found.known.words}, checked {age} ago; "
+            f"all rows, once a day, {whole}. "
             f"Its head: {check.number}:{check.digest}."
         )

@@ -260,7 +260,7 @@ def test_the_page_tells_up_to_which_row_the_chain_holds(acme: Acme, sign_in: Sig
     duty.look(timezone.now())
     acts(acme.nlp, 1, sealed=False)
     page = client.get(PAGE).content.decode()
-    assert "The chain holds up to row 3, checked" in page
+    assert "New rows fit the chain up to row 3, checked" in page
     assert "1 row not sealed yet." in page
     with unguarded():
         AuditEvent.objects.filter(pk=rows[1].pk).update(actor="nobody")
@@ -272,7 +272,7 @@ def test_the_page_tells_up_to_which_row_the_chain_holds(acme: Acme, sign_in: Sig
     assert fault is not None
     accept(by=Actor(name="console", via=Via.SYSTEM, on_behalf_of="olga"), name=fault.name, reason="by hand")
     page = client.get(PAGE).content.decode()
-    assert "The chain holds up to row 5, but for 1 known break, checked" in page
+    assert "New rows fit the chain up to row 5, but for 1 known break, checked" in page
     assert "because: by hand" in page
     assert "The trail was changed past Chamber" not in page
 

@@ -23,7 +23,10 @@ def test_it_tells_up_to_where_the_chain_holds_and_its_head() -> None:
     found = duty.look(timezone.now())
     [fact] = chain()
     assert isinstance(fact, Fact)
-    assert "holds up to row 3, checked 0 seconds ago, every row" in fact.sentence
+    assert (
+        "fit its chain up to row 3, checked 0 seconds ago; all rows, once a day, were checked"
+        in fact.sentence
+    )
     assert fact.sentence.endswith(f"Its head: 3:{found.digest}.")
 
 
@@ -47,7 +50,10 @@ def test_it_tells_how_many_breaks_are_known() -> None:
     accept(by=by, name=fault.name, reason="by hand")
     [fact] = chain()
     assert isinstance(fact, Fact)
-    assert "holds up to row 4, but for 1 known break, checked 0 seconds ago, every row" in fact.sentence
+    assert (
+        "fit its chain up to row 4, but for 1 known break, checked 0 seconds ago; all rows, once a day, were"
+        in fact.sentence
+    )
 
 
 def test_it_tells_that_the_duties_stand_still() -> None:
@@ -56,7 +62,9 @@ def test_it_tells_that_the_duties_stand_still() -> None:
     AuditCheck.objects.update(at=timezone.now() - timedelta(minutes=11))
     [finding] = chain()
     assert isinstance(finding, Finding)
-    assert finding.problem.startswith("The audit trail's chain was last checked 11 minutes ago")
+    assert finding.problem.startswith(
+        "New rows of the audit trail were last checked against its chain 11 minutes ago"
+    )
 
 
 def test_it_tells_rows_that_nobody_seals(monkeypatch: pytest.MonkeyPatch) -> None:
