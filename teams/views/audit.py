@@ -61,7 +61,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "is_first": not request.GET.get("cursor"),
         "filters": filters,
         "wrong": wrong,
-        "doors": list(Via),
+        "ways_in": list(Via),
         "chain": duty.standing(),
         "team_choices": _team_options(user, filters.team),
     }
