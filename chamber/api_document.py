@@ -64,7 +64,7 @@ PROBLEMS: Mapping[int, str] = {
     400: "The request cannot be read: a body that is not JSON or names a key twice, too many parameters, another host.",
     401: "Nobody is signed in, or the token is unknown, expired or revoked.",
     403: "Your role, the token's scope, or a missing token against forgery does not let you do this.",
-    404: "Something that the request names does not exist, or not for you.",
+    404: "Something that the request names does not exist, or may not be seen.",
     406: "`Accept` takes none of the media types that there are.",
     409: "The present state does not allow it, or somebody was quicker.",
     410: "What is asked for is gone: begin anew.",

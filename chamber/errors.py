@@ -1,7 +1,7 @@
 """What Chamber refuses, as one tree that pages, API, CLI and sockets answer alike.
 
     Refusal                422  what was asked cannot be; `field` says where
-    ├── NotVisible         404  it does not exist, or not for you
+    ├── NotVisible         404  it does not exist, or may not be seen
     ├── NotAllowed         403  you may see it but not do this
     ├── Conflict           409  somebody or something was quicker
     │   └── StaleVersion   412  you edited an older version than the stored one
@@ -91,7 +91,7 @@ def refusal_of(problems: dict[str, str], *, code: str | None = None) -> Refusal:
 def no_such(noun: str, name: object, *, field: str | None = None, known: Iterable[str] = ()) -> NotVisible:
     """Return that there is none of this name, with the nearest of those that the asker may know."""
     text = str(name)[:MOST_SHOWN]
-    return NotVisible(f"There is no {noun} {text!r}, or not for you.{nearest(text, known)}", field=field)
+    return NotVisible(f"There is no {noun} {text!r} that you may see.{nearest(text, known)}", field=field)
 
 
 def one_of(rows: "QuerySet[M]", noun: str, *, field: str | None = None, **wanted: Any) -> M:

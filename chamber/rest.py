@@ -110,7 +110,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
             answer["Retry-After"] = str(error.retry_seconds)
         return answer
     if isinstance(error, Http404):
-        error = exceptions.NotFound("There is no such thing, or not for you.")
+        error = exceptions.NotFound("There is nothing here that you may see.")
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied("Your role does not let you do this.")
     elif is_unavailable(error):

@@ -175,7 +175,7 @@ class Queue(APIView):
         pool = pool_for(person(request), request.query_params.get("pool"))
         if pool is None:
             raise NotVisible(
-                "There is no pool yet, or not for you: an operator makes one on the page Pools, or with "
+                "There is no pool that you may see: an operator makes one on the page Pools, or with "
                 "`chamber apply -f FILE`."
             )
         cursor = request.query_params.get("cursor", "")

@@ -262,7 +262,7 @@ class QueueNext(APIView):
         """Return who would start if so many more GPUs of the pool's commonest kind were idle together."""
         pool = queue_pool(person(request), request.query_params.get("pool"))
         if pool is None:
-            raise NotVisible("There is no pool, or not for you.")
+            raise NotVisible("There is no pool that you may see.")
         gpus = freed.gpus_asked(request.query_params.get("gpus", ""))
         try:
             found = freed.who_is_next(person(request), pool, gpus, wait_seconds=WAIT_SECONDS)

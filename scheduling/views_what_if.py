@@ -60,7 +60,7 @@ def what_if_pool(request: HttpRequest, slug: str) -> HttpResponse:
     """What saving a pool's policy would change."""
     pool = pool_for(request, slug)
     if pool is None:
-        raise NotVisible(f"There is no pool {slug!r}, or not for you.")
+        raise NotVisible(f"There is no pool {slug!r} that you may see.")
     form = pool_form(request, pool)
 
     def draft() -> Draft:

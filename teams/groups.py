@@ -51,7 +51,7 @@ def person_in(group: Group, username: str) -> "User":
 
 def _require(reader: "User") -> None:
     if not may_anywhere(reader, Permission.MANAGE_MEMBERS):
-        raise NotAllowed("Your role does not let you see groups: it gives nobody a role.")
+        raise NotAllowed("Your role does not let you see groups: only who gives roles may.")
 
 
 def _shown(rows: Iterable[Group], reader: "User") -> list[Shown]:

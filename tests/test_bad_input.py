@@ -272,7 +272,7 @@ def test_a_wrong_name_is_told_with_the_nearest_of_those_that_one_may_see(db: Non
         "/workloads/?team=visionn",
     ):
         text = unescape(client.get(path).content.decode())
-        assert "There is no team 'visionn', or not for you." in text, path
+        assert "There is no team 'visionn' that you may see." in text, path
         assert "Did you mean" not in text, path
 
 

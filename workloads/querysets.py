@@ -46,7 +46,7 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
         """
         if (found := self.filter(slug=slug).first()) is not None:
             return found
-        raise NotVisible(f"There is no workload {slug!r}, or not for you.{self.meant_by(slug)}")
+        raise NotVisible(f"There is no workload {slug!r} that you may see.{self.meant_by(slug)}")
 
     def meant_by(self, name: str) -> str:
         """Return a question that names the newest of these with this name, to stand after a sentence; "" for none."""

@@ -287,7 +287,7 @@ def compare(
         now = teams.get(team["slug"])
         if now is None and not team.get("parent"):
             slug, near = team["slug"], nearest(team["slug"], teams)
-            text = f"There is no team {slug!r}, or not for you; to make it, name its parent.{near}"
+            text = f"There is no team {slug!r} that you may see; to make it, name its parent.{near}"
             plan.problems[f"teams.{slug}"] = text
             continue
         _compare_team(plan, {**team, "shares": there}, now)

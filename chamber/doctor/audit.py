@@ -44,7 +44,7 @@ def _last_checked(found: Standing) -> Iterator[Finding | Fact]:
         )
     elif not check.fault:
         yield Fact(
-            f"New rows of the audit trail fit its chain up to row {check.number:,}{found.known.words}, checked {age} ago; "
-            f"all rows, once a day, {whole}. "
+            f"New rows of the audit trail fit its chain up to row {check.number:,}{found.known.words}, checked "
+            f"{age} ago; all rows, once a day, {whole}. "
             f"Its head: {check.number}:{check.digest}."
         )

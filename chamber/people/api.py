@@ -231,7 +231,7 @@ class People(GenericAPIView[User]):
         slug, role = values.pop("team"), values.pop("role")
         team = team_for(request, slug, field="team") if slug else None
         if not may_anywhere(person(request), Permission.MANAGE_MEMBERS):
-            raise NotAllowed("Your role does not let you invite anybody: it gives nobody a role.")
+            raise NotAllowed("Your role does not let you invite anybody: only who gives roles may.")
         given = Role(role) if role else None
         if (team is None) == (given is None):  # else what is sent is wrong for anybody
             actions.require_invite(actor(request), team, given)

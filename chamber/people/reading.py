@@ -84,7 +84,7 @@ def people_for(reader: User) -> QuerySet[User]:
     role where the reader gives roles or reads the trail. Refuse who does neither.
     """
     if not may_see_people(reader):
-        raise NotAllowed("Your role does not let you see people: it gives nobody a role.")
+        raise NotAllowed("Your role does not let you see people: only who gives roles may.")
     paths = {*paths_where(reader, Permission.MANAGE_MEMBERS), *paths_where(reader, Permission.VIEW_AUDIT)}
     if Team.objects.filter(depth=0, path__in=paths).exists():
         return people()

@@ -331,7 +331,7 @@ def _invited(request: HttpRequest, form: InviteForm) -> Made | None:
 
 
 def _gives_no_role() -> Refusal:
-    return NotAllowed("Your role does not let you invite anybody: it gives nobody a role.")
+    return NotAllowed("Your role does not let you invite anybody: only who gives roles may.")
 
 
 def _powers(request: HttpRequest) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def may_manage(reader: User, account: ServiceAccount) -> bool:
 def services_for(reader: User) -> QuerySet[ServiceAccount]:
     """Return those of teams where the reader gives roles or reads the trail; refuse who does neither."""
     if not may_see_services(reader):
-        raise NotAllowed("Your role does not let you see service accounts: it gives nobody a role.")
+        raise NotAllowed("Your role does not let you see service accounts: only who gives roles may.")
     paths = {*paths_where(reader, Permission.MANAGE_MEMBERS), *paths_where(reader, Permission.VIEW_AUDIT)}
     below = Q()
     for path in paths:

@@ -51,7 +51,7 @@ def services(request: HttpRequest) -> HttpResponse:
     form = _new_form(request)
     if request.method == "POST":
         if form is None:
-            raise NotAllowed("Your role does not let you make service accounts: it gives nobody a role.")
+            raise NotAllowed("Your role does not let you make service accounts: only who gives roles may.")
         if form.is_valid() and (made := _created(request, form)):
             return redirect("chamber:service-account", made)
     place = Paginator(rows, PAGE_ROWS).get_page(request.GET.get("page"))

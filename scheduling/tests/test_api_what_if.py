@@ -65,12 +65,13 @@ def test_what_is_not_there_is_told_at_once_with_the_nearest_that_is(full: Acme) 
     }
     errors = ask(full.admin, body, 404)["errors"]
     assert (
-        errors["teams[0].team"] == "There is no team 'productoin', or not for you. Did you mean 'production'?"
+        errors["teams[0].team"]
+        == "There is no team 'productoin' that you may see. Did you mean 'production'?"
     )
     assert (
-        errors["teams[1].shares[0].pool"] == "There is no pool 'mian', or not for you. Did you mean 'main'?"
+        errors["teams[1].shares[0].pool"] == "There is no pool 'mian' that you may see. Did you mean 'main'?"
     )
-    assert errors["pools[0].pool"] == "There is no pool 'nowhere', or not for you."
+    assert errors["pools[0].pool"] == "There is no pool 'nowhere' that you may see."
     assert errors["nodes"] == "There is no node 'n99' in a cluster 'east'."
     assert {errors["team"], errors["pods"]} == {
         "There is no team 'mars'.",

@@ -140,7 +140,7 @@ def test_a_filter_by_an_owner_tells_of_nobody_whom_the_reader_cannot_know(
     for name in ("secret-ceo", "secret-ce", "olga", "visioner", "nobody"):
         answer = signed_in.get(URL, {"owner": name})
         told = answer.json()["errors"]["owner"]
-        assert (answer.status_code, told) == (404, f"There is no user {name!r}, or not for you.")
+        assert (answer.status_code, told) == (404, f"There is no user {name!r} that you may see.")
     assert "Did you mean 'former'?" in signed_in.get(URL, {"owner": "forme"}).content.decode()
 
 
@@ -198,7 +198,7 @@ def test_who_gives_a_name_for_a_slug_is_told_the_newest_of_that_name(
     answer = signed_in.post(f"{URL}train/cancel/")
     assert (answer.status_code, answer.json()["detail"]) == (
         404,
-        "There is no workload 'train', or not for you. Did you mean 'train-b', the newest of that name?",
+        "There is no workload 'train' that you may see. Did you mean 'train-b', the newest of that name?",
     )
 
 

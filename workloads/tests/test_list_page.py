@@ -114,7 +114,7 @@ def test_what_cannot_be_asked_for_is_told_at_the_filters_and_shows_nothing(sever
     assert "sort is 'colour'; allowed are submitted, -submitted, " in text
     assert "within is '1y'; allowed are 1h, 24h, 7d, 30d." in text
     for near in ("nlp", "bob", "main"):
-        assert f"or not for you. Did you mean '{near}'?" in text
+        assert f"that you may see. Did you mean '{near}'?" in text
     assert answer.context["page"].rows == []
     assert "Take a filter away" in text
     part = several.get("/workloads/", {"status": "sleeping"}, headers={"X-Chamber-Fragment": "1"})

@@ -37,7 +37,7 @@ def list_(form: Form) -> None:
     """Show the clusters with the pools that each may serve."""
     with connect() as client:
         found = list(client.rows("clusters/"))
-    show(found, form, COLUMNS, name="name", empty="There are no clusters, or not for you.")
+    show(found, form, COLUMNS, name="name", empty="There are no clusters that you may see.")
     if form in {Form.TABLE, Form.WIDE}:
         for cluster in found:
             if cluster["warning"]:

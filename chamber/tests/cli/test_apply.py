@@ -227,7 +227,7 @@ def test_what_differs_can_be_asked_for_by_a_script(run: Run, olga: User, become:
         ("teams: [{slug: nlp, shares: {elsewhere: {reservation: 1}}}]", (3, "There is no pool 'elsewhere'")),
         (
             "teams: [{slug: nobody}]",
-            (3, "There is no team 'nobody', or not for you; to make it, name its parent."),
+            (3, "There is no team 'nobody' that you may see; to make it, name its parent."),
         ),
     ],
 )
@@ -410,7 +410,7 @@ TOLD = [
     "  line 14: There is no pool 'elsewhere', in which nlp is to have a share.",
     "  line 16: maximum is 2000001; it must be a number of GPUs of at most 1,000,000, in steps of 0.001.",
     "  line 19: A reservation is from 0 to 1,000,000 GPUs, not -1 GPU.",
-    "  line 20: There is no team 'nobody', or not for you; to make it, name its parent.",
+    "  line 20: There is no team 'nobody' that you may see; to make it, name its parent.",
     "  line 23: A bursting priority is a whole number from 1 to 10, not 30.",
     "  line 28: training is 1000001; at most 1,000,000 is allowed.",
 ]

@@ -284,7 +284,7 @@ def test_an_installation_without_pools_says_so_and_what_comes_next(
     queue = run("queue")
     assert (queue.exit_code, queue.stdout) == (3, "")
     assert queue.stderr.startswith(
-        "Error: There is no pool yet, or not for you: an operator makes one on the page"
+        "Error: There is no pool that you may see: an operator makes one on the page"
     )
 
 

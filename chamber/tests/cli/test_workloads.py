@@ -68,11 +68,11 @@ def test_filters_are_the_apis(run: Run, pool: Pool, filters: tuple[str, ...], ex
 @pytest.mark.parametrize(
     ("filters", "told"),
     [
-        (("--team", "nlb"), "There is no team 'nlb', or not for you. Did you mean 'nlp'?"),
-        (("--team", "vision"), "There is no team 'vision', or not for you."),
-        (("--owner", "grade"), "There is no user 'grade', or not for you. Did you mean 'grace'?"),
-        (("--owner", "nobody"), "There is no user 'nobody', or not for you."),
-        (("--pool", "mian"), "There is no pool 'mian', or not for you. Did you mean 'main'?"),
+        (("--team", "nlb"), "There is no team 'nlb' that you may see. Did you mean 'nlp'?"),
+        (("--team", "vision"), "There is no team 'vision' that you may see."),
+        (("--owner", "grade"), "There is no user 'grade' that you may see. Did you mean 'grace'?"),
+        (("--owner", "nobody"), "There is no user 'nobody' that you may see."),
+        (("--pool", "mian"), "There is no pool 'mian' that you may see. Did you mean 'main'?"),
     ],
 )
 def test_a_filter_by_what_is_not_there_is_no_empty_list(
