@@ -23,13 +23,13 @@ def environment(data: Path) -> dict[str, str]:
     return {**kept, "CHAMBER_DATA": str(data), "CHAMBER_SECRET_KEY": KEY, "CHAMBER_LISTEN_PORT": port}
 
 
-def run(variables: dict[str, str], *words: str, text: str = "") -> str:
+def run(variables: dict[str, str], *words: str, text: str = "", status: int = 0) -> str:
     command = [sys.executable, "-m", "chamber.cli", *words]
     done = subprocess.run(
         command, env=variables, cwd=deployment.ROOT, input=text, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == status, done.stderr
+    return done.stdout or done.stderr
 
 
 def started(variables: dict[str, str], log: Path, *words: str) -> "subprocess.Popen[bytes]":
@@ -66,6 +66,10 @@ def test_a_new_installation_runs_its_first_workload(tmp_path: Path) -> None:
     assert run(variables, "migrate") == "The database is up to date.\n"
     words = ("setup", "--organisation", "Acme", "--username", "olga", "--password-stdin")
     assert run(variables, *words, text=f"{PASSWORD}\n") == "Made Acme; olga is its admin.\n"
+    again = run(variables, "setup", status=5)
+    assert again == "Error: There is an organisation already; its admin adds people.\n", (
+        "nothing is asked before"
+    )
     server = started(variables, tmp_path / "server.log", "serve", "--part", "all")
     agent = None
     try:

@@ -79,11 +79,15 @@ class Providers(DefaultSocialAccountAdapter):
         """Say that it came to nothing, note it, and log why."""
         if error == AuthError.CANCELLED:
             raise ImmediateHttpResponse(refused(request, CANCELLED))
-        logger.warning("A sign-in by %s came to nothing: %s", provider.sub_id, exception or error)
+        begun = (extra_context or {}).get("state")
+        why = exception or (
+            request.GET.get("error", "")[:80] if begun else "it was not begun in this browser"
+        )
+        logger.warning("A sign-in by %s came to nothing: %s", provider.sub_id, why or error)
         sign_in_trail.provider_refused(provider.sub_id, Via.PAGE)
         code = request.GET.get("error", "")
         # Of an answer to this sign-in alone: else anybody could have the page say what they like.
-        if (extra_context or {}).get("state") and CODE.fullmatch(code):
+        if begun and CODE.fullmatch(code):
             raise ImmediateHttpResponse(refused(request, ANSWERED.format(name=provider.app.name, code=code)))
         raise ImmediateHttpResponse(refused(request, FAILED))
 

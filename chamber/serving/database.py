@@ -80,6 +80,12 @@ def _migrate() -> None:
         call_command("migrate", verbosity=0, interactive=False)
 
 
+def require_new() -> None:
+    """Raise `CannotStart` where there is an organisation."""
+    if Team.objects.filter(depth=0).exists():
+        raise CannotStart("There is an organisation already; its admin adds people.", Exit.CONFLICT)
+
+
 def set_up(*, organisation: str, username: str, password: str, email: str) -> Team:
     """Make the organisation and its first admin; raise `CannotStart` where there is one, or a value cannot be taken."""
     user = User(username=username.strip(), email=email.strip().lower())
@@ -87,8 +93,7 @@ def set_up(*, organisation: str, username: str, password: str, email: str) -> Te
     try:
         validate_password(password, user)
         with transaction.atomic():
-            if Team.objects.filter(depth=0).exists():
-                raise CannotStart("There is an organisation already; its admin adds people.", Exit.CONFLICT)
+            require_new()
             user.full_clean(validate_unique=True)
             user.save()
             team = actions.create_organisation(by=SETUP, name=organisation)

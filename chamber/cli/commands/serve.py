@@ -148,23 +148,27 @@ def migrate(wait_seconds: int) -> None:
 
 
 @click.command()
-@click.option("--organisation", prompt="Name of the organisation", help="Name of the organisation.")
-@click.option("--username", prompt="User name of its first admin", help="User name of its first admin.")
+@click.option("--organisation", help="Name of the organisation; asked for where it is not given.")
+@click.option("--username", help="User name of its first admin; asked for where it is not given.")
 @click.option("--email", default="", help="The admin's address.")
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
-def setup(organisation: str, username: str, email: str, password_stdin: bool) -> None:
+def setup(organisation: str | None, username: str | None, email: str, password_stdin: bool) -> None:
     """Make the organisation and its first admin in a new database."""
     from chamber.serving import start
 
-    values: dict[str, Any] = {"organisation": organisation, "username": username, "email": email}
-    values["password"] = (
-        sys.stdin.readline().rstrip("\r\n")
-        if password_stdin
-        else click.prompt("Password", hide_input=True, confirmation_prompt=True)
-    )
     with refusals():
         start.load()
         from chamber.serving import database
 
+        database.require_new()  # before anybody is asked
+    values: dict[str, Any] = {
+        "organisation": organisation or click.prompt("Name of the organisation"),
+        "username": username or click.prompt("User name of its first admin"),
+        "email": email,
+        "password": sys.stdin.readline().rstrip("\r\n")
+        if password_stdin
+        else click.prompt("Password", hide_input=True, confirmation_prompt=True),
+    }
+    with refusals():
         team = database.set_up(**values)
-    click.echo(f"Made {team.name}; {username} is its admin.")
+    click.echo(f"Made {team.name}; {values['username']} is its admin.")
