@@ -23,6 +23,7 @@ from teams.permissions import Permission, may_anywhere
 from teams.querysets import TeamQuerySet
 from teams.rules import priority_limits
 from workloads import actions, detail, forms, listing, manifests, warnings
+from workloads import statuses as reference
 from workloads.admissible import range_text
 from workloads.models import JobClass, Workload
 from workloads.submission import submit as submit_action
@@ -178,6 +179,27 @@ def act(request: HttpRequest, slug: str, act: str) -> HttpResponse:
 
 
 # Submitting
+
+
+@require_GET
+def statuses(request: HttpRequest) -> HttpResponse:
+    """Say what each status and each end means, and what to do."""
+    tables = [
+        {"id": "life", "title": "Statuses", "first": "Status", "rows": reference.STATUSES},
+        {
+            "id": "ends",
+            "title": "Why a workload failed or was ended",
+            "first": "Cause",
+            "rows": reference.ENDS,
+        },
+        {
+            "id": "refusals",
+            "title": "Why a cluster does not take a workload, which then returns to the queue",
+            "first": "Cause",
+            "rows": reference.REFUSALS,
+        },
+    ]
+    return page(request, "workloads/statuses.html", {"tables": tables, "often": reference.PREEMPTED_OFTEN})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

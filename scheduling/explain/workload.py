@@ -18,7 +18,7 @@ from scheduling.explain.placed import NOTHING, PODS_BEGIN, in_silent_clusters, p
 from scheduling.explain.reader import Reader, called
 from scheduling.explain.silence import CALL_AN_OPERATOR, DEAF, START_LIVE, Silence
 from teams.permissions import Permission, may
-from workloads import advice, dependencies
+from workloads import advice, dependencies, statuses
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
 from workloads.reasons import JOB_AGAIN, LASTING, REFUSED, held_until, of_displaced
@@ -72,6 +72,8 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
     Of one that was displaced, and whose pods may still be there, it says that (1 query); of one that says no more than
     that its pods are there, which of them are on nodes that are not ready (1 query).
     """
+    if workload.status == Status.COMPLETED:
+        return _completed(workload)
     if workload.status in (Status.STARTING, Status.RUNNING):
         displaced = _displaced(workload)
         if displaced is not None:
@@ -325,6 +327,17 @@ def _of_waiting(workload: Workload, wait: engine.Wait | None, reader: Reader) ->
     if workload.held and (wait is None or wait.reason.code is not engine.ReasonCode.HELD):
         return HELD
     return NOT_LOOKED_AT if wait is None else reader.explanation(wait)
+
+
+def _completed(workload: Workload) -> Explanation:
+    """Return where the results, logs and figures are of one that completed."""
+    return Explanation(
+        code=Status.COMPLETED.value,
+        sentence=statuses.COMPLETED.meaning,
+        kind="done",
+        next_step=f"Its results are where its command wrote them. Its logs: chamber logs {workload.slug}. Its GPU use "
+        f"and its events: chamber describe {workload.slug}, or its page.",
+    )
 
 
 def _stored(workload: Workload) -> Explanation:

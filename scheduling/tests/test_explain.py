@@ -442,12 +442,19 @@ def test_a_queued_one_in_a_cluster_that_is_not_heard_is_told_so(acme: Acme) -> N
     assert "which was last seen 2026-01-01 12:00:00 UTC" in reason.sentence
 
 
-def test_one_that_runs_or_completed_has_nothing_to_explain_and_one_that_failed_has(acme: Acme) -> None:
-    runs, fails = make_workload(acme.research, acme.owner), make_workload(acme.research, acme.owner)
+def test_one_that_runs_has_nothing_to_explain_one_that_ended_has(acme: Acme) -> None:
+    runs, fails, completes = (make_workload(acme.research, acme.owner) for _ in range(3))
     run_cycle()
-    run_pods([runs, fails])
+    run_pods([runs, fails, completes])
     assert fails.attempt is not None
+    assert completes.attempt is not None
     finish(fails.attempt, exit_code=3)
+    finish(completes.attempt, exit_code=0)
+    completes.refresh_from_db()
+    told = explain(completes, acme.owner)
+    assert told is not None
+    assert (told.kind, told.code) == ("done", "completed")
+    assert f"Its logs: chamber logs {completes.slug}." in told.next_step
     fails.refresh_from_db()
 
     assert explain(runs, acme.owner) is None
