@@ -52,7 +52,7 @@ def test_somebody_is_made(scim: Scim) -> None:
     assert told("person.made") == [
         (
             "provider acme",
-            "Ada Lovelace",
+            "ada",
             {"username": "ada", "email": "ada@acme.example", "provider": "acme"},
         )
     ]
