@@ -1,4 +1,4 @@
-"""Every URL with every method, of who lacks a required second factor: nothing is open but setting one up."""
+"""Where whoever lacks a required second factor is sent, and with which words, of every URL with every method."""
 
 import json
 
@@ -10,23 +10,18 @@ from chamber.requirement import CODE, SETS_UP
 from chamber.tokens import create_token
 from teams import actions
 from teams.actors import Actor
-from tests.test_role_walk import BODIES, ROWS, World, world
+from tests.role_world import BODIES, World, world
+from tests.ways_in import ROWS, Needs
 
 __all__ = ["world"]
 
-OPEN_TO_ALL = {
-    *(
-        "account_login",
-        "account_logout",
-        "account_reset_password",
-        "account_reset_password_done",
-        "mfa_authenticate",
-    ),
-    *("account_reset_password_from_key", "account_confirm_email", "mfa_login_webauthn", "chamber:link"),
-    *("openid_connect_login", "openid_connect_callback", "openid_connect_ended", "scim"),
-    *("agentlink:sync", "livez", "readyz", "metrics", "api-schema", "api-login"),
-}
-"""What asks for no session: it is passed on, and decides by itself."""
+DECIDE_THEMSELVES = {Needs.NOTHING, Needs.AGENT, Needs.PROVIDER}
+"""What asks for no session: it is passed on."""
+
+
+def test_the_table_says_what_is_open_to_set_one_up() -> None:
+    open_to_them = {row.name for row in ROWS.values() if row.needs is Needs.FACTOR}
+    assert open_to_them | {"account_logout"} == SETS_UP
 
 
 @pytest.mark.parametrize("door", ["session", "token"])
@@ -38,9 +33,9 @@ def test_who_lacks_a_required_factor_reaches_nothing(world: World, door: str) ->
     if door == "session":
         client.force_login(user)
     walked = 0
-    for method, name in ROWS:
+    for (method, name), asked in ROWS.items():
         api = name.startswith("api-")
-        if name in OPEN_TO_ALL or (name in SETS_UP and door == "session"):
+        if asked.needs in DECIDE_THEMSELVES or (name in SETS_UP and door == "session"):
             continue
         body = BODIES.get(name, {})
         content = {"data": json.dumps(body), "content_type": "application/json"} if api else {"data": body}
